@@ -1,1 +1,1 @@
-
+"""The embedded Supabase: PostgreSQL, REST, Auth, Realtime and Functions behind one port."""

@@ -1,0 +1,94 @@
+"""The stack's secrets: generated once, kept in one file that only its owner may read."""
+
+import json
+import os
+import secrets
+import string
+from pathlib import Path
+from typing import Any
+
+from joserfc.jwk import ECKey
+from pydantic import BaseModel, ConfigDict
+
+from stack.errors import StackError
+
+LOGIN_ROLES = (
+    "supabase_admin",
+    "postgres",
+    "authenticator",
+    "supabase_auth_admin",
+    "supabase_realtime_admin",
+    "supabase_replication_admin",
+)
+ALPHABET = string.ascii_letters + string.digits
+
+
+class Secrets(BaseModel):
+    """Everything that must not be guessed and not be logged."""
+
+    model_config = ConfigDict(frozen=True)
+
+    database_passwords: dict[str, str]
+    publishable_key: str
+    secret_key: str
+    signing_jwk: dict[str, Any]
+    jwt_secret: str
+    demo_password: str
+
+    def password(self, role: str) -> str:
+        """The database password of one login role."""
+        return self.database_passwords[role]
+
+    def public_jwk(self) -> dict[str, Any]:
+        """The signing key as `jwks.json` publishes it."""
+        public = {key: value for key, value in self.signing_jwk.items() if key != "d"}
+        return {**public, "key_ops": ["verify"]}
+
+
+def load_secrets(path: Path) -> Secrets:
+    """Read the secrets, making them on the first call."""
+    if not path.exists():
+        _write_once(path, _generate())
+    if path.stat().st_mode & 0o077:
+        path.chmod(0o600)
+    try:
+        return Secrets.model_validate_json(path.read_text())
+    except ValueError as error:
+        message = f"{path} cannot be read as the stack's secrets."
+        raise StackError(message, "Restore it, or run `make reset` to start from nothing.") from error
+
+
+def _generate() -> Secrets:
+    return Secrets(
+        database_passwords={role: _random(32) for role in LOGIN_ROLES},
+        publishable_key=f"sb_publishable_{_random(22)}_{_random(8)}",
+        secret_key=f"sb_secret_{_random(22)}_{_random(8)}",
+        signing_jwk=_signing_jwk(),
+        jwt_secret=_random(48),
+        demo_password=f"demo-{_random(12)}",
+    )
+
+
+def _signing_jwk() -> dict[str, Any]:
+    key = ECKey.generate_key("P-256", {"alg": "ES256", "use": "sig"}, private=True)
+    jwk: dict[str, Any] = dict(key.as_dict(private=True))
+    return {**jwk, "kid": key.thumbprint(), "key_ops": ["sign", "verify"]}
+
+
+def _random(length: int) -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(length))
+
+
+def _write_once(path: Path, made: Secrets) -> None:
+    """Link a finished file into place, so that two starts at once agree on one set."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(made.model_dump(), file, indent=2)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    finally:
+        temporary.unlink()

@@ -1,0 +1,93 @@
+"""Where the embedded stack listens and keeps its files."""
+
+from pathlib import Path
+from urllib.parse import quote
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+class Settings(BaseSettings):
+    """Read from `RUNYARD_*` variables; the defaults suit one clone on one machine."""
+
+    model_config = SettingsConfigDict(env_prefix="RUNYARD_", frozen=True)
+
+    home: Path = Field(default=PROJECT / ".runyard", description="State folder: data, secrets, logs")
+    project: Path = Field(default=PROJECT, description="Folder that holds supabase/")
+    host: str = Field(default="127.0.0.1", description="Address the gateway and the dashboard listen on")
+    port_offset: int = Field(default=0, ge=0, le=10000, description="Added to every port")
+    gateway_base: int = Field(default=54321, description="Port of the Supabase API")
+    postgres_base: int = Field(default=54322, description="Port of PostgreSQL")
+    functions_base: int = Field(default=54325, description="Loopback port of the edge functions")
+    dashboard_base: int = Field(default=3000, description="Port of the dashboard")
+    public_url: str = Field(default="", description="Address others reach the API by, if not the loopback one")
+    pg_bin: Path | None = Field(default=None, description="bin folder of another PostgreSQL 15 or later")
+    pg_user: str = Field(default="nobody", description="Account PostgreSQL runs as when started by root")
+    pg_fsync: bool = Field(default=True, description="Off only for throw-away databases, such as tests")
+    pg_max_connections: int = Field(default=100, description="PostgreSQL's max_connections")
+
+    @property
+    def gateway_port(self) -> int:
+        """Port of the Supabase API."""
+        return self.gateway_base + self.port_offset
+
+    @property
+    def postgres_port(self) -> int:
+        """Port of PostgreSQL, on the loopback address only."""
+        return self.postgres_base + self.port_offset
+
+    @property
+    def functions_port(self) -> int:
+        """Port of the Deno process, on the loopback address only."""
+        return self.functions_base + self.port_offset
+
+    @property
+    def dashboard_port(self) -> int:
+        """Port of the dashboard."""
+        return self.dashboard_base + self.port_offset
+
+    @property
+    def url(self) -> str:
+        """`SUPABASE_URL`, as clients use it."""
+        return self.public_url.rstrip("/") or f"http://127.0.0.1:{self.gateway_port}"
+
+    @property
+    def auth_issuer(self) -> str:
+        """The `iss` claim of access tokens."""
+        return f"{self.url}/auth/v1"
+
+    @property
+    def functions_url(self) -> str:
+        """Where the gateway reaches the edge functions."""
+        return f"http://127.0.0.1:{self.functions_port}"
+
+    @property
+    def dashboard_url(self) -> str:
+        """What a person opens."""
+        return f"http://localhost:{self.dashboard_port}"
+
+    @property
+    def supabase_folder(self) -> Path:
+        """The folder in the supabase CLI's own layout."""
+        return self.project / "supabase"
+
+    @property
+    def secrets_file(self) -> Path:
+        """The generated secrets, readable by the owner only."""
+        return self.home / "secrets.json"
+
+    @property
+    def run_folder(self) -> Path:
+        """Process ids and the supervisor's lock."""
+        return self.home / "run"
+
+    @property
+    def log_folder(self) -> Path:
+        """One log file per part."""
+        return self.home / "logs"
+
+    def database_url(self, role: str, password: str, database: str = "postgres") -> str:
+        """A libpq URL for one login role."""
+        return f"postgresql://{role}:{quote(password, safe='')}@127.0.0.1:{self.postgres_port}/{database}"

@@ -1,0 +1,232 @@
+"""Settings: the seeds' names, their defaults, four layers, and every mistake at once."""
+
+import json
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from worker.settings import Settings, SettingsError, forget_secrets, level_for, load_settings
+
+RUNNER_ID = "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11"
+NEEDED = {"WORKER_ID": RUNNER_ID, "WORKER_TOKEN": "ryw_secret", "SUPABASE_URL": "http://db:54321/"}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give each test an empty home directory."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def load(environ: Mapping[str, str] | None = None, **kwargs: Any) -> Settings:
+    """Load with the three needed variables and what a test adds."""
+    return load_settings(environ={**NEEDED, **(environ or {})}, **kwargs)
+
+
+def write(path: Path, values: Mapping[str, Any]) -> Path:
+    """Write a JSON settings file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(values))
+    return path
+
+
+def test_three_variables_are_enough(home: Path) -> None:
+    settings = load()
+    assert str(settings.runner.id) == RUNNER_ID
+    assert settings.runner.token is not None
+    assert settings.runner.token.get_secret_value() == "ryw_secret"
+    assert settings.server.url == "http://db:54321"
+    assert settings.runner.instance == socket.gethostname()
+    assert settings.working_directory.working_directory == home / ".runyard/runner"
+    assert settings.working_directory.temp_directory == home / ".runyard/runner/.temp"
+
+
+def test_defaults_are_the_seeds() -> None:
+    settings = load()
+    stream = settings.job_log_stream
+    assert (stream.batch_size_limit, stream.period_seconds) == (50, 5)
+    assert stream.eagerly_emit_first_event is True
+    assert settings.hooks_preapproval.enabled is False
+    assert settings.engine.additional_binary_paths == []
+    assert settings.metrics.port is None
+    assert settings.allow_self_update is False
+    assert settings.dispatcher.type == "local"
+
+
+def test_the_seeds_file_is_read_as_it_is(tmp_path: Path, home: Path) -> None:
+    file = write(
+        tmp_path / "settings.json",
+        {
+            "$schema": "./schema.json",
+            "Engine": {"AdditionalBinaryPaths": ["~/.pulumi/bin", "/opt/tofu"]},
+            "HooksPreapproval": {"Enabled": True, "PreapprovedHooksDirectory": "~/hooks"},
+            "JobLogStream": {
+                "BatchSizeLimit": 7,
+                "EagerlyEmitFirstEvent": False,
+                "PeriodSeconds": 2,
+            },
+            "Logging": {"LogLevel": {"Default": "Warning", "worker": "Debug"}, "Console": {"X": 1}},
+            "Runner": {
+                "Id": RUNNER_ID,
+                "Instance": "blue-1",
+                "OrganizationId": "0f9f5c0e-1111-4a77-9d0c-0d8b0a7c2f11",
+                "Credentials": {"ClientId": "ci", "ClientSecret": "shh"},
+            },
+            "Server": {"Url": "https://abc.supabase.co"},
+            "WorkingDirectory": {"TempDirectory": "~/t", "WorkingDirectory": "~/w"},
+        },
+    )
+    settings = load_settings(environ={}, file=file)
+    assert settings.engine.additional_binary_paths == [home / ".pulumi/bin", Path("/opt/tofu")]
+    assert settings.hooks_preapproval.preapproved_hooks_directory == home / "hooks"
+    assert settings.job_log_stream.batch_size_limit == 7
+    assert settings.runner.credentials.client_id == "ci"
+    assert settings.runner.credentials.client_secret is not None
+    assert settings.working_directory.temp_directory == home / "t"
+
+
+def test_each_layer_wins_over_the_one_before(tmp_path: Path, home: Path) -> None:
+    write(home / ".runyard/runner/settings.json", {"Runner": {"Instance": "file"}})
+    assert load().runner.instance == "file"
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "WORKER_INSTANCE").write_text("secret\n")
+    (secrets / "unrelated").write_text("not ours")
+    assert load(secrets_directory=secrets).runner.instance == "secret"
+    environ = {"WORKER_INSTANCE": "environment"}
+    assert load(environ, secrets_directory=secrets).runner.instance == "environment"
+    options = {"Runner.Instance": "option"}
+    loaded = load(environ, secrets_directory=secrets, options=options)
+    assert loaded.runner.instance == "option"
+
+
+def test_toml_and_the_variable_that_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "runner.toml"
+    file.write_text("Capacity = 4\n[JobLogStream]\nPeriodSeconds = 9\n")
+    settings = load({"RUNYARD_SETTINGS": str(file)})
+    assert (settings.capacity, settings.job_log_stream.period_seconds) == (4, 9)
+
+
+def test_any_setting_has_a_nested_variable(home: Path) -> None:
+    settings = load(
+        {
+            "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": f"~/a{os.pathsep}/b",
+            "RUNYARD__JOBLOGSTREAM__EAGERLYEMITFIRSTEVENT": "false",
+            "RUNYARD__LOGGING__LOGLEVEL__DEFAULT": "error",
+            "RUNYARD__LOGGING__LOGLEVEL__worker.session": "Trace",
+            "RUNYARD__HOOKS_PREAPPROVAL__ENABLED": "1",
+        }
+    )
+    assert settings.engine.additional_binary_paths == [home / "a", Path("/b")]
+    assert settings.job_log_stream.eagerly_emit_first_event is False
+    assert settings.hooks_preapproval.enabled is True
+    assert level_for(settings.logging.log_level, "worker.session.renew") < logging.DEBUG
+    assert level_for(settings.logging.log_level, "worker.sessions") == logging.ERROR
+
+
+def test_lists_may_be_json_or_numbered(home: Path) -> None:
+    numbered = {
+        "RUNYARD__ENGINE__ADDITIONALBINARYPATHS__0": "/x",
+        "RUNYARD__ENGINE__ADDITIONALBINARYPATHS__1": "/y",
+    }
+    assert load(numbered).engine.additional_binary_paths == [Path("/x"), Path("/y")]
+    as_json = {"RUNYARD__ENGINE__ADDITIONALBINARYPATHS": '["~/x"]'}
+    assert load(as_json).engine.additional_binary_paths == [home / "x"]
+
+
+def test_temp_directory_follows_the_working_directory() -> None:
+    settings = load(options={"WorkingDirectory.WorkingDirectory": "/srv/runner"})
+    assert settings.working_directory.temp_directory == Path("/srv/runner/.temp")
+
+
+def test_every_mistake_is_named_with_its_place(tmp_path: Path) -> None:
+    file = write(tmp_path / "bad.json", {"JobLogStream": {"BatchSizeLimit": 0}, "Runer": {"Id": "x"}})
+    environ = {"WORKER_ID": "nonsense", "RUNYARD__CAPACITY": "many"}
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environ=environ, file=file, options={"Metrics.Port": "70000"})
+    found = {problem.setting: problem for problem in caught.value.problems}
+    assert str(file) in found["JobLogStream.BatchSizeLimit"].place
+    assert "is not a setting" in found["Runer"].message
+    assert found["Runner.Id"].place == "environment variable WORKER_ID"
+    assert found["Capacity"].place == "environment variable RUNYARD__CAPACITY"
+    assert "command line" in found["Metrics.Port"].place
+    assert "SUPABASE_URL" in found["Server.Url"].place
+    assert "WORKER_TOKEN" in found["Runner.Token"].place
+
+
+def test_a_broken_file_is_a_problem_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "broken.json"
+    file.write_text('{\n  "Capacity": \n}')
+    with pytest.raises(SettingsError) as caught:
+        load(file=file)
+    assert "line 3" in str(caught.value)
+    with pytest.raises(SettingsError, match="No such file"):
+        load(file=tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "localhost:54321", "https://", "https://u:p@x", "https://x?y=1"])
+def test_a_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(SettingsError, match=r"Server\.Url"):
+        load({"SUPABASE_URL": url})
+
+
+def test_secrets_are_in_no_text(tmp_path: Path) -> None:
+    settings = load({"WORKER_CLIENT_SECRET": "hush-hush"})
+    assert "ryw_secret" not in repr(settings) + settings.model_dump_json()
+    assert "hush-hush" not in repr(settings) + settings.model_dump_json()
+    file = write(tmp_path / "bad.json", {"Runner": {"Token": ["ryw_in_a_list"]}})
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environ={}, file=file)
+    assert "ryw_in_a_list" not in str(caught.value)
+
+
+def test_a_token_may_come_from_a_named_file_and_is_forgotten(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("ryw_from_file\n")
+    environ = {"WORKER_ID": RUNNER_ID, "SUPABASE_URL": "http://x", "WORKER_TOKEN_FILE": str(file)}
+    settings = load_settings(environ=environ)
+    assert settings.runner.token is not None
+    assert settings.runner.token.get_secret_value() == "ryw_from_file"
+    kept = {**NEEDED, "RUNYARD__RUNNER__CREDENTIALS__CLIENTSECRET": "s", "PATH": "/bin"}
+    forget_secrets(kept)
+    assert sorted(kept) == ["PATH", "SUPABASE_URL", "WORKER_ID"]
+
+
+def test_tharsis_variables_configure_the_dispatcher() -> None:
+    settings = load(
+        {
+            "RUNYARD_JOB_DISPATCHER_TYPE": "ecs",
+            "RUNYARD_JOB_DISPATCHER_DATA_API_URL": "http://inside",
+            "RUNYARD_JOB_DISPATCHER_DATA_TASK_DEFINITION": "arn:task",
+            "RUNYARD_JOB_DISPATCHER_DATA_REGION": "us-east-2",
+            "RUNYARD_JOB_DISPATCHER_DATA_CLUSTER": "jobs",
+            "RUNYARD_JOB_DISPATCHER_DATA_SUBNETS": "subnet-a, subnet-b",
+            "RUNYARD_JOB_DISPATCHER_DATA_LAUNCH_TYPE": "FARGATE",
+        }
+    )
+    data = settings.dispatcher.data
+    assert data.subnets == ["subnet-a", "subnet-b"]
+    assert (data.launch_type, data.region, data.api_url) == (
+        "fargate",
+        "us-east-2",
+        "http://inside",
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("docker", ["DATA_IMAGE"]),
+        ("kubernetes", ["DATA_IMAGE"]),
+        ("ecs", ["DATA_TASK_DEFINITION", "DATA_CLUSTER", "DATA_SUBNETS"]),
+    ],
+)
+def test_a_dispatcher_names_all_that_it_lacks(kind: str, names: list[str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load({"RUNYARD_JOB_DISPATCHER_TYPE": kind})
+    assert all(f"RUNYARD_JOB_DISPATCHER_{name}" in str(caught.value) for name in names)

@@ -1,0 +1,45 @@
+"""The published schema and the reference page say what the model says."""
+
+import json
+from pathlib import Path
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from worker.settings.schema import (
+    REFERENCE_FILE,
+    SCHEMA_FILE,
+    reference_text,
+    schema_text,
+    settings_schema,
+)
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_published_files_are_in_step() -> None:
+    advice = "run `python -m worker.settings.schema`"
+    assert (ROOT / SCHEMA_FILE).read_text() == schema_text(), advice
+    assert (ROOT / REFERENCE_FILE).read_text() == reference_text(), advice
+
+
+def test_schema_accepts_a_partial_file_and_refuses_a_wrong_one() -> None:
+    schema = json.loads(schema_text())
+    jsonschema.validate({"$schema": "x", "Runner": {"Instance": "a"}}, schema)
+    jsonschema.validate({"Logging": {"LogLevel": {"Default": "None"}, "Console": {}}}, schema)
+    mistakes: list[dict[str, object]] = [{"Runer": {}}, {"JobLogStream": {"BatchSizeLimit": 0}}, {"Executor": {}}]
+    for wrong in mistakes:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+
+
+def test_every_setting_has_a_description() -> None:
+    schema = settings_schema()
+    parts = [schema, *schema["$defs"].values()]
+    bare = [
+        name
+        for part in parts
+        for name, field in part.get("properties", {}).items()
+        if "$ref" not in field and name != "$schema" and not field.get("description")
+    ]
+    assert bare == []

@@ -1,0 +1,51 @@
+"""Log levels by category, with the seeds' names and their longest-prefix rule."""
+
+import logging
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class LogLevelName(StrEnum):
+    """The level names that `Logging.LogLevel` accepts."""
+
+    TRACE = "Trace"
+    DEBUG = "Debug"
+    INFORMATION = "Information"
+    WARNING = "Warning"
+    ERROR = "Error"
+    CRITICAL = "Critical"
+    NONE = "None"
+
+
+TRACE_LEVEL = 5
+SILENT_LEVEL = logging.CRITICAL + 10
+
+NUMBERS: Mapping[LogLevelName, int] = {
+    LogLevelName.TRACE: TRACE_LEVEL,
+    LogLevelName.DEBUG: logging.DEBUG,
+    LogLevelName.INFORMATION: logging.INFO,
+    LogLevelName.WARNING: logging.WARNING,
+    LogLevelName.ERROR: logging.ERROR,
+    LogLevelName.CRITICAL: logging.CRITICAL,
+    LogLevelName.NONE: SILENT_LEVEL,
+}
+
+
+def parse_level(value: object) -> object:
+    """Accept a level in any case, so that LOGLEVEL__DEFAULT=debug works."""
+    if isinstance(value, str):
+        return next((name for name in LogLevelName if name.lower() == value.strip().lower()), value)
+    return value
+
+
+def level_for(levels: Mapping[str, LogLevelName], category: str) -> int:
+    """Return the numeric level of a category: its longest matching prefix, else `Default`."""
+    wanted = category.lower()
+    best, length = LogLevelName.INFORMATION, -1
+    for key, name in levels.items():
+        prefix = key.lower()
+        is_match = wanted == prefix or wanted.startswith(prefix + ".")
+        size = 0 if prefix == "default" else len(prefix)
+        if (is_match or prefix == "default") and size > length:
+            best, length = name, size
+    return NUMBERS[best]

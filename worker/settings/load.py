@@ -1,0 +1,138 @@
+"""Loads the settings: file < secrets directory < environment < command line."""
+
+import os
+from collections.abc import Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
+
+from worker.settings.layers import Layer, Problem, SettingsError, place_in
+from worker.settings.model import Settings
+from worker.settings.sources import (
+    DEFAULT_SECRETS,
+    FLAT_NAMES,
+    environment_layer,
+    file_layer,
+    find_file,
+    option_layer,
+    path_of_variable,
+    secrets_layer,
+)
+
+SECRET_PATHS = {
+    ("Runner", "Token"),
+    ("Runner", "Credentials", "ClientSecret"),
+    ("Dispatcher", "Data", "RegistryPassword"),
+    ("Executor", "Token"),
+}
+
+
+def load_settings(
+    *,
+    file: Path | None = None,
+    secrets_directory: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Merge the four layers and validate them; SettingsError names every problem at once."""
+    environ = os.environ if environ is None else environ
+    problems: list[Problem] = []
+    if file is None and environ.get("RUNYARD_SETTINGS"):
+        file = Path(environ["RUNYARD_SETTINGS"])
+    layers = [
+        file_layer(find_file(file), problems),
+        secrets_layer(secret_folders(secrets_directory, environ)),
+        environment_layer(environ, problems),
+        option_layer(options or {}),
+    ]
+    settings = validate(layers, problems)
+    if settings is None or problems:
+        raise SettingsError(problems)
+    return settings
+
+
+def secret_folders(chosen: Path | None, environ: Mapping[str, str]) -> list[Path]:
+    """Return the directories with secrets: Docker's, systemd's, and the chosen one last."""
+    names = [DEFAULT_SECRETS, environ.get("CREDENTIALS_DIRECTORY"), environ.get("RUNYARD_SECRETS")]
+    return [Path(name) for name in (*names, chosen) if name]
+
+
+def validate(layers: Sequence[Layer], problems: list[Problem]) -> Settings | None:
+    """Build the model, turning each validation error into a problem with its place."""
+    settings: Settings | None = None
+    try:
+        settings = layered(layers).model_validate({})
+    except ValidationError as error:
+        problems += [describe(detail, layers) for detail in error.errors(include_input=False)]
+    if not has_credential(layers):
+        problems.append(missing_credential())
+    return settings
+
+
+def layered(layers: Sequence[Layer]) -> type[Settings]:
+    """Return the model with our layers as its sources, strongest first."""
+
+    class LayeredSettings(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            *args: PydanticBaseSettingsSource,  # noqa: ARG003
+            **kwargs: PydanticBaseSettingsSource,  # noqa: ARG003
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return tuple(InitSettingsSource(settings_cls, init_kwargs=layer.values) for layer in reversed(layers))
+
+    return LayeredSettings
+
+
+def describe(detail: ErrorDetails, layers: Sequence[Layer]) -> Problem:
+    """Say one validation error with the setting's name and the place that set it."""
+    path = tuple(str(part) for part in detail["loc"])
+    name = ".".join(path)
+    if detail["type"] == "missing":
+        return missing(path)
+    message = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "extra_forbidden":
+        message = "is not a setting; `runyard-worker schema` lists them"
+    return Problem(name, message, place_in(layers, path) or "default")
+
+
+def missing(path: tuple[str, ...]) -> Problem:
+    """Say that a setting is absent and in which ways it can be given."""
+    flat = next((name for name, at in FLAT_NAMES.items() if at[: len(path)] == path), None)
+    inner = FLAT_NAMES[flat] if flat else path
+    variable = flat or "RUNYARD__" + "__".join(part.upper() for part in path)
+    way = f"set the variable {variable}, or {'.'.join(inner)} in the settings file"
+    return Problem(".".join(inner), "is not set", way)
+
+
+def has_credential(layers: Sequence[Layer]) -> bool:
+    """Tell whether any layer gives a token, a service account or a job's credential."""
+    account = ("Runner", "Credentials")
+    ways: list[list[tuple[str, ...]]] = [
+        [("Runner", "Token")],
+        [("Executor", "Token")],
+        [(*account, "ClientId"), (*account, "ClientSecret")],
+        [(*account, "HelperCommandPath")],
+    ]
+    given = {path for layer in layers for path in layer.places}
+    return any(all(path in given for path in way) for way in ways)
+
+
+def missing_credential() -> Problem:
+    """Say how a runner can prove who it is."""
+    return Problem(
+        "Runner.Token",
+        "no credential is set",
+        "set the variable WORKER_TOKEN, or Runner.Credentials for a service account",
+    )
+
+
+def forget_secrets(environ: MutableMapping[str, str]) -> None:
+    """Drop secrets from the environment once they are read, so that no child inherits them."""
+    for name in list(environ):
+        if path_of_variable(name) in SECRET_PATHS:
+            del environ[name]

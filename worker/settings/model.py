@@ -1,0 +1,215 @@
+"""The one settings model; its JSON Schema is published, its reference page generated."""
+
+import socket
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, field_validator
+from pydantic.alias_generators import to_pascal
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from worker.settings.base import HomePath, PathList, Section
+from worker.settings.dispatcher import DispatcherSettings
+from worker.settings.levels import LogLevelName, parse_level
+
+DEFAULT_HOME = "~/.runyard/runner"
+
+
+def default_home() -> Path:
+    """Return the default working directory of the user that runs the process."""
+    return Path(DEFAULT_HOME).expanduser()
+
+
+class EngineSettings(Section):
+    """Where engine binaries are looked for, and how an engine is stopped."""
+
+    additional_binary_paths: PathList = Field(
+        default_factory=list,
+        description="Directories searched for tofu, terraform and pulumi before PATH; a leading `~` is expanded.",
+    )
+    stop_grace_seconds: float = Field(
+        default=60, gt=0, description="How long an interrupted engine may take before it is killed."
+    )
+
+
+class HooksPreapprovalSettings(Section):
+    """A content allow-list for hook scripts."""
+
+    enabled: bool = Field(
+        default=False, description="Refuse every hook whose SHA-256 matches no file in the directory."
+    )
+    preapproved_hooks_directory: HomePath = Field(
+        default_factory=lambda: default_home() / "preapproved-hooks",
+        description="Directory of approved scripts; names do not matter, only content.",
+        json_schema_extra={"default": f"{DEFAULT_HOME}/preapproved-hooks"},
+    )
+
+
+class HooksSettings(Section):
+    """Limits on hook scripts."""
+
+    timeout_seconds: float = Field(
+        default=60, gt=0, le=600, description="How long one hook may run before its job fails."
+    )
+
+
+class JobLogStreamSettings(Section):
+    """How a job's output is batched on its way to the project."""
+
+    batch_size_limit: int = Field(default=50, ge=1, le=10_000, description="Events in a batch; a full one ships early.")
+    eagerly_emit_first_event: bool = Field(default=True, description="Ship the first event of a fresh batch at once.")
+    period_seconds: float = Field(default=5, gt=0, le=300, description="Longest time between two batches, in seconds.")
+
+
+class LoggingSettings(Section):
+    """The runner's own diagnostic log on stdout; job logs never go there."""
+
+    model_config = ConfigDict(extra="allow")
+
+    log_level: dict[str, Annotated[LogLevelName, BeforeValidator(parse_level)]] = Field(
+        default_factory=lambda: {"Default": LogLevelName.INFORMATION},
+        description="Category (or prefix of one) to minimum level; the longest prefix wins, `Default` is the rest.",
+        json_schema_extra={"default": {"Default": "Information"}},
+    )
+    format: Annotated[str, Field(pattern="^(auto|json|pretty)$")] = Field(
+        default="auto", description="`json`, `pretty`, or `auto`: pretty on a terminal."
+    )
+
+
+class CredentialsSettings(Section):
+    """A service account, the other way to a session: a secret, or a helper that fetches a token."""
+
+    client_id: str | None = Field(
+        default=None, description="The service account's client id; the organisation is added by itself."
+    )
+    client_secret: SecretStr | None = Field(
+        default=None, description="Its secret. Keep it in the secrets directory rather than in the file."
+    )
+    helper_command_path: HomePath | None = Field(
+        default=None, description="Command that prints an identity provider's token, for OIDC federation."
+    )
+    helper_command_args: str = Field(default="", description="Arguments of that command, shell-quoted.")
+    service_account_path: str | None = Field(
+        default=None, description="Path of the service account, as `group/name`, instead of its client id."
+    )
+
+
+class RunnerSettings(Section):
+    """Who this process is."""
+
+    id: UUID = Field(description="Id of the runner's record.")
+    token: SecretStr | None = Field(default=None, min_length=1, description="The token shown once at registration.")
+    instance: str = Field(
+        default_factory=socket.gethostname,
+        min_length=1,
+        max_length=100,
+        pattern=r"^[^\x00-\x1f]+$",
+        description="Name of this process; distinct among the replicas of one record.",
+        json_schema_extra={"default": "the host's name"},
+    )
+    organization_id: UUID | None = Field(
+        default=None, description="Organisation that the record must belong to; checked when it is set."
+    )
+    path: str | None = Field(default=None, description="Full path of the runner, as `group/name`.")
+    credentials: CredentialsSettings = Field(default_factory=CredentialsSettings)
+
+
+class ServerSettings(Section):
+    """The Supabase project that the runner works for."""
+
+    url: str = Field(description="The project's URL, with scheme and, where needed, port.")
+    service_discovery_host: str | None = Field(
+        default=None, description="Host for TF_TOKEN_<host> in jobs, when it is not the URL's."
+    )
+    poll_seconds: float = Field(
+        default=10, gt=0, le=300, description="How often to look for work when no doorbell rings."
+    )
+    realtime: bool = Field(default=True, description="Listen to the doorbell; polling works without it.")
+    timeout_seconds: float = Field(default=30, gt=0, le=300, description="Limit of one request.")
+
+    @field_validator("url")
+    @classmethod
+    def check_url(cls, value: str) -> str:
+        """Accept an http(s) URL with a host, without user, query or trailing slash."""
+        parts = urlsplit(value.strip())
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError("must be an http:// or https:// URL, as https://abc.supabase.co")
+        if parts.username or parts.query or parts.fragment:
+            raise ValueError("must have no user, query or fragment")
+        return value.strip().rstrip("/")
+
+
+class WorkingDirectorySettings(Section):
+    """Where the runner keeps files; both paths expand a leading `~`."""
+
+    working_directory: HomePath = Field(
+        default_factory=default_home,
+        description="Root of fetched sources, log spools and job records; must be writable.",
+        json_schema_extra={"default": DEFAULT_HOME},
+    )
+    temp_directory: HomePath = Field(
+        default_factory=lambda data: data.get("working_directory", default_home()) / ".temp",
+        description="Scratch space of each job, emptied after it; `.temp` below the working directory.",
+        json_schema_extra={"default": f"{DEFAULT_HOME}/.temp"},
+    )
+
+
+class MetricsSettings(Section):
+    """Prometheus metrics, off unless a port is set."""
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int | None = Field(default=None, ge=0, le=65535, description="Port; none means off.")
+
+
+class ExecutorSettings(Section):
+    """What a dispatcher tells the executor that it starts; nobody writes this by hand."""
+
+    job_id: int | None = Field(default=None, description="The one job to run.")
+    attempt: int | None = Field(default=None, description="Its attempt.")
+    token: SecretStr | None = Field(default=None, description="A credential good for this job only.")
+    publishable_key: str | None = Field(default=None, description="The project's publishable key.")
+
+
+class Settings(BaseSettings):
+    """Settings of a Runyard runner."""
+
+    model_config = SettingsConfigDict(
+        alias_generator=to_pascal,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        title="Runyard runner settings",
+    )
+
+    engine: EngineSettings = Field(default_factory=EngineSettings)
+    hooks_preapproval: HooksPreapprovalSettings = Field(default_factory=HooksPreapprovalSettings)
+    hooks: HooksSettings = Field(default_factory=HooksSettings)
+    job_log_stream: JobLogStreamSettings = Field(default_factory=JobLogStreamSettings)
+    logging: LoggingSettings = Field(default_factory=LoggingSettings)
+    runner: RunnerSettings
+    server: ServerSettings
+    working_directory: WorkingDirectorySettings = Field(default_factory=WorkingDirectorySettings)
+    capacity: int | None = Field(
+        default=None, ge=1, le=256, description="Jobs at a time; none means what the record says."
+    )
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings)
+    allow_self_update: bool = Field(
+        default=False, description="Let the runner replace itself when a newer release is published."
+    )
+    dispatcher: DispatcherSettings = Field(default_factory=DispatcherSettings)
+    executor: ExecutorSettings = Field(default_factory=ExecutorSettings)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read nothing by itself: `load_settings` brings layers that know their places."""
+        return (init_settings,)

@@ -1,0 +1,127 @@
+"""The four sources of settings: file, secrets directory, environment, command line."""
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from worker.settings.layers import Layer, Problem, canonical, leaves
+from worker.settings.model import DEFAULT_HOME, Settings
+
+NESTED_PREFIX = "RUNYARD__"
+DISPATCHER_PREFIX = "RUNYARD_JOB_DISPATCHER_"
+DEFAULT_FILES = (f"{DEFAULT_HOME}/settings.json", f"{DEFAULT_HOME}/settings.toml")
+DEFAULT_SECRETS = "/run/secrets"
+
+# Plain names, the ones that the dashboard prints, and Tharsis' with our prefix.
+FLAT_NAMES: Mapping[str, tuple[str, ...]] = {
+    "WORKER_ID": ("Runner", "Id"),
+    "WORKER_TOKEN": ("Runner", "Token"),
+    "WORKER_INSTANCE": ("Runner", "Instance"),
+    "WORKER_ORGANIZATION_ID": ("Runner", "OrganizationId"),
+    "WORKER_CLIENT_ID": ("Runner", "Credentials", "ClientId"),
+    "WORKER_CLIENT_SECRET": ("Runner", "Credentials", "ClientSecret"),
+    "SUPABASE_URL": ("Server", "Url"),
+    "RUNYARD_API_URL": ("Server", "Url"),
+    "RUNYARD_RUNNER_PATH": ("Runner", "Path"),
+    "RUNYARD_SERVICE_ACCOUNT_PATH": ("Runner", "Credentials", "ServiceAccountPath"),
+    "RUNYARD_CREDENTIAL_HELPER_CMD_PATH": ("Runner", "Credentials", "HelperCommandPath"),
+    "RUNYARD_CREDENTIAL_HELPER_CMD_ARGS": ("Runner", "Credentials", "HelperCommandArgs"),
+    "RUNYARD_SERVICE_DISCOVERY_HOST": ("Server", "ServiceDiscoveryHost"),
+    "RUNYARD_JOB_ID": ("Executor", "JobId"),
+    "RUNYARD_JOB_ATTEMPT": ("Executor", "Attempt"),
+    "RUNYARD_JOB_TOKEN": ("Executor", "Token"),
+    "SUPABASE_PUBLISHABLE_KEY": ("Executor", "PublishableKey"),
+}
+
+
+def path_of_variable(name: str) -> tuple[str, ...] | None:
+    """Return the setting that a variable names, or none if it is not ours."""
+    if name in FLAT_NAMES:
+        return FLAT_NAMES[name]
+    if name.upper().startswith(NESTED_PREFIX):
+        return canonical(Settings, name[len(NESTED_PREFIX) :].split("__"))
+    if name.startswith(DISPATCHER_PREFIX):
+        rest = name.removeprefix(DISPATCHER_PREFIX)
+        if rest == "TYPE":
+            return canonical(Settings, ("Dispatcher", "Type"))
+        return canonical(Settings, ("Dispatcher", "Data", rest.removeprefix("DATA_")))
+    return None
+
+
+def find_file(chosen: Path | None) -> Path | None:
+    """Return the settings file to read: the chosen one, else a default that exists."""
+    if chosen is not None:
+        return chosen.expanduser()
+    candidates = (Path(name).expanduser() for name in DEFAULT_FILES)
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def parse_file(path: Path) -> dict[str, Any]:
+    """Parse a JSON or TOML file, judged by its suffix."""
+    text = path.read_text(encoding="utf-8")
+    values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    if not isinstance(values, dict):
+        raise TypeError("the top of the file must be an object")
+    return values
+
+
+def file_layer(path: Path | None, problems: list[Problem]) -> Layer:
+    """Read the settings file; a file that cannot be read is one problem."""
+    layer = Layer("file")
+    if path is None:
+        return layer
+    try:
+        values = parse_file(path)
+    except (OSError, ValueError, TypeError) as error:
+        reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        problems.append(Problem("settings file", reason, str(path)))
+        return layer
+    values.pop("$schema", None)
+    for parts, value in leaves(values):
+        layer.put(canonical(Settings, parts), value, f"{path}, {'.'.join(parts)}")
+    return layer
+
+
+def secrets_layer(folders: Iterable[Path]) -> Layer:
+    """Read a directory with one file per variable; files with other names are not ours."""
+    layer = Layer("secrets")
+    for folder in folders:
+        for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+            path = path_of_variable(file.name)
+            if path and file.is_file():
+                layer.put(path, file.read_text(encoding="utf-8").rstrip("\r\n"), f"file {file}")
+    return layer
+
+
+def environment_layer(environ: Mapping[str, str], problems: list[Problem]) -> Layer:
+    """Read the variables; `<NAME>_FILE` names a file to read the value from."""
+    layer = Layer("environment")
+    for name, value in sorted(environ.items()):
+        if path := path_of_variable(name):
+            # A compose file's `WORKER_INSTANCE=` means "not set", not an empty name.
+            if value != "":
+                layer.put(path, value, f"environment variable {name}")
+        elif name.endswith("_FILE") and (path := FLAT_NAMES.get(name.removesuffix("_FILE"))):
+            read_named_file(layer, name, Path(value), path, problems)
+    return layer
+
+
+def read_named_file(layer: Layer, name: str, file: Path, path: tuple[str, ...], problems: list[Problem]) -> None:
+    """Put the content of a file that a `_FILE` variable names."""
+    place = f"environment variable {name}"
+    try:
+        layer.put(path, file.expanduser().read_text(encoding="utf-8").strip(), f"{place}={file}")
+    except OSError as error:
+        problems.append(Problem(".".join(path), f"cannot read {file}: {error.strerror}", place))
+
+
+def option_layer(options: Mapping[str, Any]) -> Layer:
+    """Read the command line's options, given as `Section.Name` to value."""
+    layer = Layer("command line")
+    for name, value in options.items():
+        if value is not None:
+            path = canonical(Settings, name.split("."))
+            layer.put(path, value, f"command line, {'.'.join(path)}")
+    return layer

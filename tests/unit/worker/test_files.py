@@ -1,0 +1,161 @@
+"""Files that a job brings along stay below its directory."""
+
+import io
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.errors import JobFailed
+from worker.files.archive import unpack
+from worker.files.safe_path import split_path
+from worker.files.safe_writer import SafeWriter
+
+
+def writer(root: Path, *, most_bytes: int = 10_000, most_files: int = 10) -> SafeWriter:
+    return SafeWriter(root, most_bytes=most_bytes, most_files=most_files)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/etc/passwd",
+        "../x",
+        "a/../../x",
+        "a//b",
+        "./a",
+        "a/.",
+        "~/.ssh/x",
+        "a\\b",
+        "a\0b",
+        "a\nb",
+        "/".join("a" * 40),
+        "x" * 300,
+        "\ud800",
+    ],
+)
+def test_paths_that_could_lead_elsewhere_are_refused(path: str) -> None:
+    with pytest.raises(JobFailed) as caught:
+        split_path(path)
+    assert caught.value.code == "unsafe_path"
+
+
+@given(st.text(max_size=40))
+def test_whatever_is_accepted_stays_below_the_root(path: str) -> None:
+    try:
+        names = split_path(path)
+    except JobFailed:
+        return
+    resolved = os.path.normpath("/root/" + "/".join(names))
+    assert resolved == "/root/" + path
+
+
+def test_a_file_is_created_with_its_parents(tmp_path: Path) -> None:
+    with writer(tmp_path) as safe:
+        safe.write("a/b/c.txt", b"hello", mode=0o755)
+    assert (tmp_path / "a/b/c.txt").read_bytes() == b"hello"
+    assert (tmp_path / "a/b/c.txt").stat().st_mode & 0o777 == 0o755
+
+
+def test_setuid_and_world_writable_bits_are_dropped(tmp_path: Path) -> None:
+    with writer(tmp_path) as safe:
+        safe.write("x", b"", mode=0o6777)
+    assert (tmp_path / "x").stat().st_mode & 0o7777 == 0o755
+
+
+@pytest.mark.parametrize("path", ["link/x", "link", "dir/inner/x"])
+def test_links_in_the_way_are_not_followed(tmp_path: Path, path: str) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / "dir").mkdir(parents=True)
+    outside.mkdir()
+    (root / "link").symlink_to(outside)
+    (root / "dir/inner").symlink_to(outside)
+    with writer(root) as safe, pytest.raises(JobFailed):
+        safe.write(path, b"escaped")
+    assert list(outside.iterdir()) == []
+
+
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "main.tf").write_text("original")
+    with writer(tmp_path) as safe, pytest.raises(JobFailed, match="already exists"):
+        safe.write("main.tf", b"other")
+    assert (tmp_path / "main.tf").read_text() == "original"
+
+
+def test_limits_on_size_and_number(tmp_path: Path) -> None:
+    with writer(tmp_path, most_bytes=10, most_files=2) as safe:
+        safe.write("a", b"12345")
+        with pytest.raises(JobFailed, match="size limit"):
+            safe.write("b", b"123456")
+        with pytest.raises(JobFailed, match="Too many files"):
+            safe.write("c", b"")
+
+
+def make_tar(path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for info, content in members:
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+def link(name: str, target: str) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = tarfile.SYMTYPE, target
+    return info
+
+
+def test_a_tar_is_unpacked(tmp_path: Path) -> None:
+    archive = make_tar(tmp_path / "m.tgz", [(tarfile.TarInfo("./mod/main.tf"), b"# hi")])
+    (tmp_path / "out").mkdir()
+    assert unpack(archive, tmp_path / "out") == 1
+    assert (tmp_path / "out/mod/main.tf").read_bytes() == b"# hi"
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [(tarfile.TarInfo("../evil"), b"x")],
+        [(tarfile.TarInfo("/evil"), b"x")],
+        [(link("evil", "/etc"), b"")],
+        [(link("evil", ".."), b""), (tarfile.TarInfo("evil/x"), b"x")],
+    ],
+)
+def test_a_hostile_tar_is_refused(tmp_path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+    archive = make_tar(tmp_path / "m.tgz", members)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(JobFailed):
+        unpack(archive, tmp_path / "out")
+    assert not (tmp_path / "evil").exists()
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_zip_is_unpacked_and_a_hostile_one_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    good, bad, linked = tmp_path / "g.zip", tmp_path / "b.zip", tmp_path / "l.zip"
+    with zipfile.ZipFile(good, "w") as zipped:
+        zipped.writestr("mod/main.tf", "# hi")
+    with zipfile.ZipFile(bad, "w") as zipped:
+        zipped.writestr("../evil", "x")
+    with zipfile.ZipFile(linked, "w") as zipped:
+        info = zipfile.ZipInfo("evil")
+        info.external_attr = 0o120777 << 16
+        zipped.writestr(info, "/etc")
+    assert unpack(good, tmp_path / "out") == 1
+    for archive in (bad, linked):
+        with pytest.raises(JobFailed):
+            unpack(archive, tmp_path / "out")
+    assert not (tmp_path / "evil").exists()
+
+
+def test_something_that_is_no_archive_is_named(tmp_path: Path) -> None:
+    (tmp_path / "m.tgz").write_bytes(b"not an archive at all")
+    (tmp_path / "out").mkdir()
+    with pytest.raises(JobFailed) as caught:
+        unpack(tmp_path / "m.tgz", tmp_path / "out")
+    assert caught.value.code == "bad_archive"

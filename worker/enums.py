@@ -1,0 +1,90 @@
+"""The enums of the database, spelled as they are there; a test compares them."""
+
+from enum import StrEnum
+
+
+class WorkerStatus(StrEnum):
+    """What the runners page shows."""
+
+    ONLINE = "ONLINE"
+    DRAINING = "DRAINING"
+    OFFLINE = "OFFLINE"
+
+
+class JobType(StrEnum):
+    """What a job does."""
+
+    PLAN = "PLAN"
+    APPLY = "APPLY"
+    DESTROY = "DESTROY"
+    OUTPUT = "OUTPUT"
+    DRIFT = "DRIFT"
+    DEPLOY_WORKER = "DEPLOY_WORKER"
+    UPDATE_WORKER = "UPDATE_WORKER"
+    REMOVE_WORKER = "REMOVE_WORKER"
+
+
+class JobStatus(StrEnum):
+    """Where a job is in its life."""
+
+    AWAITING_APPROVAL = "AWAITING_APPROVAL"
+    QUEUED = "QUEUED"
+    CLAIMED = "CLAIMED"
+    PROCESSING = "PROCESSING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    NEEDS_ATTENTION = "NEEDS_ATTENTION"
+
+
+class JobPhase(StrEnum):
+    """What a running attempt is doing; APPLY and DESTROY are never run again by themselves."""
+
+    PREPARE = "PREPARE"
+    FETCH = "FETCH"
+    INPUTS = "INPUTS"
+    INIT = "INIT"
+    PLAN = "PLAN"
+    APPLY = "APPLY"
+    DESTROY = "DESTROY"
+    OUTPUT = "OUTPUT"
+    REPORT = "REPORT"
+
+
+class CancelKind(StrEnum):
+    """How soon a cancelled job has to stop."""
+
+    AFTER_STEP = "AFTER_STEP"
+    GRACEFUL = "GRACEFUL"
+    KILL = "KILL"
+
+
+class EngineName(StrEnum):
+    """The programs that do the work."""
+
+    TOFU = "tofu"
+    TERRAFORM = "terraform"
+    PULUMI = "pulumi"
+
+
+class SourceKind(StrEnum):
+    """Where a module's files come from."""
+
+    GIT = "git"
+    ARCHIVE = "archive"
+    INLINE = "inline"
+    LOCAL = "local"
+
+
+class StepStatus(StrEnum):
+    """How one step of a job stands."""
+
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+    CANCELLED = "CANCELLED"
+
+
+CHANGING_PHASES = frozenset({JobPhase.APPLY, JobPhase.DESTROY})
+LIFECYCLE_TYPES = frozenset({JobType.DEPLOY_WORKER, JobType.UPDATE_WORKER, JobType.REMOVE_WORKER})

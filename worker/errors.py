@@ -1,0 +1,63 @@
+"""Errors named after the reaction they ask for."""
+
+from typing import Any
+
+from worker.exit_codes import ExitCode
+
+
+class WorkerError(Exception):
+    """What the runner raises on purpose; the message is meant for a person."""
+
+    def __init__(self, message: str, *, code: str = "", hint: str = "", detail: Any = None) -> None:
+        """Keep the server's code, hint and detail beside the message."""
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.hint = hint
+        self.detail = detail
+
+
+class Retryable(WorkerError):
+    """Try the same request again later; nothing is known about its effect."""
+
+    def __init__(self, message: str, *, retry_after_seconds: float = 0.0, **rest: Any) -> None:
+        """Keep what a 429 or 503 said about when to come back."""
+        super().__init__(message, **rest)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Fenced(WorkerError):
+    """This attempt is stale: stop the job now, another attempt may own it."""
+
+
+class Rejected(WorkerError):
+    """The server or the job's own content is wrong: drop the request, do not retry."""
+
+
+class Locked(Rejected):
+    """The state is locked by someone else; `detail` is their lock."""
+
+
+class TokenExpired(WorkerError):
+    """The short-lived token ran out: renew it and send the request again."""
+
+
+class Fatal(WorkerError):
+    """The process cannot go on: say why and leave with this exit code."""
+
+    def __init__(self, message: str, *, exit_code: ExitCode = ExitCode.UNEXPECTED, **rest: Any) -> None:
+        """Keep the exit code that tells a supervisor whether a restart can help."""
+        super().__init__(message, **rest)
+        self.exit_code = exit_code
+
+
+class JobFailed(WorkerError):
+    """The job's own work went wrong: report FAILED with this code, message and hint."""
+
+
+class JobCancelled(WorkerError):
+    """Someone asked for the job to stop, and it has stopped."""
+
+
+class JobInterrupted(WorkerError):
+    """The runner itself is leaving or has lost its lease, and the job had to stop."""

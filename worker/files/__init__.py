@@ -1,0 +1,1 @@
+"""Writing what a job brings along, without leaving its directory."""

@@ -1,0 +1,103 @@
+"""A writer that stays below one directory, whatever links already lie there."""
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from worker.errors import JobFailed
+from worker.files.safe_path import split_path
+
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MODE_BITS = 0o755
+
+
+class SafeWriter:
+    """Creates new files below `root`, each parent opened without following links."""
+
+    def __init__(self, root: Path, *, most_bytes: int, most_files: int) -> None:
+        """Open the root; the limits count over the writer's whole life."""
+        self._root = os.open(root, _DIRECTORY_FLAGS)
+        self._bytes_left = most_bytes
+        self._files_left = most_files
+
+    def __enter__(self) -> Self:
+        """Use as a context so that the root's descriptor is closed."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the root."""
+        os.close(self._root)
+
+    def write(self, path: str, content: bytes | Iterable[bytes], *, mode: int = 0o600) -> int:
+        """Create one new file and return its size; an existing name is refused."""
+        names = split_path(path)
+        self._count_file(path)
+        with self._parent(names[:-1], path) as parent, self._created(parent, names[-1], path, mode) as file:
+            pieces = [content] if isinstance(content, bytes) else content
+            return sum(self._write_piece(file, piece, path) for piece in pieces)
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents; existing real directories are fine."""
+        with self._parent(split_path(path), path):
+            return
+
+    def _count_file(self, path: str) -> None:
+        self._files_left -= 1
+        if self._files_left < 0:
+            raise JobFailed(f"Too many files: {path!r} is one more than allowed.", code="too_many_files")
+
+    def _write_piece(self, file: int, piece: bytes, path: str) -> int:
+        self._bytes_left -= len(piece)
+        if self._bytes_left < 0:
+            raise JobFailed(f"Too much data: {path!r} exceeds the size limit.", code="too_large")
+        view = memoryview(piece)
+        while view:
+            view = view[os.write(file, view) :]
+        return len(piece)
+
+    @contextmanager
+    def _parent(self, names: tuple[str, ...], path: str) -> Iterator[int]:
+        current = os.dup(self._root)
+        try:
+            for name in names:
+                following = _enter(current, name, path)
+                os.close(current)
+                current = following
+            yield current
+        finally:
+            os.close(current)
+
+    @contextmanager
+    def _created(self, parent: int, name: str, path: str, mode: int) -> Iterator[int]:
+        try:
+            file = os.open(name, _CREATE_FLAGS, 0o600, dir_fd=parent)
+        except FileExistsError as error:
+            raise JobFailed(f"The file {path!r} already exists and is not overwritten.", code="file_exists") from error
+        try:
+            yield file
+            os.fchmod(file, (mode & _MODE_BITS) | 0o600)
+        finally:
+            os.close(file)
+
+
+def _enter(parent: int, name: str, path: str) -> int:
+    try:
+        os.mkdir(name, 0o700, dir_fd=parent)
+    except FileExistsError:
+        pass
+    try:
+        return os.open(name, _DIRECTORY_FLAGS, dir_fd=parent)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+            raise JobFailed(
+                f"The path {path!r} leads through {name!r}, which is a link or a file.",
+                code="unsafe_path",
+            ) from error
+        raise

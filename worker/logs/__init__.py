@@ -1,0 +1,1 @@
+"""A job's log: decode, redact, spool to disk, ship."""

@@ -1,0 +1,109 @@
+"""A streaming redactor: no secret leaves, however the output is cut into pieces."""
+
+from collections.abc import Iterable, Iterator
+
+from worker.logs.secret_forms import forms_of
+from worker.logs.secret_shapes import Span, shape_spans
+
+MASK = "***"
+# A line longer than this is released before it ends, or one line could fill the memory.
+LONGEST_HELD_LINE = 16_384
+# What stays back of such a line; longer than any shape we know.
+_KEPT_OF_LONG_LINE = 12_288
+
+
+class Redactor:
+    """Masks known secrets and secret shapes in a stream of text.
+
+    Text is released up to the last line end, and never up to a point that could still turn out to
+    lie inside a secret, so the result does not depend on where the stream was cut.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        """Start with the secrets known so far."""
+        self._secrets = set(secrets)
+        self._forms = forms_of(self._secrets)
+        self._held = ""
+
+    def add(self, *secrets: str) -> None:
+        """Mask these as well from now on."""
+        self._secrets.update(secrets)
+        self._forms = forms_of(self._secrets)
+
+    def feed(self, text: str) -> str:
+        """Take the next piece and return what is safe to show."""
+        self._held += text
+        spans = list(_merge(self._spans(self._held)))
+        cut = self._safe_cut(self._held, spans)
+        released = _mask(self._held[:cut], [span for span in spans if span[1] <= cut])
+        self._held = self._held[cut:]
+        return released
+
+    def flush(self) -> str:
+        """Return what is still held back; the stream has ended."""
+        text, self._held = self._held, ""
+        return _mask(text, list(_merge(self._spans(text))))
+
+    def redact(self, text: str) -> str:
+        """Mask a whole text at once, apart from the stream."""
+        return _mask(text, list(_merge(self._spans(text))))
+
+    def _spans(self, text: str) -> Iterator[Span]:
+        for form in self._forms:
+            start = text.find(form)
+            while start >= 0:
+                yield start, start + len(form)
+                start = text.find(form, start + 1)
+        yield from shape_spans(text)
+
+    def _safe_cut(self, text: str, spans: list[Span]) -> int:
+        cut = _line_start(text, len(text))
+        if len(text) - cut > LONGEST_HELD_LINE:
+            cut = len(text) - _KEPT_OF_LONG_LINE
+        cut = min(cut, self._partial_match(text))
+        while (earlier := _step_back(text, spans, cut)) < cut:
+            cut = earlier
+        return cut
+
+    def _partial_match(self, text: str) -> int:
+        """Find the earliest place from which the rest could grow into a secret."""
+        earliest = len(text)
+        for form in self._forms:
+            for size in range(min(len(form) - 1, len(text)), len(text) - earliest, -1):
+                if text.endswith(form[:size]):
+                    earliest = len(text) - size
+                    break
+        return earliest
+
+
+def _line_start(text: str, position: int) -> int:
+    return max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
+
+
+def _step_back(text: str, spans: list[Span], cut: int) -> int:
+    """Move a cut out of a secret, and to the line's beginning, which a shape may need."""
+    outside = next((start for start, end in spans if start < cut < end), cut)
+    line = _line_start(text, outside)
+    return line if len(text) - line <= LONGEST_HELD_LINE else outside
+
+
+def _merge(spans: Iterable[Span]) -> Iterator[Span]:
+    current: Span | None = None
+    for start, end in sorted(spans):
+        if current is None or start >= current[1]:
+            if current is not None:
+                yield current
+            current = (start, end)
+        else:
+            current = (current[0], max(current[1], end))
+    if current is not None:
+        yield current
+
+
+def _mask(text: str, spans: list[Span]) -> str:
+    parts: list[str] = []
+    position = 0
+    for start, end in spans:
+        parts += [text[position:start], MASK]
+        position = end
+    return "".join([*parts, text[position:]])

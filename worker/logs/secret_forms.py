@@ -1,0 +1,71 @@
+"""The spellings under which a secret turns up in output."""
+
+import base64
+import html
+import json
+import shlex
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote, quote_plus
+
+# Shorter values ("yes", "10") would blank out ordinary words.
+SHORTEST_SECRET = 6
+_SHORTEST_BASE64 = 8
+# Characters at the front that an unknown neighbour before the secret also decides.
+_BASE64_SHARED = {0: 0, 1: 2, 2: 3}
+
+
+def forms_of(secrets: Iterable[str]) -> tuple[str, ...]:
+    """List every spelling of every secret, longest first."""
+    found: set[str] = set()
+    for secret in secrets:
+        for part in {secret, secret.strip(), *secret.splitlines()}:
+            if len(part) >= SHORTEST_SECRET:
+                found.update(form for form in _forms(part) if len(form) >= SHORTEST_SECRET)
+    return tuple(sorted(found, key=lambda form: (-len(form), form)))
+
+
+def _forms(secret: str) -> Iterator[str]:
+    yield secret
+    yield from _json_forms(secret)
+    yield from _url_forms(secret)
+    yield from _shell_forms(secret)
+    yield html.escape(secret)
+    yield from _base64_forms(secret.encode())
+
+
+def _json_forms(secret: str) -> Iterator[str]:
+    for ascii_only in (True, False):
+        escaped = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+        yield escaped
+        # Go's encoder, and so every engine, also escapes these three.
+        yield (escaped.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _url_forms(secret: str) -> Iterator[str]:
+    for encoded in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+        yield encoded
+        yield _lower_escapes(encoded)
+
+
+def _lower_escapes(encoded: str) -> str:
+    head, *rest = encoded.split("%")
+    return "%".join([head, *(part[:2].lower() + part[2:] for part in rest)])
+
+
+def _shell_forms(secret: str) -> Iterator[str]:
+    yield shlex.quote(secret).removeprefix("'").removesuffix("'")
+    yield secret.replace("'", "'\\''")
+    doubled = secret.replace("\\", "\\\\")
+    for special in '"$`':
+        doubled = doubled.replace(special, f"\\{special}")
+    yield doubled
+
+
+def _base64_forms(secret: bytes) -> Iterator[str]:
+    for shift, shared in _BASE64_SHARED.items():
+        encoded = base64.b64encode(b"\0" * shift + secret).decode().rstrip("=")
+        whole = (shift + len(secret)) * 8 // 6
+        core = encoded[shared:whole]
+        if len(core) >= _SHORTEST_BASE64:
+            yield core
+            yield core.replace("+", "-").replace("/", "_")

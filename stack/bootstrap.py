@@ -8,8 +8,8 @@ from psycopg import sql
 from stack.secrets import LOGIN_ROLES, Secrets
 
 FOLDER = Path(__file__).resolve().parent
-# A part of the stack that needs database objects of its own keeps them in its own folder.
-SQL_FOLDERS = (FOLDER / "sql", FOLDER / "rest" / "sql", FOLDER / "auth" / "sql", FOLDER / "realtime" / "sql")
+# A part of the stack that needs database objects of its own keeps them in a `bootstrap` folder of its own.
+SQL_FOLDERS = (FOLDER / "sql", *(FOLDER / part / "bootstrap" for part in ("rest", "auth", "realtime")))
 LOCK_KEY = 5432154322
 
 

@@ -59,7 +59,8 @@ def seed(owner_url: str, file: Path) -> bool:
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     with psycopg.connect(owner_url, autocommit=True) as connection:
         connection.execute(HISTORY)
-        if connection.execute("select from supabase_migrations.seed_files where path = %s", [file.name]).fetchone():
+        done = connection.execute("select path from supabase_migrations.seed_files where path = %s", [file.name])
+        if done.fetchone():
             return False
         with connection.transaction():
             _run_file(connection, file, split_statements(file.read_text()))

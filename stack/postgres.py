@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
@@ -34,7 +34,7 @@ class Cluster:
     binaries: Path
     data: Path
     account: Account
-    password: str
+    password: str = field(repr=False)
 
     @property
     def url(self) -> str:
@@ -152,7 +152,8 @@ class Cluster:
             self.account.own(Path(folder))
             self.account.own(password)
             self._run_initdb(fresh, password)
-            self.data.exists() and self.data.rmdir()
+            if self.data.exists():
+                self.data.rmdir()
             fresh.rename(self.data)
 
     def _run_initdb(self, fresh: Path, password: Path) -> None:

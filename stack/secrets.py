@@ -35,6 +35,12 @@ class Secrets(BaseModel):
     jwt_secret: str
     demo_password: str
 
+    def __repr__(self) -> str:
+        """Say nothing: a traceback or a log line must not carry the values."""
+        return "Secrets(…)"
+
+    __str__ = __repr__
+
     def password(self, role: str) -> str:
         """The database password of one login role."""
         return self.database_passwords[role]

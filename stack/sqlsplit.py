@@ -45,9 +45,7 @@ def _statement(source: str, start: int, end: int) -> Statement | None:
     first = next((token for token in _tokens(source, start, end) if _counts(token)), None)
     if first is None:
         return None
-    text = source[start:end]
-    leading = len(text) - len(text.lstrip())
-    return Statement(text.strip(), source.count("\n", 0, start + leading) + 1)
+    return Statement(source[first.start() : end].rstrip(), source.count("\n", 0, first.start()) + 1)
 
 
 def _counts(token: re.Match[str]) -> bool:

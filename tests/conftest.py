@@ -1,0 +1,116 @@
+"""Fixtures for every test: a shared PostgreSQL, a database of one's own, a running stack."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.support.database import Database, Server, shared_server
+from tests.support.stack import Project, RunningStack, environment_project, start_stack
+
+FOLDER_VARIABLE = "RUNYARD_TEST_RUN_FOLDER"
+PID_VARIABLE = "RUNYARD_TEST_RUN_PID"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give all processes of this run one folder; xdist's workers inherit it."""
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.mkdtemp(prefix="runyard-test-")
+        Path(folder).chmod(0o755)
+        os.environ[FOLDER_VARIABLE] = folder
+        os.environ[PID_VARIABLE] = str(os.getpid())
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the run's folder; the shared server notices by itself that the run has ended."""
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ[FOLDER_VARIABLE], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Asynchronous tests run on asyncio, as the product does."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def run_folder() -> Path:
+    """The folder all processes of this test run share."""
+    return Path(os.environ[FOLDER_VARIABLE])
+
+
+@pytest.fixture(scope="session")
+def postgres_server(run_folder: Path) -> Server:
+    """The run's PostgreSQL, with hosted-like roles."""
+    folder = run_folder / "server"
+    folder.mkdir(exist_ok=True)
+    return shared_server(folder, int(os.environ[PID_VARIABLE]))
+
+
+@pytest.fixture
+def database(postgres_server: Server) -> Iterator[Database]:
+    """A database of the test's own with every migration applied."""
+    yield from _clone(postgres_server, postgres_server.template())
+
+
+@pytest.fixture
+def bare_database(postgres_server: Server) -> Iterator[Database]:
+    """A database of the test's own as hosted hands one out, before any migration."""
+    yield from _clone(postgres_server, postgres_server.bare_template())
+
+
+@pytest.fixture
+def db_url(database: Database) -> str:
+    """The owner's URL of the test's database."""
+    return database.url
+
+
+@pytest.fixture
+def connect(database: Database) -> Callable[..., psycopg.Connection[Any]]:
+    """`connect(role, claims)`: a connection to the test's database as that role, closed after the test."""
+    return database.connect
+
+
+@pytest.fixture(scope="session")
+def running_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    """A stack without dashboard and demo, one for each test process."""
+    home = _open_folder(tmp_path_factory.mktemp("stack"))
+    with start_stack(home, "--no-dashboard", "--no-demo") as stack:
+        yield stack
+
+
+@pytest.fixture
+def fresh_stack(tmp_path: Path) -> Iterator[RunningStack]:
+    """A stack that the test may break."""
+    with start_stack(_open_folder(tmp_path), "--no-dashboard", "--no-demo") as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def supabase_project(request: pytest.FixtureRequest) -> Project:
+    """The project that `RUNYARD_TEST_*` names, or else the running stack."""
+    project: Project = environment_project() or request.getfixturevalue("running_stack")
+    return project
+
+
+def _clone(server: Server, template: str) -> Iterator[Database]:
+    database = Database(server, server.create_database(template))
+    try:
+        yield database
+    finally:
+        database.close()
+        server.drop_database(database.name)
+
+
+def _open_folder(folder: Path) -> Path:
+    """Let PostgreSQL's own account through pytest's private folders when the tests run as root."""
+    if os.geteuid() == 0:
+        for path in (folder, *folder.parents):
+            if not path.stat().st_mode & 0o001:
+                path.chmod(path.stat().st_mode | 0o011)
+    return folder

@@ -1,0 +1,121 @@
+"""A real stack for tests: `python -m stack up` in a process of its own, with its own folder and ports."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from stack.errors import Taken
+from stack.secrets import Secrets, load_secrets
+from stack.settings import PROJECT, Settings
+from tests.support.ports import free_ports
+from tests.support.waiting import wait_until
+
+
+@dataclass(frozen=True)
+class Project:
+    """What a client needs to know of a Supabase project, wherever it runs."""
+
+    url: str
+    publishable_key: str
+    secret_key: str
+    db_url: str
+
+
+@dataclass(frozen=True)
+class RunningStack(Project):
+    """A stack that this test run started."""
+
+    settings: Settings
+    secrets: Secrets
+    process: subprocess.Popen[bytes]
+    log: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def client_environment(self) -> dict[str, str]:
+        """What a dashboard or a worker is given."""
+        return {"SUPABASE_URL": self.url, "SUPABASE_PUBLISHABLE_KEY": self.publishable_key}
+
+    def is_healthy(self) -> bool:
+        """Whether REST, Auth and the functions all answer."""
+        paths = ("/auth/v1/health", "/rest/v1/", "/functions/v1/health")
+        try:
+            return all(self.get(path).status_code < 500 for path in paths)
+        except httpx.HTTPError:
+            return False
+
+    def get(self, path: str) -> httpx.Response:
+        """A request with the publishable key."""
+        return httpx.get(f"{self.url}{path}", headers={"apikey": self.publishable_key}, timeout=10)
+
+    def stop(self) -> int:
+        """Ask it to stop and return its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+@contextmanager
+def start_stack(home: Path, *arguments: str, **variables: str) -> Iterator[RunningStack]:
+    """Run a stack below `home`; a port lost to another process between choosing and using it is chosen again."""
+    for attempt in range(3):
+        stack = _launch(home, arguments, variables)
+        try:
+            wait_until(lambda: _is_up(stack), timeout_seconds=180, every_seconds=0.1)
+            break
+        except ChildProcessError:
+            if stack.process.returncode != Taken.exit_code or attempt == 2:
+                raise
+    try:
+        yield stack
+    finally:
+        stack.stop()
+
+
+def environment_project() -> Project | None:
+    """The project that the environment names for contract tests, hosted for instance."""
+    names = ("RUNYARD_TEST_URL", "RUNYARD_TEST_PUBLISHABLE_KEY", "RUNYARD_TEST_SECRET_KEY", "RUNYARD_TEST_DB_URL")
+    values = [os.environ.get(name, "") for name in names]
+    return Project(*values) if values[0] else None
+
+
+def _is_up(stack: RunningStack) -> bool:
+    if stack.process.poll() is not None:
+        tail = stack.log.read_text()[-4000:]
+        raise ChildProcessError(f"the stack ended with exit code {stack.process.returncode}:\n{tail}")
+    return (stack.settings.run_folder / "ready").exists()
+
+
+def _launch(home: Path, arguments: tuple[str, ...], variables: dict[str, str]) -> RunningStack:
+    gateway, postgres, functions, dashboard = free_ports(4)
+    ports = {
+        "GATEWAY_BASE": gateway,
+        "POSTGRES_BASE": postgres,
+        "FUNCTIONS_BASE": functions,
+        "DASHBOARD_BASE": dashboard,
+    }
+    own = {"RUNYARD_HOME": str(home), "RUNYARD_PORT_OFFSET": "0", "RUNYARD_PG_FSYNC": "false"}
+    own |= {f"RUNYARD_{name}": str(port) for name, port in ports.items()} | variables
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RUNYARD_", "SUPABASE_"))}
+    settings = Settings(home=home, port_offset=0, **{name.lower(): port for name, port in ports.items()})  # type: ignore[arg-type]
+    secrets = load_secrets(settings.secrets_file)
+    log = home / "up.log"
+    command = [sys.executable, "-m", "stack", "up", *arguments]
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, cwd=PROJECT, env=environment | own, stdout=output, stderr=output)
+    return RunningStack(
+        settings.url, secrets.publishable_key, secrets.secret_key,
+        settings.database_url("postgres", secrets.password("postgres")),
+        settings, secrets, process, log, own,
+    )  # fmt: skip

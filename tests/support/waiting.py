@@ -1,0 +1,34 @@
+"""Wait for a condition, never for a time."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+Found = TypeVar("Found")
+
+
+def wait_until(condition: Callable[[], Found], timeout_seconds: float = 60, every_seconds: float = 0.05) -> Found:
+    """Return the condition's first truthy answer."""
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not true within {timeout_seconds} s: {condition}; last answer {answer!r}")
+        time.sleep(every_seconds)
+
+
+async def eventually(
+    condition: Callable[[], Awaitable[Found]], timeout_seconds: float = 60, every_seconds: float = 0.05
+) -> Found:
+    """Return the asynchronous condition's first truthy answer."""
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        answer = await condition()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not true within {timeout_seconds} s: {condition}; last answer {answer!r}")
+        await asyncio.sleep(every_seconds)

@@ -26,8 +26,12 @@ _DROPPED = re.compile(
     "[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
 )
-_PLAIN_LINE = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]*+\Z")
-_UNFINISHED = re.compile(r"(?:\x1b(?:\[[0-?]{0,64}[ -/]{0,8})?|\x9b[0-?]{0,64}|\x1b[\]PX^_][^\n\x07\x1b\x9c]{0,2000}\x1b?)\Z")
+_PLAIN_LINE = re.compile(
+    r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]*+\Z"
+)
+_UNFINISHED = re.compile(
+    r"(?:\x1b(?:\[[0-?]{0,64}[ -/]{0,8})?|\x9b[0-?]{0,64}|\x1b[\]PX^_][^\n\x07\x1b\x9c]{0,2000}\x1b?)\Z"
+)
 _COLOUR = re.compile(r"\x1b\[([0-9;:]*+)m")
 
 

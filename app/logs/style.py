@@ -57,7 +57,14 @@ PLAIN = Style()
 
 @lru_cache(maxsize=512)
 def _classes(style: Style) -> str:
-    flags = {"b": style.bold, "d": style.dim, "i": style.italic, "n": style.underline, "s": style.strike, "v": style.inverse}
+    flags = {
+        "b": style.bold,
+        "d": style.dim,
+        "i": style.italic,
+        "n": style.underline,
+        "s": style.strike,
+        "v": style.inverse,
+    }
     names = [f"a-{letter}" for letter, is_on in flags.items() if is_on]
     if style.colour:
         names.append(f"a-{style.colour}" if style.colour.islower() else f"a-x{style.colour.lower()}")

@@ -73,7 +73,9 @@ def test_sgr_parameters(params: str, classes: str) -> None:
     assert only(f"\x1b[{params}mx") == (("x", classes),)
 
 
-@pytest.mark.parametrize("params", ["", "0", "99999999999", "38;5", "38;5;999", "38;2;1;2", "58;5;1", ">4;2", "?1", "8"])
+@pytest.mark.parametrize(
+    "params", ["", "0", "99999999999", "38;5", "38;5;999", "38;2;1;2", "58;5;1", ">4;2", "?1", "8"]
+)
 def test_odd_sgr_parameters_leave_plain_text(params: str) -> None:
     assert only(f"\x1b[{params}mx") == (("x", ""),)
 

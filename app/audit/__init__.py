@@ -1,0 +1,1 @@
+"""The audit log on its way out of the house."""

@@ -1,0 +1,88 @@
+"""Why a job waits: the database's answer, one line per runner."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """One runner and what keeps it from this job; `tone` is the colour class of its mark."""
+
+    id: str
+    name: str
+    code: str
+    reason: str
+    help: str
+    icon: str
+    tone: str
+    can_enable: bool = False
+
+
+@dataclass(frozen=True)
+class Why:
+    """The whole answer; `is_known` is false until it was asked for."""
+
+    job_id: str = ""
+    is_known: bool = False
+    is_claimable: bool = False
+    summary: str = ""
+    help: str = ""
+    position: str = ""
+    checked_at: str = ""
+    runners: tuple[Runner, ...] = ()
+
+
+def build(answer: Row, checked_at: str = "") -> Why:
+    """Read what explain_queue answered."""
+    rows = [row for row in answer.get("runners") or [] if isinstance(row, Mapping)]
+    return Why(
+        job_id=str(answer.get("job_id") or ""),
+        is_known=True,
+        is_claimable=bool(answer.get("claimable")),
+        summary=str(answer.get("summary") or ""),
+        help=str(answer.get("help") or ""),
+        position=in_line(answer.get("position")),
+        checked_at=checked_at,
+        runners=tuple(_runner(row) for row in rows),
+    )
+
+
+def in_line(position: object) -> str:
+    """Say a place in the queue as an ordinal; nothing when there is none."""
+    if not isinstance(position, int) or position < 1:
+        return ""
+    if position == 1:
+        return "next in line"
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(position % 10, "th")
+    if position % 100 in (11, 12, 13):
+        ending = "th"
+    return f"{position}{ending} in line"
+
+
+def _runner(row: Row) -> Runner:
+    code = str(row.get("reason_code") or "")
+    icon, tone = _mark(code, str(row.get("status") or ""))
+    return Runner(
+        id=str(row.get("worker_id") or ""),
+        name=str(row.get("name") or ""),
+        code=code,
+        reason=str(row.get("reason") or ""),
+        help=str(row.get("help") or ""),
+        icon=icon,
+        tone=tone,
+        can_enable="disabled" in code.lower(),
+    )
+
+
+def _mark(code: str, status: str) -> tuple[str, str]:
+    lowered = code.lower()
+    if lowered in ("ok", "claimable", "free", "eligible", "can_take"):
+        return "circle-check", "t-grn"
+    if "busy" in lowered or "slot" in lowered or "capacity" in lowered:
+        return "hourglass", "t-amb"
+    if "disabled" in lowered:
+        return "circle-slash", "t-red"
+    return ("circle-slash", "t-amb") if status == "DRAINING" else ("circle-slash", "mut")

@@ -1,0 +1,1 @@
+"""What the page knows about groups and modules, computed from rows and forms alone."""

@@ -1,0 +1,43 @@
+/** The database's functions, called as service_role. */
+
+import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import { need, secretKey } from "./env.ts";
+import { Answer } from "./http.ts";
+
+/** A refusal by the database, with its RYxxx code. */
+export class Refusal extends Error {
+  constructor(readonly code: string, message: string, readonly hint?: string) {
+    super(message);
+  }
+}
+
+let client: SupabaseClient | undefined;
+
+function connection(): SupabaseClient {
+  client ??= createClient(need("SUPABASE_URL"), secretKey(), {
+    auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
+  });
+  return client;
+}
+
+/** Calls a database function; RYxxx errors become a Refusal, all others stay inside. */
+export async function call<T>(name: string, args: Record<string, unknown>): Promise<T> {
+  const { data, error } = await connection().rpc(name, args);
+  if (!error) return data as T;
+  if (error.code?.startsWith("RY")) {
+    throw new Refusal(error.code, error.message, error.hint || undefined);
+  }
+  throw new Error(`${name}: ${error.code} ${error.message}`);
+}
+
+/** Counts a request against limits and answers 429 when one is used up. */
+export async function limit(keys: [key: string, limit: number][], seconds = 60): Promise<void> {
+  const args = keys.map(([key, max]) => ({ p_key: key, p_limit: max, p_window_seconds: seconds }));
+  const allowed = await Promise.all(args.map((each) => call<boolean>("rate_limit", each)));
+  if (allowed.every((each) => each)) return;
+  throw new Answer(
+    429,
+    { code: "RY429", message: "Too many attempts.", hint: `Try again in ${seconds} seconds.` },
+    { "retry-after": String(seconds) },
+  );
+}

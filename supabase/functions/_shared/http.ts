@@ -1,0 +1,98 @@
+/** Requests and answers, the same in every function. */
+
+import { z } from "zod";
+import { isHosted, read } from "./env.ts";
+
+const MAX_BODY_BYTES = 256 * 1024;
+
+/** An answer that is thrown: the handler's wrapper sends it. */
+export class Answer extends Error {
+  constructor(
+    readonly status: number,
+    readonly body: Record<string, unknown>,
+    readonly headers: Record<string, string> = {},
+  ) {
+    super(String(body.message ?? status));
+  }
+}
+
+/** Makes a JSON response that nothing may keep. */
+export function json(
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): Response {
+  return Response.json(body, { status, headers: { "cache-control": "no-store", ...headers } });
+}
+
+/** Wraps a handler: POST only, thrown answers sent, and no inner error ever shown. */
+export function serveWith(
+  handle: (request: Request) => Promise<Response>,
+): (request: Request) => Promise<Response> {
+  return async (request) => {
+    try {
+      if (request.method !== "POST") {
+        return json(405, { code: "RY422", message: "Use POST." }, { allow: "POST" });
+      }
+      return await handle(request);
+    } catch (error) {
+      if (error instanceof Answer) return json(error.status, error.body, error.headers);
+      console.error(error instanceof Error ? error.message : "unknown error");
+      return json(500, { code: "RY500", message: "The function failed; its log says why." });
+    }
+  };
+}
+
+/** Reads at most MAX_BODY_BYTES of text, so that a caller cannot fill the memory. */
+export async function readText(request: Request): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of request.body ?? []) {
+    size += part.byteLength;
+    if (size > MAX_BODY_BYTES) {
+      throw new Answer(413, { code: "RY422", message: "The request is too large." });
+    }
+    parts.push(part);
+  }
+  return await new Blob(parts as BlobPart[]).text();
+}
+
+/** Reads the body as an object, from JSON or from a form as OAuth clients send it. */
+export async function readBody(request: Request): Promise<unknown> {
+  const text = await readText(request);
+  if (request.headers.get("content-type")?.startsWith("application/x-www-form-urlencoded")) {
+    return Object.fromEntries(new URLSearchParams(text));
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Answer(400, { code: "RY422", message: "The body is not JSON." });
+  }
+}
+
+/** Checks a body against its schema; the answer names every field that is wrong, not its value. */
+export function parse<T>(schema: z.ZodType<T>, body: unknown): T {
+  const result = schema.safeParse(body);
+  if (result.success) return result.data;
+  const issues = result.error.issues.map((issue) => ({
+    field: issue.path.join(".") || "body",
+    message: issue.message,
+  }));
+  throw new Answer(400, { code: "RY422", message: "The request is not valid.", details: issues });
+}
+
+/** The caller's address, from the header that the nearest trusted proxy wrote. */
+export function addressOf(request: Request): string {
+  const chosen = read("RUNYARD_ADDRESS_HEADER");
+  if (chosen) return request.headers.get(chosen) ?? "unknown";
+  const hops = (request.headers.get("x-forwarded-for") ?? "").split(",").map((hop) => hop.trim());
+  if (isHosted()) return request.headers.get("cf-connecting-ip") ?? hops[0] ?? "unknown";
+  // Whoever stands before us appends what it saw; what is left of it the caller may have invented.
+  return hops.at(-1) || "unknown";
+}
+
+/** The Bearer token of a request, if it has one. */
+export function bearerOf(request: Request): string | undefined {
+  const value = request.headers.get("authorization") ?? "";
+  return value.startsWith("Bearer ") ? value.slice("Bearer ".length).trim() : undefined;
+}

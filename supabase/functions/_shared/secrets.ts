@@ -1,0 +1,41 @@
+/** Comparing secrets in a time that says nothing about them. */
+
+import bcrypt from "bcryptjs";
+
+/** A hash of nothing that anybody knows, to burn the same time for ids that do not exist. */
+const DUMMY = "$2b$10$Lo1uAduIqANPfILGxbL4huZMzzaCNGRzWyzflSiagvXdJomrL7fEC";
+const LIVE_HASHES = 2;
+const BCRYPT_MAX_BYTES = 72;
+
+export interface StoredHash {
+  token_id: string;
+  hash: string;
+}
+
+/**
+ * Finds the stored hash that a secret belongs to.
+ * Always LIVE_HASHES comparisons: a wrong secret, an unknown id and an id without hashes take alike.
+ */
+export async function findMatch(
+  secret: string,
+  stored: StoredHash[],
+): Promise<StoredHash | undefined> {
+  const isUsable = new TextEncoder().encode(secret).byteLength <= BCRYPT_MAX_BYTES;
+  let found: StoredHash | undefined;
+  for (let at = 0; at < Math.max(LIVE_HASHES, stored.length); at++) {
+    const candidate = stored[at];
+    const isSame = await bcrypt.compare(isUsable ? secret : "", candidate?.hash ?? DUMMY);
+    if (isSame && isUsable && candidate) found ??= candidate;
+  }
+  return found;
+}
+
+async function digest(text: string): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
+}
+
+/** Compares two texts without telling by time how far they agree. */
+export async function isEqual(left: string, right: string): Promise<boolean> {
+  const [a, b] = [await digest(left), await digest(right)];
+  return a.reduce((differs, byte, at) => differs | (byte ^ b[at]), 0) === 0;
+}

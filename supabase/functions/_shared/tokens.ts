@@ -1,0 +1,98 @@
+/** Tokens that the functions sign, with the key that the project's JWKS lists. */
+
+import * as jose from "jose";
+import { issuer, need } from "./env.ts";
+
+export const WORKER_TOKEN_SECONDS = 15 * 60;
+export const ACCOUNT_TOKEN_SECONDS = 10 * 60;
+/** For a runner whose renewal was held up by a short outage; the session row still decides. */
+const RENEWAL_GRACE_SECONDS = 5 * 60;
+const WORKER_AUDIENCE = "authenticated";
+const ACCOUNT_AUDIENCE = "runyard:worker-session";
+
+type Key = { alg: string; kid: string | undefined; sign: jose.CryptoKey; verify: jose.CryptoKey };
+let key: Promise<Key> | undefined;
+
+async function importKey(): Promise<Key> {
+  const jwk = JSON.parse(need("WORKER_SIGNING_JWK")) as jose.JWK;
+  const alg = jwk.alg ?? (jwk.kty === "EC" ? "ES256" : "HS256");
+  // A key may say what it is for; we use one text for both halves.
+  const { key_ops: _ops, use: _use, d, ...open } = jwk;
+  const isSymmetric = jwk.kty === "oct";
+  const sign = await jose.importJWK({ ...open, ...(d ? { d } : {}) }, alg) as jose.CryptoKey;
+  const verify = isSymmetric ? sign : await jose.importJWK(open, alg) as jose.CryptoKey;
+  return { alg, kid: jwk.kid, sign, verify };
+}
+
+function signingKey(): Promise<Key> {
+  key ??= importKey();
+  return key;
+}
+
+async function sign(
+  claims: jose.JWTPayload,
+  audience: string,
+  seconds: number,
+): Promise<string> {
+  const { alg, kid, sign } = await signingKey();
+  const now = Math.floor(Date.now() / 1000);
+  return await new jose.SignJWT(claims)
+    .setProtectedHeader({ alg, typ: "JWT", ...(kid ? { kid } : {}) })
+    .setIssuer(issuer()).setAudience(audience)
+    .setIssuedAt(now).setExpirationTime(now + seconds)
+    .sign(sign);
+}
+
+async function verify(
+  token: string,
+  audience: string,
+  tolerance: number,
+): Promise<jose.JWTPayload | undefined> {
+  const { alg, verify } = await signingKey();
+  try {
+    const options = { algorithms: [alg], audience, issuer: issuer(), clockTolerance: tolerance };
+    const { payload } = await jose.jwtVerify(token, verify, {
+      ...options,
+      requiredClaims: ["exp", "sub"],
+    });
+    return payload;
+  } catch {
+    return undefined;
+  }
+}
+
+export interface WorkerClaims {
+  sub: string;
+  sid: string;
+  org: string | null;
+  inst: string;
+  /** Set in an executor's token: it is good for this job and attempt alone. */
+  job?: number;
+  att?: number;
+}
+
+/** Signs a runner's token; every call checks its session, so it is short-lived and revocable. */
+export function signWorker(claims: WorkerClaims): Promise<string> {
+  return sign({ ...claims, role: "worker" }, WORKER_AUDIENCE, WORKER_TOKEN_SECONDS);
+}
+
+/** Reads a runner's token that we signed, or nothing. */
+export async function verifyWorker(token: string): Promise<WorkerClaims | undefined> {
+  const payload = await verify(token, WORKER_AUDIENCE, RENEWAL_GRACE_SECONDS);
+  if (payload?.role !== "worker" || typeof payload.sid !== "string") return undefined;
+  return payload as unknown as WorkerClaims;
+}
+
+/** Signs a service account's token: good for opening a session, and for no table. */
+export function signAccount(id: string, org: string): Promise<string> {
+  return sign({ sub: id, org, role: "service_account" }, ACCOUNT_AUDIENCE, ACCOUNT_TOKEN_SECONDS);
+}
+
+/** Reads a service account's token that we signed, or nothing. */
+export async function verifyAccount(
+  token: string,
+): Promise<{ sub: string; org: string } | undefined> {
+  const payload = await verify(token, ACCOUNT_AUDIENCE, 0);
+  if (payload?.role !== "service_account" || typeof payload.org !== "string") return undefined;
+  return { sub: payload.sub as string, org: payload.org };
+}

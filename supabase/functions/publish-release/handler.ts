@@ -1,0 +1,66 @@
+/** Publishes or withdraws a release of the runner, for the pipeline that builds it. */
+
+import { z } from "zod";
+import { call, limit, Refusal } from "../_shared/database.ts";
+import { need } from "../_shared/env.ts";
+import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import { isEqual } from "../_shared/secrets.ts";
+
+const PER_ADDRESS = 30;
+const MAX_NOTES_CHARACTERS = 64 * 1024;
+
+/** Semantic versions, and Python's spelling of a pre-release (1.2.0rc1). */
+const version = z.string().max(100).regex(
+  /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)((a|b|rc)\d+)?(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$/,
+  "is not a version such as 1.4.0",
+);
+
+const artifact = z.strictObject({
+  name: z.string().min(1).max(200).regex(/^[A-Za-z0-9][A-Za-z0-9._+-]*$/, "is not a file name"),
+  url: z.url({ protocol: /^https$/ }).max(2000),
+  sha256: z.string().regex(/^[0-9a-f]{64}$/, "is not a SHA-256 in lower-case hex"),
+});
+
+const publish = z.strictObject({
+  version,
+  channel: z.enum(["stable", "beta"]).default("stable"),
+  notes: z.string().max(MAX_NOTES_CHARACTERS).default(""),
+  is_breaking: z.boolean().default(false),
+  artifacts: z.array(artifact).max(100).default([]),
+});
+
+const withdraw = z.strictObject({
+  withdraw: z.literal(true),
+  version,
+  reason: z.string().min(1).max(2000),
+});
+
+/** The pipeline's own credential: it can publish releases and do nothing else. */
+async function authorise(request: Request): Promise<void> {
+  const token = bearerOf(request) ?? "";
+  if (await isEqual(token, need("RELEASE_PUBLISH_TOKEN"))) return;
+  throw new Answer(401, { code: "RY401", message: "The publishing credential is not valid." });
+}
+
+const STATUS_OF: Record<string, number> = { RY404: 404, RY409: 409, RY422: 400, RY429: 429 };
+
+async function answer(name: string, args: Record<string, unknown>): Promise<Response> {
+  try {
+    return json(200, { release: await call(name, args) });
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    const { code, message, hint } = error;
+    throw new Answer(STATUS_OF[code] ?? 403, { code, message, hint });
+  }
+}
+
+export const handler = serveWith(async (request) => {
+  await limit([[`release:address:${addressOf(request)}`, PER_ADDRESS]]);
+  await authorise(request);
+  const body = await readBody(request);
+  if (typeof body === "object" && body !== null && "withdraw" in body) {
+    const { version, reason } = parse(withdraw, body);
+    return await answer("withdraw_release", { p_version: version, p_reason: reason });
+  }
+  return await answer("publish_release", { p_spec: parse(publish, body) });
+});

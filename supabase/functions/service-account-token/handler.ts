@@ -1,0 +1,120 @@
+/**
+ * Gives a service account its token: for a client id and secret, or for an identity provider's
+ * token that the account trusts. The token opens a runner's session and reads no table.
+ */
+
+import { z } from "zod";
+import { call, limit, Refusal } from "../_shared/database.ts";
+import { addressOf, Answer, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import { type Trust, verifyIdentity } from "../_shared/oidc.ts";
+import { findMatch, type StoredHash } from "../_shared/secrets.ts";
+import { ACCOUNT_TOKEN_SECONDS, signAccount } from "../_shared/tokens.ts";
+
+const PER_ADDRESS = 240;
+const PER_CLIENT = 60;
+const TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange";
+const JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+
+const REFUSED = {
+  code: "RY401",
+  error: "invalid_client",
+  message: "The service account is not known, or its credential is not valid.",
+};
+
+const clientId = z.string().min(1).max(200);
+const token = z.string().min(1).max(16_384);
+const request = z.discriminatedUnion("grant_type", [
+  z.object({
+    grant_type: z.literal("client_credentials"),
+    client_id: clientId,
+    client_secret: z.string().min(1).max(512),
+  }),
+  z.object({
+    grant_type: z.literal(TOKEN_EXCHANGE),
+    client_id: clientId,
+    subject_token: token,
+  }),
+  z.object({ grant_type: z.literal(JWT_BEARER), client_id: clientId, assertion: token }),
+]);
+type TokenRequest = z.infer<typeof request>;
+
+interface Account extends Partial<Trust> {
+  id: string;
+  org_id: string;
+  hashes?: StoredHash[];
+}
+
+function refuse(): never {
+  throw new Answer(401, REFUSED, { "www-authenticate": 'Basic realm="runyard"' });
+}
+
+/** Adds the client's id and secret from a Basic header, where OAuth clients put them. */
+function withBasic(http: Request, body: unknown): unknown {
+  const header = http.headers.get("authorization") ?? "";
+  if (!header.startsWith("Basic ") || typeof body !== "object") return body;
+  try {
+    const [id, ...secret] = atob(header.slice("Basic ".length)).split(":");
+    return {
+      ...body,
+      client_id: decodeURIComponent(id),
+      client_secret: decodeURIComponent(secret.join(":")),
+    };
+  } catch {
+    return body;
+  }
+}
+
+/** Finds the account; `<organisation>:<client id>` also pins the organisation. */
+async function accountFor(id: string): Promise<Account | null> {
+  const [org, raw] = id.includes(":") ? id.split(":", 2) : [undefined, id];
+  try {
+    const account = await call<Account | null>("service_account_for", { p_client_id: raw });
+    return account && (org === undefined || account.org_id === org) ? account : null;
+  } catch (error) {
+    if (error instanceof Refusal) return null;
+    throw error;
+  }
+}
+
+async function isSecretRight(account: Account | null, secret: string): Promise<boolean> {
+  return await findMatch(secret, account?.hashes ?? []) !== undefined;
+}
+
+async function isIdentityRight(account: Account | null, text: string): Promise<boolean> {
+  if (!account?.issuer || !account.audience) return false;
+  const { issuer, audience, bound_claims } = account;
+  try {
+    await verifyIdentity(text, { issuer, audience, bound_claims: bound_claims ?? {} });
+    return true;
+  } catch (error) {
+    console.warn(`identity refused: ${error instanceof Error ? error.message : error}`);
+    return false;
+  }
+}
+
+async function isProven(account: Account | null, body: TokenRequest): Promise<boolean> {
+  switch (body.grant_type) {
+    case "client_credentials":
+      return await isSecretRight(account, body.client_secret);
+    case TOKEN_EXCHANGE:
+      return await isIdentityRight(account, body.subject_token);
+    case JWT_BEARER:
+      return await isIdentityRight(account, body.assertion);
+  }
+}
+
+export const handler = serveWith(async (http) => {
+  const body = parse(request, withBasic(http, await readBody(http)));
+  await limit([
+    [`account:address:${addressOf(http)}`, PER_ADDRESS],
+    [`account:client:${body.client_id}`, PER_CLIENT],
+  ]);
+  const account = await accountFor(body.client_id);
+  if (!await isProven(account, body) || account === null) refuse();
+  return json(200, {
+    access_token: await signAccount(account.id, account.org_id),
+    token_type: "Bearer",
+    expires_in: ACCOUNT_TOKEN_SECONDS,
+    issued_token_type: "urn:ietf:params:oauth:token-type:access_token",
+  });
+});

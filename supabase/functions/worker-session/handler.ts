@@ -1,0 +1,156 @@
+/**
+ * Exchanges a runner's token for a session, renews it, and gives an executor a token for one job.
+ * bcrypt runs here once per session and nowhere else; every failure has the same answer.
+ */
+
+import { call, limit, Refusal } from "../_shared/database.ts";
+import { publicUrl, publishableKey } from "../_shared/env.ts";
+import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import { findMatch, type StoredHash } from "../_shared/secrets.ts";
+import {
+  signWorker,
+  verifyAccount,
+  verifyWorker,
+  WORKER_TOKEN_SECONDS,
+  type WorkerClaims,
+} from "../_shared/tokens.ts";
+import {
+  type JobRequest,
+  jobRequest,
+  type OpenRequest,
+  openRequest,
+  renewRequest,
+} from "./request.ts";
+
+/** Attempts in a minute. A hash costs a tenth of a second, and replicas start together. */
+const PER_WORKER = 120;
+const PER_WORKER_AND_ADDRESS = 60;
+const PER_ADDRESS = 240;
+const RENEWALS_PER_SESSION = 30;
+
+const REFUSED = {
+  code: "RY401",
+  message: "The runner is not known, or its credential is not valid.",
+  hint: "Check WORKER_ID and WORKER_TOKEN, or rotate the token on the Runners page.",
+};
+
+interface OpenedSession extends Record<string, unknown> {
+  session_id: string;
+  instance_id: string;
+  epoch: number;
+  org_id: string | null;
+  worker_name: string;
+}
+
+function refuse(): never {
+  throw new Answer(401, REFUSED);
+}
+
+/** Turns the database's refusals into answers; only a conflict says more than "no". */
+function answerFor(refusal: Refusal): Answer {
+  const { code, message, hint } = refusal;
+  if (code === "RY409") return new Answer(409, { code, message, hint });
+  if (code === "RY429") return new Answer(429, { code, message, hint }, { "retry-after": "60" });
+  if (code === "RY422") return new Answer(400, { code, message, hint });
+  return new Answer(401, REFUSED);
+}
+
+async function asAnswers<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw error instanceof Refusal ? answerFor(error) : error;
+  }
+}
+
+/** Checks the credential; answers which stored token or which service account it was. */
+async function authenticate(body: OpenRequest): Promise<Record<string, unknown>> {
+  if (body.access_token !== undefined) {
+    const account = await verifyAccount(body.access_token);
+    return account ? { p_service_account: account.sub } : refuse();
+  }
+  const stored = await call<StoredHash[]>("worker_token_hashes", { p_worker: body.worker_id });
+  const match = await findMatch(body.worker_token ?? "", stored ?? []);
+  return match ? { p_token: match.token_id } : refuse();
+}
+
+function topicsOf(workerId: string, org: string | null): string[] {
+  return [org === null ? "queue:shared" : `queue:${org}`, `worker:${workerId}`];
+}
+
+async function open(request: Request, body: OpenRequest): Promise<Response> {
+  const address = addressOf(request);
+  await limit([
+    [`session:address:${address}`, PER_ADDRESS],
+    [`session:worker:${body.worker_id}`, PER_WORKER],
+    [`session:worker:${body.worker_id}:${address}`, PER_WORKER_AND_ADDRESS],
+  ]);
+  const proof = await authenticate(body);
+  const session = await asAnswers(call<OpenedSession>("open_worker_session", {
+    p_worker: body.worker_id,
+    p_instance: body.instance,
+    p_boot_id: body.boot_id,
+    p_facts: body.facts,
+    ...proof,
+  }));
+  if (body.organization_id && session.org_id !== body.organization_id) refuse();
+  return await granted(session, body.worker_id);
+}
+
+async function granted(session: OpenedSession, workerId: string): Promise<Response> {
+  const { session_id, instance_id, epoch, org_id, worker_name, ...rest } = session;
+  const claims = { sub: workerId, sid: session_id, org: org_id, inst: instance_id };
+  return json(200, {
+    access_token: await signWorker(claims),
+    token_type: "Bearer",
+    expires_in: WORKER_TOKEN_SECONDS,
+    session_id,
+    instance_id,
+    epoch,
+    url: publicUrl(),
+    publishable_key: publishableKey(),
+    realtime: { topics: topicsOf(workerId, org_id) },
+    worker: { ...rest, id: workerId, name: worker_name, org_id },
+  });
+}
+
+/** Reads the caller's own token; its session decides whether it still counts. */
+async function callerOf(request: Request): Promise<WorkerClaims> {
+  const token = bearerOf(request);
+  const claims = token ? await verifyWorker(token) : undefined;
+  if (claims === undefined) refuse();
+  await limit([[`session:renew:${claims.sid}`, RENEWALS_PER_SESSION]]);
+  await asAnswers(call("renew_worker_session", { p_session: claims.sid }));
+  return claims;
+}
+
+async function reply(claims: WorkerClaims): Promise<Response> {
+  return json(200, {
+    access_token: await signWorker(claims),
+    token_type: "Bearer",
+    expires_in: WORKER_TOKEN_SECONDS,
+    session_id: claims.sid,
+    instance_id: claims.inst,
+    url: publicUrl(),
+    publishable_key: publishableKey(),
+  });
+}
+
+function pick({ sub, sid, org, inst, job, att }: WorkerClaims): WorkerClaims {
+  return { sub, sid, org, inst, ...(job === undefined ? {} : { job, att }) };
+}
+
+/** Gives a token for one job; an executor's token can never become another's or the runner's. */
+async function forJob(request: Request, { job }: JobRequest): Promise<Response> {
+  const claims = await callerOf(request);
+  if (claims.job !== undefined) refuse();
+  return await reply({ ...pick(claims), job: job.id, att: job.attempt });
+}
+
+export const handler = serveWith(async (request) => {
+  const body = await readBody(request);
+  if (renewRequest.safeParse(body).success) return await reply(pick(await callerOf(request)));
+  const job = jobRequest.safeParse(body);
+  if (job.success) return await forJob(request, job.data);
+  return await open(request, parse(openRequest, body));
+});

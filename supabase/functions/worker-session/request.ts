@@ -1,0 +1,35 @@
+/** What a runner may ask of worker-session. */
+
+import { z } from "zod";
+
+const MAX_FACTS_CHARACTERS = 32 * 1024;
+
+const facts = z.record(z.string(), z.unknown())
+  .refine((value) => JSON.stringify(value).length <= MAX_FACTS_CHARACTERS, "is too large");
+
+/** No control characters: the name is shown on pages and in logs. */
+const instance = z.string().min(1).max(100)
+  // deno-lint-ignore no-control-regex
+  .regex(/^[^\u0000-\u001f\u007f]+$/, "has control characters");
+
+export const openRequest = z.strictObject({
+  worker_id: z.uuid(),
+  worker_token: z.string().min(1).max(512).optional(),
+  access_token: z.string().min(1).max(8192).optional(),
+  organization_id: z.uuid().nullish(),
+  instance,
+  boot_id: z.uuid(),
+  facts: facts.default({}),
+}).refine(
+  (body) => (body.worker_token === undefined) !== (body.access_token === undefined),
+  "give worker_token or access_token",
+);
+
+export const renewRequest = z.strictObject({ renew: z.literal(true) });
+
+export const jobRequest = z.strictObject({
+  job: z.strictObject({ id: z.int().positive(), attempt: z.int().positive() }),
+});
+
+export type OpenRequest = z.infer<typeof openRequest>;
+export type JobRequest = z.infer<typeof jobRequest>;

@@ -1,0 +1,1 @@
+"""Runners that Runyard deploys, wakes, updates and removes on AWS ECS Fargate."""

@@ -1,1 +1,30 @@
+"""The dashboard: Reflex; the browser's only server.
 
+How it is built
+---------------
+- `services/` knows the project and imports no Reflex. `client.py` is the only module that
+  talks HTTP, `wire.py` the only one that talks Realtime. `gate.py` calls the project in a
+  session's name (`gate.rpc(session, name, args)`, `gate.select(session, table, Query(...))`)
+  and keeps its token fresh. `store.py` holds one copy of each looked-at organisation's live
+  rows, `feed.py` keeps it true, `hub.py` knows which tab looks at what. `runtime.runtime()`
+  reaches them from a state. Errors are named after the reaction: `SignedOut`, `Unreachable`,
+  `Refused` (has the database's message and hint), `NotThere`.
+- `states/session.py`: `SessionState` (email, org_id, role, can_operate, can_admin, link) and
+  the mixin `AppState` with `await self._rpc(name, args)` and `await self._select(table, query)`.
+  `say_error(error)` is the toast for an AppError.
+- `states/live.py`: the mixin `LivePage`, for pages that are shown again when something changes.
+- `components/layout.py`: `page(*children, title=, active=, crumbs=, dialogs=)`, `head(...)`,
+  `panel(...)`. `elements.py`: `ago(at)`, `since(at, until)`, `date(at)`, `clock_time(at)` tick
+  in the browser. `badges.py`: `job_badge(status)`, `runner_badge(status)`, `tag(text)`.
+  `feedback.py`: `empty`, `failed`, `skeleton_rows`. `copy.py`, `confirm.py`, `charts.py`.
+- `pages/<page>.py` has `ROUTES: tuple[Route, ...]`; add the module's name to `app.app.PAGES`.
+
+Rules that keep it safe
+-----------------------
+Every public method of a state is an address that anybody can call with anything. So: helpers
+start with an underscore; each handler is an `@rx.event` with a hint on every argument (the
+guard refuses calls whose arguments do not fit, and everything from people who are not signed
+in); what a person may do is decided by the database, never by a hidden button; nothing secret
+is a state's var; text from users and logs is only ever a text node, and `rx.markdown` has
+`use_raw=False`.
+"""

@@ -1,0 +1,1 @@
+"""Who is signed in: sessions on the server, an opaque cookie in the browser."""

@@ -1,0 +1,46 @@
+"""Deny by default: every event handler is a public address, so each event is judged here first."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import reflex as rx
+import structlog
+from reflex.event import Event
+from reflex.state import BaseState, StateUpdate
+from reflex_base.registry import RegistrationContext
+
+from app.auth.arguments import BadArguments, check_arguments
+from app.states.session import SessionState
+
+log = structlog.get_logger(__name__)
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+_OURS = "app."
+
+
+def is_public(fn: Callable[..., Any]) -> bool:
+    """Say whether anybody may call this handler."""
+    return bool(getattr(fn, "is_public", False))
+
+
+class DenyByDefault(rx.Middleware):
+    """Let an event through only for somebody signed in, with arguments of the right types."""
+
+    async def preprocess(self, app: rx.App, state: BaseState, event: Event) -> StateUpdate | None:
+        """Judge one event; an update in return means: the handler does not run."""
+        registered = RegistrationContext.get().event_handlers.get(event.name)
+        if registered is None:
+            return StateUpdate()
+        if not registered.states or not registered.states[0].__module__.startswith(_OURS):
+            return None
+        fn = registered.handler.fn
+        if not is_public(fn):
+            who = await state.get_state(SessionState)
+            if await who._session() is None:
+                return StateUpdate(events=Event.from_event_type(rx.redirect("/login")))
+        try:
+            check_arguments(fn, event.payload)
+        except BadArguments as error:
+            log.warning("event_refused", handler=event.name, reason=str(error))
+            return StateUpdate()
+        return None

@@ -1,0 +1,63 @@
+"""State badges: shape and colour and word; the word in the page is the database's."""
+
+import reflex as rx
+
+from app.components.icons import icon
+
+
+def _badge(status: rx.Var[str] | str, mark: rx.Component, color: str, **props: object) -> rx.Component:
+    return rx.badge(
+        mark,
+        rx.el.span(status, class_name="ry-word"),
+        color_scheme=color,
+        variant=str(props.pop("variant", "soft")),
+        radius="full",
+        custom_attrs={"data-status": status},
+        **props,
+    )
+
+
+def runner_badge(
+    status: rx.Var[str], is_asleep: rx.Var[bool] | bool = False
+) -> rx.Component:
+    """Show a runner's or an instance's state; asleep is offline on purpose."""
+    return rx.match(
+        status,
+        ("ONLINE", _badge("ONLINE", rx.el.i(class_name="ry-dot"), "green")),
+        ("DRAINING", _badge("DRAINING", rx.el.i(class_name="ry-dot half"), "amber")),
+        rx.cond(
+            is_asleep,
+            _badge("OFFLINE", icon("moon", "xs"), "gray"),
+            _badge("OFFLINE", rx.el.i(class_name="ry-dot hollow"), "red"),
+        ),
+    )
+
+
+JOB_MARKS: dict[str, tuple[str, str]] = {
+    "AWAITING_APPROVAL": ("hand", "violet"),
+    "QUEUED": ("circle-dashed", "gray"),
+    "CLAIMED": ("circle-dot", "cyan"),
+    "PROCESSING": ("loader-circle", "blue"),
+    "SUCCEEDED": ("circle-check", "green"),
+    "FAILED": ("circle-x", "red"),
+    "CANCELLED": ("ban", "gray"),
+    "NEEDS_ATTENTION": ("triangle-alert", "orange"),
+}
+
+
+def _job_badge(status: str) -> rx.Component:
+    name, color = JOB_MARKS[status]
+    spin = "ry-spin" if status == "PROCESSING" else ""
+    variant = "surface" if status == "NEEDS_ATTENTION" else "soft"
+    return _badge(status, icon(name, "xs", class_name=spin), color, variant=variant)
+
+
+def job_badge(status: rx.Var[str]) -> rx.Component:
+    """Show a job's state."""
+    cases = [(status_name, _job_badge(status_name)) for status_name in JOB_MARKS]
+    return rx.match(status, *cases, rx.badge(status, color_scheme="gray"))
+
+
+def tag(text: rx.Var[str] | str, *, is_mono: bool = False, **props: object) -> rx.Component:
+    """Show a label, a type or a count; never a state."""
+    return rx.el.span(text, class_name="ry-tag mono" if is_mono else "ry-tag", **props)

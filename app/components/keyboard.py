@@ -1,0 +1,41 @@
+"""The list of keys; what they do is in assets/runyard.js."""
+
+import reflex as rx
+
+KEYS = (
+    ("/", "Search"),
+    ("g r", "Runners"),
+    ("g j", "Jobs"),
+    ("g m", "Modules"),
+    ("g s", "Settings"),
+    ("j k", "Next and previous row"),
+    ("Enter", "Open the row"),
+    ("→ ←", "Unfold and fold"),
+    ("n", "Add runner; in a log the next hit"),
+    (".", "Menu of the row"),
+    ("f", "Follow the log"),
+    ("[ ]", "Previous and next step of the log"),
+    ("Esc", "Close, then clear the search"),
+    ("?", "This list"),
+)
+
+
+def keyboard_help() -> rx.Component:
+    """A native dialog, so that no server is needed to open and close it."""
+    rows = [
+        rx.fragment(
+            rx.el.dt(*[rx.el.kbd(key, class_name="rt-Kbd") for key in keys.split()]),
+            rx.el.dd(what),
+        )
+        for keys, what in KEYS
+    ]
+    return rx.el.dialog(
+        rx.el.h2("Keyboard", class_name="ry-h2"),
+        rx.el.dl(*rows, class_name="ry-dl"),
+        rx.el.form(
+            rx.button("Close", type="submit", variant="surface", color_scheme="gray"), method="dialog"
+        ),
+        id="ry-help",
+        class_name="ry-help",
+        aria_label="Keyboard",
+    )

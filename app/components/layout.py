@@ -1,0 +1,132 @@
+"""The frame of every page behind the sign-in: sidebar, top bar, connection mark, page."""
+
+from collections.abc import Sequence
+
+import reflex as rx
+
+from app.components.elements import ClockElement
+from app.components.icons import icon
+from app.components.keyboard import keyboard_help
+from app.components.sidebar import bottom_tabs, sidebar
+from app.states.session import SessionState
+
+
+def _connection() -> rx.Component:
+    mark, word = rx.el.i, rx.el.span
+    return rx.match(
+        SessionState.link,
+        (
+            "live",
+            rx.el.span(mark(), word("Live"), class_name="ry-live", title="Changes arrive as they happen."),
+        ),
+        (
+            "polling",
+            rx.el.span(
+                mark(),
+                word("Polling, every 10 s"),
+                class_name="ry-live poll",
+                title="Live updates stopped, so this page asks every 10 s. Jobs are not affected.",
+            ),
+        ),
+        rx.el.span(
+            mark(),
+            word("Offline"),
+            class_name="ry-live off",
+            title="What you see may be old. Runners go on working.",
+        ),
+    )
+
+
+def _banner() -> rx.Component:
+    return rx.match(
+        SessionState.link,
+        (
+            "offline",
+            rx.el.div(
+                icon("wifi-off"),
+                rx.el.span(
+                    "No connection to the database. What you see may be old. Runners go on working.",
+                    class_name="grow",
+                ),
+                class_name="ry-banner",
+                custom_attrs={"data-accent-color": "red"},
+            ),
+        ),
+        rx.fragment(),
+    )
+
+
+def _crumb(label: rx.Var[str] | str, href: str) -> rx.Component:
+    return rx.fragment(
+        rx.el.a(label, href=href, class_name="hide-s"), rx.el.span("/", class_name="sep hide-s")
+    )
+
+
+def _top(title: rx.Var[str] | str, crumbs: Sequence[tuple[str, str]]) -> rx.Component:
+    return rx.el.header(
+        rx.el.span(rx.el.span(SessionState.org_initials, class_name="ry-sq"), class_name="only-s"),
+        rx.el.nav(
+            _crumb(SessionState.org_name, "/dashboard/runners"),
+            *[_crumb(label, href) for label, href in crumbs],
+            rx.el.b(title),
+            class_name="ry-crumb",
+            aria_label="Breadcrumb",
+        ),
+        rx.el.span(_connection(), role="status"),
+        rx.icon_button(
+            rx.color_mode_cond(icon("moon"), icon("sun")),
+            on_click=rx.toggle_color_mode,
+            variant="ghost",
+            color_scheme="gray",
+            size="1",
+            aria_label="Switch between light and dark",
+            title="Switch between light and dark",
+        ),
+        class_name="ry-top",
+    )
+
+
+def page(
+    *children: rx.Component,
+    title: rx.Var[str] | str,
+    active: str,
+    crumbs: Sequence[tuple[str, str]] = (),
+    dialogs: Sequence[rx.Component] = (),
+) -> rx.Component:
+    """Put a page into the frame.
+
+    `active` is the menu entry: runners, jobs, modules or settings. `crumbs` are the
+    (label, href) between the organisation and the title. `dialogs` stand outside the
+    page's flow: sheets, confirmations.
+    """
+    return rx.el.div(
+        rx.el.a("Skip to the page", href="#main", class_name="ry-skip"),
+        sidebar(active),
+        rx.el.div(
+            _top(title, crumbs),
+            _banner(),
+            rx.el.main(*children, class_name="ry-page", id="main", tab_index=-1),
+            class_name="ry-main",
+        ),
+        bottom_tabs(active),
+        ClockElement.create(now=SessionState.server_time),
+        keyboard_help(),
+        *dialogs,
+        class_name="ry-shell",
+    )
+
+
+def head(
+    title: rx.Var[str] | rx.Component | str, text: rx.Component | rx.Var[str] | str, *actions: rx.Component
+) -> rx.Component:
+    """Write a page's title, its one sentence, and its actions."""
+    return rx.el.div(
+        rx.el.div(rx.el.h1(title), rx.el.p(text)),
+        rx.el.div(*actions, class_name="ry-acts"),
+        class_name="ry-head",
+    )
+
+
+def panel(*children: rx.Component, **props: object) -> rx.Component:
+    """A white panel."""
+    return rx.el.section(*children, class_name="ry-panel", **props)

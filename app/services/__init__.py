@@ -1,0 +1,1 @@
+"""Everything the dashboard knows without a browser; nothing in here imports Reflex."""

@@ -1,0 +1,71 @@
+"""The records that services hand to states."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Session:
+    """One signed-in browser: its tokens live here and nowhere nearer to the browser."""
+
+    sid: str
+    user_id: str
+    email: str
+    access_token: str
+    refresh_token: str
+    expires_at: float
+    created_at: float
+    org_id: str = ""
+
+    def __repr__(self) -> str:
+        """Show who, never the tokens, so that a log line cannot leak them."""
+        return f"Session({self.email!r}, org={self.org_id!r})"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """One PostgREST condition, for example Filter('org_id', 'eq', org_id)."""
+
+    column: str
+    operator: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Query:
+    """What to read from a table."""
+
+    columns: str = "*"
+    filters: tuple[Filter, ...] = ()
+    or_filter: str = ""
+    order: str = ""
+    is_descending: bool = False
+    limit: int | None = None
+    offset: int = 0
+    is_counted: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """Rows, and how many there are in all when the query asked for the count."""
+
+    rows: list[Row] = field(default_factory=list)
+    total: int = 0
+
+
+@dataclass(frozen=True)
+class Organisation:
+    """An organisation as its member sees it."""
+
+    id: str
+    slug: str
+    name: str
+    role: str
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "Organisation":
+        """Build from a row of my_organizations()."""
+        return cls(str(row["id"]), str(row["slug"]), str(row["name"]), str(row["role"]))

@@ -1,0 +1,1 @@
+"""What each browser tab knows: thin states over the process's services."""

@@ -1,0 +1,135 @@
+"""Who looks, at which organisation, and what they may do there."""
+
+from typing import Any, TypedDict
+
+import reflex as rx
+
+from app.auth.cookies import read_sid
+from app.services.errors import AppError, NotThere, SignedOut
+from app.services.models import Filter, Organisation, Page, Query, Session
+from app.services.runtime import runtime
+from app.services.store import Link, OrgStore
+from app.services.words import initials
+
+OPERATORS = frozenset({"owner", "admin", "operator"})
+ADMINS = frozenset({"owner", "admin"})
+
+
+class OrgItem(TypedDict):
+    """An entry of the organisation menu."""
+
+    id: str
+    name: str
+    initials: str
+    role: str
+
+
+class SessionState(rx.State):
+    """The signed-in person of this tab; every other state asks it."""
+
+    email: str = ""
+    user_id: str = ""
+    orgs: list[OrgItem] = []
+    org_id: str = ""
+    org_name: str = ""
+    org_initials: str = ""
+    role: str = ""
+    can_operate: bool = False
+    can_admin: bool = False
+    link: str = Link.POLLING.value
+    link_detail: str = ""
+    server_time: str = ""
+    runner_count: int = 0
+    needs_me_count: int = 0
+    module_count: int = 0
+
+    async def _session(self) -> Session | None:
+        sid = read_sid(self.router.headers.cookie or "")
+        return await runtime().gate.sessions.get(sid) if sid else None
+
+    async def _must_session(self) -> Session:
+        session = await self._session()
+        if session is None:
+            raise SignedOut()
+        return session
+
+    async def _begin(self) -> Session:
+        """Learn who looks and choose the organisation; raises when there is nobody or none."""
+        session = await self._must_session()
+        rows = await runtime().gate.rpc(session, "my_organizations")
+        organisations = [Organisation.from_row(row) for row in rows or []]
+        self.email, self.user_id = session.email, session.user_id
+        self.orgs = [
+            {"id": o.id, "name": o.name, "initials": initials(o.name), "role": o.role}
+            for o in organisations
+        ]
+        chosen = next((o for o in organisations if o.id == session.org_id), None)
+        chosen = chosen or next(iter(organisations), None)
+        if chosen is None:
+            self._clear_org()
+            raise NotThere("You belong to no organisation yet.", "Make one, or ask for an invitation.")
+        await self._choose(session, chosen)
+        return session
+
+    async def _choose(self, session: Session, org: Organisation) -> None:
+        self.org_id, self.org_name, self.org_initials = org.id, org.name, initials(org.name)
+        self.role = org.role
+        self.can_operate, self.can_admin = org.role in OPERATORS, org.role in ADMINS
+        if session.org_id != org.id:
+            session.org_id = org.id
+            await runtime().gate.sessions.put(session)
+
+    def _clear_org(self) -> None:
+        self.org_id = self.org_name = self.org_initials = self.role = ""
+        self.can_operate = self.can_admin = False
+
+    def _show_link(self, store: OrgStore) -> None:
+        """Tell how changes arrive, and the counts beside the menu entries."""
+        self.link, self.link_detail = store.link.value, store.link_detail
+        self.server_time = str(store.overview.get("server_time", ""))
+        self.runner_count = len(store.tables["workers"])
+        self.needs_me_count = sum(
+            job["status"] in {"AWAITING_APPROVAL", "NEEDS_ATTENTION"}
+            for job in store.rows("provision_jobs")
+        )
+
+    async def _count_modules(self, session: Session) -> None:
+        filters = (Filter("org_id", "eq", self.org_id), Filter("deleted_at", "is", "null"))
+        query = Query(columns="id", filters=filters, limit=1, is_counted=True)
+        self.module_count = (await runtime().gate.select(session, "modules", query)).total
+
+    @rx.event
+    async def switch_organisation(self, org_id: str) -> rx.event.EventSpec | None:
+        """Look at another organisation of mine."""
+        if org_id not in {org["id"] for org in self.orgs}:
+            return None
+        session = await self._must_session()
+        session.org_id = org_id
+        await runtime().gate.sessions.put(session)
+        # A full load: nothing of the other organisation may stay in this tab's states.
+        return rx.call_script("window.location.assign('/dashboard/runners')")
+
+
+class AppState(rx.State, mixin=True):
+    """What every page's state can do: call the project as the person who looks."""
+
+    async def _who(self) -> SessionState:
+        return await self.get_state(SessionState)
+
+    async def _org_id(self) -> str:
+        return (await self._who()).org_id
+
+    async def _rpc(self, name: str, args: dict[str, Any] | None = None) -> Any:
+        session = await (await self._who())._must_session()
+        return await runtime().gate.rpc(session, name, args)
+
+    async def _select(self, table: str, query: Query | None = None) -> Page:
+        session = await (await self._who())._must_session()
+        return await runtime().gate.select(session, table, query)
+
+
+def say_error(error: AppError) -> rx.event.EventSpec:
+    """Tell what happened and what next, as a toast for something I did."""
+    if isinstance(error, SignedOut):
+        return rx.redirect("/login")
+    return rx.toast.error(error.message, description=error.hint, duration=8000)

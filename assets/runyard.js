@@ -1,0 +1,165 @@
+/* What ticks, copies and listens to keys without asking the server. No dependency, no outside request. */
+(() => {
+  "use strict";
+  let skew = 0;
+  const now = () => Date.now() + skew;
+  const two = (n) => String(n).padStart(2, "0");
+  const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+  function span(ms) {
+    const s = Math.max(0, Math.floor(ms / 1000));
+    if (s < 60) return `${s} s`;
+    if (s < 3600) return `${Math.floor(s / 60)} min ${two(s % 60)} s`;
+    if (s < 86400) return `${Math.floor(s / 3600)} h ${two(Math.floor((s % 3600) / 60))} min`;
+    return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  }
+  function rough(ms) {
+    const s = Math.max(0, Math.floor(ms / 1000));
+    if (s < 1) return "now";
+    if (s < 60) return `${s} s ago`;
+    if (s < 3600) return `${Math.floor(s / 60)} min ago`;
+    if (s < 86400) return `${Math.floor(s / 3600)} h ago`;
+    return `${Math.floor(s / 86400)} d ago`;
+  }
+  function day(at) {
+    const today = new Date(now());
+    const text = `${at.getDate()} ${months[at.getMonth()]}`;
+    return at.getFullYear() === today.getFullYear() ? text : `${text} ${at.getFullYear()}`;
+  }
+  function time(at) {
+    const midnight = new Date(now());
+    midnight.setHours(0, 0, 0, 0);
+    if (at >= midnight) return `${two(at.getHours())}:${two(at.getMinutes())}`;
+    return at >= midnight - 86400000 ? "Yesterday" : day(at);
+  }
+  function exact(at) {
+    const zone = Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts(at);
+    const name = (zone.find((part) => part.type === "timeZoneName") || {}).value || "";
+    return `${at.getDate()} ${months[at.getMonth()]} ${at.getFullYear()}, ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())} ${name}`;
+  }
+
+  class Ago extends HTMLElement {
+    static observedAttributes = ["at", "until", "mode"];
+    connectedCallback() { this.paint(); }
+    attributeChangedCallback() { this.paint(); }
+    paint() {
+      const at = new Date(this.getAttribute("at") || "");
+      if (isNaN(at)) { this.write("–", ""); return; }
+      const until = new Date(this.getAttribute("until") || "");
+      const end = isNaN(until) ? now() : until.getTime();
+      const mode = this.getAttribute("mode");
+      const text = mode === "for" ? span(end - at) : mode === "date" ? day(at) : mode === "time" ? time(at) : rough(now() - at);
+      this.write(text, exact(at));
+    }
+    write(text, title) {
+      if (this.textContent !== text) this.textContent = text;
+      if (this.title !== title) this.title = title;
+    }
+  }
+  class Clock extends HTMLElement {
+    static observedAttributes = ["now"];
+    attributeChangedCallback() {
+      const at = new Date(this.getAttribute("now") || "").getTime();
+      // Half a second of travel is not a wrong clock.
+      if (!isNaN(at) && Math.abs(at - Date.now() - skew) > 1500) skew = at - Date.now();
+    }
+  }
+  customElements.define("ry-ago", Ago);
+  customElements.define("ry-clock", Clock);
+  setInterval(() => { if (!document.hidden) document.querySelectorAll("ry-ago").forEach((el) => el.paint()); }, 1000);
+  document.addEventListener("visibilitychange", () => document.querySelectorAll("ry-ago").forEach((el) => el.paint()));
+
+  async function copy(text) {
+    try { await navigator.clipboard.writeText(text); }
+    catch {
+      const area = document.createElement("textarea");
+      area.value = text;
+      area.style.cssText = "position:fixed;opacity:0";
+      document.body.append(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+    }
+  }
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    copy(button.dataset.copy);
+    const word = button.querySelector("span");
+    button.dataset.copied = "1";
+    if (word) word.textContent = "Copied";
+    setTimeout(() => { delete button.dataset.copied; if (word) word.textContent = "Copy"; }, 1600);
+  });
+
+  async function post(path, fields) {
+    const answer = await fetch(path, {
+      method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(fields || {}),
+    });
+    let body = {};
+    try { body = await answer.json(); } catch { /* an empty answer says enough by its status */ }
+    return { ok: answer.ok, status: answer.status, ...body };
+  }
+  window.runyard = {
+    post,
+    signOut: async () => { await post("/auth/logout"); window.location.assign("/login"); },
+  };
+
+  /* ---- keys: off while typing, and while a dialog or menu is open ---- */
+  const pages = { r: "runners", j: "jobs", m: "modules", s: "settings" };
+  let isGo = 0;
+  const isTyping = (el) => el.closest("input, textarea, select, [contenteditable=true]");
+  const isOpen = () => document.querySelector('[role="dialog"], [role="alertdialog"], [role="menu"], dialog[open]');
+  const rows = () => [...document.querySelectorAll("[data-row]")];
+  function move(step) {
+    const all = rows();
+    const at = all.indexOf(document.activeElement.closest("[data-row]"));
+    const next = all[Math.min(all.length - 1, Math.max(0, at + step))];
+    if (next) next.focus();
+    return Boolean(next);
+  }
+  function press(selector, scope) {
+    const el = (scope || document).querySelector(selector);
+    if (el) el.click();
+    return Boolean(el);
+  }
+  function open(row) {
+    return row ? press("[data-open]", row) : false;
+  }
+  function fold(row, state) {
+    return row ? press(`[aria-expanded="${state}"]`, row) : false;
+  }
+  function onKey(key, row) {
+    if (isGo && Date.now() - isGo < 1200) { isGo = 0; return pages[key] ? press(`a[href^="/dashboard/${pages[key]}"]`) : false; }
+    switch (key) {
+      case "g": isGo = Date.now(); return true;
+      case "/": { const el = document.querySelector("[data-search]"); if (el) { el.focus(); el.select(); } return Boolean(el); }
+      case "?": document.getElementById("ry-help")?.showModal(); return true;
+      case "n": return press("[data-key=n]");
+      case "j": case "ArrowDown": return row || key === "j" ? move(1) : false;
+      case "k": case "ArrowUp": return row || key === "k" ? move(-1) : false;
+      case "Enter": return document.activeElement === row ? open(row) : false;
+      case "ArrowRight": return fold(row, "false");
+      case "ArrowLeft": return fold(row, "true");
+      case ".": return row ? menu(row) : false;
+      default: return false;
+    }
+  }
+  function menu(row) {
+    const el = row.querySelector("[data-menu]");
+    // Radix menus open on pointerdown or on a key, not on click.
+    if (el) { el.focus(); el.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true })); }
+    return Boolean(el);
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    const el = event.target instanceof Element ? event.target : document.body;
+    if (event.key === "Escape" && el.matches("[data-search]")) {
+      const clear = document.querySelector("[data-clear]");
+      if (el.value && clear) clear.click(); else el.blur();
+      return;
+    }
+    if (isTyping(el) || isOpen()) return;
+    if (onKey(event.key, el.closest("[data-row]"))) event.preventDefault();
+  });
+  window.addEventListener("ry-help", () => document.getElementById("ry-help")?.showModal());
+})();

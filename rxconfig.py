@@ -1,0 +1,46 @@
+"""How Reflex builds and serves the dashboard: one port, no telemetry, no outside request."""
+
+import os
+import sys
+from pathlib import Path
+
+import reflex as rx
+
+PORT = int(os.environ.get("RUNYARD_DASHBOARD_PORT", "3000"))
+REDIS_URL = os.environ.get("REFLEX_REDIS_URL")
+
+
+def allowed_origins() -> list[str]:
+    """Name the origins a browser may open the websocket from; everything else is refused."""
+    extra = os.environ.get("RUNYARD_DASHBOARD_ORIGINS", "")
+    local = [f"http://{host}:{PORT}" for host in ("localhost", "127.0.0.1")]
+    return local + [origin.strip().rstrip("/") for origin in extra.split(",") if origin.strip()]
+
+
+config = rx.Config(
+    app_name="app",
+    # Only the frontend port: production serves page, websocket and routes on it,
+    # and refuses to start when a different backend port is named.
+    frontend_port=PORT,
+    telemetry_enabled=False,
+    show_built_with_reflex=False,
+    # bun is looked for on PATH only, so an un-activated venv would not find its own.
+    bun_path=Path(sys.prefix) / "bin" / "bun",
+    cors_allowed_origins=allowed_origins(),
+    # One worker keeps states in memory: faster, and nothing of them reaches the disk.
+    state_manager_mode="redis" if REDIS_URL else "memory",
+    redis_url=REDIS_URL,
+    plugins=[
+        rx.plugins.RadixThemesPlugin(
+            theme=rx.theme(
+                accent_color="indigo",
+                gray_color="slate",
+                radius="large",
+                scaling="100%",
+                panel_background="solid",
+            )
+        ),
+        rx.plugins.TailwindV4Plugin(),
+    ],
+    disable_plugins=[rx.plugins.SitemapPlugin],
+)

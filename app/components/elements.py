@@ -1,23 +1,31 @@
 """Elements of our own, defined in assets/runyard.js: they tick without the server."""
 
 import reflex as rx
-from reflex_components_core.el.element import Element
 
 
-class AgoElement(Element):
+class AgoElement(rx.Component):
     """`<ry-ago at=…>`: 4 s ago, or a running duration; the exact time is its tooltip."""
 
-    tag = "ry-ago"
+    # Reflex makes identifiers of tags, which a hyphen would break: hence the constant.
+    tag = "RyAgo"
     at: rx.Var[str]
     until: rx.Var[str]
     mode: rx.Var[str]
 
+    def add_custom_code(self) -> list[str]:
+        """Name the element."""
+        return ['const RyAgo = "ry-ago"']
 
-class ClockElement(Element):
+
+class ClockElement(rx.Component):
     """`<ry-clock now=…>`: tells the page the server's time, so that a wrong clock does no harm."""
 
-    tag = "ry-clock"
+    tag = "RyClock"
     now: rx.Var[str]
+
+    def add_custom_code(self) -> list[str]:
+        """Name the element."""
+        return ['const RyClock = "ry-clock"']
 
 
 def ago(at: rx.Var[str] | str, **props: object) -> rx.Component:

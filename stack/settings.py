@@ -1,5 +1,6 @@
 """Where the embedded stack listens and keeps its files."""
 
+import os
 from pathlib import Path
 from urllib.parse import quote
 
@@ -26,6 +27,10 @@ class Settings(BaseSettings):
     pg_bin: Path | None = Field(default=None, description="bin folder of another PostgreSQL 15 or later")
     pg_user: str = Field(default="nobody", description="Account PostgreSQL runs as when started by root")
     pg_fsync: bool = Field(default=True, description="Off only for throw-away databases, such as tests")
+    functions_allow_net: list[str] = Field(
+        default=[], description="Hosts the edge functions may reach besides this machine, such as OIDC issuers"
+    )
+    cache: Path | None = Field(default=None, description="Folder for what every clone can share: packages, engines")
     pg_max_connections: int = Field(default=100, description="PostgreSQL's max_connections")
 
     @property
@@ -72,6 +77,11 @@ class Settings(BaseSettings):
     def supabase_folder(self) -> Path:
         """The folder in the supabase CLI's own layout."""
         return self.project / "supabase"
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where downloads are kept outside the clone, so that a second clone finds them."""
+        return self.cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "runyard"
 
     @property
     def secrets_file(self) -> Path:

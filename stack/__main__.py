@@ -1,0 +1,5 @@
+"""`python -m stack`."""
+
+from stack.cli import main
+
+main()

@@ -1,0 +1,139 @@
+"""The edge functions: one Deno process that serves every folder of `supabase/functions/`."""
+
+import json
+import os
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from stack.errors import Missing, StackError
+from stack.secrets import Secrets
+from stack.settings import Settings
+
+ROUTER = Path(__file__).resolve().parent / "edge" / "router.ts"
+# What Deno itself needs from the machine: its cache, the registry it was told to use, proxies, certificates.
+MACHINE_PREFIXES = ("DENO_", "NPM_CONFIG_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT", "NODE_EXTRA_CA")
+# Names that npm packages ask for while they load; without leave to ask they fail.
+PROBED_NAMES = ("NODE_ENV", "DEBUG", "NO_COLOR", "FORCE_COLOR", "WS_NO_BUFFER_UTIL", "WS_NO_UTF_8_VALIDATE")
+HOSTED_NAMES = (
+    "SB_REGION",
+    "SB_EXECUTION_ID",
+    "RUNYARD_JWT_ISSUER",
+    "SUPABASE_SECRET_KEYS",
+    "SUPABASE_PUBLISHABLE_KEYS",
+)
+
+
+def function_entries(folder: Path) -> dict[str, dict[str, Any]]:
+    """Every function with its `config.toml` settings; folders that start with `_` or `.` are shared code."""
+    configured = _config(folder).get("functions", {})
+    found = {}
+    for entrypoint in sorted((folder / "functions").glob("*/index.ts")):
+        name = entrypoint.parent.name
+        settings = configured.get(name, {})
+        if not name.startswith(("_", ".")) and settings.get("enabled", True):
+            found[name] = {"entrypoint": entrypoint.as_uri(), "verify_jwt": settings.get("verify_jwt", True)}
+    return found
+
+
+def functions_command(settings: Settings, environment: dict[str, str]) -> list[str]:
+    """Deno with no more rights than the functions need."""
+    folder = settings.supabase_folder / "functions"
+    config = folder / "deno.json"
+    hosts = ["127.0.0.1", "localhost", "[::1]", *settings.functions_allow_net]
+    names = sorted({*_granted_names(environment), *PROBED_NAMES, *HOSTED_NAMES})
+    return [
+        str(find_deno()), "run", "--no-prompt", "--quiet", "--node-modules-dir=none",
+        f"--config={config}" if config.exists() else "--no-config",
+        f"--allow-net={','.join(hosts)}",
+        f"--allow-env={','.join(names)}",
+        f"--allow-read={folder}",
+        str(ROUTER),
+    ]  # fmt: skip
+
+
+def functions_environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
+    """What hosted gives a function, the key that signs worker tokens, and the project's own function secrets."""
+    setup = {
+        "port": settings.functions_port,
+        "functions": function_entries(settings.supabase_folder),
+        "jwks": [secrets.public_jwk()],
+    }
+    return {
+        **_machine_environment(settings),
+        **_own_secrets(settings.supabase_folder / "functions" / ".env"),
+        "SUPABASE_URL": f"http://127.0.0.1:{settings.gateway_port}",
+        "SUPABASE_ANON_KEY": secrets.publishable_key,
+        "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key,
+        "SUPABASE_SERVICE_ROLE_KEY": secrets.secret_key,
+        "SUPABASE_SECRET_KEY": secrets.secret_key,
+        "SUPABASE_DB_URL": settings.database_url("postgres", secrets.password("postgres")),
+        "SUPABASE_JWT_SECRET": secrets.jwt_secret,
+        "WORKER_SIGNING_JWK": json.dumps(secrets.signing_jwk),
+        "RUNYARD_PUBLIC_URL": settings.url,
+        "RUNYARD_FUNCTIONS": json.dumps(setup),
+    }
+
+
+def functions_fingerprint(folder: Path) -> tuple[tuple[str, float, int], ...]:
+    """Changes when a function or its settings change, so that the process can be started anew."""
+    files = [folder / "config.toml", *sorted((folder / "functions").rglob("*"))]
+    return tuple((str(file), status.st_mtime, status.st_size) for file, status in _stats(files))
+
+
+def find_deno() -> Path:
+    """Deno from this environment's packages, or from PATH."""
+    beside = Path(sys.prefix) / "bin" / "deno"
+    found = beside if beside.exists() else shutil.which("deno")
+    if found is None:
+        raise Missing("Deno is not installed.", "Run `make setup`; it comes with the Python packages.")
+    return Path(found)
+
+
+def _granted_names(environment: dict[str, str]) -> list[str]:
+    return [name for name in environment if name.isidentifier() and not name.startswith(MACHINE_PREFIXES)]
+
+
+def _machine_environment(settings: Settings) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name.upper().startswith(MACHINE_PREFIXES)}
+    return {
+        "DENO_DIR": str(settings.cache_folder / "deno"),
+        "DENO_NO_UPDATE_CHECK": "1",
+        # A machine behind an inspecting proxy has its certificate in the system's store only.
+        "DENO_TLS_CA_STORE": "system,mozilla",
+        "NO_COLOR": "1",
+        "HOME": os.environ.get("HOME", "/"),
+        "PATH": os.environ.get("PATH", os.defpath),
+        **kept,
+    }
+
+
+def _own_secrets(file: Path) -> dict[str, str]:
+    """`supabase/functions/.env`, the file that `supabase functions serve` reads too."""
+    if not file.exists():
+        return {}
+    lines = (line.strip() for line in file.read_text().splitlines())
+    pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
+    return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    file = folder / "config.toml"
+    if not file.exists():
+        return {}
+    try:
+        return tomllib.loads(file.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise StackError(f"{file} is not valid TOML: {error}", "Correct it and start again.") from error
+
+
+def _stats(files: list[Path]) -> list[tuple[Path, os.stat_result]]:
+    found = []
+    for file in files:
+        try:
+            found.append((file, file.stat()))
+        except FileNotFoundError:
+            continue
+    return found

@@ -1,0 +1,172 @@
+"""The steps of deploy, update and remove against an AWS API."""
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.integration.cloud.account import listing
+from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE, LifecycleStep, begin
+from worker.cloud.target import CLUSTER, Network, Target
+from worker.errors import JobFailed
+
+pytestmark = pytest.mark.anyio
+REGION = "eu-west-1"
+TOKEN = "ryw_the-one-that-must-not-be-seen"  # noqa: S105 - a made-up value to search for
+TARGET = Target(
+    worker_id="6f1c2a52-6a3e-4f0e-9d0a-0c8b8d4c8f10",
+    worker_name="prod-eu",
+    region=REGION,
+    account_id="123456789012",
+    role_arn="arn:aws:iam::123456789012:role/runyard-deployer",
+    external_id="external",
+    url="http://127.0.0.1:54321",
+    image="runyard/worker:1.8.2",
+    version="1.8.2",
+)
+
+
+@dataclass
+class RecordingDeck:
+    """The database's side of a lifecycle job, reduced to what these steps ask of it."""
+
+    comes_online: bool = True
+    tokens: int = 0
+    facts: dict[str, Any] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+
+    async def register_token(self) -> str:
+        self.tokens += 1
+        return TOKEN
+
+    async def record_cloud(self, facts: dict[str, Any]) -> None:
+        self.facts.update(facts)
+
+    async def drain(self, reason: str) -> None:
+        self.calls.append(f"drain: {reason}")
+
+    async def resume(self) -> None:
+        self.calls.append("resume")
+
+    async def wait_online(self, version: str) -> bool:
+        self.calls.append(f"wait: {version}")
+        return self.comes_online
+
+
+async def run(steps: tuple[LifecycleStep, ...], target: Target, deck: RecordingDeck, stop_after: str = "") -> list[str]:
+    """Run steps as a job would; `stop_after` is where the process dies."""
+    lines: list[str] = []
+    progress = await begin(target, deck, lines.append)
+    for step in steps:
+        await step.act(progress)
+        if step.name == stop_after:
+            break
+    return lines
+
+
+def service() -> dict[str, Any]:
+    return boto3.client("ecs").describe_services(cluster=CLUSTER, services=[TARGET.name])["services"][0]
+
+
+@pytest.mark.usefixtures("aws")
+async def test_deploy_makes_a_service_whose_token_comes_from_a_secret() -> None:
+    deck = RecordingDeck()
+    lines = await run(DEPLOY, TARGET, deck)
+    ecs = boto3.client("ecs")
+    task = ecs.describe_task_definition(taskDefinition=service()["taskDefinition"])["taskDefinition"]
+    container = task["containerDefinitions"][0]
+    assert container["secrets"] == [{"name": "WORKER_TOKEN", "valueFrom": deck.facts["secret_arn"]}]
+    assert {e["name"]: e["value"] for e in container["environment"]}["WORKER_ID"] == TARGET.worker_id
+    stored = boto3.client("secretsmanager").get_secret_value(SecretId=TARGET.secret_name)["SecretString"]
+    assert stored == TOKEN
+    assert TOKEN not in json.dumps([lines, task, deck.facts], default=str)
+
+
+@pytest.mark.usefixtures("aws")
+async def test_the_execution_role_reads_this_secret_and_no_other() -> None:
+    deck = RecordingDeck()
+    await run(DEPLOY, TARGET, deck)
+    policy = boto3.client("iam").get_role_policy(RoleName=f"{TARGET.name}-execution", PolicyName="runyard")
+    rights = {tuple(s["Action"]): s["Resource"] for s in policy["PolicyDocument"]["Statement"]}
+    assert rights["secretsmanager:GetSecretValue",] == deck.facts["secret_arn"]
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("died_after", [step.name for step in DEPLOY])
+async def test_a_deployment_goes_on_from_where_it_died_and_its_removal_leaves_nothing(died_after: str) -> None:
+    before = listing(REGION)
+    await run(DEPLOY, TARGET, RecordingDeck(), stop_after=died_after)
+    await run(DEPLOY, TARGET, RecordingDeck())
+    after = listing(REGION)
+    grown = {kind: len(after[kind]) - len(before[kind]) for kind in after}
+    # Two groups: the new VPC brings its default one along.
+    assert grown == dict.fromkeys(after, 1) | {"roles": 2, "groups": 2}
+    await run(REMOVE, TARGET, RecordingDeck())
+    assert listing(REGION) == before
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("died_after", [step.name for step in REMOVE])
+async def test_a_removal_goes_on_from_where_it_died(died_after: str) -> None:
+    before = listing(REGION)
+    await run(DEPLOY, TARGET, RecordingDeck())
+    await run(REMOVE, TARGET, RecordingDeck(), stop_after=died_after)
+    await run(REMOVE, TARGET, RecordingDeck())
+    assert listing(REGION) == before
+
+
+@pytest.mark.usefixtures("aws")
+async def test_removal_takes_nothing_of_another_runner() -> None:
+    other = replace(TARGET, worker_id="0b0b0b0b-6a3e-4f0e-9d0a-0c8b8d4c8f10", worker_name="prod-us")
+    await run(DEPLOY, other, RecordingDeck())
+    before = listing(REGION)
+    await run(DEPLOY, TARGET, RecordingDeck())
+    await run(REMOVE, TARGET, RecordingDeck())
+    assert listing(REGION) == before
+
+
+@pytest.mark.usefixtures("aws")
+async def test_given_subnets_are_used_and_outlive_the_runner() -> None:
+    ec2 = boto3.client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.1.1.0/24")["Subnet"]["SubnetId"]
+    before = listing(REGION)
+    target = replace(TARGET, network=Network(subnets=(subnet,)))
+    await run(DEPLOY, target, RecordingDeck())
+    placed = service()["networkConfiguration"]["awsvpcConfiguration"]
+    assert placed["subnets"] == [subnet]
+    assert placed["assignPublicIp"] == "DISABLED"
+    await run(REMOVE, target, RecordingDeck())
+    assert listing(REGION) == before
+
+
+@pytest.mark.usefixtures("aws")
+async def test_update_drains_registers_a_revision_and_forces_a_deployment() -> None:
+    await run(DEPLOY, TARGET, RecordingDeck())
+    old = service()["taskDefinition"]
+    deck = RecordingDeck()
+    await run(UPDATE, replace(TARGET, version="1.9.0", image="runyard/worker:1.9.0"), deck)
+    assert deck.calls == ["drain: Update to 1.9.0", "resume", "wait: 1.9.0"]
+    assert service()["taskDefinition"] != old
+    assert deck.tokens == 0
+
+
+@pytest.mark.usefixtures("aws")
+async def test_an_update_that_does_not_come_online_is_rolled_back() -> None:
+    await run(DEPLOY, TARGET, RecordingDeck())
+    old = service()["taskDefinition"]
+    with pytest.raises(JobFailed, match="put back") as failure:
+        await run(UPDATE, replace(TARGET, version="1.9.0", image="broken"), RecordingDeck(comes_online=False))
+    assert failure.value.code == "cloud_rolled_back"
+    assert service()["taskDefinition"] == old
+
+
+@pytest.mark.usefixtures("aws")
+async def test_another_account_is_refused_before_anything_is_made() -> None:
+    before = listing(REGION)
+    target = replace(TARGET, account_id="999999999999")
+    with pytest.raises(JobFailed, match="999999999999"):
+        await run(DEPLOY, target, RecordingDeck())
+    assert listing(REGION) == before

@@ -1,0 +1,216 @@
+"""Deploying, updating and removing a runner: each a list of steps that can be run again from the start."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import anyio
+from botocore.exceptions import BotoCoreError, ClientError
+
+from worker.cloud import access, network, service
+from worker.cloud.session import Cloud, open_cloud, refused
+from worker.cloud.target import Target
+from worker.errors import JobFailed
+
+
+class Deck(Protocol):
+    """What a lifecycle job needs of the database; all of it is fenced by the job's attempt."""
+
+    async def register_token(self) -> str:
+        """Make a token, store its hash for the target, and return it; called once for each deployment."""
+
+    async def record_cloud(self, facts: dict[str, Any]) -> None:
+        """Store ARNs and counts beside the runner's record."""
+
+    async def drain(self, reason: str) -> None:
+        """Ask the target to take no new jobs, and wait until it runs none."""
+
+    async def resume(self) -> None:
+        """Let the target take jobs again."""
+
+    async def wait_online(self, version: str) -> bool:
+        """Wait for a heartbeat of that version; tell whether it came in time."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """What earlier steps found out for later ones."""
+
+    cloud: Cloud
+    deck: Deck
+    found: dict[str, Any] = field(default_factory=dict)
+
+
+Act = Callable[[Progress], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleStep:
+    """One section of the job's log."""
+
+    name: str
+    title: str
+    act: Act
+
+
+async def begin(target: Target, deck: Deck, say: Callable[[str], None]) -> Progress:
+    """Open the cloud session in a thread and hand it to the steps."""
+    return Progress(await anyio.to_thread.run_sync(open_cloud, target, say), deck)
+
+
+async def call(what: str, act: Callable[..., Any], *arguments: Any) -> Any:
+    """Run one AWS call in a thread; its refusal becomes a job error."""
+    try:
+        return await anyio.to_thread.run_sync(act, *arguments)
+    except (BotoCoreError, ClientError) as problem:
+        raise refused(what, problem) from problem
+
+
+async def _log_group(progress: Progress) -> None:
+    await call("The log group could not be made", access.ensure_log_group, progress.cloud)
+
+
+async def _secret(progress: Progress) -> None:
+    # A second try makes a new token: the first one's plaintext was only ever in that process.
+    token = await progress.deck.register_token()
+    arn = await call("The token could not be put into a secret", access.ensure_secret, progress.cloud, token)
+    progress.found["secret_arn"] = arn
+
+
+async def _roles(progress: Progress) -> None:
+    cloud, found = progress.cloud, progress.found
+    found["execution_role_arn"] = await call(
+        "The execution role could not be made", access.ensure_execution_role, cloud, found["secret_arn"]
+    )
+    found["task_role_arn"] = await call("The task role could not be made", access.ensure_task_role, cloud)
+
+
+async def _network(progress: Progress) -> None:
+    progress.found["place"] = await call("The network could not be made", network.ensure_place, progress.cloud)
+
+
+async def _cluster(progress: Progress) -> None:
+    progress.found["cluster_arn"] = await call("The cluster could not be made", service.ensure_cluster, progress.cloud)
+
+
+async def _task(progress: Progress) -> None:
+    found = progress.found
+    found["task_definition_arn"] = await call(
+        "The task definition could not be registered",
+        service.register_task,
+        progress.cloud,
+        found["execution_role_arn"],
+        found["task_role_arn"],
+        found["secret_arn"],
+    )
+
+
+async def _service(progress: Progress) -> None:
+    found = progress.found
+    found["service_arn"] = await call(
+        "The service could not be made",
+        service.ensure_service,
+        progress.cloud,
+        found["task_definition_arn"],
+        found["place"],
+    )
+    await progress.deck.record_cloud({key: value for key, value in found.items() if key.endswith("_arn")})
+
+
+async def _first_heartbeat(progress: Progress) -> None:
+    target = progress.cloud.target
+    progress.cloud.say("Waiting for the runner's first heartbeat")
+    if not await progress.deck.wait_online(target.version):
+        raise JobFailed(
+            "The task was started, but no heartbeat came.",
+            code="cloud_no_heartbeat",
+            hint=f"Look at log group {target.log_group}; then retry this job, or remove the runner.",
+        )
+    progress.cloud.say(f"{target.worker_name} is online")
+
+
+DEPLOY = (
+    LifecycleStep("log_group", "Log group", _log_group),
+    LifecycleStep("secret", "Token secret", _secret),
+    LifecycleStep("roles", "IAM roles", _roles),
+    LifecycleStep("network", "Network and security group", _network),
+    LifecycleStep("cluster", "Cluster", _cluster),
+    LifecycleStep("task", "Task definition", _task),
+    LifecycleStep("service", "Service", _service),
+    LifecycleStep("heartbeat", "First heartbeat", _first_heartbeat),
+)
+
+
+async def _drain(progress: Progress) -> None:
+    progress.cloud.say("Draining: running jobs finish, new ones wait")
+    await progress.deck.drain(f"Update to {progress.cloud.target.version}")
+
+
+async def _standing(progress: Progress) -> None:
+    """Remember what runs now, so that a failed update can go back to it."""
+    cloud, found = progress.cloud, progress.found
+    standing = await call("The service could not be read", service.find_service, cloud)
+    if standing is None:
+        raise JobFailed(
+            "There is no service to update.", code="cloud_service", hint="Deploy the runner again, or remove it."
+        )
+    newest = await call("The task definition could not be read", service.describe_task, cloud, standing["taskDefinition"])
+    found["previous"] = standing["taskDefinition"]
+    found["execution_role_arn"], found["task_role_arn"] = newest["executionRoleArn"], newest["taskRoleArn"]
+    found["secret_arn"] = await call("The secret could not be read", access.find_secret, cloud)
+
+
+async def _roll_out(progress: Progress) -> None:
+    cloud, found = progress.cloud, progress.found
+    standing = await call("The service could not be read", service.find_service, cloud)
+    await call("The new version could not be deployed", service.redeploy, cloud, found["task_definition_arn"], standing)
+    await progress.deck.resume()
+
+
+async def _prove(progress: Progress) -> None:
+    """Wait for the new version; go back to the old one if it does not come."""
+    target, found = progress.cloud.target, progress.found
+    if await progress.deck.wait_online(target.version):
+        progress.cloud.say(f"{target.worker_name} is online at {target.version}")
+        await progress.deck.record_cloud({"task_definition_arn": found["task_definition_arn"]})
+        return
+    progress.cloud.say(f"No heartbeat at {target.version}: going back to {found['previous'].rsplit('/', 1)[-1]}")
+    standing = await call("The service could not be read", service.find_service, progress.cloud)
+    await call("The old version could not be brought back", service.redeploy, progress.cloud, found["previous"], standing)
+    raise JobFailed(
+        f"The runner did not come online at {target.version}; the version before it was put back.",
+        code="cloud_rolled_back",
+        hint=f"Look at log group {target.log_group}, then update again.",
+    )
+
+
+UPDATE = (
+    LifecycleStep("standing", "What runs now", _standing),
+    LifecycleStep("drain", "Drain", _drain),
+    LifecycleStep("task", "Task definition", _task),
+    LifecycleStep("roll_out", "New deployment", _roll_out),
+    LifecycleStep("prove", "Wait for the new version", _prove),
+)
+
+
+def _remover(what: str, act: Callable[[Cloud], None]) -> Act:
+    async def run(progress: Progress) -> None:
+        await call(f"{what} could not be removed", act, progress.cloud)
+
+    return run
+
+
+async def _drain_for_good(progress: Progress) -> None:
+    await progress.deck.drain("Being removed")
+
+
+REMOVE = (
+    LifecycleStep("drain", "Drain", _drain_for_good),
+    LifecycleStep("service", "Service", _remover("The service", service.remove_service)),
+    LifecycleStep("task", "Task definitions", _remover("The task definitions", service.remove_tasks)),
+    LifecycleStep("cluster", "Cluster", _remover("The cluster", service.remove_cluster)),
+    LifecycleStep("network", "Network and security group", _remover("The network", network.remove_place)),
+    LifecycleStep("roles", "IAM roles", _remover("The roles", access.remove_roles)),
+    LifecycleStep("secret", "Token secret", _remover("The secret", access.remove_secret)),
+    LifecycleStep("log_group", "Log group", _remover("The log group", access.remove_log_group)),
+)

@@ -1,0 +1,92 @@
+"""The AWS session of one lifecycle job: the runner's own rights, or a role that it assumes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from worker.cloud.target import Target
+from worker.errors import JobFailed
+
+CONFIG = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=60)
+SESSION_SECONDS = 3600
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Cloud:
+    """Clients for one target, and a voice into the job's log."""
+
+    target: Target
+    session: boto3.session.Session
+    say: Say
+    _clients: dict[str, Any] = field(default_factory=dict)
+
+    def client(self, service: str) -> Any:
+        """Give one client for each service, made when it is first asked for."""
+        if service not in self._clients:
+            # The stubs know each service by a literal; here the name is a variable.
+            make: Callable[..., Any] = self.session.client
+            self._clients[service] = make(service, config=CONFIG)
+        return self._clients[service]
+
+
+def open_cloud(target: Target, say: Say) -> Cloud:
+    """Assume the identity's role where it names one, and check that the account is the expected one."""
+    base = boto3.session.Session(region_name=target.region)
+    try:
+        session = _assume(base, target) if target.role_arn else base
+        account = session.client("sts", config=CONFIG).get_caller_identity()["Account"]
+    except (BotoCoreError, ClientError) as problem:
+        raise refused("The cloud identity could not be used", problem) from problem
+    if account != target.account_id:
+        raise JobFailed(
+            f"These rights belong to AWS account {account}, but the identity says {target.account_id}.",
+            code="cloud_account",
+            hint="Correct the account or the role of the cloud identity, then test the connection.",
+        )
+    say(f"Using AWS account {account} in {target.region}")
+    return Cloud(target, session, say)
+
+
+def _assume(base: boto3.session.Session, target: Target) -> boto3.session.Session:
+    wanted: dict[str, Any] = {
+        "RoleArn": target.role_arn,
+        "RoleSessionName": target.name,
+        "DurationSeconds": SESSION_SECONDS,
+    }
+    if target.external_id:
+        wanted["ExternalId"] = target.external_id
+    rights = base.client("sts", config=CONFIG).assume_role(**wanted)["Credentials"]
+    return boto3.session.Session(
+        aws_access_key_id=rights["AccessKeyId"],
+        aws_secret_access_key=rights["SecretAccessKey"],
+        aws_session_token=rights["SessionToken"],
+        region_name=target.region,
+    )
+
+
+def refused(what: str, problem: BotoCoreError | ClientError) -> JobFailed:
+    """Turn AWS's answer into a job error that says what to do next."""
+    code = problem.response["Error"]["Code"] if isinstance(problem, ClientError) else type(problem).__name__
+    hint = (
+        "The role lacks a right that this step needs; docs: Cloud-hosted runners, 'Rights'."
+        if code in {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
+        else "Nothing that already stands is harmed: retry the job, it goes on from where it stood."
+    )
+    return JobFailed(f"{what}: {problem}", code=f"cloud_{code}", hint=hint)
+
+
+def is_missing(problem: ClientError) -> bool:
+    """Tell whether AWS says that the thing is not there."""
+    code = problem.response["Error"]["Code"]
+    return any(word in code for word in ("NotFound", "NoSuchEntity", "NotActive", "Missing", "InvalidGroup.NotFound"))
+
+
+def tag_list(tags: dict[str, str], key: str = "Key", value: str = "Value") -> list[dict[str, str]]:
+    """Spell tags as a list; each service has its own idea of the keys' case."""
+    return [{key: name, value: text} for name, text in tags.items()]

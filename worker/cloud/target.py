@@ -1,0 +1,99 @@
+"""What a lifecycle job is about: one runner, in one account and region, under fixed names."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from worker.errors import JobFailed
+
+CLUSTER = "runyard"
+MANAGED_BY = "runyard"
+DEFAULT_IMAGE = "runyard/worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Where tasks stand: subnets that exist, or a small VPC made for this runner."""
+
+    subnets: tuple[str, ...] = ()
+    security_groups: tuple[str, ...] = ()
+
+    @property
+    def is_own(self) -> bool:
+        """Tell whether the VPC is made, and later removed, with the runner."""
+        return not self.subnets
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The frozen facts of the job's payload; every name is derived, so a second try finds the first one's work."""
+
+    worker_id: str
+    worker_name: str
+    region: str
+    account_id: str
+    role_arn: str
+    external_id: str
+    url: str
+    image: str
+    version: str
+    cpu: str = "512"
+    memory: str = "1024"
+    task_role_arn: str = ""
+    capacity: int = 1
+    desired: int = 1
+    network: Network = field(default_factory=Network)
+
+    @property
+    def name(self) -> str:
+        """Name the service, the task family, the roles and the security group."""
+        return f"runyard-{self.worker_id.replace('-', '')[:12]}"
+
+    @property
+    def log_group(self) -> str:
+        """Name the log group of the runner's tasks."""
+        return f"/runyard/{self.worker_id}"
+
+    @property
+    def secret_name(self) -> str:
+        """Name the secret that holds the runner's token."""
+        return f"runyard/{self.worker_id}/token"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Mark everything that is made, so that removal takes this and nothing else."""
+        return {
+            "runyard:managed-by": MANAGED_BY,
+            "runyard:worker-id": self.worker_id,
+            "runyard:worker-name": self.worker_name,
+        }
+
+    @classmethod
+    def from_payload(cls, payload: dict[str, Any], url: str) -> Self:
+        """Read the job's lifecycle payload; a missing field names itself."""
+        spec = payload.get("lifecycle") or {}
+        identity, worker = spec.get("identity") or {}, spec.get("worker") or {}
+        network = identity.get("network") or {}
+        try:
+            return cls(
+                worker_id=str(worker["id"]),
+                worker_name=str(worker["name"]),
+                region=str(spec["region"]),
+                account_id=str(identity["account_id"]),
+                role_arn=str(identity.get("role_arn") or ""),
+                external_id=str(identity.get("external_id") or ""),
+                url=url,
+                image=str(spec.get("image") or f"{DEFAULT_IMAGE}:{spec['version']}"),
+                version=str(spec["version"]),
+                cpu=str(spec.get("cpu") or "512"),
+                memory=str(spec.get("memory") or "1024"),
+                task_role_arn=str(spec.get("task_role_arn") or ""),
+                capacity=int(spec.get("capacity") or 1),
+                desired=int(spec.get("desired_count") or 1),
+                network=Network(tuple(network.get("subnets") or ()), tuple(network.get("security_groups") or ())),
+            )
+        except KeyError as missing:
+            raise JobFailed(
+                f"The job's payload has no {missing.args[0]}.",
+                code="cloud_payload",
+                hint="Queue the job again from the runner's page; it freezes the identity and region anew.",
+            ) from missing

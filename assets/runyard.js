@@ -99,6 +99,50 @@
     try { body = await answer.json(); } catch { /* an empty answer says enough by its status */ }
     return { ok: answer.ok, status: answer.status, ...body };
   }
+  /* ---- sign-in forms: plain posts, because only a route can set a cookie that scripts cannot read ---- */
+  const after = () => {
+    const next = new URLSearchParams(window.location.search).get("next") || "";
+    // Only a path of our own: never an address that somebody put into the link.
+    return /^\/(?![\/\\])/.test(next) ? next : "/dashboard/runners";
+  };
+  const KEPT = "runyard-invitation";
+  function say(form, answer) {
+    const box = form.querySelector("[data-problem]");
+    box.textContent = answer.ok ? "" : [answer.message || "The server did not answer.", answer.hint].filter(Boolean).join(" ");
+    box.hidden = answer.ok;
+  }
+  function arrive(form, answer) {
+    const done = form.parentElement.querySelector("[data-done]");
+    if ((answer.confirm || form.dataset.auth === "forgotten") && done) { form.hidden = true; done.hidden = false; return; }
+    window.location.assign(sessionStorage.getItem(KEPT) ? "/invite" : after());
+  }
+  function fieldsOf(form) {
+    const fields = Object.fromEntries(new FormData(form));
+    const link = new URLSearchParams(window.location.hash.slice(1) || window.location.search);
+    if (form.dataset.auth === "reset") fields.token_hash = link.get("token_hash") || "";
+    if (form.dataset.auth === "accept") [fields.invitation, fields.token] = (sessionStorage.getItem(KEPT) || ".").split(".");
+    return fields;
+  }
+  document.addEventListener("submit", async (event) => {
+    const form = event.target.closest("form[data-auth]");
+    if (!form) return;
+    event.preventDefault();
+    const button = form.querySelector("button[type=submit]");
+    button.disabled = true;
+    let answer;
+    try { answer = await post(`/auth/${form.dataset.auth}`, fieldsOf(form)); }
+    catch { answer = { ok: false, message: "The server did not answer.", hint: "Nothing was changed. Try again." }; }
+    button.disabled = false;
+    if (form.dataset.auth === "accept" && answer.status === 401) { window.location.assign("/login?next=/invite"); return; }
+    if (form.dataset.auth === "accept" && answer.ok) sessionStorage.removeItem(KEPT);
+    say(form, answer);
+    if (answer.ok) arrive(form, answer);
+  });
+  if (window.location.pathname.startsWith("/invite") && window.location.hash.length > 1) {
+    sessionStorage.setItem(KEPT, window.location.hash.slice(1));
+    history.replaceState(null, "", "/invite");
+  }
+
   window.runyard = {
     post,
     signOut: async () => { await post("/auth/logout"); window.location.assign("/login"); },

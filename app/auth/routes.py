@@ -1,6 +1,5 @@
 """Sign-in and its neighbours as plain routes: only they can set a cookie that scripts cannot read."""
 
-import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -8,13 +7,14 @@ from urllib.parse import urlsplit
 import structlog
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from supabase_auth.types import Session as AuthSession
 
 from app.auth.cookies import NAME, clear_sid, set_sid
 from app.services.errors import AppError, Refused, SignedOut, Unreachable
+from app.services.invitations import hash_of
 from app.services.runtime import Runtime
 
 MAX_BODY = 16 * 1024
@@ -132,7 +132,7 @@ async def accept(runtime: Runtime, request: Request, fields: dict[str, str]) -> 
     session = await runtime.gate.sessions.get(request.cookies.get(NAME, ""))
     if session is None:
         raise SignedOut()
-    token_hash = hashlib.sha256(fields.get("token", "").encode()).hexdigest()
+    token_hash = hash_of(fields.get("token", ""))
     args: dict[str, Any] = {"p_invitation": fields.get("invitation", ""), "p_token_hash": token_hash}
     membership = await runtime.gate.rpc(session, "accept_invitation", args)
     session.org_id = str((membership or {}).get("org_id", session.org_id))
@@ -155,13 +155,18 @@ async def alive(request: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
+async def home(request: Request) -> Response:
+    """Send people who ask for the bare address to the fleet."""
+    return RedirectResponse("/dashboard/runners")
+
+
 def build_api(runtime: Runtime) -> Starlette:
     """Build the routes that stand before Reflex's own."""
     routes: list[Any] = [
         Route(f"/auth/{name}", _answer(runtime, action), methods=["POST"])
         for name, action in ACTIONS.items()
     ]
-    routes.append(Route("/healthz", alive))
+    routes += [Route("/healthz", alive), Route("/", home), Route("/dashboard", home)]
     docs = runtime.settings.docs_directory
     # check_dir is off: the site may be built after the dashboard started.
     routes.append(Mount("/docs", StaticFiles(directory=docs, html=True, check_dir=False)))

@@ -1,0 +1,195 @@
+"""The rows of the runners table."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
+
+from app.runners.versions import is_older
+from app.services.words import count
+
+Row = Mapping[str, Any]
+STATUSES = ("ONLINE", "DRAINING", "OFFLINE")
+
+
+class InstanceRow(TypedDict):
+    """A connected process under its runner."""
+
+    id: str
+    name: str
+    host: str
+    status: str
+    why: str
+    version: str
+    capacity: int
+    is_last: bool
+
+
+class RunnerRow(TypedDict):
+    """A runner as the table shows it; load and last seen beat elsewhere (see Pulse)."""
+
+    id: str
+    name: str
+    type: str
+    region: str
+    status: str
+    is_asleep: bool
+    why: str
+    version: str
+    is_outdated: bool
+    created_at: str
+    facts: str
+    instance_count: int
+    is_shared: bool
+    is_disabled: bool
+    is_draining: bool
+    is_cloud: bool
+    action: str
+
+
+class Pulse(TypedDict):
+    """What changes with every beat: kept apart, so that a beat does not send whole rows."""
+
+    at: str
+    used: int
+    capacity: int
+
+
+class Counts(TypedDict):
+    """How many runners each filter would show."""
+
+    all: int
+    ONLINE: int
+    DRAINING: int
+    OFFLINE: int
+
+
+def count_statuses(workers: Iterable[Row]) -> Counts:
+    """Count runners by status."""
+    by_status = Counter(str(worker["status"]) for worker in workers)
+    return {
+        "all": by_status.total(),
+        "ONLINE": by_status["ONLINE"],
+        "DRAINING": by_status["DRAINING"],
+        "OFFLINE": by_status["OFFLINE"],
+    }
+
+
+def choose(workers: Iterable[Row], status: str, search: str) -> list[Row]:
+    """Filter by status and name; organisation's runners by name, the shared ones last."""
+    wanted = search.strip().casefold()
+    chosen = [
+        worker
+        for worker in workers
+        if status in ("", "ALL", worker["status"]) and wanted in str(worker["name"]).casefold()
+    ]
+    return sorted(chosen, key=lambda row: (bool(row.get("is_shared")), str(row["name"]).casefold()))
+
+
+def why(worker: Row, job_count: int = 0) -> str:
+    """Say why a runner is in the state it is in; empty when the badge says it all."""
+    status = worker["status"]
+    if status == "DRAINING" or worker.get("is_draining"):
+        left = f"{count(job_count, 'job')} left" if job_count else "no jobs left"
+        return ", ".join(part for part in (worker.get("drain_reason"), left) if part)
+    if worker.get("is_disabled"):
+        return "Disabled, takes no new jobs"
+    if status != "OFFLINE":
+        return ""
+    if worker.get("is_scaled_to_zero"):
+        return "Scaled to zero, starts on the next job"
+    if worker.get("never_contacted"):
+        return "Registered, never connected"
+    return str(worker.get("status_reason") or "")
+
+
+def likely_action(worker: Row, is_outdated: bool) -> str:
+    """Name the one action that stands in the row; the others are in its menu."""
+    if worker.get("is_shared"):
+        return ""
+    if worker.get("is_disabled"):
+        return "enable"
+    if worker.get("is_draining"):
+        return "resume"
+    if worker["type"] == "cloud-hosted" and worker["status"] == "OFFLINE":
+        return "deploy"
+    return "update" if is_outdated else ""
+
+
+def build_row(worker: Row, latest: str, instance_count: int, job_count: int) -> RunnerRow:
+    """Make the table's row of one runner."""
+    is_outdated = is_older(worker.get("version"), latest)
+    reason = why(worker, job_count)
+    parts = (worker["type"], worker.get("region"), worker.get("version"), reason)
+    return {
+        "id": str(worker["id"]),
+        "name": str(worker["name"]),
+        "type": str(worker["type"]),
+        "region": str(worker.get("region") or "–"),
+        "status": str(worker["status"]),
+        "is_asleep": bool(worker.get("is_scaled_to_zero")),
+        "why": reason,
+        "version": str(worker.get("version") or "–"),
+        "is_outdated": is_outdated,
+        "created_at": str(worker.get("created_at") or ""),
+        "facts": " · ".join(str(part) for part in parts if part),
+        "instance_count": instance_count,
+        "is_shared": bool(worker.get("is_shared")),
+        "is_disabled": bool(worker.get("is_disabled")),
+        "is_draining": bool(worker.get("is_draining")),
+        "is_cloud": worker["type"] == "cloud-hosted",
+        "action": likely_action(worker, is_outdated),
+    }
+
+
+def engines_of(instance: Row) -> str:
+    """Say which engines an instance found: tofu 1.10.5, terraform 1.13.3."""
+    engines = instance.get("engines") or {}
+    return ", ".join(f"{name} {version}" for name, version in sorted(engines.items()) if version)
+
+
+def instance_why(instance: Row) -> str:
+    """Say what an instance is up to: its engines, or what keeps it from them."""
+    if instance.get("status") == "OFFLINE":
+        return str(instance.get("last_error") or "")
+    return str(instance.get("engine_note") or engines_of(instance) or "No engine found yet")
+
+
+def build_instances(instances: Iterable[Row]) -> list[InstanceRow]:
+    """Make the sub-rows of a runner, by name."""
+    ordered = sorted(instances, key=lambda row: str(row["name"]).casefold())
+    return [
+        {
+            "id": str(row["id"]),
+            "name": str(row["name"]),
+            "host": str(row.get("hostname") or "–"),
+            "status": str(row["status"]),
+            "why": instance_why(row),
+            "version": str(row.get("version") or "–"),
+            "capacity": int(row.get("capacity") or 0),
+            "is_last": at == len(ordered) - 1,
+        }
+        for at, row in enumerate(ordered)
+    ]
+
+
+def is_connected(instance: Row) -> bool:
+    """Say whether an instance is there now."""
+    return instance.get("status") != "OFFLINE"
+
+
+def read_pulses(overview: Row) -> dict[str, Pulse]:
+    """Read last seen and load of runners and instances from fleet_overview()."""
+    pulses: dict[str, Pulse] = {}
+    for worker in overview.get("workers") or []:
+        pulses[str(worker["id"])] = _pulse(worker)
+        for instance in worker.get("instances") or []:
+            pulses[str(instance["id"])] = _pulse(instance)
+    return pulses
+
+
+def _pulse(row: Row) -> Pulse:
+    return {
+        "at": str(row.get("last_seen_at") or ""),
+        "used": int(row.get("used") or 0),
+        "capacity": int(row.get("capacity") or 0),
+    }

@@ -1,0 +1,34 @@
+"""Which runner is out of date: version order, never inequality (1.10.0 is newer than 1.9.0)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from packaging.version import InvalidVersion, Version
+
+Row = Mapping[str, Any]
+
+
+def parse(version: object) -> Version | None:
+    """Read a version; None when it is not one, such as a build from a checkout."""
+    try:
+        return Version(str(version))
+    except InvalidVersion:
+        return None
+
+
+def is_older(version: object, latest: object) -> bool:
+    """Say whether a version comes before the latest one; unknown ones never do."""
+    mine, newest = parse(version), parse(latest)
+    return mine is not None and newest is not None and mine < newest
+
+
+def published(releases: Iterable[Row]) -> list[Row]:
+    """List the releases that can be installed, newest first."""
+    usable = [row for row in releases if not row.get("withdrawn_at") and parse(row.get("version"))]
+    return sorted(usable, key=lambda row: parse(row["version"]) or Version("0"), reverse=True)
+
+
+def latest(releases: Iterable[Row]) -> str:
+    """Name the newest stable release; empty when there is none."""
+    stable = [row for row in published(releases) if row.get("channel", "stable") == "stable"]
+    return str(stable[0]["version"]) if stable else ""

@@ -1,0 +1,174 @@
+"""Children: output in bounded pieces, one SIGINT, and nothing left of the group."""
+
+import asyncio
+import os
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import eventually, wait_until
+from worker.children.child import READ_BYTES, Child, Command, stop_with_grace
+from worker.children.strays import COOKIE_VARIABLE, kill_strays
+
+pytestmark = pytest.mark.anyio
+
+COUNTS_SIGNALS = """
+import signal, sys, time, pathlib
+seen = []
+def note(number, frame):
+    seen.append(signal.Signals(number).name); pathlib.Path("signals").write_text(" ".join(seen))
+for each in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(each, note)
+print("ready", flush=True)
+while True: time.sleep(0.05)
+"""
+
+
+def command(script: str, cwd: Path, **env: str) -> Command:
+    return Command((sys.executable, "-c", script), cwd, {"PATH": os.environ["PATH"], **env})
+
+
+def shell(script: str, cwd: Path, **env: str) -> Command:
+    return Command(("/bin/sh", "-c", script), cwd, {"PATH": os.environ["PATH"], **env})
+
+
+class Collected:
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    async def __call__(self, data: bytes) -> None:
+        self.pieces.append(data)
+
+    @property
+    def text(self) -> str:
+        return b"".join(self.pieces).decode()
+
+
+async def test_output_and_exit_code_arrive(tmp_path: Path) -> None:
+    out = Collected()
+    child = Child.start(shell("echo one; echo two >&2; exit 3", tmp_path))
+    assert await child.run(out) == 3
+    assert out.text == "one\ntwo\n"
+
+
+async def test_errors_can_be_read_apart(tmp_path: Path) -> None:
+    out, errors = Collected(), Collected()
+    child = Child.start(shell("echo one; echo two >&2", tmp_path), is_output_split=True)
+    assert await child.run(out, errors) == 0
+    assert (out.text, errors.text) == ("one\n", "two\n")
+
+
+async def test_the_child_sees_nothing_but_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKER_TOKEN", "ryw_secret")
+    out = Collected()
+    child = Child.start(shell("env", tmp_path, ONLY="this"))
+    await child.run(out)
+    assert "ONLY=this" in out.text
+    assert "ryw_secret" not in out.text
+
+
+async def test_a_stubborn_child_gets_exactly_one_sigint_and_is_then_killed(tmp_path: Path) -> None:
+    out = Collected()
+    child = Child.start(command(COUNTS_SIGNALS, tmp_path))
+    running = asyncio.ensure_future(child.run(out))
+    await eventually(lambda: _truth("ready" in out.text))
+    child.interrupt()
+    child.interrupt()
+    await eventually(lambda: _truth((tmp_path / "signals").exists()))
+    await stop_with_grace(child, 0.3, asyncio.sleep)
+    assert await running < 0
+    assert (tmp_path / "signals").read_text() == "SIGINT"
+    assert child.is_killed
+
+
+async def test_daemons_of_the_group_end_with_their_leader_and_do_not_hold_the_pipe(tmp_path: Path) -> None:
+    out = Collected()
+    child = Child.start(shell("sleep 1000 & echo $!; exit 0", tmp_path))
+    assert await asyncio.wait_for(child.run(out), 30) == 0
+    daemon = int(out.text)
+    wait_until(lambda: not _is_running(daemon))
+
+
+async def test_a_daemon_that_left_the_group_is_found_by_its_cookie(tmp_path: Path) -> None:
+    out, cookie = Collected(), uuid.uuid4().hex
+    script = "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)"
+    child = Child.start(command(script, tmp_path, **{COOKIE_VARIABLE: cookie}))
+    await child.run(out)
+    await eventually(lambda: _truth(kill_strays(cookie) >= 1))
+    wait_until(lambda: kill_strays(cookie) == 0)
+
+
+async def test_endless_output_is_read_in_small_pieces_and_the_loop_stays_free(tmp_path: Path) -> None:
+    pieces, slowest = 0, 0.0
+
+    async def count(data: bytes) -> None:
+        nonlocal pieces
+        assert len(data) <= 2 * READ_BYTES
+        pieces += 1
+
+    child = Child.start(shell("exec cat /dev/zero", tmp_path))
+    running = asyncio.ensure_future(child.run(count))
+    for _ in range(50):
+        before = time.monotonic()
+        await asyncio.sleep(0.01)
+        slowest = max(slowest, time.monotonic() - before)
+    child.kill()
+    await running
+    assert pieces > 100
+    assert slowest < 5
+
+
+async def test_a_slow_reader_slows_the_child_down_instead_of_filling_the_memory(tmp_path: Path) -> None:
+    script = "import sys, pathlib\nfor n in range(10000):\n sys.stdout.write('x'*65536); pathlib.Path('n').write_text(str(n))"
+    gate = asyncio.Event()
+
+    async def wait(data: bytes) -> None:
+        await gate.wait()
+
+    child = Child.start(command(script, tmp_path))
+    running = asyncio.ensure_future(child.run(wait))
+    await eventually(lambda: _truth((tmp_path / "n").exists() and (tmp_path / "n").read_text() != ""))
+    await asyncio.sleep(0.5)
+    assert int((tmp_path / "n").read_text()) < 20
+    gate.set()
+    child.kill()
+    await running
+
+
+async def test_the_child_is_interrupted_when_its_runner_is_killed(tmp_path: Path) -> None:
+    parent = f"""
+import asyncio, pathlib, sys
+from worker.children.child import Child, Command
+async def main():
+    child = Child.start(Command((sys.executable, "-c", {COUNTS_SIGNALS!r}), pathlib.Path({str(tmp_path)!r}), {{}}))
+    print(child.pid, flush=True)
+    async def sink(data): print("ready", flush=True)
+    await child.run(sink)
+asyncio.run(main())
+"""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", parent, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.getcwd()}
+    )
+    assert process.stdout is not None
+    child = int(await process.stdout.readline())
+    await process.stdout.readline()
+    process.kill()
+    await process.wait()
+    await eventually(lambda: _truth((tmp_path / "signals").exists()))
+    assert (tmp_path / "signals").read_text() == "SIGINT"
+    os.kill(child, 9)
+
+
+async def _truth(value: bool) -> bool:
+    return value
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state not in {"Z", "X"}

@@ -1,0 +1,125 @@
+"""One child process in a group of its own, and the ladder by which it is stopped."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from worker.children.exits import exit_of
+from worker.children.launcher import death_signal_prefix
+
+# Small reads keep the event loop free for heartbeats; a full pipe slows the child down, not the runner.
+READ_BYTES = 64 * 1024
+# How long a daemon that inherited the pipe may keep us waiting after the leader has gone.
+_DRAIN_SECONDS = 5.0
+
+Sink = Callable[[bytes], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to run, where and with which environment."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    pass_fds: tuple[int, ...] = field(default=())
+
+
+class Child:
+    """A running child; its leader gets at most one SIGINT in its life."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        """Wrap a process that leads its own group."""
+        self._process = process
+        self.pid = process.pid
+        self.is_interrupted = False
+        self.is_killed = False
+
+    @classmethod
+    def start(cls, command: Command, *, is_output_split: bool = False) -> "Child":
+        """Start a command in a new session with its output in a pipe."""
+        process = subprocess.Popen(
+            [*death_signal_prefix(), *command.argv],
+            cwd=command.cwd, env=dict(command.env), pass_fds=command.pass_fds, start_new_session=True, bufsize=0,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if is_output_split else subprocess.STDOUT,
+        )  # fmt: skip
+        return cls(process)
+
+    def interrupt(self) -> None:
+        """Send one SIGINT to the leader; a second one would mean "exit now, data loss possible" to the engine."""
+        if not self.is_interrupted and self._process.poll() is None:
+            self.is_interrupted = True
+            self._process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """Kill the whole group."""
+        self.is_killed = self.is_killed or self._process.poll() is None
+        _kill_group(self.pid)
+
+    async def run(self, on_output: Sink, on_errors: Sink | None = None) -> int:
+        """Hand over all output, wait for the leader, end its group and return the exit code."""
+        pumps = [
+            asyncio.ensure_future(_pump(pipe, sink))
+            for pipe, sink in ((self._process.stdout, on_output), (self._process.stderr, on_errors))
+            if pipe is not None and sink is not None
+        ]
+        try:
+            code = await self._leader_exit(pumps)
+            _kill_group(self.pid)
+            await asyncio.wait(pumps, timeout=_DRAIN_SECONDS)
+        finally:
+            _kill_group(self.pid)
+            await _end(pumps)
+            self._process.wait()
+        return code
+
+    async def _leader_exit(self, pumps: list[asyncio.Future[None]]) -> int:
+        leader = asyncio.ensure_future(exit_of(self._process))
+        try:
+            while not leader.done():
+                running = [pump for pump in pumps if not pump.done()]
+                await asyncio.wait([leader, *running], return_when=asyncio.FIRST_COMPLETED)
+                # A sink that fails ends the child: what it says could no longer be kept.
+                for pump in pumps:
+                    if pump.done():
+                        pump.result()
+            return leader.result()
+        finally:
+            leader.cancel()
+
+
+async def stop_with_grace(child: Child, grace_seconds: float, sleep: Callable[[float], Awaitable[None]]) -> None:
+    """Walk the ladder: one SIGINT, wait, then SIGKILL for the whole group."""
+    child.interrupt()
+    await sleep(grace_seconds)
+    child.kill()
+
+
+async def _pump(pipe: IO[bytes], sink: Sink) -> None:
+    reader = asyncio.StreamReader(limit=READ_BYTES)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
+    try:
+        while data := await reader.read(READ_BYTES):
+            await sink(data)
+    finally:
+        transport.close()
+
+
+async def _end(pumps: list[asyncio.Future[None]]) -> None:
+    for pump in pumps:
+        pump.cancel()
+    await asyncio.gather(*pumps, return_exceptions=True)
+
+
+def _kill_group(group: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)

@@ -4,11 +4,11 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from worker.children.exits import exit_of
 from worker.children.launcher import death_signal_prefix
@@ -66,7 +66,7 @@ class Child:
     async def run(self, on_output: Sink, on_errors: Sink | None = None) -> int:
         """Hand over all output, wait for the leader, end its group and return the exit code."""
         pumps = [
-            asyncio.ensure_future(_pump(pipe, sink))
+            asyncio.create_task(_pump(pipe, sink))
             for pipe, sink in ((self._process.stdout, on_output), (self._process.stderr, on_errors))
             if pipe is not None and sink is not None
         ]
@@ -80,11 +80,11 @@ class Child:
             self._process.wait()
         return code
 
-    async def _leader_exit(self, pumps: list[asyncio.Future[None]]) -> int:
-        leader = asyncio.ensure_future(exit_of(self._process))
+    async def _leader_exit(self, pumps: Sequence[asyncio.Task[None]]) -> int:
+        leader = asyncio.create_task(exit_of(self._process))
         try:
             while not leader.done():
-                running = [pump for pump in pumps if not pump.done()]
+                running: list[asyncio.Task[Any]] = [pump for pump in pumps if not pump.done()]
                 await asyncio.wait([leader, *running], return_when=asyncio.FIRST_COMPLETED)
                 # A sink that fails ends the child: what it says could no longer be kept.
                 for pump in pumps:
@@ -114,7 +114,7 @@ async def _pump(pipe: IO[bytes], sink: Sink) -> None:
         transport.close()
 
 
-async def _end(pumps: list[asyncio.Future[None]]) -> None:
+async def _end(pumps: Sequence[asyncio.Task[None]]) -> None:
     for pump in pumps:
         pump.cancel()
     await asyncio.gather(*pumps, return_exceptions=True)

@@ -15,6 +15,8 @@ import {
   type WorkerClaims,
 } from "../_shared/tokens.ts";
 import {
+  type CheckRequest,
+  checkRequest,
   type JobRequest,
   jobRequest,
   type OpenRequest,
@@ -64,7 +66,7 @@ async function asAnswers<T>(work: Promise<T>): Promise<T> {
 }
 
 /** Checks the credential; answers which stored token or which service account it was. */
-async function authenticate(body: OpenRequest): Promise<Record<string, unknown>> {
+async function authenticate(body: OpenRequest | CheckRequest): Promise<Record<string, unknown>> {
   if (body.access_token !== undefined) {
     const account = await verifyAccount(body.access_token);
     return account ? { p_service_account: account.sub } : refuse();
@@ -78,13 +80,23 @@ function topicsOf(workerId: string, org: string | null): string[] {
   return [org === null ? "queue:shared" : `queue:${org}`, `worker:${workerId}`];
 }
 
-async function open(request: Request, body: OpenRequest): Promise<Response> {
+async function limitAttempts(request: Request, workerId: string): Promise<void> {
   const address = addressOf(request);
   await limit([
     [`session:address:${address}`, PER_ADDRESS],
-    [`session:worker:${body.worker_id}`, PER_WORKER],
-    [`session:worker:${body.worker_id}:${address}`, PER_WORKER_AND_ADDRESS],
+    [`session:worker:${workerId}`, PER_WORKER],
+    [`session:worker:${workerId}:${address}`, PER_WORKER_AND_ADDRESS],
   ]);
+}
+
+async function check(request: Request, body: CheckRequest): Promise<Response> {
+  await limitAttempts(request, body.worker_id);
+  await authenticate(body);
+  return json(200, { is_valid: true, url: publicUrl(), publishable_key: publishableKey() });
+}
+
+async function open(request: Request, body: OpenRequest): Promise<Response> {
+  await limitAttempts(request, body.worker_id);
   const proof = await authenticate(body);
   const session = await asAnswers(call<OpenedSession>("open_worker_session", {
     p_worker: body.worker_id,
@@ -152,5 +164,8 @@ export const handler = serveWith(async (request) => {
   if (renewRequest.safeParse(body).success) return await reply(pick(await callerOf(request)));
   const job = jobRequest.safeParse(body);
   if (job.success) return await forJob(request, job.data);
+  if (typeof body === "object" && body !== null && "check" in body) {
+    return await check(request, parse(checkRequest, body));
+  }
   return await open(request, parse(openRequest, body));
 });

@@ -25,6 +25,14 @@ export const openRequest = z.strictObject({
   "give worker_token or access_token",
 );
 
+/** The doctor's question: is the credential right? No session is opened, nobody is disturbed. */
+export const checkRequest = z.strictObject({
+  check: z.literal(true),
+  worker_id: z.uuid(),
+  worker_token: z.string().min(1).max(512).optional(),
+  access_token: z.string().min(1).max(8192).optional(),
+});
+
 export const renewRequest = z.strictObject({ renew: z.literal(true) });
 
 export const jobRequest = z.strictObject({
@@ -32,4 +40,5 @@ export const jobRequest = z.strictObject({
 });
 
 export type OpenRequest = z.infer<typeof openRequest>;
+export type CheckRequest = z.infer<typeof checkRequest>;
 export type JobRequest = z.infer<typeof jobRequest>;

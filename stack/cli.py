@@ -157,7 +157,7 @@ def _describe(settings: Settings, report: dict[str, Any]) -> str:
     lines += [f"{'dashboard':<26}{settings.dashboard_url}", f"{'logs':<26}{settings.log_folder}", ""]
     for name, is_healthy in report["health"].items():
         part = report["parts"].get(name, {})
-        restarts = f", restarted {part['restarts']} times" if part.get("restarts") else ""
+        restarts = f" (restarts: {part['restarts']})" if part.get("restarts") else ""
         lines.append(f"{name:<26}{'healthy' if is_healthy else 'not answering'}{restarts}")
     return "\n".join(lines)
 

@@ -60,7 +60,7 @@ def functions_part(settings: Settings, secrets: Secrets) -> Part:
 
 def dashboard_part(settings: Settings, secrets: Secrets) -> Part:
     """The dashboard as production serves it; the first start builds the frontend."""
-    command = [str(VENV_BIN / "reflex"), "run", "--env", "prod", "--loglevel", "warning"]
+    command = [sys.executable, "-m", "reflex", "run", "--env", "prod", "--loglevel", "warning"]
     client = {
         "SUPABASE_URL": settings.url,
         "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key,

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -32,6 +32,12 @@ class Settings(BaseSettings):
     )
     cache: Path | None = Field(default=None, description="Folder for what every clone can share: packages, engines")
     pg_max_connections: int = Field(default=100, description="PostgreSQL's max_connections")
+
+    @field_validator("home", "project", "pg_bin", "cache")
+    @classmethod
+    def _make_absolute(cls, path: Path | None) -> Path | None:
+        """The parts run in folders of their own, so a relative path would mean another place to each."""
+        return None if path is None else Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - keeps symlinks
 
     @property
     def gateway_port(self) -> int:

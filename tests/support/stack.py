@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -69,14 +70,11 @@ class RunningStack(Project):
 @contextmanager
 def start_stack(home: Path, *arguments: str, **variables: str) -> Iterator[RunningStack]:
     """Run a stack below `home`; a port lost to another process between choosing and using it is chosen again."""
-    for attempt in range(3):
-        stack = _launch(home, arguments, variables)
-        try:
-            wait_until(lambda: _is_up(stack), timeout_seconds=180, every_seconds=0.1)
+    stack = _launch(home, arguments, variables)
+    for _ in range(3):
+        if wait_until(partial(_is_settled, stack), timeout_seconds=180, every_seconds=0.1) == "up":
             break
-        except ChildProcessError:
-            if stack.process.returncode != Taken.exit_code or attempt == 2:
-                raise
+        stack = _launch(home, arguments, variables)
     try:
         yield stack
     finally:
@@ -90,11 +88,13 @@ def environment_project() -> Project | None:
     return Project(*values) if values[0] else None
 
 
-def _is_up(stack: RunningStack) -> bool:
-    if stack.process.poll() is not None:
-        tail = stack.log.read_text()[-4000:]
-        raise ChildProcessError(f"the stack ended with exit code {stack.process.returncode}:\n{tail}")
-    return (stack.settings.run_folder / "ready").exists()
+def _is_settled(stack: RunningStack) -> str:
+    code = stack.process.poll()
+    if code == Taken.exit_code:
+        return "taken"
+    if code is not None:
+        raise ChildProcessError(f"the stack ended with exit code {code}:\n{stack.log.read_text()[-4000:]}")
+    return "up" if (stack.settings.run_folder / "ready").exists() else ""
 
 
 def _launch(home: Path, arguments: tuple[str, ...], variables: dict[str, str]) -> RunningStack:

@@ -11,7 +11,7 @@ from stack.postgres import SUPERUSER
 from tests.support.database import Database
 
 
-def value(connection: psycopg.Connection[Any], query: str) -> Any:  # noqa: ANN401 - a column can be anything
+def value(connection: psycopg.Connection[Any], query: str) -> Any:
     row = connection.execute(query.encode()).fetchone()
     assert row is not None
     return row[0]

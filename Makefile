@@ -1,0 +1,91 @@
+# Runyard. `make` alone tells what there is.
+# Everything is done by programs in .venv, which the first command makes; nothing is installed elsewhere.
+
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PY := .venv/bin/python
+PYTEST_WORKERS ?= 2
+
+.PHONY: help setup setup-test up down status env reset migrate test lint format unit faults bench engines docs \
+  worker-binary lock clean
+
+help: ## Show this help
+	@echo "Runyard runs Terraform, OpenTofu and Pulumi on runners that you own, and shows the fleet live."
+	@echo
+	@echo "  Start here:    make up      then open the address it prints"
+	@echo "  Check a change: make test"
+	@echo
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
+	@echo
+	@echo "  RUNYARD_PORT_OFFSET=100 make up    a second one beside the first (with its own RUNYARD_HOME or clone)"
+	@echo "  RUNYARD_HOME=folder make up        keep database, secrets and logs there instead of in .runyard/"
+	@echo "  RUNYARD_PG_BIN=folder make up      another PostgreSQL, 15 or later, by its bin folder"
+	@echo "  make test ARGS='-k name'           only some tests"
+
+setup: ## Make or update .venv (the other targets do it by themselves)
+	@scripts/setup run
+
+setup-test:
+	@scripts/setup test
+
+up: setup ## Start everything and print the address and the sign-in; Ctrl-C stops it
+	@exec $(PY) -m stack up $(ARGS)
+
+down: setup ## Stop what `make up` started, from any terminal
+	@$(PY) -m stack down
+
+status: setup ## Show addresses, keys and the health of each part
+	@$(PY) -m stack status
+
+env: setup ## Print SUPABASE_URL and the keys as shell exports
+	@$(PY) -m stack env
+
+migrate: setup ## Apply new migrations to the local database
+	@$(PY) -m stack migrate
+
+reset: setup ## Delete the local database, secrets and logs, after asking
+	@$(PY) -m stack reset $(ARGS)
+
+test: setup-test ## Run every check and every test
+	@$(MAKE) lint-only
+	@$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(ARGS)
+
+lint: setup-test ## Run the checks only: ruff, mypy, import contracts, edge functions
+	@$(MAKE) lint-only
+
+.PHONY: lint-only
+lint-only:
+	@echo "==> ruff" && $(PY) -m ruff check . && $(PY) -m ruff format --check --quiet .
+	@echo "==> mypy" && $(PY) -m mypy app worker stack
+	@echo "==> import contracts" && { .venv/bin/lint-imports >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }; }
+	@echo "==> deno" && .venv/bin/deno lint --quiet stack/edge supabase/functions \
+	  && .venv/bin/deno check --quiet --config supabase/functions/deno.json stack/edge/router.ts supabase/functions/*/index.ts
+
+format: setup-test ## Format and fix what can be fixed by itself
+	@$(PY) -m ruff check --fix-only --quiet . ; $(PY) -m ruff format .
+
+unit: setup-test ## Run the quick tests only
+	@$(PY) -m pytest -n $(PYTEST_WORKERS) tests/unit tests/db $(ARGS)
+
+faults: setup-test ## Run the fault tests: kill, partition, restart
+	@$(PY) -m pytest tests/faults $(ARGS)
+
+bench: setup-test ## Measure, and write JSON and a table to benchmarks/results/
+	@$(PY) -m benchmarks $(ARGS)
+
+engines: setup ## Build or fetch OpenTofu, Terraform and Pulumi into the cache (takes a while)
+	@$(PY) -m stack.engines ensure all
+
+docs: setup-test ## Build the documentation site into site/
+	@$(PY) -m zensical build
+
+worker-binary: setup-test ## Build the runner as one file for this platform into dist/
+	@$(PY) scripts/worker_binary.py
+
+lock: setup-test ## Pin the newest allowed versions of requirements*.in
+	@$(PY) -m uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 requirements.in -o requirements.txt
+	@$(PY) -m uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 requirements-dev.in -o requirements-dev.txt
+
+clean: ## Remove .venv and what was built; keep .runyard/
+	@rm -rf .venv .venv.lock .web .mypy_cache .ruff_cache .pytest_cache site dist build

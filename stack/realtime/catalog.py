@@ -1,0 +1,129 @@
+"""What the catalogue says about published tables and about roles, remembered until it changes."""
+
+from dataclasses import dataclass, field
+
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+
+from stack.realtime.values import Converter, converter
+
+COLUMNS = """
+  select
+    a.attname as name,
+    t.typname as type_name,
+    b.typname as base_type,
+    e.typname as element_type,
+    format_type(coalesce(nullif(t.typbasetype, 0), t.oid), null) as sql_type,
+    b.typtype = 'e' as is_enum,
+    coalesce(a.attnum = any(i.indkey), false) as is_key
+  from pg_attribute a
+  join pg_type t on t.oid = a.atttypid
+  join pg_type b on b.oid = coalesce(nullif(t.typbasetype, 0), t.oid)
+  left join pg_type e on e.oid = b.typelem and b.typcategory = 'A'
+  left join pg_index i on i.indrelid = a.attrelid and i.indisprimary
+  where a.attrelid = %s and a.attnum > 0 and not a.attisdropped
+  order by a.attnum
+"""
+HAS_RLS = "select relrowsecurity from pg_class where oid = %s"
+VIEW = """
+  select
+    r.rolbypassrls or r.rolsuper as bypasses_rls,
+    array(
+      select a.attname::text
+      from pg_attribute a
+      where a.attrelid = %(table)s and a.attnum > 0 and not a.attisdropped
+        and has_column_privilege(r.oid, a.attrelid, a.attnum, 'select')
+    ) as columns
+  from pg_roles r
+  where r.rolname = %(role)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column; `sql_type` is what a filter's value is cast to."""
+
+    name: str
+    type_name: str
+    base_type: str
+    sql_type: str
+    is_enum: bool
+    is_key: bool
+    to_json: Converter
+
+
+@dataclass(frozen=True, slots=True)
+class RoleView:
+    """What one role may read of a table."""
+
+    bypasses_rls: bool
+    columns: frozenset[str]
+
+
+NO_VIEW = RoleView(bypasses_rls=False, columns=frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A published table."""
+
+    oid: int
+    schema: str
+    name: str
+    columns: dict[str, Column]
+    has_rls: bool
+    views: dict[str, RoleView] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The primary key's columns."""
+        return tuple(column.name for column in self.columns.values() if column.is_key)
+
+
+class Catalog:
+    """Reads tables and roles through one connection; `forget` after every announced change."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+        self._tables: dict[int, Table] = {}
+
+    def forget(self, oid: int | None = None) -> None:
+        """Read a table (or all of them) anew next time."""
+        if oid is None:
+            self._tables.clear()
+        else:
+            self._tables.pop(oid, None)
+
+    async def table(self, oid: int, schema: str, name: str) -> Table:
+        """The table as the catalogue has it now."""
+        if oid not in self._tables:
+            self._tables[oid] = await read_table(self._connection, oid, schema, name)
+        return self._tables[oid]
+
+    async def view(self, table: Table, role: str) -> RoleView:
+        """What a role may read of the table."""
+        if role not in table.views:
+            table.views[role] = await read_view(self._connection, table.oid, role)
+        return table.views[role]
+
+
+async def read_table(connection: AsyncConnection, oid: int, schema: str, name: str) -> Table:
+    """Read one table's columns and whether it has row-level security."""
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(HAS_RLS, [oid], prepare=True)
+        found = await cursor.fetchone()
+        await cursor.execute(COLUMNS, [oid], prepare=True)
+        columns = {}
+        for row in await cursor.fetchall():
+            element = row.pop("element_type")
+            columns[row["name"]] = Column(**row, to_json=converter(row["base_type"], element))
+    # A table dropped since is as good as one that nobody may read.
+    return Table(oid, schema, name, columns, has_rls=found is None or found["relrowsecurity"])
+
+
+async def read_view(connection: AsyncConnection, oid: int, role: str) -> RoleView:
+    """Read one role's rights; a role that does not exist has none."""
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(VIEW, {"table": oid, "role": role}, prepare=True)
+        row = await cursor.fetchone()
+    return NO_VIEW if row is None else RoleView(row["bypasses_rls"], frozenset(row["columns"]))

@@ -1,0 +1,250 @@
+"""One joined topic of one socket."""
+
+import asyncio
+import logging
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from stack.realtime.bindings import parse_binding
+from stack.realtime.errors import BindingRefused, ChannelEnded, DatabaseAway, JoinRefused, TokenRefused
+from stack.realtime.frames import Encoded, Version
+from stack.realtime.joins import JoinRequest, binding_id
+from stack.realtime.limits import CallWindow
+from stack.realtime.policies import Asker, Policies
+from stack.realtime.rooms import Room
+from stack.realtime.subscriptions import accept
+from stack.realtime.tokens import Identity
+
+if TYPE_CHECKING:
+    from stack.realtime.hub import Hub
+    from stack.realtime.socket import Socket
+
+log = logging.getLogger("runyard.realtime")
+
+NO_DATABASE = "Realtime was unable to connect to the project database"
+
+
+class Channel:
+    """State of a joined topic: whose it is, what it may do, what it listens to."""
+
+    def __init__(
+        self, hub: "Hub", socket: "Socket", topic: str, join_ref: str | None, request: JoinRequest,
+        token: str, identity: Identity, policies: Policies | None,
+    ) -> None:  # fmt: skip
+        self.hub = hub
+        self.socket = socket
+        self.topic = topic
+        self.room = Room(topic.removeprefix("realtime:"), request.is_private)
+        self.join_ref = join_ref
+        self.request = request
+        self.token = token
+        self.identity = identity
+        self.policies = policies
+        self.presence_key = request.presence_key
+        self.has_presence = request.has_presence
+        self.presence_calls = CallWindow(hub.settings.max_presence_calls, hub.settings.presence_window_seconds)
+        self.is_closed = False
+        self.replayed: frozenset[str] = frozenset()
+        self._subscriber: asyncio.Task[None] | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        self._pending_token: str | None = None
+        self._token_applied_at = float("-inf")
+
+    @property
+    def version(self) -> Version:
+        """The socket's wire format."""
+        return self.socket.version
+
+    @property
+    def asker(self) -> Asker:
+        """Whose rights on the topic are in question."""
+        return Asker(self.identity, self.room.name, self.socket.headers_json)
+
+    @property
+    def may_receive_broadcasts(self) -> bool:
+        """Public, or allowed to read broadcasts."""
+        return self.policies is None or self.policies.broadcast_read is not False
+
+    @property
+    def may_receive_presence(self) -> bool:
+        """Public, or allowed to read presence; a private channel without presence was never asked."""
+        return self.policies is None or bool(self.policies.presence_read)
+
+    @property
+    def bindings_with_ids(self) -> list[dict[str, Any]]:
+        """The client's own bindings word for word, each with its id: clients compare them."""
+        return [{**binding, "id": binding_id(binding)} for binding in self.request.bindings]
+
+    def start(self) -> None:
+        """Enter the room and begin what follows a successful join."""
+        self.hub.rooms.enter(self)
+        self.hub.channels.add(self)
+        self.watch_token()
+        if self.has_presence:
+            self.sync_presence()
+        self.subscribe_soon()
+
+    def stop(self) -> None:
+        """Leave the room and end everything of this channel; tells the client nothing."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if self._expiry is not None:
+            self._expiry.cancel()
+        if self._subscriber is not None:
+            self._subscriber.cancel()
+        self.hub.subscriptions.replace(self, [])
+        self.hub.rooms.leave(self)
+        self.hub.channels.discard(self)
+        self.hub.presence.untrack(self)
+        self.socket.forget(self)
+
+    def push(self, event: str, payload: Any, ref: str | None = None) -> None:
+        """Send one message on this topic."""
+        self.socket.push(self.topic, event, payload, ref=ref, join_ref=self.join_ref)
+
+    def push_system(self, extension: str, status: str, message: str) -> None:
+        """Send a `system` message."""
+        self.push("system", {"extension": extension, "status": status, "message": message, "channel": self.room.name})
+
+    def push_close(self) -> None:
+        """Tell of an orderly end; clients do not rejoin after it."""
+        self.push("phx_close", {}, ref=self.join_ref)
+
+    def shut_down(self, message: str) -> None:
+        """Say why, and close."""
+        if self.is_closed:
+            return
+        self.push_system("system", "error", message)
+        self.stop()
+        self.push_close()
+
+    def deliver_broadcast(self, frame: Encoded) -> None:
+        """A broadcast; a project over its rate loses the channel, as hosted does."""
+        self.hub.messages.add()
+        if self.hub.messages.is_exceeded:
+            self.shut_down("Too many messages per second")
+        else:
+            self.socket.send(frame)
+
+    def deliver_change(self, frame: str) -> None:
+        """A row change; over the rate it is dropped without a word, as hosted does."""
+        if not self.hub.messages.is_exceeded:
+            self.hub.messages.add()
+            self.socket.send(frame)
+
+    def deliver_presence(self, frame: str) -> None:
+        """A presence change."""
+        self.hub.presence_messages.add()
+        self.socket.send(frame)
+
+    def has_replayed(self, key: str) -> bool:
+        """Whether a stored message was already sent at the join."""
+        return key in self.replayed
+
+    def sync_presence(self) -> None:
+        """Send everybody who is present."""
+        if not self.may_receive_presence:
+            return
+        if self.hub.presence_messages.is_exceeded:
+            raise ChannelEnded("Too many presence messages per second")
+        self.hub.presence_messages.add()
+        self.push("presence_state", self.hub.presence.state(self.room))
+
+    def watch_token(self) -> None:
+        """Look at the token again when it expires, or after a while."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+        wait = min(self.identity.expires_at - time.time(), self.hub.settings.token_check_seconds)
+        self._expiry = asyncio.get_running_loop().call_later(max(wait, 0.01), self._confirm_token)
+
+    def _confirm_token(self) -> None:
+        try:
+            self.hub.verifier.identify(self.token)
+        except TokenRefused as error:
+            self.shut_down(error.message)
+        else:
+            self.watch_token()
+
+    def subscribe_soon(self, *, is_refresh: bool = False) -> None:
+        """Set up postgres_changes in the background; the client hears of it by a `system` message."""
+        if not self.request.bindings or self.is_closed:
+            return
+        if self._subscriber is not None:
+            self._subscriber.cancel()
+        self._subscriber = asyncio.get_running_loop().create_task(self._subscribe(is_refresh=is_refresh))
+
+    async def _subscribe(self, *, is_refresh: bool) -> None:
+        settings = self.hub.settings
+        if is_refresh:
+            await asyncio.sleep(random.uniform(settings.resubscribe_min_seconds, settings.resubscribe_max_seconds))
+        while self.hub.feed.is_live:  # going live again starts this anew
+            try:
+                await self._subscribe_once()
+            except BindingRefused as error:
+                self.hub.subscriptions.replace(self, [])
+                self.push_system("postgres_changes", "error", str(error))
+            except (DatabaseAway, psycopg.Error) as error:
+                log.warning("UnableToSubscribeToPostgres: %s", error)
+                self.push_system("postgres_changes", "error", NO_DATABASE)
+                await asyncio.sleep(random.uniform(settings.retry_min_seconds, settings.retry_max_seconds))
+                continue
+            return
+
+    async def _subscribe_once(self) -> None:
+        async with self.hub.database.connection() as connection:
+            accepted = [
+                await accept(connection, self, binding_id(params), parse_binding(params))
+                for params in self.request.bindings
+            ]
+        self.hub.subscriptions.replace(self, accepted)
+        self.push_system("postgres_changes", "ok", "Subscribed to PostgreSQL")
+
+    async def refresh_token(self, token: Any) -> None:
+        """Take a newer token; nothing is answered unless it is refused."""
+        if not isinstance(token, str) or token.startswith("sb_") or token in (self.token, self._pending_token):
+            return
+        wait = self._token_applied_at + self.hub.settings.token_throttle_seconds - time.monotonic()
+        if wait <= 0:
+            await self._apply_token(token)
+            return
+        if self._pending_token is None:
+            asyncio.get_running_loop().call_later(wait, self.socket.run_later, self._apply_pending)
+        self._pending_token = token
+
+    async def _apply_pending(self) -> None:
+        token, self._pending_token = self._pending_token, None
+        if token is None or self.is_closed:
+            return
+        try:
+            await self._apply_token(token)
+        except ChannelEnded as error:
+            self.shut_down(str(error))
+
+    async def _apply_token(self, token: str) -> None:
+        self._token_applied_at = time.monotonic()
+        try:
+            identity = self.hub.verifier.identify(token)
+            await self._become(token, identity)
+        except TokenRefused as error:
+            raise ChannelEnded(error.message) from error
+        except DatabaseAway as error:
+            raise ChannelEnded(NO_DATABASE) from error
+        except JoinRefused as error:
+            raise ChannelEnded("Query was cancelled, please try again") from error
+        self.watch_token()
+        self.subscribe_soon(is_refresh=True)
+
+    async def _become(self, token: str, identity: Identity) -> None:
+        if not await self.hub.database.may_become(identity.role):
+            raise ChannelEnded(f'Role "{identity.role}" is not allowed')
+        previous = self.policies
+        self.token, self.identity = token, identity
+        if previous is None:
+            return
+        self.policies = await self.hub.authorizer.read(self.asker)
+        if previous.has_lost(self.policies):
+            raise ChannelEnded(f"You no longer have permission to read from this Channel topic: {self.room.name}")

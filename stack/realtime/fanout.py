@@ -1,0 +1,152 @@
+"""From a batch of row changes to the frames that subscribers get."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import orjson
+from psycopg import AsyncConnection
+
+from stack.realtime.catalog import Catalog, RoleView
+from stack.realtime.conditions import Condition, Question, ask_database
+from stack.realtime.frames import Version, encode
+from stack.realtime.rls import Key, Seen, visible_rows
+from stack.realtime.shape import Change, render
+from stack.realtime.subscriptions import Subscription, Subscriptions
+from stack.realtime.tokens import Identity
+
+if TYPE_CHECKING:
+    from stack.realtime.channel import Channel
+
+Candidates = list[tuple[Change, list[Subscription]]]
+
+
+class ChangeFanout:
+    """Matches changes with subscriptions, asks PostgreSQL where it must, and sends each frame encoded once."""
+
+    def __init__(
+        self, connection: AsyncConnection, catalog: Catalog, subscriptions: Subscriptions, max_record_bytes: int
+    ) -> None:
+        self._connection = connection
+        self._catalog = catalog
+        self._subscriptions = subscriptions
+        self._max_record_bytes = max_record_bytes
+
+    async def deliver(self, changes: list[Change]) -> None:
+        """Send a batch in its order to whoever may see it."""
+        candidates = await self._filtered(changes)
+        views = await self._views(candidates)
+        seen = await self._seen(candidates, views)
+        for change, subscriptions in candidates:
+            allowed = [item for item in subscriptions if self._may_see(change, item, views, seen)]
+            self._send(change, allowed, views)
+
+    async def _filtered(self, changes: list[Change]) -> Candidates:
+        wanted = [
+            (change, [item for item in self._interested(change) if item.wants(*_address(change), change.type)])
+            for change in changes
+        ]
+        questions = [question for change, items in wanted for item in items for question in _open(change, item)]
+        answers = await ask_database(self._connection, questions)
+        return [(change, [item for item in items if _passes(change, item, answers)]) for change, items in wanted]
+
+    def _interested(self, change: Change) -> list[Subscription]:
+        return self._subscriptions.interested(*_address(change))
+
+    async def _views(self, candidates: Candidates) -> dict[tuple[int, str], RoleView]:
+        views = {}
+        for change, subscriptions in candidates:
+            for role in {item.identity.role for item in subscriptions}:
+                views[change.table.oid, role] = await self._catalog.view(change.table, role)
+        return views
+
+    async def _seen(self, candidates: Candidates, views: dict[tuple[int, str], RoleView]) -> dict[int, Seen]:
+        """Ask once per table about all changed rows and all viewers that its policies concern."""
+        keys: dict[int, dict[Key, None]] = defaultdict(dict)
+        viewers: dict[int, dict[Identity, None]] = defaultdict(dict)
+        tables = {}
+        for change, subscriptions in candidates:
+            if change.key is None or not _is_guarded(change):
+                continue
+            oid = change.table.oid
+            for item in subscriptions:
+                view = views[oid, item.identity.role]
+                if not view.bypasses_rls and view.columns.issuperset(change.table.keys):
+                    tables[oid] = change.table
+                    keys[oid][change.key] = None
+                    viewers[oid][item.identity] = None
+        return {
+            oid: await visible_rows(self._connection, table, list(keys[oid]), list(viewers[oid]))
+            for oid, table in tables.items()
+        }
+
+    def _may_see(
+        self, change: Change, item: Subscription, views: dict[tuple[int, str], RoleView], seen: dict[int, Seen]
+    ) -> bool:
+        view = views[change.table.oid, item.identity.role]
+        if not _is_guarded(change) or view.bypasses_rls:
+            return True
+        if change.key is None or not view.columns.issuperset(change.table.keys):
+            return True  # told of the error alone
+        return (item.identity, change.key) in seen.get(change.table.oid, ())
+
+    def _send(self, change: Change, allowed: list[Subscription], views: dict[tuple[int, str], RoleView]) -> None:
+        data: dict[tuple[str, tuple[str, ...] | None], bytes] = {}
+        frames: dict[tuple[Version, str, tuple[int, ...], bytes], str] = {}
+        for channel, select, items in _by_message(allowed):
+            role = channel.identity.role
+            if (role, select) not in data:
+                data[role, select] = render(change, views[change.table.oid, role], select, self._max_record_bytes)
+            ids = tuple(dict.fromkeys(item.id for item in items))
+            key = (channel.version, channel.topic, ids, data[role, select])
+            if key not in frames:
+                frames[key] = _encode(channel, ids, data[role, select])
+            channel.deliver_change(frames[key])
+
+
+def _by_message(
+    allowed: list[Subscription],
+) -> Iterable[tuple["Channel", tuple[str, ...] | None, list[Subscription]]]:
+    """One message per channel and column selection carries all of its matching ids."""
+    groups: dict[tuple[Channel, tuple[str, ...] | None], list[Subscription]] = defaultdict(list)
+    for item in allowed:
+        groups[item.channel, item.binding.select].append(item)
+    for (channel, select), items in groups.items():
+        yield channel, select, items
+
+
+def _encode(channel: "Channel", ids: tuple[int, ...], data: bytes) -> str:
+    payload = {"ids": list(ids), "data": orjson.Fragment(data)}
+    return encode(channel.version, channel.topic, "postgres_changes", payload)
+
+
+def _address(change: Change) -> tuple[str, str]:
+    return change.table.schema, change.table.name
+
+
+def _is_guarded(change: Change) -> bool:
+    """Row-level security can be asked about a row that exists."""
+    return change.table.has_rls and change.type != "DELETE"
+
+
+def _conditions(change: Change, item: Subscription) -> tuple[Condition, ...]:
+    return item.conditions.get(_address(change), ())
+
+
+def _open(change: Change, item: Subscription) -> Iterable[Question]:
+    """The comparisons of one subscription that PostgreSQL has to make."""
+    for condition in _conditions(change, item):
+        text = change.row.get(condition.column)
+        if text is not None and condition.decide(text) is None:
+            yield condition, text
+
+
+def _passes(change: Change, item: Subscription, answers: dict[Question, bool]) -> bool:
+    return all(_holds(change.row.get(condition.column), condition, answers) for condition in _conditions(change, item))
+
+
+def _holds(text: str | None, condition: Condition, answers: dict[Question, bool]) -> bool:
+    if text is None:  # absent or null: never equal, never unequal
+        return False
+    answer = condition.decide(text)
+    return answers[condition, text] if answer is None else answer

@@ -1,0 +1,221 @@
+"""The one consumer of the WAL: reads, waits until visible, delivers; starts over when the stream breaks."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+from stack.realtime.catalog import Catalog
+from stack.realtime.errors import StreamEnded
+from stack.realtime.fanout import ChangeFanout
+from stack.realtime.pgoutput import Begin, Commit, Message, Relation, RowChange
+from stack.realtime.settings import RealtimeSettings
+from stack.realtime.shape import Change, make_change
+from stack.realtime.stream import TEXT_OPTIONS, WalStream, open_stream
+from stack.realtime.subscriptions import PublishedTables, Subscriptions, published_tables
+from stack.realtime.visibility import VisibilityGate
+
+log = logging.getLogger("runyard.realtime")
+MESSAGES = ("realtime", "messages")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A row of `realtime.messages`, to be broadcast."""
+
+    id: str
+    topic: str
+    event: str
+    payload: str
+    is_private: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FeedListener:
+    """Whom the feed tells: of stored broadcasts, of going live, of breaking, of a changed publication."""
+
+    on_message: Callable[[StoredMessage], None]
+    on_live: Callable[[], None]
+    on_down: Callable[[], None]
+    on_publication: Callable[[], None]
+
+
+class Feed:
+    """Runs for ever; `is_live` tells whether changes are coming through now."""
+
+    def __init__(
+        self, database_url: str, replication_url: str, settings: RealtimeSettings,
+        subscriptions: Subscriptions, listener: FeedListener,
+    ) -> None:  # fmt: skip
+        self._database_url = database_url
+        self._replication_url = replication_url
+        self._settings = settings
+        self._subscriptions = subscriptions
+        self._listener = listener
+        self.is_live = False
+
+    async def run(self) -> None:
+        """Stream until cancelled, opening the stream again whenever it breaks."""
+        while True:
+            try:
+                await self._stream_once()
+            except (StreamEnded, psycopg.Error, OSError) as error:
+                log.warning("WAL stream is down, trying again: %s", error)
+            except Exception:
+                log.exception("WAL stream failed, trying again")
+            finally:
+                self._set_live(is_live=False)
+            await asyncio.sleep(self._settings.stream_retry_seconds)
+
+    async def _stream_once(self) -> None:
+        async with self._connection() as connection, open_stream(self._replication_url) as stream:
+            backlog: asyncio.Queue[Message] = asyncio.Queue(self._settings.stream_backlog)
+            session = FeedSession(connection, self._settings, self._subscriptions, self._listener)
+            self._set_live(is_live=True)
+            await _until_first_failure(_fill(stream, backlog), stream.report_forever(), session.work(backlog))
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[AsyncConnection]:
+        connection = await AsyncConnection.connect(
+            self._database_url, autocommit=True, options=TEXT_OPTIONS, application_name="realtime_changes"
+        )
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    def _set_live(self, *, is_live: bool) -> None:
+        if is_live == self.is_live:
+            return
+        self.is_live = is_live
+        (self._listener.on_live if is_live else self._listener.on_down)()
+
+
+async def _until_first_failure(*parts: Coroutine[Any, Any, None]) -> None:
+    """Run together; the first to end, ends all, and its error is the one that is told."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await next(iter(done))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _fill(stream: WalStream, backlog: asyncio.Queue[Message]) -> None:
+    """Reading stops while the backlog is full; the server then holds the WAL."""
+    async for message in stream.messages():
+        await backlog.put(message)
+
+
+class FeedSession:
+    """What one stream's life needs: relations as announced, the catalogue, the gate."""
+
+    def __init__(
+        self, connection: AsyncConnection, settings: RealtimeSettings,
+        subscriptions: Subscriptions, listener: FeedListener,
+    ) -> None:  # fmt: skip
+        self._connection = connection
+        self._settings = settings
+        self._subscriptions = subscriptions
+        self._listener = listener
+        self._catalog = Catalog(connection)
+        self._gate = VisibilityGate(connection)
+        self._fanout = ChangeFanout(connection, self._catalog, subscriptions, settings.max_record_bytes)
+        self._relations: dict[int, Relation] = {}
+        self._begin = Begin(0, 0)
+        self._published: PublishedTables | None = None
+
+    async def work(self, backlog: asyncio.Queue[Message]) -> None:
+        """Take what has come, batch by batch; look at the publication now and then."""
+        loop = asyncio.get_running_loop()
+        refresh_at = loop.time()
+        while True:
+            if loop.time() >= refresh_at:
+                await self._refresh()
+                refresh_at = loop.time() + self._settings.publication_seconds
+            try:
+                async with asyncio.timeout_at(refresh_at):
+                    first = await backlog.get()
+            except TimeoutError:
+                continue
+            await self._hold_as_hosted_polls()
+            await self._batch(_take(first, backlog, self._settings.batch_changes))
+
+    async def _hold_as_hosted_polls(self) -> None:
+        if self._settings.emulate_poll_seconds:
+            await asyncio.sleep(self._settings.emulate_poll_seconds)
+
+    async def _refresh(self) -> None:
+        """Rights can change without the stream saying so (a role's memberships); the publication as well."""
+        self._catalog.forget()
+        published = await published_tables(self._connection)
+        if self._published is not None and published != self._published:
+            self._listener.on_publication()
+        self._published = published
+
+    async def _batch(self, messages: list[Message]) -> None:
+        changes: list[Change] = []
+        for message in messages:
+            if isinstance(message, RowChange):
+                change = await self._row(message)
+                if change is not None:
+                    changes.append(change)
+            elif isinstance(message, Begin):
+                self._begin = message
+            elif isinstance(message, Relation):
+                # What came before belongs to the table as it was.
+                await self._deliver(changes)
+                changes = []
+                self._relations[message.oid] = message
+                self._catalog.forget(message.oid)
+            elif isinstance(message, Commit):
+                pass
+        await self._deliver(changes)
+
+    async def _deliver(self, changes: list[Change]) -> None:
+        if changes:
+            await self._fanout.deliver(changes)
+
+    async def _row(self, message: RowChange) -> Change | None:
+        relation = self._relations[message.relation_oid]
+        if (relation.schema, relation.name) == MESSAGES:
+            await self._gate.wait_for(self._begin.xid)
+            self._announce(message, relation)
+            return None
+        if not self._subscriptions.interested(relation.schema, relation.name):
+            return None
+        await self._gate.wait_for(self._begin.xid)
+        table = await self._catalog.table(relation.oid, relation.schema, relation.name)
+        return make_change(message, relation, table, self._begin.committed_at_us)
+
+    def _announce(self, message: RowChange, relation: Relation) -> None:
+        if message.type != "INSERT" or message.new is None:
+            return
+        row = dict(zip((item.name for item in relation.fields), message.new, strict=True))
+        stored = read_message(row)
+        if stored is not None:
+            self._listener.on_message(stored)
+
+
+def read_message(row: Mapping[str, object]) -> StoredMessage | None:
+    """A stored row as a broadcast; rows of other extensions are none."""
+    topic, event, payload = row.get("topic"), row.get("event"), row.get("payload")
+    if row.get("extension") != "broadcast" or not isinstance(topic, str) or not isinstance(event, str):
+        return None
+    if not isinstance(payload, str):
+        return None
+    return StoredMessage(str(row.get("id")), topic, event, payload, is_private=row.get("private") == "t")
+
+
+def _take(first: Message, backlog: asyncio.Queue[Message], limit: int) -> list[Message]:
+    messages = [first]
+    while len(messages) < limit and not backlog.empty():
+        messages.append(backlog.get_nowait())
+    return messages

@@ -1,0 +1,69 @@
+"""What all sockets of one server share."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from stack.realtime.database import Database
+from stack.realtime.feed import Feed, FeedListener, StoredMessage
+from stack.realtime.limits import RateCounter
+from stack.realtime.policies import Authorizer
+from stack.realtime.presence import Presence
+from stack.realtime.rooms import Room, Rooms
+from stack.realtime.settings import RealtimeSettings
+from stack.realtime.subscriptions import Subscriptions
+from stack.realtime.tokens import TokenVerifier
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where PostgreSQL is: as authenticator, as the replication role, and as the keeper of `realtime`."""
+
+    database_url: str
+    replication_url: str
+    maintenance_url: str
+
+
+class Hub:
+    """Rooms, rates, subscriptions and the database, for one running server."""
+
+    def __init__(self, addresses: Addresses, verifier: TokenVerifier, settings: RealtimeSettings) -> None:
+        self.settings = settings
+        self.verifier = verifier
+        self.database = Database(addresses.database_url, settings.pool_size, settings.database_timeout_seconds)
+        self.authorizer = Authorizer(self.database)
+        self.rooms = Rooms()
+        self.presence = Presence(self.rooms)
+        self.subscriptions = Subscriptions()
+        window = settings.rate_window_seconds
+        self.messages = RateCounter(settings.max_messages_per_second, window)
+        self.joins = RateCounter(settings.max_joins_per_second, window)
+        self.presence_messages = RateCounter(settings.max_presence_per_second, window)
+        self.channels: set[Any] = set()
+        self.sockets: set[Any] = set()
+        listener = FeedListener(self._announce, self._resubscribe, self._suspend, self._resubscribe)
+        self.feed = Feed(addresses.database_url, addresses.replication_url, settings, self.subscriptions, listener)
+
+    @property
+    def connected_users(self) -> int:
+        """Sockets that have joined something."""
+        return sum(1 for socket in self.sockets if socket.channels)
+
+    def _announce(self, message: StoredMessage) -> None:
+        """Broadcast a row of `realtime.messages`."""
+        content = {
+            "type": "broadcast",
+            "event": message.event,
+            "payload": orjson.Fragment(message.payload),
+            "meta": {"id": message.id},
+        }
+        self.rooms.broadcast(Room(message.topic, message.is_private), content, key=message.id)
+
+    def _suspend(self) -> None:
+        """Nothing comes through while the stream is down, and nothing is replayed afterwards."""
+        self.subscriptions.clear()
+
+    def _resubscribe(self) -> None:
+        for channel in list(self.channels):
+            channel.subscribe_soon()

@@ -1,0 +1,137 @@
+"""Who may use a private channel: row-level security on `realtime.messages`, probed and rolled back."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+from stack.realtime.database import Database
+from stack.realtime.errors import JoinRefused
+from stack.realtime.tokens import Identity
+
+log = logging.getLogger("runyard.realtime")
+
+AS_SERVICE = "select set_config('role', 'service_role', true)"
+AS_USER = """
+  select
+    set_config('role', %(role)s, true),
+    set_config('realtime.topic', %(topic)s, true),
+    set_config('request.jwt.claims', %(claims)s, true),
+    set_config('request.jwt.claim.sub', %(sub)s, true),
+    set_config('request.jwt.claim.role', %(role)s, true),
+    set_config('request.headers', %(headers)s, true)
+"""
+PROBES = """
+  insert into realtime.messages (topic, extension, private)
+  values (%(topic)s, 'broadcast', true), (%(topic)s, 'presence', true)
+  returning id, extension
+"""
+READ = "select id from realtime.messages where topic = %s and id = any(%s)"
+WRITE = "insert into realtime.messages (topic, extension, private) values (%s, %s, true)"
+NO_PARTITION = "Realtime was unable to find the expected messages partition"
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What a private channel's user may do; None is not asked yet."""
+
+    broadcast_read: bool | None = None
+    broadcast_write: bool | None = None
+    presence_read: bool | None = None
+    presence_write: bool | None = None
+
+    @property
+    def can_read(self) -> bool:
+        """Whether the channel may be joined at all."""
+        return bool(self.broadcast_read or self.presence_read)
+
+    def has_lost(self, later: "Policies") -> bool:
+        """Whether a right to read that was there is gone under a newer token."""
+        return bool(
+            (self.broadcast_read and later.broadcast_read is False)
+            or (self.presence_read and later.presence_read is False)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Whose rights on which topic; `headers` is JSON, as policies read it."""
+
+    identity: Identity
+    topic: str
+    headers: str
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """For `AS_USER`."""
+        return {
+            "role": self.identity.role,
+            "topic": self.topic,
+            "claims": self.identity.claims_json,
+            "sub": str(self.identity.claims.get("sub") or ""),
+            "headers": self.headers,
+        }
+
+
+class Authorizer:
+    """Asks PostgreSQL, and leaves no trace."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def read(self, asker: Asker) -> Policies:
+        """Which probe rows the user sees."""
+        try:
+            async with self._rolled_back() as connection:
+                await connection.execute(AS_SERVICE)
+                rows = await (await connection.execute(PROBES, {"topic": asker.topic})).fetchall()
+                probes = {extension: key for key, extension in rows}
+                await connection.execute(AS_USER, asker.parameters)
+                found = await connection.execute(READ, [asker.topic, list(probes.values())])
+                seen = {key for (key,) in await found.fetchall()}
+        except psycopg.Error as error:
+            _explain(error)
+            return Policies(broadcast_read=False, presence_read=False)
+        return Policies(broadcast_read=probes["broadcast"] in seen, presence_read=probes["presence"] in seen)
+
+    async def with_write(self, policies: Policies, asker: Asker, extension: str) -> Policies:
+        """The policies with the right to write filled in, asking at most once per token."""
+        if getattr(policies, f"{extension}_write") is not None:
+            return policies
+        may_write = await self.may_write(asker, extension)
+        if extension == "broadcast":
+            return replace(policies, broadcast_write=may_write)
+        return replace(policies, presence_write=may_write)
+
+    async def may_write(self, asker: Asker, extension: str) -> bool:
+        """Whether an insert as the user goes through."""
+        try:
+            async with self._rolled_back() as connection:
+                await connection.execute(AS_USER, asker.parameters)
+                await connection.execute(WRITE, [asker.topic, extension])
+        except psycopg.Error as error:
+            _explain(error)
+            return False
+        return True
+
+    @asynccontextmanager
+    async def _rolled_back(self) -> AsyncIterator[AsyncConnection]:
+        async with self._database.connection() as connection, connection.transaction(force_rollback=True):
+            yield connection
+
+
+def _explain(error: psycopg.Error) -> None:
+    """A plain denial is an answer; anything else is told, or raised where trying again may help."""
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        raise JoinRefused("QueryCanceled", str(error.diag.message_primary)) from error
+    if isinstance(error, psycopg.errors.CheckViolation):
+        raise JoinRefused("MissingPartition", NO_PARTITION) from error
+    if isinstance(error, psycopg.OperationalError):
+        raise error
+    log.warning("RlsPolicyError: %s", error.diag.message_primary)

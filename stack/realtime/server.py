@@ -1,0 +1,121 @@
+"""The Realtime server as routes to mount and a lifetime to enter."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import orjson
+import psycopg
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from stack.realtime.errors import TokenRefused
+from stack.realtime.frames import parse_version
+from stack.realtime.http import BroadcastApi, safe_headers
+from stack.realtime.hub import Addresses, Hub
+from stack.realtime.settings import RealtimeSettings
+from stack.realtime.socket import RESTART, Socket
+from stack.realtime.tokens import TokenVerifier
+from stack.secrets import Secrets
+from stack.settings import Settings
+
+log = logging.getLogger("runyard.realtime")
+MAINTENANCE_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Realtime:
+    """What the gateway mounts: `routes` under the root, `lifespan()` around its own."""
+
+    hub: Hub
+    addresses: Addresses
+    routes: list[BaseRoute]
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Run the WAL feed and the upkeep of stored messages; on exit, tell every client to come back."""
+        await self.hub.database.open()
+        tasks = [
+            asyncio.create_task(self.hub.feed.run()),
+            asyncio.create_task(_maintain(self.addresses.maintenance_url)),
+        ]
+        try:
+            yield
+        finally:
+            for socket in list(self.hub.sockets):
+                socket.close(RESTART, "")
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.hub.database.close()
+
+
+def create_realtime(settings: Settings, secrets: Secrets, realtime: RealtimeSettings | None = None) -> Realtime:
+    """Make the server from the stack's settings and secrets."""
+    roles = ("authenticator", "supabase_replication_admin", "supabase_realtime_admin")
+    addresses = Addresses(*(settings.database_url(role, secrets.password(role)) for role in roles))
+    verifier = TokenVerifier(
+        publishable_key=secrets.publishable_key,
+        secret_key=secrets.secret_key,
+        jwt_secret=secrets.jwt_secret,
+        jwks=[secrets.public_jwk()],
+    )
+    return make_server(addresses, verifier, realtime or RealtimeSettings())
+
+
+def make_server(addresses: Addresses, verifier: TokenVerifier, settings: RealtimeSettings) -> Realtime:
+    """Make the server from its parts."""
+    hub = Hub(addresses, verifier, settings)
+    api = BroadcastApi(hub)
+
+    async def serve(websocket: WebSocket) -> None:
+        await _serve(hub, websocket)
+
+    routes: list[BaseRoute] = [
+        WebSocketRoute("/realtime/v1/websocket", serve),
+        Route("/realtime/v1/api/broadcast", api.batch, methods=["POST"]),
+        Route("/realtime/v1/api/broadcast/{topic}/events/{event}", api.single, methods=["POST"]),
+    ]
+    return Realtime(hub, addresses, routes)
+
+
+async def _serve(hub: Hub, websocket: WebSocket) -> None:
+    version = parse_version(websocket.query_params.get("vsn"))
+    api_key = websocket.headers.get("x-api-key") or websocket.query_params.get("apikey")
+    if version is None:
+        await _refuse(hub, websocket, 403, "Unsupported protocol version")
+        return
+    if not api_key:
+        await _refuse(hub, websocket, 401, "Missing API key")
+        return
+    try:
+        hub.verifier.identify(api_key)
+    except TokenRefused as error:
+        await _refuse(hub, websocket, 401, error.message)
+        return
+    if len(hub.sockets) >= hub.settings.max_connections:
+        await _refuse(hub, websocket, 429, "Too many connected users")
+        return
+    await websocket.accept()
+    headers = orjson.dumps(safe_headers(websocket.headers.items())).decode()
+    await Socket(hub, websocket, version, api_key, headers).run()
+
+
+async def _refuse(hub: Hub, websocket: WebSocket, status: int, message: str) -> None:
+    """Answer the handshake itself; hosted waits first, which slows down whoever tries again at once."""
+    await asyncio.sleep(hub.settings.connect_error_seconds)
+    await websocket.send_denial_response(JSONResponse({"error": message}, status))
+
+
+async def _maintain(url: str) -> None:
+    """Keep a few days' partitions of stored messages, as hosted does."""
+    while True:
+        try:
+            async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+                await connection.execute("select _realtime.maintain_messages()")
+        except psycopg.Error as error:
+            log.warning("stored messages could not be maintained: %s", error)
+        await asyncio.sleep(MAINTENANCE_SECONDS)

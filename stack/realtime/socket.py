@@ -1,0 +1,223 @@
+"""One client's websocket: reads in order, writes through a bounded queue."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from stack.realtime.actions import act
+from stack.realtime.errors import ChannelEnded, JoinRefused, MalformedFrame
+from stack.realtime.frames import Encoded, Frame, Version, decode, encode
+from stack.realtime.joining import PREFIX, join
+
+if TYPE_CHECKING:
+    from stack.realtime.channel import Channel
+    from stack.realtime.hub import Hub
+
+log = logging.getLogger("runyard.realtime")
+
+GOING_AWAY, UNSUPPORTED, TOO_BIG, RESTART, TRY_LATER = 1001, 1003, 1009, 1012, 1013
+CLOSE_SECONDS = 5.0
+
+
+class Socket:
+    """A connection with its channels; slow readers are closed rather than waited for."""
+
+    def __init__(self, hub: "Hub", websocket: WebSocket, version: Version, api_key: str, headers_json: str) -> None:
+        self.hub = hub
+        self.version = version
+        self.api_key = api_key
+        self.headers_json = headers_json
+        self.channels: dict[str, Channel] = {}
+        self._websocket = websocket
+        self._queue: deque[Encoded] = deque()
+        self._queued_bytes = 0
+        self._wake = asyncio.Event()
+        self._closing: tuple[int, str] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._idle_since = asyncio.get_running_loop().time()
+
+    async def run(self) -> None:
+        """Serve until either side ends the connection."""
+        self.hub.sockets.add(self)
+        reader = asyncio.ensure_future(self._read())
+        writer = asyncio.ensure_future(self._write())
+        try:
+            await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
+            if not writer.done():
+                self.close(GOING_AWAY, "")
+                await asyncio.wait({writer}, timeout=CLOSE_SECONDS)
+        finally:
+            self.hub.sockets.discard(self)
+            for channel in list(self.channels.values()):
+                channel.stop()
+            for task in (reader, writer, *self._tasks):
+                task.cancel()
+            await asyncio.gather(reader, writer, *self._tasks, return_exceptions=True)
+
+    def close(self, code: int, reason: str) -> None:
+        """End the connection once what is queued before this has been sent."""
+        if self._closing is None:
+            self._closing = (code, reason)
+            self._wake.set()
+
+    def send(self, frame: Encoded) -> None:
+        """Queue one frame; a client that does not keep up is closed, so that it cannot hold others up."""
+        if self._closing is not None:
+            return
+        self._queue.append(frame)
+        self._queued_bytes += len(frame)
+        settings = self.hub.settings
+        if len(self._queue) > settings.queue_frames or self._queued_bytes > settings.queue_bytes:
+            self._queue.clear()
+            self.close(TRY_LATER, "Client does not keep up")
+        self._wake.set()
+
+    def push(
+        self, topic: str, event: str, payload: Any, *, ref: str | None = None, join_ref: str | None = None
+    ) -> None:
+        """Encode and queue one message."""
+        self.send(encode(self.version, topic, event, payload, ref=ref, join_ref=join_ref))
+
+    def reply(self, frame: Frame, status: str, response: dict[str, Any]) -> None:
+        """Answer one client message."""
+        payload = {"status": status, "response": response}
+        self.push(frame.topic, "phx_reply", payload, ref=frame.ref, join_ref=frame.join_ref)
+
+    def forget(self, channel: "Channel") -> None:
+        """A channel ended."""
+        if self.channels.get(channel.topic) is channel:
+            del self.channels[channel.topic]
+        if not self.channels:
+            self._idle_since = asyncio.get_running_loop().time()
+
+    def run_later(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run something of this socket in the background."""
+        task = asyncio.get_running_loop().create_task(work())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                while self._queue:
+                    frame = self._queue.popleft()
+                    self._queued_bytes -= len(frame)
+                    await self._send_now(frame)
+                if self._closing is not None:
+                    await self._websocket.close(*self._closing)
+                    return
+                self._wake.clear()
+                await self._wake.wait()
+        except (WebSocketDisconnect, RuntimeError, OSError):
+            return  # the client has gone
+
+    async def _send_now(self, frame: Encoded) -> None:
+        if isinstance(frame, bytes):
+            await self._websocket.send_bytes(frame)
+        else:
+            await self._websocket.send_text(frame)
+
+    async def _read(self) -> None:
+        while self._closing is None:
+            data = await self._receive()
+            if data is None:
+                return
+            try:
+                await self._handle(decode(self.version, data))
+            except MalformedFrame as error:
+                self.close(UNSUPPORTED, f"Malformed message: {error}")
+
+    async def _receive(self) -> str | bytes | None:
+        """The next frame; None when the connection ends, is too long idle or sends too much."""
+        try:
+            async with asyncio.timeout(self.hub.settings.idle_seconds):
+                message = await self._websocket.receive()
+        except TimeoutError:
+            self.close(GOING_AWAY, "Nothing was received for too long")
+            return None
+        if message["type"] == "websocket.disconnect":
+            return None
+        text = message.get("text")
+        data: str | bytes = text if text is not None else message.get("bytes") or b""
+        if len(data) > self.hub.settings.max_frame_bytes:
+            self.close(TOO_BIG, "Frame is too large")
+            return None
+        if self._is_unused():
+            self.close(GOING_AWAY, "No channel was joined")
+            return None
+        return data
+
+    def _is_unused(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        return not self.channels and now - self._idle_since > self.hub.settings.no_channel_seconds
+
+    async def _handle(self, frame: Frame) -> None:
+        if frame.topic == "phoenix" and frame.event == "heartbeat":
+            self.reply(frame, "ok", {})
+        elif frame.event == "phx_join":
+            await self._join(frame)
+        elif frame.event == "phx_leave":
+            self._leave(frame)
+        elif frame.topic in self.channels:
+            await self._act(self.channels[frame.topic], frame)
+        else:
+            self.reply(frame, "error", {"reason": "unmatched topic"})
+
+    async def _join(self, frame: Frame) -> None:
+        """A second join of a live topic replaces the first, whose end is told after the new one's beginning."""
+        if not frame.topic.startswith(PREFIX):
+            self.reply(frame, "error", {"reason": "unmatched topic"})
+            return
+        previous = self.channels.get(frame.topic)
+        if previous is not None:
+            previous.stop()
+        try:
+            channel = await join(self.hub, self, frame)
+        except JoinRefused as error:
+            refusal = error
+            self.run_later(lambda: self._refuse(frame, refusal))
+        else:
+            self.channels[frame.topic] = channel
+            self.reply(frame, "ok", {"postgres_changes": channel.bindings_with_ids})
+            await self._guarded(channel, channel.start)
+        if previous is not None:
+            previous.push_close()
+
+    async def _refuse(self, frame: Frame, error: JoinRefused) -> None:
+        """Hosted waits before it refuses, which slows down clients that try again at once."""
+        log.info("join refused: %s", error.reason)
+        await asyncio.sleep(self.hub.settings.channel_error_seconds)
+        self.reply(frame, "error", {"reason": error.reason})
+        if error.ends_socket:
+            self.close(GOING_AWAY, "")
+
+    def _leave(self, frame: Frame) -> None:
+        channel = self.channels.get(frame.topic)
+        if channel is None:
+            self.reply(frame, "ok", {})
+        elif frame.join_ref in (None, channel.join_ref):
+            channel.stop()
+            self.reply(frame, "ok", {})
+            channel.push_close()
+
+    async def _act(self, channel: "Channel", frame: Frame) -> None:
+        await self._guarded(channel, lambda: act(channel, frame))
+
+    async def _guarded(self, channel: "Channel", work: Callable[[], Any]) -> None:
+        """Run a channel's work; its failure ends that channel alone, and the client rejoins."""
+        try:
+            result = work()
+            if result is not None:
+                await result
+        except ChannelEnded as error:
+            channel.shut_down(str(error))
+        except JoinRefused as error:
+            log.warning("%s on %s", error.reason, channel.topic)
+        except Exception:
+            log.exception("channel failed")
+            channel.stop()
+            channel.push("phx_error", {}, ref=channel.join_ref)

@@ -31,7 +31,7 @@ def postgres_part(cluster: Cluster) -> Part:
 def gateway_part(settings: Settings, secrets: Secrets) -> Part:
     """REST, Auth, Realtime and the way to the functions, in one ASGI process."""
     command = [
-        sys.executable, "-m", "granian", "--interface", "asgi", "--factory", "stack.asgi:create",
+        sys.executable, "-m", "granian", "--interface", "asgi", "--factory", "stack.serving:create",
         "--host", settings.host, "--port", str(settings.gateway_port),
         "--workers", "1", "--no-access-log", "--log-level", "warning",
         "--workers-kill-timeout", "5", "--respawn-failed-workers",

@@ -21,9 +21,12 @@ A runner needs three things: `WORKER_ID`, `WORKER_TOKEN` and `SUPABASE_URL`. Eve
 
 Settings come from four layers; a later one wins:
 
-1. the settings file, JSON or TOML: `--settings`, else `RUNYARD_SETTINGS`, else `~/.runyard/runner/settings.json` or `.toml`;
-2. the secrets directory, one file per variable: `/run/secrets`, systemd's `$CREDENTIALS_DIRECTORY`, `RUNYARD_SECRETS`, `--secrets`;
-3. the environment: the names below, or any setting as `RUNYARD__SECTION__NAME`; `WORKER_TOKEN_FILE` names a file with the value;
+1. the settings file, JSON or TOML: `--settings`, else `RUNYARD_SETTINGS`, else `~/.runyard/runner/settings.json`
+   or `.toml`;
+2. the secrets directory, one file per variable: `/run/secrets`, systemd's `$CREDENTIALS_DIRECTORY`,
+   `RUNYARD_SECRETS`, `--secrets`;
+3. the environment: the names below, or any setting as `RUNYARD__SECTION__NAME`; `WORKER_TOKEN_FILE` names a file
+   with the value;
 4. the command line: `--set Section.Name=value` and the options of `runyard-worker run`.
 
 Wrong settings are all named at once, each with the place it came from.

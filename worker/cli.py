@@ -1,0 +1,148 @@
+"""`runyard-worker`: run, doctor, version, schema."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from worker.exit_codes import EXPLANATIONS, ExitCode
+from worker.settings import Settings, SettingsError, forget_secrets, load_settings
+from worker.version import __version__
+
+
+def exit_code_list(words: Mapping[int, str]) -> str:
+    """Write exit codes as the Markdown list that ends a command's help."""
+    return "Exit codes:\n\n" + "\n".join(f"- **{code:d}** {text}" for code, text in words.items())
+
+
+DOCTOR_CODES = {0: "the runner can work", 1: "something must be put right", 2: "settings are wrong"}
+
+app = typer.Typer(
+    name="runyard-worker",
+    help="Runs Terraform, OpenTofu and Pulumi jobs for Runyard on this machine. "
+    "It needs WORKER_ID, WORKER_TOKEN and SUPABASE_URL.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    # A traceback with its local variables could print a token.
+    pretty_exceptions_enable=False,
+)
+
+File = Annotated[
+    Path | None, typer.Option("--settings", help="Settings file, JSON or TOML.", envvar="RUNYARD_SETTINGS")
+]
+Secrets = Annotated[Path | None, typer.Option("--secrets", help="Directory with one file per variable.")]
+Url = Annotated[str | None, typer.Option("--url", help="The project's URL (SUPABASE_URL).")]
+Instance = Annotated[str | None, typer.Option("--instance", help="Name of this process (WORKER_INSTANCE).")]
+Capacity = Annotated[int | None, typer.Option("--capacity", help="Jobs at a time.")]
+Assignments = Annotated[
+    list[str] | None, typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Any setting; may be given again.")
+]
+
+
+def options_of(
+    url: str | None, instance: str | None, capacity: int | None, assignments: Sequence[str]
+) -> dict[str, Any]:
+    """Gather the command line's layer of settings."""
+    options: dict[str, Any] = {"Server.Url": url, "Runner.Instance": instance, "Capacity": capacity}
+    for text in assignments:
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise typer.BadParameter(f"{text!r} is not SECTION.NAME=VALUE", param_hint="--set")
+        options[name] = value
+    return options
+
+
+def load_or_leave(file: Path | None, secrets: Path | None, options: dict[str, Any]) -> Settings:
+    """Load the settings, or name every mistake and leave with exit code 2."""
+    try:
+        return load_settings(file=file, secrets_directory=secrets, options=options)
+    except SettingsError as error:
+        console = Console(stderr=True)
+        console.print(Text(f"{len(error.problems)} settings are wrong:", style="bold red"))
+        for problem in error.problems:
+            line = Text.assemble(
+                "  ", (problem.setting, "bold"), f": {problem.message} ", (f"({problem.place})", "dim")
+            )
+            console.print(line, soft_wrap=True)
+        raise typer.Exit(ExitCode.SETTINGS) from None
+
+
+@app.command(epilog=exit_code_list(EXPLANATIONS))
+def run(
+    file: File = None,
+    secrets: Secrets = None,
+    url: Url = None,
+    instance: Instance = None,
+    capacity: Capacity = None,
+    assignments: Assignments = None,
+    *,
+    single: Annotated[bool, typer.Option("--single", help="Run one job, then leave.")] = False,
+) -> None:
+    """Connect and run jobs until asked to leave.
+
+    SIGTERM or SIGINT once: finish the current jobs, then leave. Twice: stop them gracefully.
+    """
+    settings = load_or_leave(file, secrets, options_of(url, instance, capacity, assignments or []))
+    forget_secrets(os.environ)
+    from worker.main import run as run_worker
+
+    raise typer.Exit(run_worker(settings, single=single))
+
+
+@app.command(epilog=exit_code_list(DOCTOR_CODES))
+def doctor(
+    file: File = None,
+    secrets: Secrets = None,
+    url: Url = None,
+    instance: Instance = None,
+    assignments: Assignments = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Look at what the runner needs: URL, key, token, clock, engines, disk, permissions, Realtime."""
+    settings = load_or_leave(file, secrets, options_of(url, instance, None, assignments or []))
+    from worker.doctor import Verdict, examine, show
+
+    console = Console()
+    if as_json or not console.is_terminal:
+        checks = examine(settings)
+    else:
+        with console.status("Looking at this machine and the project…"):
+            checks = examine(settings)
+    if as_json:
+        typer.echo(json.dumps([vars(check) for check in checks], indent=2, ensure_ascii=False))
+    else:
+        show(checks, console)
+    raise typer.Exit(int(any(check.verdict is Verdict.FAIL for check in checks)))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+@app.command()
+def schema(
+    *, reference: Annotated[bool, typer.Option("--reference", help="Print the reference page instead.")] = False
+) -> None:
+    """Print the JSON Schema of the settings file."""
+    from worker.settings.schema import reference_text, schema_text
+
+    sys.stdout.write(reference_text() if reference else schema_text())
+
+
+def main() -> None:
+    """Start the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

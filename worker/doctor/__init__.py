@@ -1,0 +1,7 @@
+"""`runyard-worker doctor`: what stands between this machine and its first job, each with a remedy."""
+
+from worker.doctor.check import Check, Verdict
+from worker.doctor.examine import examine
+from worker.doctor.render import show
+
+__all__ = ["Check", "Verdict", "examine", "show"]

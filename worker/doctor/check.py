@@ -1,0 +1,43 @@
+"""One finding of the doctor."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """How a finding counts: only FAIL keeps the runner from working."""
+
+    OK = "ok"
+    WARN = "warning"
+    FAIL = "failed"
+    SKIP = "skipped"
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was looked at, what was seen, and what to do about it."""
+
+    name: str
+    verdict: Verdict
+    seen: str
+    remedy: str = ""
+
+
+def ok(name: str, seen: str) -> Check:
+    """Say that all is well."""
+    return Check(name, Verdict.OK, seen)
+
+
+def warn(name: str, seen: str, remedy: str) -> Check:
+    """Say that it works, but not as it should."""
+    return Check(name, Verdict.WARN, seen, remedy)
+
+
+def fail(name: str, seen: str, remedy: str) -> Check:
+    """Say that it does not work."""
+    return Check(name, Verdict.FAIL, seen, remedy)
+
+
+def skip(name: str, seen: str) -> Check:
+    """Say that it could not be looked at, because something before it failed."""
+    return Check(name, Verdict.SKIP, seen)

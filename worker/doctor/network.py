@@ -1,0 +1,157 @@
+"""What the network must offer: the project, its clock, the credential, the key, Realtime."""
+
+import asyncio
+import email.utils
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from realtime import AsyncRealtimeClient
+
+from worker.doctor.check import Check, fail, ok, skip, warn
+from worker.settings import Settings
+
+SKEW_WARNING_SECONDS = 5
+SKEW_LIMIT_SECONDS = 60
+TIMEOUT_SECONDS = 15
+HTTP_CONFLICT, HTTP_REFUSED, HTTP_TOO_MANY = 409, 401, 429
+
+
+@dataclass
+class Seen:
+    """What one check learnt for the next."""
+
+    publishable_key: str | None = None
+
+
+async def network_checks(settings: Settings) -> list[Check]:
+    """Look at the project from here, one thing after the other."""
+    seen = Seen()
+    async with httpx.AsyncClient(base_url=settings.server.url, timeout=TIMEOUT_SECONDS) as http:
+        reached = await reach(http, settings)
+        if any(check.verdict == "failed" for check in reached):
+            names = ("Credential", "Publishable key", "Realtime")
+            return [*reached, *(skip(name, "the URL was not reached") for name in names)]
+        credential = await token(http, settings, seen)
+        return [*reached, credential, await key(http, seen), await realtime(settings, seen)]
+
+
+async def reach(http: httpx.AsyncClient, settings: Settings) -> list[Check]:
+    """Ask the project for its health, and compare clocks by its answer."""
+    before = time.time()
+    try:
+        answer = await http.get("/functions/v1/health")
+    except httpx.HTTPError as error:
+        return [fail("URL", f"{settings.server.url}: {explain(error)}", remedy_for(error, settings.server.url))]
+    after = time.time()
+    seen = f"{settings.server.url} answers in {(after - before) * 1000:.0f} ms"
+    if answer.status_code >= 500:
+        return [fail("URL", f"{settings.server.url} answers {answer.status_code}", "Look at the project's own health.")]
+    return [ok("URL", seen), clock(answer.headers.get("date"), (before + after) / 2)]
+
+
+def explain(error: httpx.HTTPError) -> str:
+    """Say a connection error without the library's words around it."""
+    return str(error) or type(error).__name__
+
+
+def remedy_for(error: httpx.HTTPError, url: str) -> str:
+    """Say what to try, by the kind of error."""
+    text = str(error).lower()
+    host = urlsplit(url).hostname
+    if "certificate" in text:
+        return "Trust the certificate's authority: set SSL_CERT_FILE to a bundle that has it."
+    if "name or service" in text or "nodename" in text or "resolution" in text:
+        return f"See that {host} can be resolved here, and that SUPABASE_URL is spelt right."
+    if isinstance(error, httpx.TimeoutException):
+        return "Let outbound HTTPS through the firewall, or set HTTPS_PROXY."
+    return "See that SUPABASE_URL names the project's API and that it is running."
+
+
+def clock(date: str | None, now: float) -> Check:
+    """Compare this machine's clock with the server's."""
+    if date is None:
+        return skip("Clock", "the server told no time")
+    skew = now - email.utils.parsedate_to_datetime(date).timestamp()
+    seen = f"{abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the server"
+    remedy = "Set the clock by NTP: `timedatectl set-ntp true`."
+    if abs(skew) > SKEW_LIMIT_SECONDS:
+        return fail("Clock", seen, remedy)
+    return warn("Clock", seen, remedy) if abs(skew) > SKEW_WARNING_SECONDS else ok("Clock", seen)
+
+
+async def credential_of(http: httpx.AsyncClient, settings: Settings) -> dict[str, str] | None:
+    """Return what proves the runner's identity: its token, or its service account's."""
+    if settings.runner.token is not None:
+        return {"worker_token": settings.runner.token.get_secret_value()}
+    account = settings.runner.credentials
+    if account.client_id is None or account.client_secret is None:
+        return None
+    form = {
+        "grant_type": "client_credentials",
+        "client_id": account.client_id,
+        "client_secret": account.client_secret.get_secret_value(),
+    }
+    answer = await http.post("/functions/v1/service-account-token", json=form)
+    return {"access_token": answer.json()["access_token"]} if answer.is_success else {"access_token": "refused"}
+
+
+async def token(http: httpx.AsyncClient, settings: Settings, seen: Seen) -> Check:
+    """Have the credential checked; no session is opened, so that a running runner is not disturbed."""
+    try:
+        proof = await credential_of(http, settings)
+        if proof is None:
+            return skip("Credential", "it comes from a helper command; `run` will ask for it")
+        body: dict[str, Any] = {"check": True, "worker_id": str(settings.runner.id), **proof}
+        answer = await http.post("/functions/v1/worker-session", json=body)
+    except httpx.HTTPError as error:
+        return fail("Credential", explain(error), "See that the project's functions are deployed.")
+    return judge(answer, settings, seen)
+
+
+def judge(answer: httpx.Response, settings: Settings, seen: Seen) -> Check:
+    """Read the answer about the credential."""
+    if answer.is_success:
+        seen.publishable_key = answer.json().get("publishable_key")
+        return ok("Credential", f"accepted for runner {settings.runner.id}")
+    if answer.status_code == HTTP_REFUSED:
+        remedy = "Copy WORKER_ID and WORKER_TOKEN again, or rotate the token on the Runners page."
+        return fail("Credential", "the id or the token is not right", remedy)
+    if answer.status_code == HTTP_TOO_MANY:
+        return warn("Credential", "too many attempts", "Wait a minute and try again.")
+    remedy = "Deploy the worker-session function: `supabase functions deploy`."
+    return fail("Credential", f"worker-session answers {answer.status_code}", remedy)
+
+
+async def key(http: httpx.AsyncClient, seen: Seen) -> Check:
+    """Try the publishable key that a session would bring."""
+    if seen.publishable_key is None:
+        return skip("Publishable key", "it comes with an accepted credential")
+    try:
+        answer = await http.get("/auth/v1/settings", headers={"apikey": seen.publishable_key})
+    except httpx.HTTPError as error:
+        return fail("Publishable key", explain(error), "Look at the project's own health.")
+    if answer.is_success:
+        return ok("Publishable key", f"{seen.publishable_key[:16]}… is accepted")
+    remedy = "Set SUPABASE_PUBLISHABLE_KEY for the functions to a key that the project knows."
+    return fail("Publishable key", f"the API answers {answer.status_code}", remedy)
+
+
+async def realtime(settings: Settings, seen: Seen) -> Check:
+    """Open the doorbell's websocket; without it the runner polls."""
+    if not settings.server.realtime:
+        return skip("Realtime", "switched off in the settings: the runner polls")
+    if seen.publishable_key is None:
+        return skip("Realtime", "needs the publishable key")
+    url = settings.server.url.replace("http", "ws", 1) + "/realtime/v1"
+    client = AsyncRealtimeClient(url, seen.publishable_key, auto_reconnect=False, max_retries=1)
+    try:
+        await asyncio.wait_for(client.connect(), TIMEOUT_SECONDS)
+        await client.close()
+    except Exception as error:  # noqa: BLE001 - whatever the library raises, polling goes on
+        seconds = settings.server.poll_seconds
+        seen_words = f"the websocket does not open ({type(error).__name__}); jobs start within {seconds:g} s by polling"
+        return warn("Realtime", seen_words, "Let websockets through the proxy or the firewall.")
+    return ok("Realtime", "the websocket opens")

@@ -1,0 +1,35 @@
+"""Shows the doctor's findings: coloured on a terminal, plain lines elsewhere."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from worker.doctor.check import Check, Verdict
+
+MARKS = {
+    Verdict.OK: ("✓", "green"),
+    Verdict.WARN: ("!", "yellow"),
+    Verdict.FAIL: ("✗", "red"),
+    Verdict.SKIP: ("–", "dim"),
+}
+
+
+def show(checks: Sequence[Check], console: Console) -> None:
+    """Write one line for each finding, its remedy below it, and a last word."""
+    for check in checks:
+        mark, style = MARKS[check.verdict]
+        label = f"{mark} " if console.is_terminal else f"{check.verdict.value:<8} "
+        console.print(Text.assemble((label, style), (check.name, "bold"), f": {check.seen}"), soft_wrap=True)
+        if check.remedy:
+            console.print(Text(f"    → {check.remedy}", style=style), soft_wrap=True)
+    console.print(Text(summary(checks), style="bold"), soft_wrap=True)
+
+
+def summary(checks: Sequence[Check]) -> str:
+    """Say in one sentence whether the runner can work."""
+    failed = sum(check.verdict is Verdict.FAIL for check in checks)
+    warned = sum(check.verdict is Verdict.WARN for check in checks)
+    if failed:
+        return f"The runner cannot work yet: {failed} to put right."
+    return f"The runner can work; {warned} to look at." if warned else "The runner is ready to work."

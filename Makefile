@@ -7,7 +7,7 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 PYTEST_WORKERS ?= 2
 
-.PHONY: help setup setup-test up down status env reset migrate test lint format unit faults bench engines docs \
+.PHONY: help setup setup-test up down status env dashboard reset migrate test lint format unit faults bench engines docs \
   worker-binary lock clean
 
 help: ## Show this help
@@ -19,6 +19,7 @@ help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 	@echo
 	@echo "  RUNYARD_PORT_OFFSET=100 make up    a second one beside the first (with its own RUNYARD_HOME or clone)"
+	@echo "  DEMO=0 make up                     start without the demo organisation and its runners"
 	@echo "  RUNYARD_HOME=folder make up        keep database, secrets and logs there instead of in .runyard/"
 	@echo "  RUNYARD_PG_BIN=folder make up      another PostgreSQL, 15 or later, by its bin folder"
 	@echo "  make test ARGS='-k name'           only some tests"
@@ -30,7 +31,7 @@ setup-test:
 	@scripts/setup test
 
 up: setup ## Start everything and print the address and the sign-in; Ctrl-C stops it
-	@exec $(PY) -m stack up $(ARGS)
+	@exec $(PY) -m stack up $(if $(filter 0 no false,$(DEMO)),--no-demo) $(ARGS)
 
 down: setup ## Stop what `make up` started, from any terminal
 	@$(PY) -m stack down
@@ -40,6 +41,9 @@ status: setup ## Show addresses, keys and the health of each part
 
 env: setup ## Print SUPABASE_URL and the keys as shell exports
 	@$(PY) -m stack env
+
+dashboard: setup ## Serve the dashboard alone, for the project that SUPABASE_URL names
+	@exec $(PY) -m stack dashboard
 
 migrate: setup ## Apply new migrations to the local database
 	@$(PY) -m stack migrate

@@ -14,10 +14,11 @@ from typing import Annotated, Any
 import typer
 
 from stack.bootstrap import bootstrap
-from stack.errors import StackError, Unhealthy
+from stack.errors import Missing, StackError, Unhealthy
 from stack.health import is_dashboard_healthy, is_functions_healthy, is_gateway_healthy
 from stack.journal import Journal
 from stack.migrations import migrate as apply_migrations
+from stack.parts import DASHBOARD_COMMAND, dashboard_environment
 from stack.postgres import Cluster, find_cluster
 from stack.runfiles import RunFiles
 from stack.secrets import Secrets, load_secrets
@@ -40,13 +41,15 @@ cli = typer.Typer(
 
 @cli.command()
 def up(
-    dashboard: Annotated[bool, typer.Option(help="Also build and serve the dashboard.")] = True,
+    with_dashboard: Annotated[
+        bool, typer.Option("--dashboard/--no-dashboard", help="Also build and serve the dashboard.")
+    ] = True,
     demo: Annotated[bool, typer.Option(help="Also make the demo organisation and start its runners.")] = True,
 ) -> None:
     """Start everything and stay in the foreground until Ctrl-C or `down`."""
     settings, secrets = _load()
     journal = Journal(settings.log_folder)
-    asyncio.run(_supervise(settings, secrets, journal, Wanted(dashboard, demo)))
+    asyncio.run(_supervise(settings, secrets, journal, Wanted(with_dashboard, demo)))
 
 
 @cli.command()
@@ -87,6 +90,17 @@ def env() -> None:
     settings, secrets = _load()
     for name, value in _environment(settings, secrets).items():
         typer.echo(f"export {name}={shlex.quote(value)}")
+
+
+@cli.command()
+def dashboard() -> None:
+    """Serve the dashboard alone, for the project that SUPABASE_URL and SUPABASE_PUBLISHABLE_KEY name."""
+    settings = Settings()
+    missing = [name for name in ("SUPABASE_URL", "SUPABASE_PUBLISHABLE_KEY") if not os.environ.get(name)]
+    if missing:
+        raise Missing(f"Set {' and '.join(missing)}.", "`supabase status` or the project's API settings show them.")
+    os.chdir(settings.project)
+    os.execve(sys.executable, DASHBOARD_COMMAND, dashboard_environment(settings, dict(os.environ)))
 
 
 @cli.command()

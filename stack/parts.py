@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from stack.secrets import Secrets
 from stack.settings import Settings
 
 VENV_BIN = Path(sys.prefix) / "bin"
+DASHBOARD_COMMAND = [sys.executable, "-m", "reflex", "run", "--env", "prod", "--loglevel", "warning"]
 
 
 def postgres_part(cluster: Cluster) -> Part:
@@ -60,23 +62,26 @@ def functions_part(settings: Settings, secrets: Secrets) -> Part:
 
 def dashboard_part(settings: Settings, secrets: Secrets) -> Part:
     """The dashboard as production serves it; the first start builds the frontend."""
-    command = [sys.executable, "-m", "reflex", "run", "--env", "prod", "--loglevel", "warning"]
-    client = {
-        "SUPABASE_URL": settings.url,
-        "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key,
+    client = {"SUPABASE_URL": settings.url, "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key}
+    return Part(
+        "dashboard",
+        lambda: DASHBOARD_COMMAND,
+        partial(is_dashboard_healthy, settings),
+        environment=lambda: dashboard_environment(settings, client),
+        folder=settings.project,
+        start_seconds=600,
+    )
+
+
+def dashboard_environment(settings: Settings, client: Mapping[str, str]) -> dict[str, str]:
+    """What Reflex needs to build and serve on one port without asking anything of the outside."""
+    own = {
         "RUNYARD_DASHBOARD_PORT": str(settings.dashboard_port),
         "REFLEX_WEB_WORKDIR": str(settings.home / "web"),
         "REFLEX_TELEMETRY_ENABLED": "false",
         "REFLEX_CHECK_LATEST_VERSION": "false",
     }
-    return Part(
-        "dashboard",
-        lambda: command,
-        partial(is_dashboard_healthy, settings),
-        environment=lambda: {**_environment(settings), **client},
-        folder=settings.project,
-        start_seconds=600,
-    )
+    return {**_environment(settings), **client, **own}
 
 
 def _environment(settings: Settings) -> dict[str, str]:

@@ -10,6 +10,7 @@ import psycopg
 
 from stack.realtime.bindings import parse_binding
 from stack.realtime.errors import BindingRefused, ChannelEnded, DatabaseAway, JoinRefused, TokenRefused
+from stack.realtime.feed import StoredMessage
 from stack.realtime.frames import Encoded, Version
 from stack.realtime.joins import JoinRequest, binding_id
 from stack.realtime.limits import CallWindow
@@ -47,7 +48,7 @@ class Channel:
         self.has_presence = request.has_presence
         self.presence_calls = CallWindow(hub.settings.max_presence_calls, hub.settings.presence_window_seconds)
         self.is_closed = False
-        self.replayed: frozenset[str] = frozenset()
+        self.replayed: dict[str, StoredMessage] = {}
         self._subscriber: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self._pending_token: str | None = None
@@ -85,6 +86,8 @@ class Channel:
         self.watch_token()
         if self.has_presence:
             self.sync_presence()
+        for message in self.replayed.values():
+            self.push("broadcast", message.as_broadcast(replayed=True))
         self.subscribe_soon()
 
     def stop(self) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 import psycopg
 from psycopg import AsyncConnection
 
@@ -33,6 +34,15 @@ class StoredMessage:
     event: str
     payload: str
     is_private: bool
+
+    def as_broadcast(self, **meta: bool) -> dict[str, Any]:
+        """The message that clients get; `meta` tells that it was stored."""
+        return {
+            "type": "broadcast",
+            "event": self.event,
+            "payload": orjson.Fragment(self.payload),
+            "meta": {"id": self.id, **meta},
+        }
 
 
 @dataclass(frozen=True, slots=True)

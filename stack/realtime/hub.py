@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from stack.realtime.database import Database
 from stack.realtime.feed import Feed, FeedListener, StoredMessage
 from stack.realtime.limits import RateCounter
@@ -52,13 +50,7 @@ class Hub:
 
     def _announce(self, message: StoredMessage) -> None:
         """Broadcast a row of `realtime.messages`."""
-        content = {
-            "type": "broadcast",
-            "event": message.event,
-            "payload": orjson.Fragment(message.payload),
-            "meta": {"id": message.id},
-        }
-        self.rooms.broadcast(Room(message.topic, message.is_private), content, key=message.id)
+        self.rooms.broadcast(Room(message.topic, message.is_private), message.as_broadcast(), key=message.id)
 
     def _suspend(self) -> None:
         """Nothing comes through while the stream is down, and nothing is replayed afterwards."""

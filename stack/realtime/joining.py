@@ -7,6 +7,7 @@ from stack.realtime.errors import DatabaseAway, JoinRefused, TokenRefused
 from stack.realtime.frames import Frame
 from stack.realtime.joins import JoinRequest, parse_join
 from stack.realtime.policies import Asker, Policies
+from stack.realtime.replay import stored_messages
 from stack.realtime.tokens import Identity
 
 if TYPE_CHECKING:
@@ -18,21 +19,25 @@ PREFIX = "realtime:"
 
 async def join(hub: "Hub", socket: "Socket", frame: Frame) -> Channel:
     """A channel that is ready to start, or the refusal to send."""
+    try:
+        channel = await _join(hub, socket, frame)
+        if channel.request.wants_replay:
+            await _prepare_replay(channel)
+    except DatabaseAway as error:
+        raise JoinRefused("UnableToConnectToProject", NO_DATABASE) from error
+    return channel
+
+
+async def _join(hub: "Hub", socket: "Socket", frame: Frame) -> Channel:
     name = frame.topic.removeprefix(PREFIX)
     if not name:
         raise JoinRefused("TopicNameRequired", "You must provide a topic name")
     request = parse_join(frame.payload, name)
     _check_limits(hub, socket)
     token, identity = _identify(hub, socket, request)
-    try:
-        await _check_role(hub, identity)
-        policies = await _policies(hub, socket, name, identity) if request.is_private else None
-    except DatabaseAway as error:
-        raise JoinRefused("UnableToConnectToProject", NO_DATABASE) from error
-    channel = Channel(hub, socket, frame.topic, frame.join_ref or frame.ref, request, token, identity, policies)
-    if request.wants_replay:
-        await _prepare_replay(channel)
-    return channel
+    await _check_role(hub, identity)
+    policies = await _policies(hub, socket, name, identity) if request.is_private else None
+    return Channel(hub, socket, frame.topic, frame.join_ref or frame.ref, request, token, identity, policies)
 
 
 def _check_limits(hub: "Hub", socket: "Socket") -> None:
@@ -78,3 +83,5 @@ async def _prepare_replay(channel: Channel) -> None:
     if not channel.may_receive_broadcasts:
         reason = f"You do not have permissions to read from this Channel topic: {channel.room.name}"
         raise JoinRefused("Unauthorized", reason)
+    stored = await stored_messages(channel.hub.database, channel.room.name, channel.request.replay)
+    channel.replayed = {message.id: message for message in stored}

@@ -10,8 +10,8 @@ MAX_FILES = 64
 MAX_DEPTH = 8
 MAX_LABELS = 32
 
-_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
-_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-/]{0,62}=[A-Za-z0-9_.\-/]{1,63}")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?(?:=[A-Za-z0-9._/-]{0,63})?")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _VERSION = re.compile(r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.]+)?")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
@@ -172,7 +172,7 @@ def labels(value: str) -> list[str]:
     found = [part for part in re.split(r"[,\s]+", value) if part]
     for label in found:
         if not _LABEL.fullmatch(label):
-            raise Wrong(f"{label} is not a label. They look like gpu=true.")
+            raise Wrong(f"{label} is not a label. They look like gpu=true, the name in lower case.")
     if len(found) > MAX_LABELS:
         raise Wrong(f"At most {MAX_LABELS} labels.")
     return list(dict.fromkeys(found))

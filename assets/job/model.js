@@ -33,6 +33,12 @@ export class LogModel {
     return this.order.length ? this.order[this.order.length - 1] : 0;
   }
 
+  /** After which chunk to ask: before the first gap, for what is missing may still arrive. */
+  get askAfter() {
+    const gap = this.order.findIndex((seq, at) => seq !== at + 1);
+    return gap < 0 ? this.lastSeq : gap;
+  }
+
   /** Takes an index answer; says whether anything is new. */
   addIndex({ steps, chunks }) {
     let isNew = false;
@@ -122,9 +128,7 @@ export class LogModel {
   }
 
   #push(cursor, block, height) {
-    cursor.blocks.push({ ...block, ...{ top: cursor.top, height } });
-    // the head's count grows while its lines are laid out, so keep the very object
-    if (block.kind === "head") cursor.blocks[cursor.blocks.length - 1] = Object.assign(block, { top: cursor.top, height });
+    cursor.blocks.push(Object.assign(block, { top: cursor.top, height }));
     cursor.top += height;
   }
 

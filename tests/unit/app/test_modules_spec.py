@@ -85,7 +85,7 @@ def test_other_sources(form: dict[str, str], source: dict[str, Any]) -> None:
         ("env", "path=/tmp"),
         ("env", "TF_CLI_ARGS_plan=-destroy"),
         ("env", "WORKER_TOKEN=x"),
-        ("labels", "gpu"),
+        ("labels", "GPU=true"),
         ("approvals_required", "-1"),
         ("approvals_required", "99"),
         ("approval_hours", "0"),

@@ -1,0 +1,64 @@
+// Small helpers to build elements out of text nodes only.
+
+import { icon } from "./icons.js";
+
+/** Makes an element; strings among the children become text nodes. */
+export function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children);
+  return node;
+}
+
+/** An icon button as Radix draws it. */
+export function iconButton(name, label, onClick, extra = {}) {
+  const attributes = {
+    type: "button",
+    class: "rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
+    "data-accent-color": "gray",
+    "aria-label": label,
+    title: label,
+    onclick: onClick,
+    ...extra,
+  };
+  return el("button", attributes, icon(name));
+}
+
+/** A small button with an icon and a word. */
+export function textButton(name, label, onClick, extra = {}) {
+  const attributes = {
+    type: "button",
+    class: "rt-reset rt-BaseButton rt-r-size-1 rt-variant-surface rt-Button",
+    "data-accent-color": "gray",
+    onclick: onClick,
+    ...extra,
+  };
+  return el("button", attributes, ...(name ? [icon(name)] : []), label);
+}
+
+/** Says how long something took, in its two largest units; the same words as the server's. */
+export function duration(ms) {
+  const total = Math.max(0, Math.floor(ms / 1000));
+  const two = (number) => String(number).padStart(2, "0");
+  if (total < 60) return `${total} s`;
+  if (total < 3600) return total % 60 ? `${Math.floor(total / 60)} min ${two(total % 60)} s` : `${total / 60} min`;
+  if (total < 86400) return `${Math.floor(total / 3600)} h ${two(Math.floor((total % 3600) / 60))} min`;
+  return `${Math.floor(total / 86400)} d ${Math.floor((total % 86400) / 3600)} h`;
+}
+
+/** The server's time, as far as the page knows it. */
+export function now() {
+  return globalThis.runyard?.now?.() ?? Date.now();
+}
+
+export function size(bytes) {
+  if (bytes < 1e3) return `${bytes} B`;
+  return bytes < 1e6 ? `${Math.round(bytes / 1e3)} KB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+export const number = new Intl.NumberFormat("en-GB");
+export const timeOfDay = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });

@@ -1,0 +1,3 @@
+// The job page's own elements.
+import "./log.js";
+import "./timeline.js";

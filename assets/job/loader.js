@@ -1,0 +1,99 @@
+// Loads a log's index and lines, one question at a time, and forgets what is far away when it becomes too much.
+
+import { LogError, LogSource, pagesOf } from "./source.js";
+
+const KEEP_BYTES = 48_000_000;
+const RETRY_MS = 2000;
+
+export class Loader {
+  constructor(jobId, attempt, model, onChange) {
+    this.source = new LogSource(jobId, attempt);
+    this.model = model;
+    this.onChange = onChange;
+    this.loading = new Set();
+    this.problem = "";
+    this.isIndexed = this.isClosed = false;
+  }
+
+  close() {
+    this.isClosed = true;
+    this.source.close();
+  }
+
+  /** Asks which chunks there are. */
+  async pull() {
+    if (this.isPulling) {
+      this.isAgain = true;
+      return;
+    }
+    this.isPulling = true;
+    await this.#guarded(() => this.#pullAll());
+    this.isPulling = false;
+    if (this.isAgain && !this.isClosed) {
+      this.isAgain = false;
+      await this.pull();
+    }
+  }
+
+  async #pullAll() {
+    let after = this.model.askAfter;
+    for (;;) {
+      const answer = await this.source.index(after);
+      const isNew = this.model.addIndex(answer);
+      const isFirst = !this.isIndexed;
+      this.isIndexed = true;
+      if (isNew || isFirst) this.onChange();
+      if (!answer.more) return;
+      after = answer.chunks[answer.chunks.length - 1][0];
+    }
+  }
+
+  /** Loads chunks that are in sight. */
+  load(chunks) {
+    const missing = chunks.filter((chunk) => !chunk.lines && !this.loading.has(chunk.seq));
+    for (const page of pagesOf(missing)) this.#page(page);
+  }
+
+  /** Loads, one page after the other, all chunks that somebody still wants. */
+  async loadAll(isWanted) {
+    const missing = this.model.order.filter((seq) => isWanted(seq) && !this.loading.has(seq));
+    for (const page of pagesOf(missing.map((seq) => this.model.chunks.get(seq)))) {
+      if (this.isClosed || !page.some(isWanted)) return;
+      await this.#page(page);
+    }
+  }
+
+  async #page(seqs) {
+    for (const seq of seqs) this.loading.add(seq);
+    await this.#guarded(async () => {
+      const answer = await this.source.lines(seqs);
+      for (const { seq, lines } of answer.chunks) this.model.setLines(seq, lines);
+      this.#evict(seqs);
+    });
+    for (const seq of seqs) this.loading.delete(seq);
+    if (!this.isClosed) this.onChange(seqs);
+  }
+
+  async #guarded(work) {
+    try {
+      await work();
+      this.problem = "";
+    } catch (error) {
+      if (this.isClosed || error.name === "AbortError") return;
+      this.problem = error instanceof LogError ? error.message : "The log could not be read: the dashboard did not answer.";
+      this.onChange();
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
+  }
+
+  #evict([near]) {
+    const loaded = this.model.order.filter((seq) => this.model.chunks.get(seq).lines);
+    let bytes = loaded.reduce((sum, seq) => sum + this.model.chunks.get(seq).bytes, 0);
+    loaded.sort((a, b) => Math.abs(b - near) - Math.abs(a - near));
+    for (const seq of loaded) {
+      if (bytes <= KEEP_BYTES) return;
+      bytes -= this.model.chunks.get(seq).bytes;
+      this.model.forget(seq);
+    }
+  }
+}

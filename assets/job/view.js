@@ -1,0 +1,307 @@
+// The log view: joins model, loader, scroller and painter, and does what the reader asks for.
+
+import { el } from "./dom.js";
+import { buildFrame, press } from "./frame.js";
+import { icon } from "./icons.js";
+import { attachKeys } from "./keys.js";
+import { Loader } from "./loader.js";
+import { LogModel, textOf } from "./model.js";
+import { Painter } from "./painter.js";
+import { Scroller, placeOf, topOf } from "./scroller.js";
+import { Search } from "./search.js";
+import { blankWords, footWords, hitWords, totalWords } from "./words.js";
+
+const SAFETY_MS = 15_000;
+const SEARCH_MS = 180;
+const LIVE = ["CLAIMED", "PROCESSING"];
+
+export class LogView {
+  constructor(host) {
+    this.host = host;
+    this.isWrapped = this.hasTimes = this.isFull = this.isFollowing = false;
+    this.marked = Number(/^#L(\d+)$/.exec(location.hash)?.[1] ?? 0);
+    this.search = new Search();
+    this.parts = buildFrame(host, this.#handlers());
+    this.scroller = new Scroller(this.parts.body, this.parts.canvas);
+    this.painter = new Painter(this.parts.window, this.scroller);
+    this.parts.body.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    this.parts.window.addEventListener("click", (event) => this.#clickedLine(event));
+    this.detachKeys = attachKeys(this);
+    this.resized = new ResizeObserver(() => this.#measure());
+    this.resized.observe(this.parts.body);
+    this.ticking = setInterval(() => this.isLive && this.#draw(), 1000);
+    this.safety = setInterval(() => this.isLive && this.loader.pull(), SAFETY_MS);
+    this.changed();
+  }
+
+  close() {
+    clearInterval(this.ticking);
+    clearInterval(this.safety);
+    this.resized.disconnect();
+    this.detachKeys();
+    this.loader?.close();
+  }
+
+  get isLive() {
+    return Boolean(this.latest) && this.attempt === this.latest && LIVE.includes(this.host.getAttribute("status"));
+  }
+
+  /** The page said something new: another job, another attempt, more log, another status. */
+  changed() {
+    const job = this.host.getAttribute("job");
+    const latest = Number(this.host.getAttribute("attempt") || 0);
+    if (job !== this.job || latest !== this.latest) {
+      this.job = job;
+      this.latest = latest;
+      if (job && latest) this.#begin(latest);
+    }
+    if (!this.loader) return this.#draw();
+    const steps = this.attempt === latest ? JSON.parse(this.host.getAttribute("steps") || "[]") : [];
+    this.model.setSteps(steps, !this.isLive, this.host.getAttribute("main"));
+    this.#lay();
+    this.loader.pull();
+  }
+
+  #begin(attempt) {
+    this.loader?.close();
+    this.attempt = attempt;
+    this.model = new LogModel();
+    this.search = new Search(this.parts.input.value);
+    this.isFollowing = this.isLive && !this.marked;
+    this.loader = new Loader(this.job, attempt, this.model, (seqs) => this.#arrived(seqs));
+    this.parts.download.href = this.loader.source.downloadUrl;
+    const options = Array.from({ length: this.latest }, (_, at) => el("option", { value: at + 1 }, `Attempt ${at + 1}`));
+    this.parts.attempts.replaceChildren(...options);
+    this.parts.attempts.value = String(attempt);
+    this.parts.attempts.hidden = this.latest < 2;
+  }
+
+  #arrived(seqs = []) {
+    const hit = this.search.current;
+    for (const seq of seqs) this.search.scan(this.model.chunks.get(seq));
+    this.search.keep(hit);
+    this.#lay();
+    if (this.marked && !this.isMarkSeen) this.goTo(this.marked);
+    if (this.search.isOn) this.#scanAll();
+  }
+
+  // ---- place and drawing
+
+  /** Lays out again; what the reader looks at stays where it is, or the end stays in sight. */
+  #lay() {
+    const place = placeOf(this.model, this.scroller.top);
+    this.model.layout();
+    this.parts.body.hidden = !this.model.order.length; // what is hidden cannot be scrolled
+    this.scroller.setHeight(this.model.height);
+    const top = place && topOf(this.model, place);
+    if (this.isFollowing) this.scroller.toEnd();
+    else if (top !== null) this.scroller.top = top;
+    this.#draw();
+  }
+
+  #scrolled() {
+    if (this.scroller.isReaders()) this.isFollowing = this.isLive && this.scroller.isAtEnd();
+    this.#draw();
+  }
+
+  #measure() {
+    if (!this.model) return;
+    const columns = this.isWrapped ? this.#columns() : 0;
+    if (columns !== this.model.columns) {
+      this.model.columns = columns;
+      this.#lay();
+    }
+    if (this.isFollowing) this.scroller.toEnd();
+    this.#draw();
+  }
+
+  #columns() {
+    const probe = el("span", { style: "position:absolute;visibility:hidden" }, "0".repeat(100));
+    this.parts.body.append(probe);
+    const width = probe.getBoundingClientRect().width / 100;
+    probe.remove();
+    const gutter = this.hasTimes ? 148 : 76;
+    return Math.max(20, Math.floor((this.parts.body.clientWidth - gutter) / width));
+  }
+
+  #draw() {
+    if (this.isDrawing) return;
+    this.isDrawing = true;
+    requestAnimationFrame(() => {
+      this.isDrawing = false;
+      if (this.host.isConnected) this.#paint();
+    });
+  }
+
+  #paint() {
+    const isEmpty = !this.model?.order.length;
+    const { parts } = this;
+    const tools = [parts.field, parts.previous, parts.next, parts.wrap, parts.times, parts.download, parts.full];
+    for (const part of [...tools, parts.body, parts.foot]) part.hidden = isEmpty;
+    parts.blank.hidden = !isEmpty;
+    parts.follow.hidden = isEmpty || !this.isLive;
+    if (isEmpty) return this.#paintBlank();
+    press(parts.follow, this.isFollowing);
+    press(parts.wrap, this.isWrapped);
+    press(parts.times, this.hasTimes);
+    press(parts.full, this.isFull);
+    parts.hits.textContent = hitWords(this.search, this.model);
+    parts.total.textContent = totalWords(this.model);
+    this.#say(parts.said, footWords(this));
+    if (!this.scroller.room) return;
+    this.loader.load(this.painter.paint(this));
+  }
+
+  #paintBlank() {
+    const [title, text] = blankWords(this);
+    this.#say(this.parts.blank, [el("span", { class: "ic" }, icon("scroll-text", "l")), el("b", {}, title), el("p", {}, text)]);
+  }
+
+  /** Replaces words only when they differ: a button must not vanish under the pointer. */
+  #say(place, words) {
+    const said = words.map((word) => word.textContent ?? word).join("|");
+    if (place.said === said) return;
+    place.said = said;
+    place.replaceChildren(...words);
+  }
+
+  // ---- what the reader does
+
+  #handlers() {
+    return {
+      search: (words) => this.#searchSoon(words),
+      searchKey: (event) => this.#searchKey(event),
+      step: (direction) => this.step(direction),
+      follow: () => (this.isFollowing ? this.unfollow() : this.follow()),
+      wrap: () => this.#toggle("isWrapped", "wrapped"),
+      times: () => this.#toggle("hasTimes", "timed"),
+      full: () => this.toggleFull(),
+      newest: () => this.#speakNewest(),
+      attempt: (value) => this.#chooseAttempt(Number(value)),
+    };
+  }
+
+  #toggle(name, className) {
+    this[name] = !this[name];
+    this.host.classList.toggle(className, this[name]);
+    this.parts.canvas.style.minWidth = "";
+    this.#measure();
+  }
+
+  toggleFull() {
+    this.#toggle("isFull", "full");
+    this.parts.full.title = this.isFull ? "Leave full screen" : "Full screen";
+  }
+
+  #chooseAttempt(attempt) {
+    this.marked = 0;
+    this.#begin(attempt);
+    this.changed();
+  }
+
+  #searchSoon(words) {
+    clearTimeout(this.searching);
+    this.searching = setTimeout(() => {
+      this.search = new Search(words);
+      if (this.search.isOn) this.#scanAll();
+      this.#draw();
+    }, SEARCH_MS);
+  }
+
+  async #scanAll() {
+    const { search } = this;
+    for (const seq of this.model.order) search.scan(this.model.chunks.get(seq));
+    if (!search.current && search.count) this.step(1);
+    if (search.isLoading) return;
+    search.isLoading = true;
+    await this.loader.loadAll((seq) => search === this.search && !search.isScanned(seq));
+    search.isLoading = false;
+    this.#draw();
+  }
+
+  #searchKey(event) {
+    if (event.key === "Enter") {
+      event.preventDefault();
+      this.step(event.shiftKey ? -1 : 1);
+    } else if (event.key === "Escape") {
+      event.stopPropagation();
+      this.parts.input.value = "";
+      this.#searchSoon("");
+      this.parts.body.focus();
+    }
+  }
+
+  step(direction) {
+    const place = placeOf(this.model, this.scroller.top);
+    const hit = this.search.step(direction, place?.seq ? place : { seq: 0, at: 0 });
+    const block = hit && this.model.blockOfSeq(hit.seq);
+    if (block) this.#show(block.first + hit.at);
+  }
+
+  /** Goes to a line and marks it, as its link does. */
+  goTo(line) {
+    if (!this.#show(line)) return;
+    this.marked = line;
+    this.isMarkSeen = true;
+  }
+
+  /** Brings a line into sight and opens its step; false when there is no such line. */
+  #show(line) {
+    let block = this.model.blockOfLine(line);
+    if (!block) return false;
+    this.isFollowing = false;
+    if (!block.height) block = this.#open(block.section.key, () => this.model.blockOfLine(line));
+    const at = block.top + this.model.offsetIn(block, line - block.first);
+    const { top, room } = this.scroller;
+    if (at < top + 40 || at > top + room - 60) this.scroller.top = at - room / 2;
+    this.#draw();
+    return true;
+  }
+
+  #open(key, find) {
+    this.model.fold(key, false);
+    this.model.layout();
+    this.scroller.setHeight(this.model.height);
+    return find();
+  }
+
+  #clickedLine(event) {
+    const line = Number(event.target.closest?.("[data-line]")?.dataset.line);
+    if (!line) return;
+    event.preventDefault();
+    history.replaceState(history.state, "", `#L${line}`);
+    this.goTo(line);
+  }
+
+  fold(key, isFolded) {
+    this.isFollowing = false;
+    this.model.fold(key, isFolded);
+    this.#lay();
+  }
+
+  /** Goes to the next or previous step and opens it. */
+  stepTo(direction) {
+    const heads = () => this.model.blocks.filter((block) => block.kind === "head");
+    const here = heads().findLastIndex((block) => block.top <= this.scroller.top + 1);
+    const key = heads().at(Math.min(heads().length - 1, Math.max(0, here + direction)))?.section.key;
+    if (!key) return;
+    this.isFollowing = false;
+    this.scroller.top = this.#open(key, () => heads().find((block) => block.section.key === key)).top;
+    this.#draw();
+  }
+
+  follow() {
+    this.isFollowing = this.isLive;
+    this.#lay();
+  }
+
+  unfollow() {
+    this.isFollowing = false;
+    this.#draw();
+  }
+
+  #speakNewest() {
+    const line = this.model.chunks.get(this.model.lastSeq)?.lines?.at(-1);
+    this.parts.spoken.textContent = line === undefined ? "The newest line is not loaded." : textOf(line);
+  }
+}

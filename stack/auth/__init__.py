@@ -1,0 +1,1 @@
+"""The slice of Supabase Auth that Runyard uses."""

@@ -1,0 +1,61 @@
+"""The gateway's door: which key came with a request, and whom the request speaks for."""
+
+import hmac
+
+from stack.auth.tokens import Identity, KeyRing, TokenError, identity_of
+
+KEY_PREFIXES = ("sb_publishable_", "sb_secret_")
+
+
+class NoKey(Exception):
+    """The request has no `apikey`."""
+
+
+class WrongKey(Exception):
+    """The request's `apikey` is none of ours."""
+
+
+class Access:
+    """Knows the project's keys and turns a request's credentials into an identity."""
+
+    def __init__(self, publishable_key: str, secret_key: str, ring: KeyRing) -> None:
+        self._publishable = publishable_key.encode()
+        self._secret = secret_key.encode()
+        self.ring = ring
+        self.anonymous = identity_of({"role": "anon"})
+        self._service = identity_of({"role": "service_role"})
+
+    def key_identity(self, apikey: str | None) -> Identity:
+        """The identity of a key alone; legacy keys are tokens of `anon` or `service_role`."""
+        if not apikey:
+            raise NoKey
+        raw = apikey.encode("utf-8", "replace")
+        if hmac.compare_digest(raw, self._publishable):
+            return self.anonymous
+        if hmac.compare_digest(raw, self._secret):
+            return self._service
+        if apikey.startswith(KEY_PREFIXES):
+            raise WrongKey
+        try:
+            identity = self.ring.verify(apikey)
+        except TokenError as error:
+            raise WrongKey from error
+        if identity.role not in ("anon", "service_role"):
+            raise WrongKey
+        return identity
+
+    def identify(self, apikey: str | None, authorization: str | None) -> Identity:
+        """Whom a request speaks for: the bearer token decides, the key alone where there is none."""
+        key = self.key_identity(apikey)
+        token = bearer(authorization)
+        if token is None or token == apikey:
+            return key
+        return self.ring.verify(token)
+
+
+def bearer(authorization: str | None) -> str | None:
+    """The token of an `Authorization: Bearer` header."""
+    if not authorization:
+        return None
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None

@@ -1,0 +1,131 @@
+"""What the Auth service does for administrators, who hold the secret key."""
+
+from typing import Any
+
+from stack.auth.errors import AuthError, Unsupported, user_not_found, validation
+from stack.auth.requests import Answer, Request, text_of
+from stack.auth.service import AuthService, change_user, create_user
+from stack.auth.users import ban_end, clean_email, clean_id, clean_metadata, user_json, users_json
+
+MOST_PER_PAGE = 1000
+DEFAULT_ROLES = ("authenticated", "")
+
+
+class AdminService:
+    """The handlers below /admin."""
+
+    def __init__(self, auth: AuthService) -> None:
+        self._auth = auth
+
+    def check(self, request: Request) -> None:
+        """Only the service role goes on."""
+        role = request.key.role if request.token is None else self._auth.sessions.identity(request.token).role
+        if role != "service_role":
+            raise AuthError(403, "not_admin", "User not allowed")
+
+    async def create(self, request: Request) -> Answer:
+        """POST /admin/users."""
+        values = request.json()
+        if values.get("phone"):
+            raise Unsupported("phone numbers")
+        email = clean_email(values.get("email"))
+        changes = await self._changes(values)
+        user_id = text_of(values, "id")
+        async with self._auth.store.transaction() as tx:
+            row = await create_user(
+                tx,
+                email,
+                changes.pop("password", None),
+                id=clean_id(user_id) if user_id else None,
+                **{**changes, "is_confirmed": values.get("email_confirm") is True},
+            )
+            if row is None:
+                raise AuthError(422, "email_exists", "A user with this email address has already been registered")
+            return Answer(await user_json(tx, row))
+
+    async def list(self, request: Request) -> Answer:
+        """GET /admin/users: newest first."""
+        page, size = _number(request, "page", 1), min(_number(request, "per_page", 50), MOST_PER_PAGE)
+        async with self._auth.store.transaction() as tx:
+            total = await tx.one("count_users")
+            rows = await tx.all("list_users", limit=size, offset=(page - 1) * size)
+            users = await users_json(tx, rows)
+        headers = {"x-total-count": str(total["total"] if total else 0)}
+        return Answer({"users": users, "aud": "authenticated"}, headers=headers)
+
+    async def show(self, request: Request, user_id: str) -> Answer:
+        """GET /admin/users/id."""
+        async with self._auth.store.transaction() as tx:
+            row = await tx.one("user_by_id", id=clean_id(user_id))
+            if row is None:
+                raise user_not_found()
+            return Answer(await user_json(tx, row))
+
+    async def update(self, request: Request, user_id: str) -> Answer:
+        """PUT /admin/users/id; a new password ends every session."""
+        wanted = clean_id(user_id)
+        values = request.json()
+        changes = await self._changes(values)
+        if values.get("email"):
+            changes["email"] = clean_email(values["email"])
+        changes["is_confirmed"] = values.get("email_confirm") is True
+        async with self._auth.store.transaction() as tx:
+            row = await tx.one("user_by_id", id=wanted)
+            if row is None:
+                raise user_not_found()
+            row = await change_user(tx, row, **changes)
+            if "password" in changes:
+                await tx.do("end_all_sessions", user_id=wanted)
+            return Answer(await user_json(tx, row))
+
+    async def delete(self, request: Request, user_id: str) -> Answer:
+        """DELETE /admin/users/id."""
+        wanted = clean_id(user_id)
+        is_soft = request.json().get("should_soft_delete") is True
+        async with self._auth.store.transaction() as tx:
+            if await tx.one("user_by_id", id=wanted) is None:
+                raise user_not_found()
+            if is_soft:
+                await tx.do("end_all_sessions", user_id=wanted)
+            await tx.do("soft_delete_user" if is_soft else "delete_user", id=wanted)
+        return Answer({})
+
+    async def generate_link(self, request: Request) -> Answer:
+        """POST /admin/generate_link: a recovery link to hand over by other means than mail."""
+        values = request.json()
+        kind = text_of(values, "type") or ""
+        if kind != "recovery":
+            raise Unsupported(f"links of type {kind[:40]}")
+        email = clean_email(values.get("email"))
+        redirect_to = text_of(values, "redirect_to") or request.query.get("redirect_to")
+        async with self._auth.store.transaction() as tx:
+            user = await tx.one("user_by_email", email=email)
+            if user is None:
+                raise AuthError(404, "user_not_found", "User with this email not found")
+            link, code, hashed, row = await self._auth.recovery_link(tx, user, redirect_to)
+            shown = await user_json(tx, row)
+        target = redirect_to or self._auth.options.site_url
+        more = {"action_link": link, "email_otp": code, "hashed_token": hashed, "verification_type": kind}
+        return Answer({**shown, **more, "redirect_to": target})
+
+    async def _changes(self, values: dict[str, Any]) -> dict[str, Any]:
+        changes: dict[str, Any] = {
+            "user_metadata": clean_metadata(values.get("user_metadata"), "user_metadata"),
+            "app_metadata": clean_metadata(values.get("app_metadata"), "app_metadata"),
+        }
+        role = text_of(values, "role")
+        if role:
+            changes["role"] = role
+        password = text_of(values, "password")
+        if password:
+            changes["password"] = await self._auth.passwords.hash(password)
+        if values.get("ban_duration"):
+            changes["banned_until"] = ban_end(values["ban_duration"])
+        return changes
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query.get(name) or str(default)
+    if not text.isdecimal() or not 1 <= int(text) <= 10**9:
+        raise validation(f"Bad Pagination Parameters: {name} must be a positive number")
+    return int(text)

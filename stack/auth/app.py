@@ -1,0 +1,158 @@
+"""The Auth service as an ASGI application."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+import psycopg
+from psycopg_pool import PoolTimeout
+from starlette.types import Receive, Scope, Send
+
+from stack.auth.access import Access, NoKey, WrongKey
+from stack.auth.admin import AdminService
+from stack.auth.errors import API_VERSION, AuthError, Unsupported
+from stack.auth.requests import Answer, Request, parse_pairs
+from stack.auth.service import AuthService
+from stack.auth.sessions import Client
+from stack.exchange import BodyTooLarge, BodyTooSlow, ClientGone, answer, client_address, header_map, read_body
+
+LARGEST_BODY = 1024 * 1024
+NOT_SPOKEN = (
+    "otp",
+    "magiclink",
+    "sso",
+    "factors",
+    "authorize",
+    "callback",
+    "reauthenticate",
+    "resend",
+    "invite",
+    "oauth",
+)
+Handler = Callable[[Request], Awaitable[Answer]]
+log = logging.getLogger("stack.auth")
+
+
+class AuthApp:
+    """Answers `/auth/v1/…`."""
+
+    def __init__(self, access: Access, service: AuthService, public_jwk: dict[str, Any]) -> None:
+        self._access = access
+        self._service = service
+        self._admin = AdminService(service)
+        self._jwks = {"keys": [public_jwk]}
+        self._routes: dict[tuple[str, str], Handler] = {
+            ("POST", "signup"): service.sign_up,
+            ("POST", "token"): service.token,
+            ("GET", "user"): service.show_user,
+            ("PUT", "user"): service.update_user,
+            ("POST", "logout"): service.log_out,
+            ("POST", "recover"): service.recover,
+            ("POST", "verify"): service.verify,
+            ("GET", "settings"): self._settings,
+            ("GET", "health"): _health,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; whatever goes wrong has a shape."""
+        headers = header_map(scope)
+        version = headers.get("x-supabase-api-version", "")
+        try:
+            found = await self._respond(scope, receive, headers)
+        except ClientGone:
+            return
+        except Exception as error:  # noqa: BLE001 - a request that fails must not take the others with it
+            refusal = _translate(error)
+            await answer(send, refusal.status, refusal.body(version), _headers(version))
+            return
+        body = b"" if found.body is None else orjson.dumps(found.body)
+        await answer(send, found.status, body, [*_headers(version), *found.headers.items()])
+
+    async def _respond(self, scope: Scope, receive: Receive, headers: dict[str, str]) -> Answer:
+        path, method = scope["path"].removeprefix("/auth/v1").strip("/"), scope["method"]
+        if path == ".well-known/jwks.json" and method == "GET":
+            return Answer(self._jwks, headers={"cache-control": "public, max-age=600"})
+        query = parse_pairs(scope["query_string"])
+        body = await read_body(receive, headers, LARGEST_BODY)
+        client = Client(client_address(scope), headers.get("user-agent", "")[:500])
+        if path == "verify" and method == "GET":
+            # A link in a mail is opened by a browser, which has no key; the code in it is the credential.
+            key = self._access.anonymous
+            return await self._service.follow_link(Request(method, path, query, headers, body, key, "", client))
+        apikey = headers.get("apikey") or query.get("apikey", "")
+        key = self._access.key_identity(apikey)
+        return await self._dispatch(Request(method, path, query, headers, body, key, apikey, client))
+
+    async def _dispatch(self, request: Request) -> Answer:
+        handler = self._routes.get((request.method, request.path))
+        if handler is not None:
+            return await handler(request)
+        first, _, rest = request.path.partition("/")
+        if first == "admin":
+            self._admin.check(request)
+            return await self._administer(request, rest)
+        if first in NOT_SPOKEN:
+            raise Unsupported(f"/{first}")
+        if any(path == request.path for _, path in self._routes):
+            raise AuthError(405, "method_not_allowed", f"Method {request.method} is not allowed here")
+        raise AuthError(404, "not_found", "Not found")
+
+    async def _administer(self, request: Request, path: str) -> Answer:
+        kind, _, user_id = path.partition("/")
+        if path == "generate_link" and request.method == "POST":
+            return await self._admin.generate_link(request)
+        if kind != "users" or "/" in user_id:
+            raise Unsupported(f"/admin/{path}"[:80])
+        if not user_id:
+            collection: dict[str, Handler] = {"GET": self._admin.list, "POST": self._admin.create}
+            if request.method in collection:
+                return await collection[request.method](request)
+        else:
+            one = {"GET": self._admin.show, "PUT": self._admin.update, "DELETE": self._admin.delete}
+            if request.method in one:
+                return await one[request.method](request, user_id)
+        raise AuthError(405, "method_not_allowed", f"Method {request.method} is not allowed here")
+
+    async def _settings(self, request: Request) -> Answer:
+        external = {"email": True, "phone": False, "anonymous_users": False}
+        return Answer(
+            {
+                "external": external,
+                "disable_signup": not self._service.options.can_sign_up,
+                "mailer_autoconfirm": True,
+                "phone_autoconfirm": False,
+                "sms_provider": "",
+                "saml_enabled": False,
+            }
+        )
+
+
+async def _health(request: Request) -> Answer:
+    description = "GoTrue is a user registration and authentication API"
+    return Answer({"version": "embedded", "name": "GoTrue", "description": description})
+
+
+def _headers(version: str) -> list[tuple[str, str]]:
+    headers = [("content-type", "application/json"), ("cache-control", "no-store")]
+    if version >= API_VERSION:
+        headers.append(("x-supabase-api-version", API_VERSION))
+    return headers
+
+
+def _translate(error: Exception) -> AuthError:
+    match error:
+        case AuthError():
+            return error
+        case NoKey():
+            return AuthError(401, "no_api_key", "No API key found in request")
+        case WrongKey():
+            return AuthError(401, "invalid_api_key", "Invalid API key")
+        case BodyTooLarge():
+            return AuthError(413, "request_too_large", "The request body is too large")
+        case BodyTooSlow():
+            return AuthError(408, "request_timeout", "The request body did not arrive in time")
+        case psycopg.OperationalError() | PoolTimeout():
+            return AuthError(503, "unexpected_failure", "The database is not available; try again")
+    log.error("Unexpected failure", exc_info=error)
+    return AuthError(500, "unexpected_failure", "Unexpected failure, please check server logs for more information")

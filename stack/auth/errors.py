@@ -1,0 +1,55 @@
+"""Errors as Supabase Auth forms them, in its older and its newer shape."""
+
+from typing import Any
+
+import orjson
+
+API_VERSION = "2024-01-01"
+
+
+class AuthError(Exception):
+    """A refusal with a status, a code clients switch on, and a sentence."""
+
+    def __init__(self, status: int, code: str, message: str, **more: Any) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.more = more
+
+    def body(self, api_version: str) -> bytes:
+        """The JSON: since 2024-01-01 the code is the string, before it was the status."""
+        if api_version >= API_VERSION:
+            return orjson.dumps({"code": self.code, "message": self.message, **self.more})
+        return orjson.dumps({"code": self.status, "error_code": self.code, "msg": self.message, **self.more})
+
+
+class Unsupported(AuthError):
+    """Supabase Auth speaks it and this slice does not."""
+
+    def __init__(self, feature: str) -> None:
+        super().__init__(
+            501,
+            "not_implemented",
+            f"The embedded stack does not speak {feature}. Hosted Supabase and `supabase start` do.",
+        )
+
+
+def validation(message: str, status: int = 400) -> AuthError:
+    """Input that cannot be used."""
+    return AuthError(status, "validation_failed", message)
+
+
+def invalid_credentials() -> AuthError:
+    """The same words whether the address or the password is wrong."""
+    return AuthError(400, "invalid_credentials", "Invalid login credentials")
+
+
+def too_many() -> AuthError:
+    """A limit was reached."""
+    return AuthError(429, "over_request_rate_limit", "Request rate limit reached")
+
+
+def user_not_found() -> AuthError:
+    """An administrator asked for a user there is not."""
+    return AuthError(404, "user_not_found", "User not found")

@@ -1,0 +1,67 @@
+"""bcrypt, off the event loop and a few at a time."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import bcrypt
+
+from stack.auth.errors import AuthError, too_many, validation
+
+LONGEST_BYTES = 72
+MOST_WAITING = 200
+T = TypeVar("T")
+
+
+class Passwords:
+    """Hashes and checks passwords; bcrypt frees the interpreter lock, so threads are enough."""
+
+    def __init__(self, rounds: int = 10, threads: int = 2, shortest: int = 6) -> None:
+        self._rounds = rounds
+        self._shortest = shortest
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="bcrypt")
+        self._waiting = 0
+        # Checked where there is no user, so that an unknown address takes as long as a wrong password.
+        self._nobody = bcrypt.hashpw(b"nobody", bcrypt.gensalt(rounds))
+
+    async def hash(self, password: str) -> str:
+        """A `$2b$` hash of an acceptable password."""
+        check_strength(password, self._shortest)
+        return await self._run(lambda: bcrypt.hashpw(password.encode(), bcrypt.gensalt(self._rounds)).decode())
+
+    async def verify(self, password: str, hashed: str | None) -> bool:
+        """Whether a password fits; as slow for nobody's as for somebody's."""
+        given = password.encode("utf-8", "replace")[:LONGEST_BYTES]
+        against = hashed.encode() if hashed else self._nobody
+        is_right = await self._run(lambda: _check(given, against))
+        return is_right and hashed is not None and len(password.encode("utf-8", "replace")) <= LONGEST_BYTES
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self._waiting >= MOST_WAITING:
+            raise too_many()
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        finally:
+            self._waiting -= 1
+
+
+def check_strength(password: str, shortest: int) -> None:
+    """Refuse what bcrypt would cut off and what is too short to be a password."""
+    if len(password.encode("utf-8", "replace")) > LONGEST_BYTES:
+        raise validation(f"Password cannot be longer than {LONGEST_BYTES} characters", 422)
+    if len(password) < shortest:
+        message = f"Password should be at least {shortest} characters."
+        raise AuthError(422, "weak_password", message, weak_password={"reasons": ["length"]})
+
+
+def _check(given: bytes, against: bytes) -> bool:
+    try:
+        return bcrypt.checkpw(given, against)
+    except ValueError:
+        return False

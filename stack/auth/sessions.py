@@ -1,0 +1,161 @@
+"""Sessions: signing in, refreshing with rotation and reuse detection, and who a bearer token is."""
+
+import secrets
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from stack.auth.errors import AuthError
+from stack.auth.store import Row, Store, Transaction
+from stack.auth.tokens import Identity, KeyRing, TokenError
+from stack.auth.users import is_banned, user_json
+
+
+@dataclass(frozen=True)
+class Client:
+    """Where a request came from."""
+
+    address: str
+    user_agent: str
+
+    @property
+    def ip(self) -> str | None:
+        """The address if it is one."""
+        return self.address if self.address != "unknown" else None
+
+
+@dataclass(frozen=True)
+class SignedIn:
+    """A user and the session that its bearer token belongs to."""
+
+    user: Row
+    session_id: uuid.UUID
+
+
+class Sessions:
+    """Issues and renews tokens."""
+
+    def __init__(
+        self, store: Store, ring: KeyRing, issuer: str, access_seconds: int = 3600, reuse_seconds: int = 10
+    ) -> None:
+        self._store = store
+        self._ring = ring
+        self._issuer = issuer
+        self._access_seconds = access_seconds
+        self._reuse_seconds = reuse_seconds
+
+    async def sign_in(self, tx: Transaction, user: Row, method: str, client: Client) -> dict[str, Any]:
+        """A new session for a user who has just proved who they are."""
+        if is_banned(user):
+            raise AuthError(400, "user_banned", "User is banned")
+        session_id = uuid.uuid4()
+        row = await tx.one("mark_signed_in", id=user["id"])
+        await tx.do("insert_session", id=session_id, user_id=user["id"], user_agent=client.user_agent, ip=client.ip)
+        await tx.do("insert_amr", session_id=session_id, method=method)
+        token = await self._new_refresh_token(tx, user["id"], session_id, parent=None)
+        return await self._answer(tx, row or user, session_id, token)
+
+    async def refresh(self, token: str, client: Client) -> dict[str, Any]:
+        """Swap a refresh token for the next one; the refusal of a reused one is committed with its revocations."""
+        async with self._store.transaction() as tx:
+            outcome = await self._refresh(tx, token, client)
+        if isinstance(outcome, AuthError):
+            raise outcome
+        return outcome
+
+    async def _refresh(self, tx: Transaction, token: str, client: Client) -> dict[str, Any] | AuthError:
+        known = await tx.one("refresh_token", token=token, reuse_seconds=self._reuse_seconds)
+        if known is None or known["session_id"] is None:
+            return AuthError(400, "refresh_token_not_found", "Invalid Refresh Token: Refresh Token Not Found")
+        session = await tx.one("lock_session", id=known["session_id"])
+        user = await tx.one("user_by_id", id=uuid.UUID(known["user_id"]))
+        if session is None or user is None:
+            return AuthError(400, "session_not_found", "Invalid Refresh Token: No Valid Session Found")
+        if is_banned(user):
+            return AuthError(400, "user_banned", "Invalid Refresh Token: User Banned")
+        # Read again under the session's lock: a refresh that came first has changed it.
+        known = await tx.one("refresh_token", token=token, reuse_seconds=self._reuse_seconds) or known
+        following = await self._following(tx, known, session)
+        if isinstance(following, AuthError):
+            return following
+        await tx.do("touch_session", id=session["id"], user_agent=client.user_agent, ip=client.ip)
+        return await self._answer(tx, user, session["id"], following)
+
+    async def _following(self, tx: Transaction, known: Row, session: Row) -> str | AuthError:
+        """The token that comes after a known one."""
+        if known["revoked"]:
+            active = await tx.one("active_refresh_token", session_id=session["id"])
+            if active is not None and active["parent"] == known["token"]:
+                # The client never got the answer to its last refresh: it gets the same one again.
+                return str(active["token"])
+            if active is None or not known["is_recent"]:
+                await tx.do("revoke_family", session_id=session["id"])
+                return AuthError(400, "refresh_token_already_used", "Invalid Refresh Token: Already Used")
+        await tx.do("revoke_refresh_token", token=known["token"])
+        user_id = uuid.UUID(known["user_id"])
+        return await self._new_refresh_token(tx, user_id, session["id"], parent=known["token"])
+
+    async def _new_refresh_token(
+        self, tx: Transaction, user_id: uuid.UUID, session_id: uuid.UUID, parent: str | None
+    ) -> str:
+        token = secrets.token_urlsafe(24)
+        await tx.do("insert_refresh_token", token=token, user_id=user_id, parent=parent, session_id=session_id)
+        return token
+
+    async def _answer(self, tx: Transaction, user: Row, session_id: uuid.UUID, token: str) -> dict[str, Any]:
+        methods = await tx.all("amr_of", session_id=session_id)
+        amr = [{"method": m["authentication_method"], "timestamp": int(m["created_at"].timestamp())} for m in methods]
+        issued_at = int(time.time())
+        claims = self._claims(user, session_id, amr, issued_at)
+        return {
+            "access_token": self._ring.sign(claims),
+            "token_type": "bearer",
+            "expires_in": self._access_seconds,
+            "expires_at": issued_at + self._access_seconds,
+            "refresh_token": token,
+            "user": await user_json(tx, user),
+        }
+
+    def _claims(self, user: Row, session_id: uuid.UUID, amr: list[dict[str, Any]], issued_at: int) -> dict[str, Any]:
+        return {
+            "iss": self._issuer,
+            "sub": str(user["id"]),
+            "aud": user["aud"],
+            "exp": issued_at + self._access_seconds,
+            "iat": issued_at,
+            "email": user["email"] or "",
+            "phone": user["phone"] or "",
+            "app_metadata": user["raw_app_meta_data"] or {},
+            "user_metadata": user["raw_user_meta_data"] or {},
+            "role": user["role"],
+            "aal": "aal1",
+            "amr": amr,
+            "session_id": str(session_id),
+            "is_anonymous": user["is_anonymous"],
+        }
+
+    def identity(self, token: str | None) -> Identity:
+        """Whom a bearer token names, by its signature alone."""
+        if not token:
+            raise AuthError(401, "no_authorization", "This endpoint requires a valid Bearer token")
+        try:
+            return self._ring.verify(token)
+        except TokenError as error:
+            message = "token has invalid claims: token is expired" if error.is_claim else error.message
+            raise AuthError(403, "bad_jwt", f"invalid JWT: unable to parse or verify signature, {message}") from error
+
+    async def signed_in(self, tx: Transaction, token: str | None) -> SignedIn:
+        """The user and session of a bearer token; a session that was ended is gone at once."""
+        claims = self.identity(token).claims
+        try:
+            user_id, session_id = uuid.UUID(str(claims["sub"])), uuid.UUID(str(claims["session_id"]))
+        except (KeyError, ValueError) as error:
+            raise AuthError(403, "bad_jwt", "invalid claim: missing sub claim") from error
+        user = await tx.one("user_by_id", id=user_id)
+        if user is None:
+            raise AuthError(403, "user_not_found", "User from sub claim in JWT does not exist")
+        session = await tx.one("session_by_id", id=session_id)
+        if session is None or session["user_id"] != user_id:
+            raise AuthError(403, "session_not_found", "Session from session_id claim in JWT does not exist")
+        return SignedIn(user, session_id)

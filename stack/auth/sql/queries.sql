@@ -1,0 +1,145 @@
+-- name: user_by_email
+-- The one password user with an address; addresses are kept in lower case.
+select * from auth.users where email = %(email)s and is_sso_user = false and deleted_at is null
+
+-- name: user_by_id
+select * from auth.users where id = %(id)s and deleted_at is null
+
+-- name: user_by_recovery_token
+-- A recovery code lives for an hour.
+select * from auth.users
+where recovery_token = %(token)s and recovery_sent_at > now() - interval '1 hour' and deleted_at is null
+
+-- name: identities_of
+select * from auth.identities where user_id = any(%(ids)s) order by created_at
+
+-- name: list_users
+select * from auth.users where deleted_at is null order by created_at desc, id limit %(limit)s offset %(offset)s
+
+-- name: count_users
+select count(*) as total from auth.users where deleted_at is null
+
+-- name: insert_user
+insert into auth.users (
+  instance_id, id, aud, role, email, encrypted_password, email_confirmed_at, confirmation_token, recovery_token,
+  email_change_token_new, email_change, raw_app_meta_data, raw_user_meta_data, banned_until, created_at, updated_at
+)
+values (
+  '00000000-0000-0000-0000-000000000000', %(id)s, 'authenticated', %(role)s, %(email)s, %(password)s,
+  case when %(is_confirmed)s then now() end, '', '', '', '', %(app_metadata)s, %(user_metadata)s, %(banned_until)s,
+  now(), now()
+)
+on conflict (email) where is_sso_user = false do nothing
+returning *
+
+-- name: insert_identity
+insert into auth.identities (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
+values (%(id)s::text, %(id)s, %(data)s, 'email', now(), now(), now())
+
+-- name: update_identity_email
+update auth.identities
+set identity_data = identity_data || jsonb_build_object('email', %(email)s::text), updated_at = now()
+where user_id = %(id)s and provider = 'email'
+
+-- name: update_user
+-- Each value is kept where the caller gives null; metadata is merged key by key, null removing a key.
+update auth.users
+set
+  email = coalesce(%(email)s, email),
+  encrypted_password = coalesce(%(password)s, encrypted_password),
+  role = coalesce(%(role)s, role),
+  email_confirmed_at = case when %(is_confirmed)s then coalesce(email_confirmed_at, now()) else email_confirmed_at end,
+  banned_until = case when %(sets_ban)s then %(banned_until)s else banned_until end,
+  raw_user_meta_data = (coalesce(raw_user_meta_data, '{}') || coalesce(%(user_metadata)s, '{}'))
+    - array(select key from jsonb_each(%(user_metadata)s) where value = 'null'),
+  raw_app_meta_data = (coalesce(raw_app_meta_data, '{}') || coalesce(%(app_metadata)s, '{}'))
+    - array(select key from jsonb_each(%(app_metadata)s) where value = 'null'),
+  updated_at = now()
+where id = %(id)s and deleted_at is null
+returning *
+
+-- name: delete_user
+delete from auth.users where id = %(id)s
+
+-- name: soft_delete_user
+-- Personal data goes, the row stays for those who refer to it.
+update auth.users
+set
+  email = null, encrypted_password = null, raw_user_meta_data = '{}', raw_app_meta_data = '{}',
+  recovery_token = '', deleted_at = now(), updated_at = now()
+where id = %(id)s
+
+-- name: mark_signed_in
+update auth.users set last_sign_in_at = now(), updated_at = now() where id = %(id)s returning *
+
+-- name: set_recovery_token
+update auth.users set recovery_token = %(token)s, recovery_sent_at = now(), updated_at = now() where id = %(id)s returning *
+
+-- name: clear_recovery_token
+-- Only one of two who come with the same code gets a row back.
+update auth.users
+set recovery_token = '', email_confirmed_at = coalesce(email_confirmed_at, now()), updated_at = now()
+where id = %(id)s and recovery_token = %(token)s
+returning *
+
+-- name: insert_outbox
+insert into auth.runyard_outbox (kind, email, link, code) values (%(kind)s, %(email)s, %(link)s, %(code)s)
+
+-- name: trim_outbox
+delete from auth.runyard_outbox where id <= (select max(id) - 200 from auth.runyard_outbox)
+
+-- name: insert_session
+insert into auth.sessions (id, user_id, created_at, updated_at, aal, user_agent, ip)
+values (%(id)s, %(user_id)s, now(), now(), 'aal1', %(user_agent)s, %(ip)s)
+
+-- name: insert_amr
+insert into auth.mfa_amr_claims (session_id, created_at, updated_at, authentication_method)
+values (%(session_id)s, now(), now(), %(method)s)
+
+-- name: amr_of
+select authentication_method, created_at from auth.mfa_amr_claims where session_id = %(session_id)s order by created_at
+
+-- name: session_by_id
+select * from auth.sessions where id = %(id)s
+
+-- name: lock_session
+-- Refreshes of one session are taken one after the other.
+select * from auth.sessions where id = %(id)s for update
+
+-- name: touch_session
+update auth.sessions
+set refreshed_at = now() at time zone 'utc', updated_at = now(), user_agent = %(user_agent)s, ip = %(ip)s
+where id = %(id)s
+
+-- name: insert_refresh_token
+insert into auth.refresh_tokens (instance_id, token, user_id, revoked, created_at, updated_at, parent, session_id)
+values (
+  '00000000-0000-0000-0000-000000000000', %(token)s, %(user_id)s::text, false, now(), now(), %(parent)s, %(session_id)s
+)
+
+-- name: refresh_token
+select token, user_id, revoked, parent, session_id, updated_at > now() - make_interval(secs => %(reuse_seconds)s) as is_recent
+from auth.refresh_tokens
+where token = %(token)s
+
+-- name: active_refresh_token
+select token, parent from auth.refresh_tokens
+where session_id = %(session_id)s and revoked = false
+order by id desc
+limit 1
+
+-- name: revoke_refresh_token
+-- Not again when it is: its reuse interval counts from the first time.
+update auth.refresh_tokens set revoked = true, updated_at = now() where token = %(token)s and revoked = false
+
+-- name: revoke_family
+update auth.refresh_tokens set revoked = true, updated_at = now() where session_id = %(session_id)s and revoked = false
+
+-- name: end_session
+delete from auth.sessions where id = %(session_id)s
+
+-- name: end_all_sessions
+delete from auth.sessions where user_id = %(user_id)s
+
+-- name: end_other_sessions
+delete from auth.sessions where user_id = %(user_id)s and id <> %(session_id)s

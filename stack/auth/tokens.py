@@ -1,0 +1,136 @@
+"""Signing and checking JSON web tokens: ES256 with our own key, HS256 for legacy keys."""
+
+import base64
+import binascii
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, OctKey
+
+SKEW_SECONDS = 30
+CACHE_LIMIT = 4096
+LONGEST_TOKEN = 16_384
+
+
+class TokenError(Exception):
+    """A token that is not to be believed; `is_claim` when the signature is good and the claims are not."""
+
+    def __init__(self, message: str, details: str | None = None, *, is_claim: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+        self.is_claim = is_claim
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who is asking: a database role and the claims it came with."""
+
+    role: str
+    claims: dict[str, Any]
+    claims_json: bytes
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether nobody signed in."""
+        return self.role == "anon"
+
+
+def identity_of(claims: dict[str, Any]) -> Identity:
+    """An identity from claims; without a role claim it is nobody's."""
+    role = claims.get("role", "anon")
+    text = role if isinstance(role, str) else orjson.dumps(role).decode()
+    return Identity(text, claims, orjson.dumps({**claims, "role": text}))
+
+
+class KeyRing:
+    """The keys that tokens are signed and checked with."""
+
+    def __init__(self, signing_jwk: dict[str, Any], jwt_secret: str, now: Callable[[], float] = time.time) -> None:
+        self._signing = ECKey.import_key({k: v for k, v in signing_jwk.items() if k != "key_ops"})
+        self._kid: str = signing_jwk["kid"]
+        self._secret = OctKey.import_key(jwt_secret)
+        self._now = now
+        self._believed: OrderedDict[str, Identity] = OrderedDict()
+
+    def sign(self, claims: dict[str, Any]) -> str:
+        """A compact ES256 token."""
+        header = {"alg": "ES256", "kid": self._kid, "typ": "JWT"}
+        return jws.serialize_compact(header, orjson.dumps(claims), self._signing, algorithms=["ES256"])
+
+    def verify(self, token: str) -> Identity:
+        """Who a token speaks for; raises `TokenError`."""
+        identity = self._believed.get(token)
+        if identity is None:
+            identity = identity_of(self._decode(token))
+            self._check_times(identity.claims)
+            self._believed[token] = identity
+            if len(self._believed) > CACHE_LIMIT:
+                self._believed.popitem(last=False)
+        else:
+            self._check_times(identity.claims)
+        return identity
+
+    def _decode(self, token: str) -> dict[str, Any]:
+        parts = token.split(".")
+        if not token:
+            raise TokenError("Empty JWT is sent in Authorization header")
+        if len(parts) != 3:
+            raise TokenError(f"Expected 3 parts in JWT; got {len(parts)}")
+        if len(token) > LONGEST_TOKEN:
+            raise TokenError("JWT is too long")
+        key = self._key_for(parts[0])
+        try:
+            payload = jws.deserialize_compact(token, key, algorithms=["ES256", "HS256"]).payload
+        except (JoseError, ValueError) as error:
+            message = "No suitable key was found to decode the JWT"
+            raise TokenError(message, "None of the keys was able to decode the JWT") from error
+        try:
+            claims = orjson.loads(payload)
+        except ValueError as error:
+            raise TokenError("Parsing claims failed", is_claim=True) from error
+        if not isinstance(claims, dict):
+            raise TokenError("Parsing claims failed", is_claim=True)
+        return claims
+
+    def _key_for(self, encoded_header: str) -> ECKey | OctKey:
+        """The key by algorithm, never by what the key id claims to be: no key serves two algorithms."""
+        try:
+            header = orjson.loads(base64.urlsafe_b64decode(encoded_header + "=" * (-len(encoded_header) % 4)))
+            algorithm, kid = header.get("alg"), header.get("kid")
+        except (ValueError, binascii.Error, AttributeError) as error:
+            raise TokenError("JWT cryptographic operation failed") from error
+        if algorithm == "ES256" and kid in (None, self._kid):
+            return self._signing
+        if algorithm == "HS256":
+            return self._secret
+        if algorithm == "ES256":
+            raise TokenError("No suitable key was found to decode the JWT")
+        raise TokenError("Wrong or unsupported encoding algorithm", f"JWT is signed with {algorithm!r}"[:120])
+
+    def _check_times(self, claims: dict[str, Any]) -> None:
+        now = int(self._now())
+        expires_at = _number(claims, "exp")
+        if expires_at is not None and expires_at < now - SKEW_SECONDS:
+            raise TokenError("JWT expired", is_claim=True)
+        starts_at = _number(claims, "nbf")
+        if starts_at is not None and starts_at > now + SKEW_SECONDS:
+            raise TokenError("JWT not yet valid", is_claim=True)
+        issued_at = _number(claims, "iat")
+        if issued_at is not None and issued_at > now + SKEW_SECONDS:
+            raise TokenError("JWT issued at future", is_claim=True)
+
+
+def _number(claims: dict[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TokenError(f"The JWT '{name}' claim must be a number", is_claim=True)
+    return value

@@ -1,0 +1,71 @@
+"""What the services of the gateway share: reading a body within limits, and plain ASGI answers."""
+
+import asyncio
+from collections.abc import Iterable
+
+from starlette.types import Receive, Scope, Send
+
+LARGEST_BODY = 16 * 1024 * 1024
+BODY_SECONDS = 30.0
+JSON = "application/json; charset=utf-8"
+RawHeaders = list[tuple[bytes, bytes]]
+
+
+class BodyTooLarge(Exception):
+    """The body is larger than any request of ours."""
+
+
+class BodyTooSlow(Exception):
+    """The body did not arrive in time."""
+
+
+class ClientGone(Exception):
+    """The client hung up before its request was complete."""
+
+
+def header_map(scope: Scope) -> dict[str, str]:
+    """Headers by lower-case name; repeated ones joined by a comma."""
+    found: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key, text = name.decode("latin-1"), value.decode("latin-1")
+        found[key] = f"{found[key]}, {text}" if key in found else text
+    return found
+
+
+async def read_body(receive: Receive, headers: dict[str, str], limit: int = LARGEST_BODY) -> bytes:
+    """The whole body, refused early when it says that it is too large."""
+    declared = headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared) > limit:
+        raise BodyTooLarge
+    parts: list[bytes] = []
+    room = limit
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                part = message.get("body", b"")
+                room -= len(part)
+                if room < 0:
+                    raise BodyTooLarge
+                parts.append(part)
+                if not message.get("more_body", False):
+                    return parts[0] if len(parts) == 1 else b"".join(parts)
+    except TimeoutError as error:
+        raise BodyTooSlow from error
+
+
+async def answer(send: Send, status: int, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> None:
+    """Send one complete response."""
+    raw: RawHeaders = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
+    if status != 204:
+        raw.append((b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})
+
+
+def client_address(scope: Scope) -> str:
+    """The address of whoever is connected; a header could claim to be anybody."""
+    client = scope.get("client")
+    return str(client[0]) if client else "unknown"

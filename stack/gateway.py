@@ -1,0 +1,125 @@
+"""One ASGI application for the whole Supabase API: REST, Auth, Realtime, and the way to the edge functions."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+
+import orjson
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp
+
+from stack.auth.access import Access
+from stack.auth.app import AuthApp
+from stack.auth.limits import Limiter
+from stack.auth.passwords import Passwords
+from stack.auth.service import AuthService, Limits
+from stack.auth.sessions import Sessions
+from stack.auth.store import Store
+from stack.auth.tokens import KeyRing
+from stack.cors import Cors
+from stack.project import ProjectConfig, read_project
+from stack.proxy import FunctionsProxy
+from stack.realtime.server import Realtime, create_realtime
+from stack.rest.app import RestApp
+from stack.rest.pool import Pool
+from stack.rest.store import CatalogStore
+from stack.rest.wire import DatabaseGone, Statement
+from stack.secrets import Secrets
+from stack.settings import Settings
+
+log = logging.getLogger("stack.gateway")
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything the application holds open while it runs."""
+
+    pool: Pool
+    catalog: CatalogStore
+    store: Store
+    passwords: Passwords
+    functions: FunctionsProxy
+    realtime: Realtime
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        """Open everything; close it in the opposite order."""
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(self.pool.close)
+            stack.callback(self.passwords.close)
+            await self.store.open()
+            stack.push_async_callback(self.store.close)
+            await self.functions.open()
+            stack.push_async_callback(self.functions.close)
+            listening = asyncio.create_task(self.catalog.run())
+            stack.push_async_callback(_stop, listening)
+            await stack.enter_async_context(self.realtime.lifespan())
+            yield
+
+
+def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | None = None) -> ASGIApp:
+    """The application for one stack; nothing is read from the environment here."""
+    config = project or read_project(settings.supabase_folder / "config.toml")
+    ring = KeyRing(secrets.signing_jwk, secrets.jwt_secret)
+    access = Access(secrets.publishable_key, secrets.secret_key, ring)
+    services = _services(settings, secrets, config)
+    rest = RestApp(access, services.pool, services.catalog, config.most_rows)
+    auth = AuthApp(access, _auth_service(settings, services, ring, config), secrets.public_jwk())
+    routes: list[BaseRoute] = [
+        Mount("/rest/v1", app=rest),
+        Mount("/auth/v1", app=auth),
+        Mount("/functions/v1", app=services.functions),
+        *services.realtime.routes,
+        Route("/health", _health(services), methods=["GET"]),
+    ]
+    return Cors(Starlette(routes=routes, lifespan=services.lifespan, exception_handlers={404: _not_found}))
+
+
+def _services(settings: Settings, secrets: Secrets, config: ProjectConfig) -> Services:
+    rest_url = settings.database_url("authenticator", secrets.password("authenticator"))
+    auth_url = settings.database_url("supabase_auth_admin", secrets.password("supabase_auth_admin"))
+    return Services(
+        pool=Pool(rest_url),
+        catalog=CatalogStore(rest_url, config.schemas),
+        store=Store(auth_url),
+        passwords=Passwords(shortest=config.shortest_password),
+        functions=FunctionsProxy(settings.functions_url),
+        realtime=create_realtime(settings, secrets),
+    )
+
+
+def _auth_service(settings: Settings, services: Services, ring: KeyRing, config: ProjectConfig) -> AuthService:
+    sessions = Sessions(services.store, ring, settings.auth_issuer, config.access_seconds, config.reuse_seconds)
+    # Hosted's numbers are for strangers; behind one address there may be a whole team and its tests.
+    limits = Limits(requests=Limiter(600, 300), failures=Limiter(10, 300), mails=Limiter(4, 3600))
+    return AuthService(services.store, sessions, services.passwords, limits, config.auth, settings.url)
+
+
+def _health(services: Services) -> Callable[[Request], Awaitable[Response]]:
+    async def health(_: Request) -> Response:
+        """Whether the database answers through the same pool as requests."""
+        try:
+            async with services.pool.connection() as wire:
+                await asyncio.wait_for(wire.run((Statement(b"select 1"),)), 5)
+        except (DatabaseGone, TimeoutError) as error:
+            log.warning("The database does not answer: %s", type(error).__name__)
+            return JSONResponse({"status": "unhealthy", "database": "unreachable"}, 503)
+        return JSONResponse({"status": "healthy", "schema_loads": services.catalog.loads})
+
+    return health
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def _not_found(_: Request, __: Exception) -> Response:
+    message = "no Route matched with those values"
+    return Response(orjson.dumps({"message": message}), 404, media_type="application/json")

@@ -1,0 +1,1 @@
+"""The slice of PostgREST that Runyard uses, spoken over one pipelined round trip per request."""

@@ -1,0 +1,138 @@
+"""The REST service as an ASGI application."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from stack.auth.access import Access, NoKey, WrongKey
+from stack.auth.tokens import Identity, TokenError
+from stack.exchange import (
+    JSON,
+    BodyTooLarge,
+    BodyTooSlow,
+    ClientGone,
+    answer,
+    header_map,
+    read_body,
+)
+from stack.rest.catalog import Catalog
+from stack.rest.errors import RestError
+from stack.rest.pool import Pool, PoolTimeout
+from stack.rest.requests import Request, negotiate
+from stack.rest.resources import answer_call, answer_table
+from stack.rest.responses import Response
+from stack.rest.session import Plan, run_plan
+from stack.rest.store import CatalogStore
+from stack.rest.wire import DatabaseGone
+
+FIRST_CATALOG_SECONDS = 5.0
+# The root has no answer of its own, but whoever asks it learns whether the database is there.
+NOTHING = "select null, 0, '', null, null"
+log = logging.getLogger("stack.rest")
+
+
+class RestApp:
+    """Answers `/rest/v1/…`."""
+
+    def __init__(self, access: Access, pool: Pool, store: CatalogStore, most_rows: int | None = 1000) -> None:
+        self._access = access
+        self._pool = pool
+        self._store = store
+        self._most_rows = most_rows
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; whatever goes wrong has a shape."""
+        try:
+            response = await self._respond(scope, receive)
+        except ClientGone:
+            return
+        except Exception as error:  # noqa: BLE001 - a request that fails must not take the others with it
+            response = failure(error)
+        body = b"" if scope["method"] == "HEAD" else response.body
+        await answer(send, response.status, body, response.headers)
+
+    async def _respond(self, scope: Scope, receive: Receive) -> Response:
+        headers = header_map(scope)
+        identity = self._identify(scope, headers)
+        catalog = await self._store.wait(FIRST_CATALOG_SECONDS)
+        if catalog is None:
+            message = "Could not query the database for the schema cache. Retrying."
+            raise RestError(503, "PGRST002", message)
+        request = await self._read(scope, receive, headers, identity, catalog)
+        if request.path.startswith("rpc/"):
+            return await answer_call(self._pool, request)
+        if not request.path:
+            await run_plan(self._pool, request.caller(), Plan(NOTHING, [], is_read_only=True))
+            raise RestError(404, "PGRST126", "Root endpoint metadata is disabled")
+        if "/" in request.path:
+            raise RestError(404, "PGRST125", "Invalid path specified in request URL")
+        return await answer_table(self._pool, request)
+
+    def _identify(self, scope: Scope, headers: dict[str, str]) -> Identity:
+        apikey = headers.get("apikey") or _query_key(scope)
+        return self._access.identify(apikey, headers.get("authorization"))
+
+    async def _read(
+        self, scope: Scope, receive: Receive, headers: dict[str, str], identity: Identity, catalog: Catalog
+    ) -> Request:
+        method = scope["method"]
+        path = scope["path"].removeprefix("/rest/v1").strip("/")
+        body = await read_body(receive, headers) if method in ("POST", "PATCH", "PUT", "DELETE") else b""
+        schema = negotiate(headers, method, catalog.schemas)
+        return Request(method, path, scope["query_string"], headers, body, identity, catalog, schema, self._most_rows)
+
+
+def _query_key(scope: Scope) -> str | None:
+    for part in scope["query_string"].split(b"&"):
+        if part.startswith(b"apikey="):
+            return str(part[7:].decode("latin-1"))
+    return None
+
+
+def failure(error: Exception) -> Response:
+    """The response for whatever went wrong."""
+    found = _translate(error)
+    headers = {"content-type": JSON, "proxy-status": f"PostgREST; error={found.code}", **found.headers}
+    return Response(found.status, found.body(), list(headers.items()))
+
+
+def _translate(error: Exception) -> RestError:
+    if isinstance(error, RestError):
+        return error
+    if isinstance(error, TokenError):
+        return _token_error(error)
+    for kind, make in KNOWN_FAILURES.items():
+        if isinstance(error, kind):
+            return make()
+    log.error("Unexpected failure", exc_info=error)
+    return RestError(500, "PGRSTX00", "Internal error")
+
+
+def _token_error(error: TokenError) -> RestError:
+    challenge = f'Bearer error="invalid_token", error_description="{error.message}"'
+    code = "PGRST303" if error.is_claim else "PGRST301"
+    return RestError(401, code, error.message, error.details, None, {"www-authenticate": challenge})
+
+
+class GatewayError(RestError):
+    """A refusal by the gateway in front of PostgREST, which has a shape of its own."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(401, "401", message, None, hint)
+
+    def body(self) -> bytes:
+        """The gateway's JSON: no code and no details."""
+        return orjson.dumps({"message": self.message, "hint": self.hint})
+
+
+KNOWN_FAILURES: dict[type[Exception], Callable[[], RestError]] = {
+    NoKey: partial(GatewayError, "No API key found in request", "No `apikey` request header or url param was found."),
+    WrongKey: partial(GatewayError, "Invalid API key", "Double check your Supabase `anon` or `service_role` API key."),
+    BodyTooLarge: partial(RestError, 413, "PGRST102", "The request body is too large"),
+    BodyTooSlow: partial(RestError, 408, "PGRST102", "The request body did not arrive in time"),
+    DatabaseGone: partial(RestError, 503, "PGRST001", "Database client error. Retrying the connection."),
+    PoolTimeout: partial(RestError, 504, "PGRST003", "Timed out acquiring connection from connection pool."),
+}

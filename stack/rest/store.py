@@ -1,0 +1,66 @@
+"""Keeps the schema cache current: read at the start, and again on `notify pgrst`."""
+
+import asyncio
+import logging
+
+import psycopg
+
+from stack.rest.catalog import Catalog, load_catalog
+
+CHANNEL = "pgrst"
+QUIET_SECONDS = 0.02
+RETRY_SECONDS = 1.0
+log = logging.getLogger("stack.rest")
+
+
+class CatalogStore:
+    """Holds the current catalogue; `run` is a task for the life of the process."""
+
+    def __init__(self, url: str, schemas: tuple[str, ...]) -> None:
+        self._url = url
+        self._schemas = schemas
+        self.current: Catalog | None = None
+        self.loads = 0
+        self._loaded = asyncio.Event()
+
+    async def wait(self, timeout_seconds: float) -> Catalog | None:
+        """The catalogue, waiting for the first one; None when there is none yet."""
+        if self.current is None:
+            try:
+                await asyncio.wait_for(self._loaded.wait(), timeout_seconds)
+            except TimeoutError:
+                return None
+        return self.current
+
+    async def run(self) -> None:
+        """Listen and reload for ever, through restarts of the database."""
+        told = ""
+        while True:
+            try:
+                await self._listen()
+            except psycopg.Error as error:
+                # The same trouble is told once, not every second.
+                if str(error) != told:
+                    told = str(error)
+                    log.warning("The schema cache cannot be kept current, trying again: %s", told)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _listen(self) -> None:
+        connection = await psycopg.AsyncConnection.connect(
+            self._url, autocommit=True, connect_timeout=5, application_name="runyard-rest-listen"
+        )
+        async with connection:
+            await connection.execute("listen pgrst")
+            await self._load(connection)
+            while True:
+                async for _ in connection.notifies(stop_after=1):
+                    pass
+                # A migration notifies many times; one reload serves them all.
+                async for _ in connection.notifies(timeout=QUIET_SECONDS):
+                    pass
+                await self._load(connection)
+
+    async def _load(self, connection: psycopg.AsyncConnection) -> None:
+        self.current = await load_catalog(connection, self._schemas)
+        self.loads += 1
+        self._loaded.set()

@@ -100,7 +100,7 @@ def dashboard() -> None:
     if missing:
         raise Missing(f"Set {' and '.join(missing)}.", "`supabase status` or the project's API settings show them.")
     os.chdir(settings.project)
-    os.execve(sys.executable, DASHBOARD_COMMAND, dashboard_environment(settings, dict(os.environ)))
+    os.execve(sys.executable, DASHBOARD_COMMAND, dashboard_environment(settings, dict(os.environ)))  # noqa: S606
 
 
 @cli.command()
@@ -154,7 +154,7 @@ def _environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
 
 async def _health(settings: Settings, secrets: Secrets, parts: dict[str, Any]) -> dict[str, bool]:
     health = {
-        "gateway": await is_gateway_healthy(settings, secrets),
+        "gateway": await is_gateway_healthy(settings),
         "functions": await is_functions_healthy(settings),
         "postgres": await asyncio.to_thread(find_cluster(settings, secrets).is_ready),
     }

@@ -5,27 +5,31 @@ import asyncio
 import httpx
 
 from stack.postgres import Cluster
-from stack.secrets import Secrets
 from stack.settings import Settings
 
 
-async def is_answering(url: str, headers: dict[str, str] | None = None) -> bool:
-    """Whether a GET is answered without a server error."""
+async def ask(url: str) -> int:
+    """The status that a GET is answered with; 0 when there is no answer."""
     try:
         async with httpx.AsyncClient(timeout=5, trust_env=False) as client:
-            response = await client.get(url, headers=headers)
+            return (await client.get(url)).status_code
     except httpx.HTTPError:
-        return False
-    return response.status_code < httpx.codes.INTERNAL_SERVER_ERROR
+        return 0
 
 
-async def is_gateway_healthy(settings: Settings, secrets: Secrets) -> bool:
-    """Auth answers, and REST reaches the database."""
-    base, headers = f"http://127.0.0.1:{settings.gateway_port}", {"apikey": secrets.publishable_key}
-    answers = await asyncio.gather(
-        is_answering(f"{base}/auth/v1/health", headers), is_answering(f"{base}/rest/v1/", headers)
-    )
-    return all(answers)
+async def is_answering(url: str) -> bool:
+    """Whether a GET is answered without a server error."""
+    return 0 < await ask(url) < httpx.codes.INTERNAL_SERVER_ERROR
+
+
+async def is_gateway_healthy(settings: Settings) -> bool:
+    """REST and Auth answer and reach the database."""
+    return await is_answering(f"http://127.0.0.1:{settings.gateway_port}/health")
+
+
+async def is_gateway_alive(settings: Settings) -> bool:
+    """The process answers, whatever it says: it must not be ended because the database is away."""
+    return await ask(f"http://127.0.0.1:{settings.gateway_port}/health") > 0
 
 
 async def is_functions_healthy(settings: Settings) -> bool:

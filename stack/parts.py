@@ -8,7 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from stack.functions import functions_command, functions_environment
-from stack.health import is_dashboard_healthy, is_functions_healthy, is_gateway_healthy, is_postgres_healthy
+from stack.health import (
+    is_dashboard_healthy,
+    is_functions_healthy,
+    is_gateway_alive,
+    is_gateway_healthy,
+    is_postgres_healthy,
+)
 from stack.postgres import Cluster
 from stack.process import Part
 from stack.secrets import Secrets
@@ -30,7 +36,7 @@ def postgres_part(cluster: Cluster) -> Part:
     )
 
 
-def gateway_part(settings: Settings, secrets: Secrets) -> Part:
+def gateway_part(settings: Settings) -> Part:
     """REST, Auth, Realtime and the way to the functions, in one ASGI process."""
     command = [
         sys.executable, "-m", "granian", "--interface", "asgi", "--factory", "stack.serving:create",
@@ -41,7 +47,8 @@ def gateway_part(settings: Settings, secrets: Secrets) -> Part:
     return Part(
         "gateway",
         lambda: command,
-        partial(is_gateway_healthy, settings, secrets),
+        partial(is_gateway_healthy, settings),
+        partial(is_gateway_alive, settings),
         environment=lambda: _environment(settings),
         folder=settings.project,
     )
@@ -78,6 +85,7 @@ def dashboard_environment(settings: Settings, client: Mapping[str, str]) -> dict
     own = {
         "RUNYARD_DASHBOARD_PORT": str(settings.dashboard_port),
         "REFLEX_WEB_WORKDIR": str(settings.home / "web"),
+        "REFLEX_BACKEND_HOST": settings.host,
         "REFLEX_TELEMETRY_ENABLED": "false",
         "REFLEX_CHECK_LATEST_VERSION": "false",
     }

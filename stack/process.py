@@ -39,6 +39,7 @@ class Part:
     name: str
     command: Callable[[], list[str]]
     is_healthy: Callable[[], Awaitable[bool]]
+    is_alive: Callable[[], Awaitable[bool]] | None = None
     environment: Callable[[], Mapping[str, str]] = lambda: os.environ
     account: Account = field(default_factory=Account)
     folder: Path = Path("/")
@@ -140,21 +141,23 @@ class PartRunner:
         failures, was_healthy = 0, False
         while True:
             await asyncio.sleep(HEALTH_EVERY_SECONDS)
-            if await self._check():
-                failures, was_healthy = 0, True
+            is_healthy = await self._check()
+            if is_healthy or (self.part.is_alive is not None and await self.part.is_alive()):
+                failures, was_healthy = 0, was_healthy or is_healthy
             elif was_healthy:
                 failures += 1
-                self.status = PartStatus.UNHEALTHY
                 if failures >= FAILURES_UNTIL_KILLED:
                     self.journal.note(self.part.name, "does not answer; ending it")
                     self._kill_group()
 
     async def _check(self) -> bool:
         process = self.process
-        if process is None or process.returncode is not None or not await self.part.is_healthy():
+        if process is None or process.returncode is not None:
             return False
-        self.status = PartStatus.HEALTHY
-        return True
+        is_healthy = await self.part.is_healthy()
+        if process.returncode is None:
+            self.status = PartStatus.HEALTHY if is_healthy else PartStatus.UNHEALTHY
+        return is_healthy
 
     def _signal(self, number: signal.Signals) -> None:
         if self.process is not None and self.process.returncode is None:

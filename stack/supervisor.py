@@ -8,8 +8,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-import psycopg
-
 from stack.bootstrap import bootstrap
 from stack.demo import Demo, prepare_demo
 from stack.functions import functions_fingerprint
@@ -23,7 +21,6 @@ from stack.secrets import Secrets
 from stack.settings import Settings
 
 STATE_EVERY_SECONDS = 1.0
-MAINTENANCE_EVERY_SECONDS = 3600.0
 RELOAD_EVERY_SECONDS = 1.0
 
 
@@ -90,7 +87,7 @@ class Supervisor:
         await self._start_part(postgres_part(self.cluster))
         await asyncio.to_thread(self._prepare_database)
         await asyncio.gather(
-            self._start_part(gateway_part(self.settings, self.secrets)),
+            self._start_part(gateway_part(self.settings)),
             self._start_part(functions_part(self.settings, self.secrets)),
         )
         demo = await self._start_demo() if self.wanted.demo else None
@@ -120,10 +117,7 @@ class Supervisor:
         seed(owner, self.settings.supabase_folder / "seed.sql")
 
     async def _serve(self) -> None:
-        await asyncio.gather(
-            self._repeat(RELOAD_EVERY_SECONDS, self._reload_functions()),
-            self._repeat(MAINTENANCE_EVERY_SECONDS, self._maintain),
-        )
+        await self._repeat(RELOAD_EVERY_SECONDS, self._reload_functions())
 
     def _reload_functions(self) -> Callable[[], Awaitable[None]]:
         folder = self.settings.supabase_folder
@@ -138,12 +132,6 @@ class Supervisor:
                 await self._runner("functions").restart()
 
         return look
-
-    async def _maintain(self) -> None:
-        """Make tomorrow's partition for broadcasts and drop old ones, as the hosted server does."""
-        with contextlib.suppress(psycopg.Error):
-            async with await psycopg.AsyncConnection.connect(self.cluster.url) as connection:
-                await connection.execute("select _realtime.maintain_messages()")
 
     async def _publish_state(self) -> None:
         parts = {

@@ -51,6 +51,7 @@ begin
   end loop;
 end
 $$;
+grant usage on schema _realtime to supabase_realtime_admin;
 select _realtime.maintain_messages();
 
 -- The channel that a policy is being asked about.

@@ -13,6 +13,10 @@
     if (s < 86400) return `${Math.floor(s / 3600)} h ${two(Math.floor((s % 3600) / 60))} min`;
     return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
   }
+  function timer(ms) {
+    const s = Math.max(0, Math.floor(ms / 1000));
+    return `${Math.floor(s / 60)}:${two(s % 60)}`;
+  }
   function rough(ms) {
     const s = Math.max(0, Math.floor(ms / 1000));
     if (s < 1) return "now";
@@ -48,7 +52,7 @@
       const until = new Date(this.getAttribute("until") || "");
       const end = isNaN(until) ? now() : until.getTime();
       const mode = this.getAttribute("mode");
-      const text = mode === "for" ? span(end - at) : mode === "date" ? day(at) : mode === "time" ? time(at) : rough(now() - at);
+      const text = mode === "for" ? span(end - at) : mode === "timer" ? timer(end - at) : mode === "date" ? day(at) : mode === "time" ? time(at) : rough(now() - at);
       this.write(text, exact(at));
     }
     write(text, title) {
@@ -64,7 +68,45 @@
       if (!isNaN(at) && Math.abs(at - Date.now() - skew) > 1500) skew = at - Date.now();
     }
   }
+  class Load extends HTMLElement {
+    static observedAttributes = ["used", "of", "state"];
+    connectedCallback() { this.paint(); }
+    attributeChangedCallback() { this.paint(); }
+    paint() {
+      if (!this.isConnected) return;
+      const used = Number(this.getAttribute("used")) || 0;
+      const of = Number(this.getAttribute("of")) || 0;
+      if (of === 0) { this.textContent = "–"; this.removeAttribute("aria-label"); return; }
+      const bar = document.createElement("span");
+      bar.setAttribute("aria-hidden", "true");
+      if (of <= 8) {
+        bar.className = this.getAttribute("state") === "DRAINING" ? "ry-slots dr" : "ry-slots";
+        for (let at = 0; at < of; at += 1) bar.append(Object.assign(document.createElement("i"), { className: at < used ? "f" : "" }));
+      } else {
+        bar.className = "ry-meter";
+        const fill = document.createElement("i");
+        fill.style.width = `${Math.round((100 * used) / of)}%`;
+        bar.append(fill);
+      }
+      const text = Object.assign(document.createElement("span"), { className: "mut num", textContent: `${used}/${of}` });
+      this.setAttribute("role", "img");
+      this.setAttribute("aria-label", `${used} of ${of} slots used`);
+      this.replaceChildren(bar, text);
+    }
+  }
+  /* A runner's token comes once, by one message, and is kept here only: no state of the server holds it. */
+  const secrets = new Map();
+  const reveal = (owner, text) => text.replaceAll("%TOKEN%", secrets.get(owner) || "(shown once)");
+  class Secret extends HTMLElement {
+    static observedAttributes = ["owner", "text"];
+    connectedCallback() { this.paint(); }
+    attributeChangedCallback() { this.paint(); }
+    paint() { this.textContent = reveal(this.getAttribute("owner") || "", this.getAttribute("text") || ""); }
+  }
+  const repaint = () => document.querySelectorAll("ry-secret").forEach((el) => el.paint());
+  customElements.define("ry-secret", Secret);
   customElements.define("ry-ago", Ago);
+  customElements.define("ry-load", Load);
   customElements.define("ry-clock", Clock);
   setInterval(() => { if (!document.hidden) document.querySelectorAll("ry-ago").forEach((el) => el.paint()); }, 1000);
   document.addEventListener("visibilitychange", () => document.querySelectorAll("ry-ago").forEach((el) => el.paint()));
@@ -84,7 +126,7 @@
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
-    copy(button.dataset.copy);
+    copy(reveal(button.dataset.owner || "", button.dataset.copy));
     const word = button.querySelector("span");
     button.dataset.copied = "1";
     if (word) word.textContent = "Copied";
@@ -144,6 +186,7 @@
   }
 
   window.runyard = {
+    now,
     post,
     signOut: async () => { await post("/auth/logout"); window.location.assign("/login"); },
   };

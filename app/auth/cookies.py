@@ -21,9 +21,7 @@ def read_sid(cookie_header: str) -> str:
 
 def set_sid(response: Response, sid: str, *, is_secure: bool) -> None:
     """Give the browser its session id, out of reach of scripts and of other sites' forms."""
-    response.set_cookie(
-        NAME, sid, max_age=IDLE_SECONDS, httponly=True, samesite="lax", secure=is_secure, path="/"
-    )
+    response.set_cookie(NAME, sid, max_age=IDLE_SECONDS, httponly=True, samesite="lax", secure=is_secure, path="/")
 
 
 def clear_sid(response: Response) -> None:

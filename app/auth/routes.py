@@ -43,11 +43,7 @@ async def _read(request: Request) -> dict[str, str]:
         raise Refused("That is not JSON.") from error
     if not isinstance(fields, dict):
         raise Refused("An object is expected.")
-    return {
-        str(key): value
-        for key, value in fields.items()
-        if isinstance(value, str) and len(value) <= MAX_FIELD
-    }
+    return {str(key): value for key, value in fields.items() if isinstance(value, str) and len(value) <= MAX_FIELD}
 
 
 def _answer(runtime: Runtime, action: Action) -> Callable[[Request], Awaitable[Response]]:
@@ -163,8 +159,7 @@ async def home(request: Request) -> Response:
 def build_api(runtime: Runtime) -> Starlette:
     """Build the routes that stand before Reflex's own."""
     routes: list[Any] = [
-        Route(f"/auth/{name}", _answer(runtime, action), methods=["POST"])
-        for name, action in ACTIONS.items()
+        Route(f"/auth/{name}", _answer(runtime, action), methods=["POST"]) for name, action in ACTIONS.items()
     ]
     routes += [Route("/healthz", alive), Route("/", home), Route("/dashboard", home)]
     docs = runtime.settings.docs_directory

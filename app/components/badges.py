@@ -17,9 +17,7 @@ def _badge(status: rx.Var[str] | str, mark: rx.Component, color: str, **props: o
     )
 
 
-def runner_badge(
-    status: rx.Var[str], is_asleep: rx.Var[bool] | bool = False
-) -> rx.Component:
+def runner_badge(status: rx.Var[str], is_asleep: rx.Var[bool] | bool = False) -> rx.Component:
     """Show a runner's or an instance's state; asleep is offline on purpose."""
     return rx.match(
         status,

@@ -7,9 +7,7 @@ def area_spark(path: rx.Var[str], chart: int, name: str) -> rx.Component:
     """Draw a line with a soft fill under it; `path` is the line's SVG path in 300 by 48."""
     color = f"var(--ry-chart-{chart})"
     gradient = rx.el.svg.linear_gradient(
-        rx.el.svg.stop(
-            offset="0", style={"stop_color": color, "stop_opacity": "var(--ry-chart-fill)"}
-        ),
+        rx.el.svg.stop(offset="0", style={"stop_color": color, "stop_opacity": "var(--ry-chart-fill)"}),
         rx.el.svg.stop(offset="1", style={"stop_color": color, "stop_opacity": "0"}),
         id=name,
         x1="0",
@@ -19,12 +17,19 @@ def area_spark(path: rx.Var[str], chart: int, name: str) -> rx.Component:
     )
     return rx.el.svg(
         rx.el.svg.defs(gradient),
-        rx.el.svg.path(d=path + "L300 48L0 48Z", fill=f"url(#{name})"),
-        rx.el.svg.path(
-            d=path, fill="none", stroke=color, stroke_width="1.5", vector_effect="non-scaling-stroke"
-        ),
+        rx.el.svg.path(d=rx.cond(path == "", "", path + "L300 48L0 48Z"), fill=f"url(#{name})"),
+        rx.el.svg.path(d=path, fill="none", stroke=color, stroke_width="1.5", vector_effect="non-scaling-stroke"),
         class_name="spark",
         view_box="0 0 300 48",
         preserve_aspect_ratio="none",
         aria_hidden="true",
     )
+
+
+def _bar(height: rx.Var[float]) -> rx.Component:
+    return rx.el.i(style={"height": height.to_string() + "px"})
+
+
+def bar_spark(heights: rx.Var[list[float]]) -> rx.Component:
+    """Draw one bar per hour; the last one is the running hour."""
+    return rx.el.div(rx.foreach(heights, _bar), class_name="ry-bars", aria_hidden="true")

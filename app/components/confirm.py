@@ -23,9 +23,7 @@ def confirm(
             rx.alert_dialog.title(title, size="4"),
             rx.alert_dialog.description(body, size="2", as_="div"),
             rx.el.div(
-                rx.alert_dialog.cancel(
-                    rx.button(keep, variant="surface", color_scheme="gray", on_click=on_close)
-                ),
+                rx.alert_dialog.cancel(rx.button(keep, variant="surface", color_scheme="gray", on_click=on_close)),
                 rx.button(act, on_click=on_act, disabled=is_disabled, loading=is_busy, **color),
                 class_name="ry-acts",
                 style={"justify_content": "flex-end", "margin_top": "20px"},

@@ -28,6 +28,41 @@ class ClockElement(rx.Component):
         return ['const RyClock = "ry-clock"']
 
 
+class LoadElement(rx.Component):
+    """`<ry-load used=… of=…>`: one bar per slot up to 8, a meter above; the number beside it."""
+
+    tag = "RyLoad"
+    used: rx.Var[int]
+    of: rx.Var[int]
+    state: rx.Var[str]
+
+    def add_custom_code(self) -> list[str]:
+        """Name the element."""
+        return ['const RyLoad = "ry-load"']
+
+
+class SecretElement(rx.Component):
+    """`<ry-secret owner=… text=…>`: text in which the browser puts the token that it was told once."""
+
+    tag = "RySecret"
+    owner: rx.Var[str]
+    text: rx.Var[str]
+
+    def add_custom_code(self) -> list[str]:
+        """Name the element."""
+        return ['const RySecret = "ry-secret"']
+
+
+def secret(owner: rx.Var[str], text: rx.Var[str] | str, **props: object) -> rx.Component:
+    """Show a text with %TOKEN% replaced; afterwards, and everywhere else, it says '(shown once)'."""
+    return SecretElement.create(owner=owner, text=text, **props)
+
+
+def load(used: rx.Var[int], of: rx.Var[int], state: rx.Var[str] | str = "") -> rx.Component:
+    """Show slots in use; '–' when there is none to use."""
+    return LoadElement.create(used=used, of=of, state=state)
+
+
 def ago(at: rx.Var[str] | str, **props: object) -> rx.Component:
     """Show how long ago, ticking: '4 s ago'; '–' when never."""
     return AgoElement.create(at=at, mode="ago", **props)
@@ -36,6 +71,11 @@ def ago(at: rx.Var[str] | str, **props: object) -> rx.Component:
 def since(at: rx.Var[str] | str, until: rx.Var[str] | str = "", **props: object) -> rx.Component:
     """Show a duration that runs until `until` is known: '3 min 41 s'."""
     return AgoElement.create(at=at, until=until, mode="for", **props)
+
+
+def timer(at: rx.Var[str] | str, **props: object) -> rx.Component:
+    """Show minutes and seconds since then: '0:42'."""
+    return AgoElement.create(at=at, mode="timer", **props)
 
 
 def date(at: rx.Var[str] | str, **props: object) -> rx.Component:

@@ -5,9 +5,7 @@ import reflex as rx
 from app.components.icons import icon
 
 
-def empty(
-    icon_name: str, title: rx.Var[str] | str, text: rx.Var[str] | str, *actions: rx.Component
-) -> rx.Component:
+def empty(icon_name: str, title: rx.Var[str] | str, text: rx.Var[str] | str, *actions: rx.Component) -> rx.Component:
     """Say what would be here, then the one thing to do."""
     return rx.el.div(
         rx.el.span(icon(icon_name, "l"), class_name="ic"),
@@ -30,9 +28,7 @@ def failed(
         rx.el.b(title),
         rx.el.p(problem, " ", hint),
         rx.el.div(
-            rx.button(
-                icon("refresh-cw"), "Try again", on_click=on_retry, variant="surface", color_scheme="gray"
-            ),
+            rx.button(icon("refresh-cw"), "Try again", on_click=on_retry, variant="surface", color_scheme="gray"),
             class_name="ry-acts",
         ),
         class_name="ry-empty",
@@ -44,7 +40,6 @@ def skeleton_rows(columns: int, rows: int = 6) -> rx.Component:
     """Stand in for a table's rows at their real height."""
     widths = ("120px", "80px", "64px", "96px", "56px", "72px")
     cells = [
-        rx.el.td(rx.el.span(class_name="ry-skel", style={"width": widths[i % len(widths)]}))
-        for i in range(columns)
+        rx.el.td(rx.el.span(class_name="ry-skel", style={"width": widths[i % len(widths)]})) for i in range(columns)
     ]
     return rx.fragment(*[rx.el.tr(*cells, aria_hidden="true") for _ in range(rows)])

@@ -32,9 +32,7 @@ def keyboard_help() -> rx.Component:
     return rx.el.dialog(
         rx.el.h2("Keyboard", class_name="ry-h2"),
         rx.el.dl(*rows, class_name="ry-dl"),
-        rx.el.form(
-            rx.button("Close", type="submit", variant="surface", color_scheme="gray"), method="dialog"
-        ),
+        rx.el.form(rx.button("Close", type="submit", variant="surface", color_scheme="gray"), method="dialog"),
         id="ry-help",
         class_name="ry-help",
         aria_label="Keyboard",

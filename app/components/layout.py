@@ -7,6 +7,8 @@ import reflex as rx
 from app.components.elements import ClockElement
 from app.components.icons import icon
 from app.components.keyboard import keyboard_help
+from app.components.release_notes import release_notes
+from app.components.runners.dialogs import confirmations
 from app.components.sidebar import bottom_tabs, sidebar
 from app.states.session import SessionState
 
@@ -57,9 +59,7 @@ def _banner() -> rx.Component:
 
 
 def _crumb(label: rx.Var[str] | str, href: str) -> rx.Component:
-    return rx.fragment(
-        rx.el.a(label, href=href, class_name="hide-s"), rx.el.span("/", class_name="sep hide-s")
-    )
+    return rx.fragment(rx.el.a(label, href=href, class_name="hide-s"), rx.el.span("/", class_name="sep hide-s"))
 
 
 def _top(title: rx.Var[str] | str, crumbs: Sequence[tuple[str, str]]) -> rx.Component:
@@ -111,6 +111,8 @@ def page(
         bottom_tabs(active),
         ClockElement.create(now=SessionState.server_time),
         keyboard_help(),
+        release_notes(),
+        *confirmations(SessionState.outdated_count, SessionState.latest_version),
         *dialogs,
         class_name="ry-shell",
     )

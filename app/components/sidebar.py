@@ -3,6 +3,7 @@
 import reflex as rx
 
 from app.components.icons import icon
+from app.states.release_notes import ReleaseNotesState
 from app.states.session import OrgItem, SessionState
 
 ENTRIES = (
@@ -18,9 +19,7 @@ def _count(key: str) -> rx.Component:
         return rx.el.span(SessionState.runner_count, class_name="ry-n")
     if key == "jobs":
         needs = SessionState.needs_me_count
-        return rx.cond(
-            needs > 0, rx.el.span(needs, class_name="ry-me", title="Jobs that need you"), rx.fragment()
-        )
+        return rx.cond(needs > 0, rx.el.span(needs, class_name="ry-me", title="Jobs that need you"), rx.fragment())
     if key == "modules":
         return rx.el.span(SessionState.module_count, class_name="ry-n")
     return rx.fragment()
@@ -28,9 +27,7 @@ def _count(key: str) -> rx.Component:
 
 def _entry(key: str, label: str, icon_name: str, href: str, active: str) -> rx.Component:
     current = {"aria_current": "page"} if key == active else {}
-    return rx.link(
-        icon(icon_name, ""), label, _count(key), href=href, class_name="ry-nav", underline="none", **current
-    )
+    return rx.link(icon(icon_name, ""), label, _count(key), href=href, class_name="ry-nav", underline="none", **current)
 
 
 def _org_item(org: rx.Var[OrgItem]) -> rx.Component:
@@ -57,9 +54,7 @@ def _organisation() -> rx.Component:
             rx.el.div("Organisations", class_name="rt-BaseMenuLabel"),
             rx.foreach(SessionState.orgs, _org_item),
             rx.dropdown_menu.separator(),
-            rx.dropdown_menu.item(
-                icon("plus"), "New organisation", on_select=rx.redirect("/welcome")
-            ),
+            rx.dropdown_menu.item(icon("plus"), "New organisation", on_select=rx.redirect("/welcome")),
             width="236px",
         ),
     )
@@ -69,9 +64,7 @@ def _person() -> rx.Component:
     return rx.dropdown_menu.root(
         rx.dropdown_menu.trigger(
             rx.el.button(
-                rx.el.span(
-                    SessionState.email[:1].upper(), class_name="ry-sq g", style={"border_radius": "99px"}
-                ),
+                rx.el.span(SessionState.email[:1].upper(), class_name="ry-sq g", style={"border_radius": "99px"}),
                 rx.el.span(
                     rx.el.span(SessionState.email, class_name="ry-el", style={"display": "block"}),
                     rx.el.small(SessionState.role.capitalize()),
@@ -88,9 +81,7 @@ def _person() -> rx.Component:
                 on_select=rx.call_script("window.dispatchEvent(new CustomEvent('ry-help'))"),
             ),
             rx.dropdown_menu.separator(),
-            rx.dropdown_menu.item(
-                icon("log-out"), "Sign out", on_select=rx.call_script("window.runyard.signOut()")
-            ),
+            rx.dropdown_menu.item(icon("log-out"), "Sign out", on_select=rx.call_script("window.runyard.signOut()")),
             width="210px",
         ),
     )
@@ -102,15 +93,9 @@ def sidebar(active: str) -> rx.Component:
         _organisation(),
         *[_entry(*entry, active=active) for entry in ENTRIES],
         rx.el.div(class_name="grow"),
-        rx.el.a(
-            icon("book-open", ""), "Documentation", href="/docs/", target="_blank", class_name="ry-nav"
-        ),
-        rx.link(
-            icon("megaphone", ""),
-            "Release notes",
-            href="/dashboard/runners?notes=latest",
-            class_name="ry-nav",
-            underline="none",
+        rx.el.a(icon("book-open", ""), "Documentation", href="/docs/", target="_blank", class_name="ry-nav"),
+        rx.el.button(
+            icon("megaphone", ""), "Release notes", on_click=ReleaseNotesState.show(""), class_name="rt-reset ry-nav"
         ),
         rx.el.div(style={"height": "8px"}),
         _person(),

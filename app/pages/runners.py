@@ -1,19 +1,148 @@
-"""The runners page."""
-from typing import ClassVar
-import reflex as rx
-from app.components.layout import head, page, panel
-from app.components.badges import job_badge, runner_badge
-from app.pages import Route
-from app.services.store import Changed, OrgStore
-from app.states.live import LivePage
+"""The runners page: alert, tiles, filter, table, active jobs."""
 
-class RunnersState(LivePage, rx.State):
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"workers"})
-    names: list[str] = []
-    async def _show(self, store: OrgStore, changed: Changed) -> None:
-        self.names = [r["name"] for r in store.rows("workers")]
+import reflex as rx
+
+from app.components.icons import icon
+from app.components.layout import head, page
+from app.components.runners.active_jobs import active_jobs
+from app.components.runners.sheet import add_runner_sheet
+from app.components.runners.table import runners_table
+from app.components.runners.tiles import tiles
+from app.components.runners.token import doc_link
+from app.pages import Route
+from app.states.add_runner import AddRunnerState
+from app.states.release_notes import ReleaseNotesState
+from app.states.runner_actions import RunnerActionState
+from app.states.runners import RunnersState
+from app.states.session import SessionState
+
+
+def _head() -> rx.Component:
+    notes = rx.button(
+        icon("megaphone"),
+        "Release notes",
+        rx.el.span(SessionState.latest_version, class_name="ry-n"),
+        on_click=ReleaseNotesState.show(""),
+        variant="surface",
+        color_scheme="gray",
+        class_name="hide-s",
+    )
+    add = rx.button(
+        icon("plus"),
+        "Add runner",
+        on_click=AddRunnerState.open_sheet,
+        color_scheme="gray",
+        high_contrast=True,
+        custom_attrs={"data-key": "n"},
+    )
+    text = rx.fragment(
+        "Your machines that run Terraform, OpenTofu and Pulumi. ",
+        doc_link("How runners work", "runner-agent"),
+        rx.el.span(" · ", aria_hidden="true"),
+        doc_link("Scale to zero", "runner/scale-to-zero"),
+    )
+    return head("Runners", text, notes, rx.cond(SessionState.can_operate, add, rx.fragment()))
+
+
+def _outdated_words() -> rx.Component:
+    is_one = SessionState.outdated_count == 1
+    return rx.el.p(
+        rx.cond(
+            is_one, "1 runner is older than ", SessionState.outdated_count.to_string() + " runners are older than "
+        ),
+        rx.el.b(SessionState.latest_version, style={"font_weight": "600"}),
+        ". ",
+        rx.el.span("Each finishes its jobs, then updates. Nothing is interrupted."),
+    )
+
+
+def _alert() -> rx.Component:
+    update = rx.button(
+        f"Update all ({SessionState.outdated_count})",
+        on_click=RunnerActionState.ask("update_all", ""),
+        variant="surface",
+        color_scheme="gray",
+        size="1",
+    )
+    rolling = rx.el.span("Rolling out ", RunnersState.updating, class_name="mut num")
+    acts = rx.cond(RunnersState.updating != "", rolling, rx.cond(SessionState.can_operate, update, rx.fragment()))
+    return rx.cond(
+        SessionState.outdated_count > 0,
+        rx.el.div(
+            icon("circle-arrow-up", ""),
+            _outdated_words(),
+            rx.button(
+                "What is new",
+                on_click=ReleaseNotesState.show(""),
+                variant="ghost",
+                color_scheme="gray",
+                size="1",
+            ),
+            acts,
+            class_name="ry-note",
+            role="status",
+            custom_attrs={"data-accent-color": "amber"},
+        ),
+        rx.fragment(),
+    )
+
+
+def _filter_item(label: str, value: str) -> rx.Component:
+    key = "all" if value == "ALL" else value
+    return rx.segmented_control.item(
+        rx.el.span(label, class_name="ry-word"),
+        rx.el.span(RunnersState.counts[key], class_name="ry-n"),
+        value=value,
+    )
+
+
+def _filter() -> rx.Component:
+    return rx.segmented_control.root(
+        _filter_item("All", "ALL"),
+        *[_filter_item(status, status) for status in ("ONLINE", "DRAINING", "OFFLINE")],
+        value=RunnersState.status,
+        on_change=RunnersState.filter_by,
+        aria_label="Status",
+    )
+
+
+def _search() -> rx.Component:
+    return rx.input(
+        rx.input.slot(icon("search")),
+        rx.input.slot(rx.el.kbd("/", class_name="rt-Kbd"), side="right", class_name="hide-s"),
+        rx.input.slot(
+            rx.el.button("Clear", on_click=RunnersState.clear_search, custom_attrs={"data-clear": ""}, tab_index=-1),
+            side="right",
+            class_name="sr",
+        ),
+        id="runner-search",
+        default_value="",
+        placeholder="Search by name",
+        on_change=RunnersState.search_for.debounce(150),
+        aria_label="Search by name",
+        class_name="ry-search",
+        auto_complete="off",
+        custom_attrs={"data-search": "", "spellCheck": "false"},
+    )
+
+
+def _bar() -> rx.Component:
+    return rx.el.div(_filter(), rx.el.span(class_name="grow hide-s"), _search(), class_name="ry-bar")
+
 
 def runners() -> rx.Component:
-    return page(head("Runners", "text"), panel(rx.foreach(RunnersState.names, lambda n: rx.el.div(n, job_badge(n), runner_badge(n)))), title="Runners", active="runners")
+    """The runners page."""
+    return page(
+        _head(),
+        _alert(),
+        tiles(),
+        _bar(),
+        runners_table(),
+        active_jobs(),
+        title="Runners",
+        active="runners",
+        dialogs=[add_runner_sheet()],
+    )
+
 
 ROUTES = (Route("/dashboard/runners", "Runners", runners, RunnersState.load),)

@@ -11,7 +11,9 @@ from app.components.icons import icon
 from app.pages import Route
 
 
-def _field(name: str, label: str, kind: str, complete: str, aside: rx.Component | None = None, hint: str = "") -> rx.Component:
+def _field(
+    name: str, label: str, kind: str, complete: str, aside: rx.Component | None = None, hint: str = ""
+) -> rx.Component:
     line = rx.el.div(
         rx.el.label(label, html_for=name, class_name="ry-lab grow"), aside or rx.fragment(), class_name="ry-row"
     )

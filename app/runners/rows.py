@@ -74,17 +74,6 @@ def count_statuses(workers: Iterable[Row]) -> Counts:
     }
 
 
-def choose(workers: Iterable[Row], status: str, search: str) -> list[Row]:
-    """Filter by status and name; organisation's runners by name, the shared ones last."""
-    wanted = search.strip().casefold()
-    chosen = [
-        worker
-        for worker in workers
-        if status in ("", "ALL", worker["status"]) and wanted in str(worker["name"]).casefold()
-    ]
-    return sorted(chosen, key=lambda row: (bool(row.get("is_shared")), str(row["name"]).casefold()))
-
-
 def why(worker: Row, job_count: int = 0) -> str:
     """Say why a runner is in the state it is in; empty when the badge says it all."""
     status = worker["status"]

@@ -5,6 +5,8 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from app.services.store import OrgStore
+
 Row = Mapping[str, Any]
 
 
@@ -32,3 +34,10 @@ def latest(releases: Iterable[Row]) -> str:
     """Name the newest stable release; empty when there is none."""
     stable = [row for row in published(releases) if row.get("channel", "stable") == "stable"]
     return str(stable[0]["version"]) if stable else ""
+
+
+def outdated(store: OrgStore) -> tuple[str, int]:
+    """Name the newest release, and count the organisation's own runners that are older."""
+    newest = latest(store.rows("worker_releases"))
+    mine = [worker for worker in store.rows("workers") if not worker.get("is_shared")]
+    return newest, sum(is_older(worker.get("version"), newest) for worker in mine)

@@ -101,16 +101,12 @@ class Client:
 
     async def sign_in(self, email: str, password: str) -> AuthSession:
         """Exchange e-mail and password for a session."""
-        answer = await self._guarded(
-            self._auth().sign_in_with_password({"email": email, "password": password})
-        )
+        answer = await self._guarded(self._auth().sign_in_with_password({"email": email, "password": password}))
         return _must_have_session(answer.session)
 
     async def sign_up(self, email: str, password: str) -> AuthSession | None:
         """Make an account; None when the project first wants the e-mail confirmed."""
-        answer = await self._guarded(
-            self._auth().sign_up({"email": email, "password": password})
-        )
+        answer = await self._guarded(self._auth().sign_up({"email": email, "password": password}))
         return cast("AuthSession | None", answer.session)
 
     async def refresh(self, refresh_token: str) -> AuthSession:
@@ -137,9 +133,7 @@ class Client:
 
     async def verify_recovery(self, token_hash: str) -> AuthSession:
         """Exchange the hash of a recovery link for a session."""
-        answer = await self._guarded(
-            self._auth().verify_otp({"token_hash": token_hash, "type": "recovery"})
-        )
+        answer = await self._guarded(self._auth().verify_otp({"token_hash": token_hash, "type": "recovery"}))
         return _must_have_session(answer.session)
 
     async def set_password(self, token: str, password: str) -> None:

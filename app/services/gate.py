@@ -19,9 +19,7 @@ REFRESH_BEFORE_SECONDS = 90.0
 class Gate:
     """The way from a session to the project."""
 
-    def __init__(
-        self, client: Client, sessions: Sessions, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, client: Client, sessions: Sessions, clock: Callable[[], float] = time.time) -> None:
         """Join the HTTP client and the table of sessions."""
         self.client = client
         self.sessions = sessions
@@ -88,9 +86,7 @@ class Gate:
 
     async def select(self, session: Session, table: str, query: Query | None = None) -> Page:
         """Read rows as this person."""
-        return await self._with_token(
-            session, lambda token: self.client.select(token, table, query)
-        )
+        return await self._with_token(session, lambda token: self.client.select(token, table, query))
 
     async def _with_token(self, session: Session, call: Callable[[str], Awaitable[Any]]) -> Any:
         session = await self.fresh(session)

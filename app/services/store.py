@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from app.services.models import Row
+
+Derived = TypeVar("Derived")
 
 LIVE_TABLES = ("workers", "worker_instances", "provision_jobs", "worker_releases", "rollouts")
 # Rows that Postgres Changes does not carry: the database rings `changed` for these.
@@ -55,14 +57,14 @@ class OrgStore:
     """The live rows of one organisation, and who wants to hear of changes."""
 
     org_id: str
-    tables: dict[str, dict[str, Row]] = field(
-        default_factory=lambda: {table: {} for table in LIVE_TABLES}
-    )
+    tables: dict[str, dict[str, Row]] = field(default_factory=lambda: {table: {} for table in LIVE_TABLES})
     overview: dict[str, Any] = field(default_factory=dict)
     link: Link = Link.POLLING
     link_detail: str = ""
     is_loaded: bool = False
     changed_at: float = 0.0
+    revision: int = 0
+    _derived: dict[str, tuple[int, Any]] = field(default_factory=dict)
     _listeners: list[Callable[[str, str], None]] = field(default_factory=list)
 
     def rows(self, table: str) -> list[Row]:
@@ -78,8 +80,17 @@ class OrgStore:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    def derive(self, name: str, build: Callable[["OrgStore"], Derived]) -> Derived:
+        """Work something out once per change, however many people are shown it."""
+        revision, value = self._derived.get(name, (-1, None))
+        if revision != self.revision:
+            value = build(self)
+            self._derived[name] = (self.revision, value)
+        return cast("Derived", value)
+
     def ring(self, table: str, row_id: str = "") -> None:
         """Tell the listeners that a row changed, or something that is not kept here."""
+        self.revision += 1
         for listener in tuple(self._listeners):
             listener(table, row_id)
 

@@ -155,9 +155,7 @@ class Wire:
         self._client = client
         return client
 
-    async def _subscribe(
-        self, topic: str, token: str, bindings: tuple[Binding, ...], bells: tuple[str, ...]
-    ) -> Joined:
+    async def _subscribe(self, topic: str, token: str, bindings: tuple[Binding, ...], bells: tuple[str, ...]) -> Joined:
         # One join at a time: the client reads its token while it joins.
         async with self._lock:
             try:
@@ -216,9 +214,7 @@ def _bind(joined: Joined, bindings: tuple[Binding, ...], bells: tuple[str, ...])
             joined.ready.set()
 
     for binding in bindings:
-        joined.channel.on_postgres_changes(
-            "*", on_row, table=binding.table, schema="public", filter=binding.filter
-        )
+        joined.channel.on_postgres_changes("*", on_row, table=binding.table, schema="public", filter=binding.filter)
     for bell in bells:
         joined.channel.on_broadcast(bell, on_bell)
     joined.channel.on_system(on_system)

@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 import reflex as rx
 
 from app.auth.cookies import read_sid
+from app.runners.versions import outdated
 from app.services.errors import AppError, NotThere, SignedOut
 from app.services.models import Filter, Organisation, Page, Query, Session
 from app.services.runtime import runtime
@@ -42,6 +43,8 @@ class SessionState(rx.State):
     runner_count: int = 0
     needs_me_count: int = 0
     module_count: int = 0
+    outdated_count: int = 0
+    latest_version: str = ""
 
     async def _session(self) -> Session | None:
         sid = read_sid(self.router.headers.cookie or "")
@@ -59,10 +62,7 @@ class SessionState(rx.State):
         rows = await runtime().gate.rpc(session, "my_organizations")
         organisations = [Organisation.from_row(row) for row in rows or []]
         self.email, self.user_id = session.email, session.user_id
-        self.orgs = [
-            {"id": o.id, "name": o.name, "initials": initials(o.name), "role": o.role}
-            for o in organisations
-        ]
+        self.orgs = [{"id": o.id, "name": o.name, "initials": initials(o.name), "role": o.role} for o in organisations]
         chosen = next((o for o in organisations if o.id == session.org_id), None)
         chosen = chosen or next(iter(organisations), None)
         if chosen is None:
@@ -88,10 +88,8 @@ class SessionState(rx.State):
         self.link, self.link_detail = store.link.value, store.link_detail
         self.server_time = str(store.overview.get("server_time", ""))
         self.runner_count = len(store.tables["workers"])
-        self.needs_me_count = sum(
-            job["status"] in {"AWAITING_APPROVAL", "NEEDS_ATTENTION"}
-            for job in store.rows("provision_jobs")
-        )
+        self.latest_version, self.outdated_count = store.derive("outdated", outdated)
+        self.needs_me_count = store.derive("needs_me", _needs_me)
 
     async def _count_modules(self, session: Session) -> None:
         filters = (Filter("org_id", "eq", self.org_id), Filter("deleted_at", "is", "null"))
@@ -108,6 +106,11 @@ class SessionState(rx.State):
         await runtime().gate.sessions.put(session)
         # A full load: nothing of the other organisation may stay in this tab's states.
         return rx.call_script("window.location.assign('/dashboard/runners')")
+
+
+def _needs_me(store: OrgStore) -> int:
+    jobs = store.rows("provision_jobs")
+    return sum(job["status"] in ("AWAITING_APPROVAL", "NEEDS_ATTENTION") for job in jobs)
 
 
 class AppState(rx.State, mixin=True):

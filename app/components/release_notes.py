@@ -1,0 +1,84 @@
+"""The release notes dialog; notes are Markdown that can carry no script."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.components.elements import ago
+from app.components.icons import icon
+from app.states.release_notes import ReleaseNotesState
+from app.states.runner_actions import RunnerActionState
+from app.states.session import SessionState
+
+State = ReleaseNotesState
+
+
+def notes_markdown(text: rx.Var[str]) -> rx.Component:
+    """Render untrusted Markdown: raw HTML in it stays text."""
+    return rx.markdown(text, use_raw=False, class_name="ry-md")
+
+
+def _version(item: Any) -> rx.Component:
+    return rx.el.button(
+        item["version"],
+        rx.el.span(item["runner_count"], class_name="ry-n", title="Runners with this version"),
+        on_click=State.choose(item["version"]),
+        class_name="rt-reset ry-nav num",
+        aria_current=rx.cond(item["version"] == State.chosen["version"], "true", "false"),
+        key=item["version"],
+    )
+
+
+def _chosen() -> rx.Component:
+    chosen = State.chosen
+    update = rx.button(
+        "Update the outdated runners",
+        on_click=[State.set_open(False), RunnerActionState.ask("update_all", "")],
+        variant="surface",
+        color_scheme="gray",
+        size="1",
+    )
+    return rx.el.div(
+        rx.el.div(
+            rx.el.b(chosen["version"], class_name="num ry-note-version"),
+            rx.cond(chosen["is_latest"], rx.badge("latest", radius="full"), rx.fragment()),
+            rx.cond(chosen["is_breaking"], rx.badge("breaking", color_scheme="orange", radius="full"), rx.fragment()),
+            rx.cond(chosen["channel"] != "stable", rx.badge(chosen["channel"], color_scheme="gray"), rx.fragment()),
+            ago(chosen["published_at"], class_name="mut"),
+            class_name="ry-row",
+        ),
+        notes_markdown(chosen["notes"]),
+        rx.cond(
+            chosen["is_latest"] & SessionState.can_operate & (SessionState.outdated_count > 0),
+            rx.el.div(update, style={"margin_top": "14px"}),
+            rx.fragment(),
+        ),
+        class_name="ry-note-body",
+        tab_index=0,
+    )
+
+
+def release_notes() -> rx.Component:
+    """The dialog: versions on the left, notes on the right."""
+    close = rx.dialog.close(
+        rx.icon_button(icon("x"), variant="ghost", color_scheme="gray", size="1", aria_label="Close", title="Close")
+    )
+    return rx.dialog.root(
+        rx.dialog.content(
+            rx.el.div(
+                rx.dialog.title("Release notes", class_name="grow", size="4", margin="0"),
+                close,
+                class_name="ry-sh ry-note-head",
+            ),
+            rx.el.div(
+                rx.el.div(rx.foreach(State.releases, _version), class_name="ry-note-list"),
+                _chosen(),
+                class_name="ry-note-grid",
+            ),
+            max_width="640px",
+            padding="0",
+            aria_describedby=None,
+        ),
+        open=State.is_open,
+        on_open_change=State.set_open,
+    )

@@ -1,0 +1,165 @@
+"""Active jobs: what waits or runs, and why what waits is waiting."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.components.badges import job_badge, tag
+from app.components.elements import since
+from app.components.feedback import empty
+from app.components.icons import icon
+from app.states.runner_actions import RunnerActionState
+from app.states.runners import FEW_JOBS, RunnersState
+from app.states.session import SessionState
+
+HEADS = (("Job", ""), ("Module", ""), ("Status", ""), ("Runner", ""), ("Time", "r"), ("Asked by", ""))
+
+
+def _cell(*children: Any, class_name: str = "", **props: Any) -> rx.Component:
+    return rx.el.td(*children, role="cell", class_name=class_name, **props)
+
+
+def _why_runner(runner: Any) -> rx.Component:
+    enable = rx.button(
+        "Enable", on_click=RunnerActionState.enable(runner.id), variant="surface", color_scheme="gray", size="1"
+    )
+    mark = rx.match(
+        runner.icon,
+        ("circle-check", icon("circle-check", class_name="t-grn")),
+        ("hourglass", icon("hourglass", class_name="t-amb")),
+        icon("circle-slash", class_name=rx.cond(runner.tone == "t-red", "t-red", "mut")),
+    )
+    return rx.el.li(
+        mark,
+        rx.el.b(runner.name, style={"font_weight": "500"}),
+        rx.el.span(runner.reason, " ", runner.help, class_name="why"),
+        rx.el.span(rx.cond(runner.can_enable & SessionState.can_operate, enable, rx.fragment())),
+    )
+
+
+def _why(job: Any) -> rx.Component:
+    why = RunnersState.why
+    return rx.cond(
+        why.is_known & (why.job_id == job["id"].to_string()),
+        rx.el.tr(
+            _cell(
+                rx.el.div(
+                    rx.el.p(
+                        rx.el.b(why.summary, style={"font_weight": "600"}),
+                        " ",
+                        rx.el.span(why.help, class_name="mut"),
+                        rx.cond(why.position != "", rx.el.span(" It is ", why.position, ".", class_name="mut"), ""),
+                    ),
+                    rx.el.ul(rx.foreach(why.runners, _why_runner), class_name="ry-wl"),
+                    class_name="ry-wb",
+                ),
+                class_name="n-w",
+                col_span=7,
+            ),
+            role="row",
+            class_name="ry-explain",
+        ),
+        rx.fragment(),
+    )
+
+
+def _action(job: Any) -> rx.Component:
+    is_asked = RunnersState.why.job_id == job["id"].to_string()
+    ghost = {"variant": "ghost", "color_scheme": "gray", "size": "1"}
+    return rx.cond(
+        job["status"] == "QUEUED",
+        _cell(
+            rx.button(
+                "Why waiting?",
+                rx.cond(is_asked, icon("chevron-up"), icon("chevron-down")),
+                on_click=RunnersState.ask_why(job["id"]),
+                aria_expanded=rx.cond(is_asked, "true", "false"),
+                **ghost,
+            ),
+            class_name="r n-w",
+        ),
+        _cell(
+            rx.link(
+                rx.button(icon("scroll-text"), "Log", **ghost),
+                href="/dashboard/jobs/" + job["id"].to_string(),
+                underline="none",
+                tab_index=-1,
+            ),
+            class_name="r hide-s",
+        ),
+    )
+
+
+def _job(job: Any) -> rx.Component:
+    href = "/dashboard/jobs/" + job["id"].to_string()
+    row = rx.el.tr(
+        _cell(
+            rx.el.div(
+                rx.link("#" + job["id"].to_string(), href=href, class_name="num", custom_attrs={"data-open": ""}),
+                tag(job["type"], is_mono=True),
+                class_name="ry-row",
+            ),
+            class_name="n-a",
+        ),
+        _cell(rx.el.span(job["path"], class_name="ry-mono"), class_name="n-c"),
+        _cell(job_badge(job["status"].to(str)), class_name="n-b"),
+        _cell(job["runner"], class_name="mut hide-s"),
+        _cell(since(job["since"].to(str)), class_name="r num n-d"),
+        _cell(job["by"], class_name="mut hide-s"),
+        _action(job),
+        role="row",
+        tab_index=-1,
+        custom_attrs={"data-row": job["id"].to_string()},
+    )
+    return rx.fragment(row, _why(job), key=job["id"].to_string())
+
+
+def _table() -> rx.Component:
+    heads = [rx.el.th(label, role="columnheader", scope="col", class_name=side) for label, side in HEADS]
+    actions = rx.el.th(rx.el.span("Actions", class_name="sr"), role="columnheader", scope="col", class_name="r")
+    return rx.el.div(
+        rx.el.table(
+            rx.el.thead(rx.el.tr(*heads, actions, role="row")),
+            rx.el.tbody(rx.foreach(RunnersState.jobs, _job)),
+            class_name="ry-t cards",
+            role="table",
+            aria_label="Active jobs",
+        ),
+        class_name="ry-tw",
+    )
+
+
+def _foot() -> rx.Component:
+    return rx.cond(
+        RunnersState.job_count > FEW_JOBS,
+        rx.el.div(
+            rx.el.span(f"Showing {RunnersState.jobs.length()} of {RunnersState.job_count}", class_name="num"),
+            rx.el.span(class_name="grow"),
+            rx.button(
+                rx.cond(RunnersState.is_all_jobs, "Show few", "Show all"),
+                on_click=RunnersState.show_all_jobs,
+                variant="ghost",
+                color_scheme="gray",
+                size="1",
+            ),
+            class_name="ry-foot",
+        ),
+        rx.fragment(),
+    )
+
+
+def active_jobs() -> rx.Component:
+    """The panel of active jobs."""
+    nothing = empty("circle-check", "Nothing is running", "Jobs show up here the moment they are asked for.")
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2("Active jobs"),
+            rx.el.span(RunnersState.job_words, class_name="mut"),
+            rx.el.span(class_name="grow"),
+            rx.link("All jobs", href="/dashboard/jobs", class_name="ry-link", underline="none"),
+            class_name="ry-ph",
+        ),
+        rx.cond(RunnersState.job_count > 0, rx.fragment(_table(), _foot()), nothing),
+        class_name="ry-panel",
+        aria_label="Active jobs",
+    )

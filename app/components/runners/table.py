@@ -1,0 +1,187 @@
+"""The table of runners, with the instances under their record."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.components.badges import runner_badge, tag
+from app.components.elements import ago, date, load
+from app.components.feedback import empty, failed, skeleton_rows
+from app.components.icons import icon
+from app.components.runners.menu import row_actions
+from app.states.add_runner import AddRunnerState
+from app.states.runners import PAGE_SIZE, RunnersState
+from app.states.session import SessionState
+
+HEADS = (
+    ("Name", ""),
+    ("Type", ""),
+    ("Region", ""),
+    ("Status", ""),
+    ("Version", ""),
+    ("Load", ""),
+    ("Last seen", "r"),
+    ("Created", "r"),
+    ("Actions", "r"),
+)
+
+
+def _cell(*children: Any, class_name: str = "", **props: Any) -> rx.Component:
+    return rx.el.td(*children, role="cell", class_name=class_name, **props)
+
+
+def _name(row: Any) -> rx.Component:
+    is_opened = RunnersState.instances.contains(row["id"])
+    return rx.el.div(
+        rx.el.button(
+            icon("chevron-right"),
+            on_click=RunnersState.fold(row["id"]),
+            class_name=rx.cond(row["instance_count"] > 0, "rt-reset ry-chev", "rt-reset ry-chev none"),
+            aria_expanded=rx.cond(is_opened, "true", "false"),
+            aria_label="Instances of " + row["name"].to(str),
+        ),
+        rx.link(row["name"], href="/dashboard/runners/" + row["id"].to(str), custom_attrs={"data-open": ""}),
+        rx.cond(row["instance_count"] > 1, tag(row["instance_count"]), rx.fragment()),
+        class_name="ry-row c6",
+    )
+
+
+def _status(row: Any) -> rx.Component:
+    return rx.el.div(
+        runner_badge(row["status"], row["is_asleep"]),
+        rx.el.span(row["why"], class_name="ry-why hide-s ry-el", title=row["why"]),
+        class_name="ry-row",
+    )
+
+
+def _version(row: Any) -> rx.Component:
+    outdated = rx.el.span(
+        row["version"],
+        icon("circle-arrow-up"),
+        class_name="ry-old",
+        title="Older than " + SessionState.latest_version,
+    )
+    return rx.cond(row["is_outdated"], outdated, rx.el.span(row["version"]))
+
+
+def _runner(row: Any) -> rx.Component:
+    pulse = RunnersState.pulses[row["id"].to(str)]
+    return rx.el.tr(
+        _cell(_name(row), class_name="n-a"),
+        _cell(row["type"], class_name="mut"),
+        _cell(row["region"], class_name="mut"),
+        _cell(_status(row), class_name="n-b"),
+        _cell(_version(row), class_name="num hide-s"),
+        _cell(load(pulse["used"], pulse["capacity"], row["status"]), class_name="n-d"),
+        _cell(ago(pulse["at"]), class_name="r mut num hide-s"),
+        _cell(date(row["created_at"]), class_name="r mut num hide-s"),
+        _cell(row_actions(row, SessionState.latest_version), class_name="r hide-s"),
+        _cell(row["facts"], class_name="only-c n-c", style={"padding_left": "23px"}),
+        role="row",
+        tab_index=-1,
+        class_name=RunnersState.flashes[row["id"].to(str)],
+        custom_attrs={"data-row": row["id"], "data-status": row["status"]},
+    )
+
+
+def _instance(row: Any) -> rx.Component:
+    pulse = RunnersState.pulses[row["id"].to(str)]
+    return rx.el.tr(
+        _cell(rx.el.div(row["name"], class_name="ry-tree"), class_name="n-a"),
+        _cell(rx.el.span(row["host"], class_name="ry-mono sm"), class_name="mut", col_span=2),
+        _cell(
+            rx.el.div(
+                runner_badge(row["status"]), rx.el.span(row["why"], class_name="ry-why hide-s"), class_name="ry-row"
+            ),
+            class_name="n-b",
+        ),
+        _cell(row["version"], class_name="num mut"),
+        _cell(load(pulse["used"], row["capacity"], row["status"]), class_name="n-d"),
+        _cell(ago(pulse["at"]), class_name="r mut num"),
+        _cell(class_name="r mut"),
+        _cell(class_name="r"),
+        _cell(row["host"], " · ", row["why"], class_name="only-c n-c"),
+        role="row",
+        class_name=rx.cond(row["is_last"], "sub end", "sub"),
+        key=row["id"],
+    )
+
+
+def _record(row: Any) -> rx.Component:
+    opened = RunnersState.instances[row["id"].to(str)].to(list[dict[str, Any]])
+    return rx.fragment(
+        _runner(row),
+        rx.cond(RunnersState.instances.contains(row["id"]), rx.foreach(opened, _instance), rx.fragment()),
+        key=row["id"],
+    )
+
+
+def _nothing() -> rx.Component:
+    add = rx.button(
+        icon("plus"), "Add runner", on_click=AddRunnerState.open_sheet, color_scheme="gray", high_contrast=True
+    )
+    read = rx.el.a(
+        rx.button("Read how", variant="surface", color_scheme="gray"), href="/docs/self-hosted/", target="_blank"
+    )
+    none_yet = empty(
+        "server", "No runners yet", "Add one to run your first plan. It takes about two minutes.", add, read
+    )
+    clear = rx.button("Clear search", on_click=RunnersState.clear_search, variant="surface", color_scheme="gray")
+    hidden = RunnersState.counts["all"].to_string() + " runners are hidden by this search."
+    none_called = empty("search-x", "No runner is called “" + RunnersState.search + "”", hidden, clear)
+    show_all = rx.button("Show all", on_click=RunnersState.filter_by("ALL"), variant="surface", color_scheme="gray")
+    none_such = empty("server", "None of your runners is in this state", "The others are behind All.", show_all)
+    return rx.cond(
+        RunnersState.counts["all"] == 0,
+        none_yet,
+        rx.cond(RunnersState.search != "", none_called, none_such),
+    )
+
+
+def _pager() -> rx.Component:
+    first = RunnersState.page_number * PAGE_SIZE + 1
+    last = RunnersState.page_number * PAGE_SIZE + RunnersState.rows.length()
+    turn = {"variant": "surface", "color_scheme": "gray", "size": "1"}
+    return rx.cond(
+        RunnersState.match_count > PAGE_SIZE,
+        rx.el.div(
+            rx.el.span(f"{first} to {last} of {RunnersState.match_count}", class_name="num"),
+            rx.el.span(class_name="grow"),
+            rx.button("Previous", on_click=RunnersState.turn_page(-1), disabled=first <= 1, **turn),
+            rx.button("Next", on_click=RunnersState.turn_page(1), disabled=last >= RunnersState.match_count, **turn),
+            class_name="ry-foot",
+        ),
+        rx.fragment(),
+    )
+
+
+def runners_table() -> rx.Component:
+    """The table, or what stands for it while it loads, is empty or failed."""
+    heads = [rx.el.th(label, role="columnheader", scope="col", class_name=side) for label, side in HEADS]
+    is_waiting = RunnersState.is_loading & (RunnersState.rows.length() == 0)
+    table = rx.el.div(
+        rx.el.table(
+            rx.el.thead(rx.el.tr(*heads, role="row")),
+            rx.el.tbody(rx.cond(is_waiting, skeleton_rows(9), rx.foreach(RunnersState.rows, _record))),
+            class_name="ry-t cards ry-runners",
+            role="table",
+            aria_label="Runners",
+            aria_busy=is_waiting,
+        ),
+        class_name="ry-tw",
+    )
+    has_table = is_waiting | (RunnersState.rows.length() > 0)
+    return rx.el.section(
+        rx.cond(
+            RunnersState.problem != "",
+            failed(
+                "Runners could not be loaded",
+                RunnersState.problem,
+                RunnersState.problem_hint,
+                RunnersState.load,
+            ),
+            rx.cond(has_table, rx.fragment(table, _pager()), _nothing()),
+        ),
+        class_name="ry-panel",
+        aria_label="Runners of " + SessionState.org_name,
+    )

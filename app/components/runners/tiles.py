@@ -1,0 +1,46 @@
+"""The four tiles: figure, how it moved, and the day's curve."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.components.charts import area_spark, bar_spark
+from app.components.icons import icon
+from app.states.runners import RunnersState
+
+
+def _move(tile: Any, *, has_arrow: bool) -> rx.Component:
+    arrow = rx.cond(tile["is_up"], icon("arrow-up", "xs"), icon("arrow-down", "xs")) if has_arrow else rx.fragment()
+    tone: Any = rx.cond(tile["is_good"], "good", "bad") if has_arrow else ""
+    return rx.cond(tile["move"] != "", rx.el.em(arrow, tile["move"], class_name=tone), rx.fragment())
+
+
+def _tile(title: str, key: str, aside: Any, spark: rx.Component, *, has_arrow: bool = True) -> rx.Component:
+    tile = RunnersState.tiles[key]
+    return rx.el.div(
+        rx.el.h3(title, rx.el.span(aside)),
+        rx.el.div(tile["figure"], rx.el.small(tile["unit"]), _move(tile, has_arrow=has_arrow), class_name="ry-fig"),
+        spark,
+        class_name="ry-tile",
+        custom_attrs={"data-tile": key},
+    )
+
+
+def tiles() -> rx.Component:
+    """Queue wait, utilisation and throughput of the last 24 hours."""
+    wait50, wait95 = RunnersState.tiles["p50"], RunnersState.tiles["p95"]
+    used, done = RunnersState.tiles["utilisation"], RunnersState.tiles["throughput"]
+    return rx.el.div(
+        _tile("Queue wait p50", "p50", "24 h", area_spark(wait50["path"].to(str), 1, "spark-p50")),
+        _tile("Queue wait p95", "p95", "24 h", area_spark(wait95["path"].to(str), 2, "spark-p95")),
+        _tile(
+            "Utilisation",
+            "utilisation",
+            used["aside"],
+            area_spark(used["path"].to(str), 1, "spark-used"),
+            has_arrow=False,
+        ),
+        _tile("Throughput", "throughput", "24 h", bar_spark(done["bars"].to(list[float]))),
+        class_name="ry-panel ry-tiles",
+        aria_label="Last 24 hours",
+    )

@@ -1,0 +1,90 @@
+"""Everything the runners page could show of an organisation, worked out once per change."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.runners.jobs import ActiveJob, build_active, say_counts
+from app.runners.rows import (
+    Counts,
+    InstanceRow,
+    Pulse,
+    RunnerRow,
+    build_instances,
+    build_row,
+    count_statuses,
+    is_connected,
+    read_pulses,
+)
+from app.runners.versions import latest
+from app.services.store import OrgStore
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Board:
+    """The fleet, ready to be filtered and paged."""
+
+    rows: list[RunnerRow]
+    counts: Counts
+    instances: dict[str, list[InstanceRow]]
+    pulses: dict[str, Pulse]
+    rollout: str
+    jobs: list[ActiveJob]
+    job_words: str
+    used: int
+    capacity: int
+
+
+def board_of(store: OrgStore) -> Board:
+    """Work the board out, or take the one that was worked out since the last change."""
+    return store.derive("board", _build)
+
+
+def _build(store: OrgStore) -> Board:
+    workers, jobs = store.rows("workers"), store.rows("provision_jobs")
+    newest = latest(store.rows("worker_releases"))
+    instances = _instances(store)
+    running = Counter(str(job.get("worker_id")) for job in jobs if job["status"] in ("CLAIMED", "PROCESSING"))
+    rows = [
+        build_row(worker, newest, len(instances.get(key, [])), running[key])
+        for key, worker in store.tables["workers"].items()
+    ]
+    rows.sort(key=lambda row: (row["is_shared"], row["name"].casefold()))
+    names = {row["id"]: row["name"] for row in rows}
+    fleet = store.overview.get("workers") or []
+    return Board(
+        rows=rows,
+        counts=count_statuses(workers),
+        instances=instances,
+        pulses=read_pulses(store.overview),
+        rollout=_rollout(store.rows("rollouts")),
+        jobs=build_active(jobs, names),
+        job_words=say_counts(jobs),
+        used=sum(int(row.get("used") or 0) for row in fleet),
+        capacity=sum(int(row.get("capacity") or 0) for row in fleet),
+    )
+
+
+def _instances(store: OrgStore) -> dict[str, list[InstanceRow]]:
+    by_worker: dict[str, list[Row]] = defaultdict(list)
+    for row in store.rows("worker_instances"):
+        if is_connected(row):
+            by_worker[str(row["worker_id"])].append(row)
+    return {key: build_instances(rows) for key, rows in by_worker.items()}
+
+
+def _rollout(rollouts: list[dict[str, Any]]) -> str:
+    running = [row for row in rollouts if row["status"] in ("RUNNING", "PAUSED")]
+    if not running:
+        return ""
+    row = max(running, key=lambda row: str(row["created_at"]))
+    return f"{row['version']}{', paused' if row['status'] == 'PAUSED' else ''}"
+
+
+def choose(rows: list[RunnerRow], status: str, search: str) -> list[RunnerRow]:
+    """Filter by status and name."""
+    wanted = search.strip().casefold()
+    return [row for row in rows if status in ("ALL", row["status"]) and wanted in row["name"].casefold()]

@@ -1,0 +1,315 @@
+"""The add-runner sheet: register a self-hosted runner, or deploy a cloud-hosted one, and wait for it."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any, TypedDict
+
+import reflex as rx
+
+from app.runners.commands import WAYS, Launch, commands
+from app.runners.deployment import DeployStep, build_steps
+from app.runners.tokens import make_token
+from app.runners.versions import latest
+from app.services.errors import AppError
+from app.services.models import Filter, Query
+from app.services.runtime import runtime
+from app.services.store import OrgStore
+from app.services.words import parse_time
+from app.states.session import AppState, say_error
+
+TOKEN = "%TOKEN%"  # noqa: S105 - the browser puts the token here; no state ever holds it
+LATE_SECONDS = 120
+ALL_MODULES = "(all modules)"
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+SIZES = {
+    "1 vCPU, 2 GB, 2 slots": {"cpu": 1024, "memory": 2048, "capacity": 2},
+    "2 vCPU, 4 GB, 4 slots": {"cpu": 2048, "memory": 4096, "capacity": 4},
+    "4 vCPU, 8 GB, 8 slots": {"cpu": 4096, "memory": 8192, "capacity": 8},
+}
+
+
+class Identity(TypedDict):
+    """A cloud identity to deploy with."""
+
+    id: str
+    name: str
+    hint: str
+    regions: list[str]
+
+
+class AddRunnerState(AppState, rx.State):
+    """The sheet, its two forms, and what it waits for."""
+
+    is_open: bool = False
+    is_asking: bool = False
+    tab: str = "self"
+    paths: list[str] = [ALL_MODULES]
+    path: str = ALL_MODULES
+    name: str = ""
+    labels: str = ""
+    name_problem: str = ""
+    is_busy: bool = False
+
+    worker_id: str = ""
+    worker_name: str = ""
+    way: str = "Shell"
+    commands: dict[str, str] = {}
+    is_copied: bool = False
+    registered_at: str = ""
+    progress: str = "waiting"
+    arrived: str = ""
+
+    identities: list[Identity] = []
+    identity_id: str = ""
+    regions: list[str] = []
+    region: str = ""
+    size: str = "2 vCPU, 4 GB, 4 slots"
+    is_scaled_to_zero: bool = True
+    job_id: int = 0
+    job_status: str = ""
+    steps: list[DeployStep] = []
+
+    @rx.event
+    async def open_sheet(self) -> rx.event.EventSpec | None:
+        """Open the sheet, empty."""
+        self._clear()
+        try:
+            await self._read_choices()
+        except AppError as error:
+            return say_error(error)
+        self.is_open = True
+        return None
+
+    def _clear(self) -> None:
+        self.reset()
+
+    async def _read_choices(self) -> None:
+        mine = Filter("org_id", "eq", await self._org_id())
+        groups = await self._select("groups", Query(columns="path", filters=(mine,), order="path"))
+        is_kept = Filter("deleted_at", "is", "null")
+        modules = await self._select("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
+        self.paths = [ALL_MODULES, *sorted(str(row["path"]) for row in groups.rows + modules.rows)]
+        not_removed = Filter("removed_at", "is", "null")
+        identities = await self._select("cloud_identities", Query(filters=(mine, not_removed), order="name"))
+        self.identities = [_identity(row) for row in identities.rows]
+        if self.identities:
+            self._choose_identity(self.identities[0]["id"])
+
+    @rx.event
+    def set_tab(self, tab: str) -> None:
+        """Show the other tab, unless something was begun in this one."""
+        if tab in ("cloud", "self") and not self.worker_id and not self.job_id:
+            self.tab = tab
+
+    @rx.event
+    def set_name(self, text: str) -> None:
+        """Take the name, and say at once what is wrong with it."""
+        self.name = text.strip()[:63]
+        self.name_problem = _name_problem(self.name)
+
+    @rx.event
+    def set_labels(self, text: str) -> None:
+        """Take the labels."""
+        self.labels = text[:500]
+
+    @rx.event
+    def set_path(self, path: str) -> None:
+        """Choose what it may work on."""
+        if path in self.paths:
+            self.path = path
+
+    @rx.event
+    def set_way(self, way: str | list[str]) -> None:
+        """Show the command of another way to start it."""
+        if isinstance(way, str) and way in WAYS:
+            self.way = way
+
+    @rx.event
+    async def register(self) -> Any:
+        """Register the runner and show its token once."""
+        self.name_problem = _name_problem(self.name) or ("A name is needed." if not self.name else "")
+        if self.name_problem or self.worker_id:
+            return
+        self.is_busy = True
+        yield
+        token = await make_token()
+        try:
+            worker = await self._rpc("register_worker", await self._registration(token.hash, token.hint))
+        except AppError as error:
+            self.is_busy = False
+            self.name_problem = error.message if "name" in error.message.lower() else ""
+            yield say_error(error)
+            return
+        await self._registered(worker)
+        yield rx.call_script(f"window.runyard.secret('{self.worker_id}', '{token.text}')")
+
+    async def _registration(self, token_hash: str, token_hint: str) -> dict[str, Any]:
+        is_all = self.path == ALL_MODULES
+        options = {
+            "labels": [label for label in re.split(r"[\s,]+", self.labels) if label],
+            "is_assigned_to_all_modules": is_all,
+            "assignments": [] if is_all else [self.path],
+        }
+        return {
+            "p_org": await self._org_id(),
+            "p_name": self.name,
+            "p_token_hash": token_hash,
+            "p_token_hint": token_hint,
+            "p_options": options,
+        }
+
+    async def _registered(self, worker: dict[str, Any]) -> None:
+        self.is_busy = False
+        self.worker_id, self.worker_name = str(worker["id"]), str(worker["name"])
+        self.registered_at = datetime.now(UTC).isoformat()
+        who = await self._who()
+        store = await runtime().hub.open(who.org_id, await who._must_session())
+        launch = Launch(
+            url=runtime().settings.runner_url,
+            worker_id=self.worker_id,
+            token=TOKEN,
+            name=self.worker_name,
+            version=latest(store.rows("worker_releases")) or "latest",
+        )
+        self.commands = commands(launch)
+
+    @rx.event
+    def copied(self) -> None:
+        """Remember that the token was copied, so that closing asks nothing."""
+        self.is_copied = True
+
+    @rx.event
+    def set_open(self, is_open: bool) -> rx.event.EventSpec | None:
+        """Close the sheet; ask first while the token was not copied."""
+        if is_open:
+            return None
+        if self.worker_id and self.tab == "self" and not self.is_copied and self.progress != "online":
+            self.is_asking = True
+            return None
+        return self._shut()
+
+    @rx.event
+    def keep_open(self) -> None:
+        """Stay in the sheet."""
+        self.is_asking = False
+
+    @rx.event
+    def close_anyway(self) -> rx.event.EventSpec | None:
+        """Close the sheet although the token was not copied."""
+        return self._shut()
+
+    def _shut(self) -> rx.event.EventSpec | None:
+        gone = self.worker_id
+        self._clear()
+        return rx.call_script(f"window.runyard.forget('{gone}')") if gone else None
+
+    def _choose_identity(self, identity_id: str) -> None:
+        found = [item for item in self.identities if item["id"] == identity_id]
+        if found:
+            self.identity_id, self.regions = identity_id, list(found[0]["regions"])
+            self.region = self.regions[0] if self.regions else ""
+
+    @rx.event
+    def set_identity(self, identity_id: str) -> None:
+        """Choose the cloud identity; its regions follow."""
+        self._choose_identity(identity_id)
+
+    @rx.event
+    def set_region(self, region: str) -> None:
+        """Choose the region."""
+        if region in self.regions:
+            self.region = region
+
+    @rx.event
+    def set_size(self, size: str) -> None:
+        """Choose the size."""
+        if size in SIZES:
+            self.size = size
+
+    @rx.event
+    def set_scaled_to_zero(self, is_on: bool) -> None:
+        """Choose whether it stops when nothing is queued."""
+        self.is_scaled_to_zero = is_on
+
+    @rx.event
+    async def deploy(self) -> Any:
+        """Queue the job that deploys a cloud-hosted runner, and follow it here."""
+        self.name_problem = _name_problem(self.name) or ("A name is needed." if not self.name else "")
+        if self.name_problem or self.job_id:
+            return None
+        try:
+            answer = await self._rpc("deploy_worker", await self._deployment())
+        except AppError as error:
+            return say_error(error)
+        self.worker_id, self.worker_name = str(answer["worker"]["id"]), self.name
+        self.job_id, self.job_status = int(answer["job"]["id"]), str(answer["job"]["status"])
+        self.steps = build_steps(answer["job"], is_online=False)
+        return None
+
+    async def _deployment(self) -> dict[str, Any]:
+        size = SIZES[self.size]
+        is_all = self.path == ALL_MODULES
+        options = {
+            **size,
+            "is_assigned_to_all_modules": is_all,
+            "assignments": [] if is_all else [self.path],
+            "scaling": {"min": 0 if self.is_scaled_to_zero else 1},
+        }
+        return {
+            "p_org": await self._org_id(),
+            "p_name": self.name,
+            "p_cloud_identity": self.identity_id,
+            "p_region": self.region,
+            "p_options": options,
+        }
+
+    def _watch(self, store: OrgStore) -> None:
+        """Look for the first heartbeat, and at the job that deploys."""
+        if not self.is_open or not self.worker_id:
+            return
+        worker = store.row("workers", self.worker_id)
+        is_online = worker is not None and worker["status"] != "OFFLINE"
+        progress = "online" if is_online or self.progress == "online" else self._waiting()
+        if progress != self.progress:
+            self.progress = progress
+        if is_online and worker is not None and not self.arrived:
+            self.arrived = _arrival(store, worker)
+        job = store.row("provision_jobs", str(self.job_id)) if self.job_id else None
+        if job is not None:
+            steps = build_steps(job, is_online=is_online)
+            self.job_status = str(job["status"])
+            if steps != self.steps:
+                self.steps = steps
+
+    def _waiting(self) -> str:
+        since = parse_time(self.registered_at)
+        if since is None or (datetime.now(UTC) - since).total_seconds() < LATE_SECONDS:
+            return "waiting"
+        return "late"
+
+
+def _name_problem(name: str) -> str:
+    if not name or NAME.fullmatch(name):
+        return ""
+    if " " in name:
+        return f"A name has no spaces. Try {name.replace(' ', '-')}."
+    return "Letters, digits, dots, dashes and underscores; a letter or digit at both ends."
+
+
+def _identity(row: dict[str, Any]) -> Identity:
+    role = str(row.get("role_arn") or "").rsplit("/", 1)[-1]
+    account = str(row.get("account_id") or "")
+    return {
+        "id": str(row["id"]),
+        "name": str(row["name"]),
+        "hint": f"Role {role}, account ending {account[-4:]}" if role else "",
+        "regions": [str(region) for region in row.get("regions") or []],
+    }
+
+
+def _arrival(store: OrgStore, worker: dict[str, Any]) -> str:
+    mine = [row for row in store.rows("worker_instances") if str(row["worker_id"]) == str(worker["id"])]
+    engines = sorted({f"{name} {version}" for row in mine for name, version in (row.get("engines") or {}).items()})
+    slots = sum(int(row.get("capacity") or 0) for row in mine) or int(worker.get("capacity") or 1)
+    found = f"{', '.join(engines)} found" if engines else "no engine found yet"
+    return f"Version {worker.get('version') or 'unknown'}, {found}, {slots} {'slot' if slots == 1 else 'slots'}."

@@ -1,4 +1,4 @@
-"""The words of jobs: types, steps, durations and the reason that stands beside a status."""
+"""The words of jobs: types, steps, sizes and the reason that stands beside a status."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -48,18 +48,6 @@ NEEDS_YOU = frozenset({"NEEDS_ATTENTION", "AWAITING_APPROVAL"})
 ENGINE_WORDS = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
 
 _REASON_LENGTH = 80
-
-
-def duration(seconds: float) -> str:
-    """Say how long something took, in the two largest units."""
-    total = max(0, int(seconds))
-    days, rest = divmod(total, 86_400)
-    hours, rest = divmod(rest, 3_600)
-    minutes, secs = divmod(rest, 60)
-    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (secs, "s")]
-    first = next((at for at, (count, _) in enumerate(parts) if count), len(parts) - 1)
-    said = [f"{count} {unit}" for count, unit in parts[first : first + 2] if count]
-    return " ".join(said) or "0 s"
 
 
 def size(count: int) -> str:
@@ -140,7 +128,7 @@ def _of_success(job: Row) -> str:
 
 
 def _of_cancel(job: Row) -> str:
-    who = job.get("cancel_requested_by_label")
+    who = job.get("cancel_requested_by")
     return f"By {who}" if who else _of_error(job)
 
 

@@ -4,24 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.jobs.words import changes, duration, progress, reason, size
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "0 s"),
-        (48.9, "48 s"),
-        (120, "2 min"),
-        (221, "3 min 41 s"),
-        (7_260, "2 h 1 min"),
-        (3_605, "1 h"),
-        (90_000, "1 d 1 h"),
-        (-3, "0 s"),
-    ],
-)
-def test_durations_are_said_in_their_two_largest_units(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
+from app.jobs.words import changes, progress, reason, size
 
 
 @pytest.mark.parametrize(("count", "words"), [(12, "12 B"), (61_400, "61 KB"), (104_857_600, "104.9 MB")])
@@ -49,7 +32,7 @@ RESOURCES = [{"action": "create", "status": "done"}, {"action": "update"}, {"act
         ({"status": "SUCCEEDED", "type": "DRIFT", "plan_summary": {"update": 0}}, "No drift"),
         ({"status": "SUCCEEDED", "type": "DRIFT", "plan_summary": {"update": 1}}, "Drift in 1 resource"),
         ({"status": "SUCCEEDED", "type": "PLAN", "plan_summary": {"update": 1}}, ""),
-        ({"status": "CANCELLED", "cancel_requested_by_label": "ops@example.com"}, "By ops@example.com"),
+        ({"status": "CANCELLED", "cancel_requested_by": "ops@example.com"}, "By ops@example.com"),
         ({"status": "SOMETHING_NEW"}, ""),
         ({}, ""),
     ],

@@ -4,19 +4,20 @@ import asyncio
 import email.utils
 import time
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 from realtime import AsyncRealtimeClient
 
+from worker.api.transport import Transport
 from worker.doctor.check import Check, fail, ok, skip, warn
+from worker.errors import Fatal, Retryable, WorkerError
+from worker.session.credentials import Credentials
 from worker.settings import Settings
 
 SKEW_WARNING_SECONDS = 5
 SKEW_LIMIT_SECONDS = 60
 TIMEOUT_SECONDS = 15
-HTTP_CONFLICT, HTTP_REFUSED, HTTP_TOO_MANY = 409, 401, 429
 
 
 @dataclass
@@ -34,8 +35,7 @@ async def network_checks(settings: Settings) -> list[Check]:
         if any(check.verdict == "failed" for check in reached):
             names = ("Credential", "Publishable key", "Realtime")
             return [*reached, *(skip(name, "the URL was not reached") for name in names)]
-        credential = await token(http, settings, seen)
-        return [*reached, credential, await key(http, seen), await realtime(settings, seen)]
+        return [*reached, await credential(settings, seen), await key(http, seen), await realtime(settings, seen)]
 
 
 async def reach(http: httpx.AsyncClient, settings: Settings) -> list[Check]:
@@ -82,47 +82,23 @@ def clock(date: str | None, now: float) -> Check:
     return warn("Clock", seen, remedy) if abs(skew) > SKEW_WARNING_SECONDS else ok("Clock", seen)
 
 
-async def credential_of(http: httpx.AsyncClient, settings: Settings) -> dict[str, str] | None:
-    """Return what proves the runner's identity: its token, or its service account's."""
-    if settings.runner.token is not None:
-        return {"worker_token": settings.runner.token.get_secret_value()}
-    account = settings.runner.credentials
-    if account.client_id is None or account.client_secret is None:
-        return None
-    form = {
-        "grant_type": "client_credentials",
-        "client_id": account.client_id,
-        "client_secret": account.client_secret.get_secret_value(),
-    }
-    answer = await http.post("/functions/v1/service-account-token", json=form)
-    return {"access_token": answer.json()["access_token"]} if answer.is_success else {"access_token": "refused"}
-
-
-async def token(http: httpx.AsyncClient, settings: Settings, seen: Seen) -> Check:
+async def credential(settings: Settings, seen: Seen) -> Check:
     """Have the credential checked; no session is opened, so that a running runner is not disturbed."""
     try:
-        proof = await credential_of(http, settings)
-        if proof is None:
-            return skip("Credential", "it comes from a helper command; `run` will ask for it")
-        body: dict[str, Any] = {"check": True, "worker_id": str(settings.runner.id), **proof}
-        answer = await http.post("/functions/v1/worker-session", json=body)
-    except httpx.HTTPError as error:
-        return fail("Credential", explain(error), "See that the project's functions are deployed.")
-    return judge(answer, settings, seen)
-
-
-def judge(answer: httpx.Response, settings: Settings, seen: Seen) -> Check:
-    """Read the answer about the credential."""
-    if answer.is_success:
-        seen.publishable_key = answer.json().get("publishable_key")
-        return ok("Credential", f"accepted for runner {settings.runner.id}")
-    if answer.status_code == HTTP_REFUSED:
+        async with Transport(settings.server.url, timeout_seconds=TIMEOUT_SECONDS) as transport:
+            proof = await Credentials(settings, transport).proof()
+            body = {"check": True, "worker_id": str(settings.runner.id), **proof}
+            reply = await transport.function("worker-session", body)
+    except Fatal as refused:
         remedy = "Copy WORKER_ID and WORKER_TOKEN again, or rotate the token on the Runners page."
-        return fail("Credential", "the id or the token is not right", remedy)
-    if answer.status_code == HTTP_TOO_MANY:
-        return warn("Credential", "too many attempts", "Wait a minute and try again.")
-    remedy = "Deploy the worker-session function: `supabase functions deploy`."
-    return fail("Credential", f"worker-session answers {answer.status_code}", remedy)
+        return fail("Credential", refused.message, remedy)
+    except Retryable as error:
+        return warn("Credential", error.message, "Wait a minute and try again.")
+    except WorkerError as error:
+        remedy = "Deploy the worker-session function: `supabase functions deploy`."
+        return fail("Credential", error.message, remedy)
+    seen.publishable_key = reply.get("publishable_key")
+    return ok("Credential", f"accepted for runner {settings.runner.id}")
 
 
 async def key(http: httpx.AsyncClient, seen: Seen) -> Check:

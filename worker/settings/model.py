@@ -105,8 +105,8 @@ class RunnerSettings(Section):
         default_factory=socket.gethostname,
         min_length=1,
         max_length=100,
-        pattern=r"^[^\x00-\x1f]+$",
-        description="Name of this process; distinct among the replicas of one record.",
+        pattern=r"^[A-Za-z0-9._-]+$",
+        description="Name of this process, in letters, digits, dots, hyphens and underscores; distinct among replicas.",
         json_schema_extra={"default": "the host's name"},
     )
     organization_id: UUID | None = Field(

@@ -7,10 +7,10 @@ const MAX_FACTS_CHARACTERS = 32 * 1024;
 const facts = z.record(z.string(), z.unknown())
   .refine((value) => JSON.stringify(value).length <= MAX_FACTS_CHARACTERS, "is too large");
 
-/** No control characters: the name is shown on pages and in logs. */
-const instance = z.string().min(1).max(100)
-  // deno-lint-ignore no-control-regex
-  .regex(/^[^\u0000-\u001f\u007f]+$/, "has control characters");
+const instance = z.string().regex(
+  /^[A-Za-z0-9._-]{1,100}$/,
+  "has 1 to 100 letters, digits, dots, hyphens or underscores",
+);
 
 export const openRequest = z.strictObject({
   worker_id: z.uuid(),

@@ -1,0 +1,140 @@
+"""Executors as ECS tasks."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from worker.clock import Clock, SystemClock
+from worker.dispatch.order import COMMAND, Order, whole_environment
+from worker.errors import JobFailed
+from worker.exit_codes import ExitCode
+from worker.settings import Settings
+from worker.settings.dispatcher import LaunchType
+
+CONFIG = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=60)
+POLL_SECONDS = 5.0
+
+
+class EcsExecution:
+    """One task."""
+
+    def __init__(self, client: Any, cluster: str, arn: str, container: str, clock: Clock) -> None:
+        """Keep what names the task."""
+        self.client = client
+        self.cluster = cluster
+        self.arn = arn
+        self.container = container
+        self.clock = clock
+
+    async def wait(self) -> int:
+        """Return the exit code of the task's executor once the task has stopped."""
+        while True:
+            with suppress(BotoCoreError, ClientError):
+                task = await self._describe()
+                if task is None or task.get("lastStatus") == "STOPPED":
+                    return self._exit_code(task)
+            await self.clock.sleep(POLL_SECONDS)
+
+    async def stop(self) -> None:
+        """Stop the task: ECS sends SIGTERM, and SIGKILL after the definition's stopTimeout."""
+        with suppress(BotoCoreError, ClientError):
+            await asyncio.to_thread(
+                self.client.stop_task, cluster=self.cluster, task=self.arn, reason="The job was cancelled"
+            )
+
+    async def kill(self) -> None:
+        """Stop the task; ECS has no harder way."""
+        await self.stop()
+
+    async def remove(self) -> None:
+        """Do nothing: a stopped task vanishes by itself."""
+
+    async def _describe(self) -> dict[str, Any] | None:
+        found = await asyncio.to_thread(self.client.describe_tasks, cluster=self.cluster, tasks=[self.arn])
+        return next(iter(found["tasks"]), None)
+
+    def _exit_code(self, task: dict[str, Any] | None) -> int:
+        """Read the container's exit code; a task that never ran has none and counts as failed."""
+        for container in (task or {}).get("containers", []):
+            if container.get("name") == self.container and container.get("exitCode") is not None:
+                return int(container["exitCode"])
+        return ExitCode.JOB_FAILED
+
+
+class EcsDispatcher:
+    """Starts tasks in one cluster."""
+
+    def __init__(self, settings: Settings, client: Any = None, clock: Clock | None = None) -> None:
+        """Keep the settings; the client uses the runner's own AWS rights."""
+        self.settings = settings
+        self.data = settings.dispatcher.data
+        self.clock = clock or SystemClock()
+        self._client = client
+
+    @property
+    def client(self) -> Any:
+        """The connection to ECS."""
+        make: Callable[..., Any] = boto3.client
+        self._client = self._client or make("ecs", region_name=self.data.region, config=CONFIG)
+        return self._client
+
+    async def start(self, order: Order) -> EcsExecution:
+        """Run one task; the attempt's name is the client token, so that a repeated call starts no second one."""
+        try:
+            answer = await asyncio.to_thread(lambda: self.client.run_task(**self.request(order)))
+        except (BotoCoreError, ClientError) as error:
+            raise self._refused(str(error)) from error
+        if not answer["tasks"]:
+            reasons = ", ".join(str(failure.get("reason")) for failure in answer.get("failures", []))
+            raise self._refused(reasons or "no task was started")
+        arn = answer["tasks"][0]["taskArn"]
+        return EcsExecution(self.client, str(self.data.cluster), arn, self.data.container_name, self.clock)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            self._client.close()
+
+    def request(self, order: Order) -> dict[str, Any]:
+        """Return the task as ECS describes it."""
+        environment = whole_environment(order, self.settings)
+        override = {
+            "name": self.data.container_name,
+            "command": list(COMMAND),
+            "environment": [{"name": name, "value": value} for name, value in environment.items()],
+        }
+        request: dict[str, Any] = {
+            "cluster": self.data.cluster,
+            "taskDefinition": self.data.task_definition,
+            "launchType": self.data.launch_type.upper(),
+            "count": 1,
+            "clientToken": order.name,
+            "startedBy": order.name,
+            "overrides": {"containerOverrides": [override]},
+            "tags": [{"key": key, "value": value} for key, value in order.labels.items()],
+        }
+        return {**request, **self._network()}
+
+    def _network(self) -> dict[str, Any]:
+        """Return the task's network; every Fargate task has one of its own."""
+        if not self.data.subnets and self.data.launch_type is LaunchType.EC2:
+            return {}
+        vpc: dict[str, Any] = {
+            "subnets": self.data.subnets,
+            "assignPublicIp": "ENABLED" if self.data.assign_public_ip else "DISABLED",
+        }
+        if self.data.security_groups:
+            vpc["securityGroups"] = self.data.security_groups
+        return {"networkConfiguration": {"awsvpcConfiguration": vpc}}
+
+    def _refused(self, reason: str) -> JobFailed:
+        return JobFailed(
+            f"ECS could not start the executor: {reason}",
+            code="dispatch_failed",
+            hint="Check the task definition, the cluster, the subnets and the runner's right to ecs:RunTask.",
+        )

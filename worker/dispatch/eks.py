@@ -1,0 +1,76 @@
+"""Sign-in to an EKS cluster with the runner's IAM rights."""
+
+import asyncio
+import base64
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+from botocore.signers import RequestSigner
+from kubernetes_asyncio.client import Configuration
+
+from worker.clock import Clock
+from worker.errors import JobFailed
+
+# A token is good for 15 minutes; we sign a new one well before.
+TOKEN_SECONDS = 600
+URL_SECONDS = 60
+
+
+def cluster_token(session: boto3.session.Session, region: str, cluster: str) -> str:
+    """Sign a GetCallerIdentity request for the cluster: that is what EKS takes as a token."""
+    make: Callable[..., Any] = session.client
+    client = make("sts", region_name=region)
+    credentials = session.get_credentials()
+    if credentials is None:
+        raise JobFailed("There are no AWS credentials to sign in to EKS with.", code="dispatch_failed")
+    signer = RequestSigner(client.meta.service_model.service_id, region, "sts", "v4", credentials, session.events)
+    request = {
+        "method": "GET",
+        "url": f"{client.meta.endpoint_url}/?Action=GetCallerIdentity&Version=2011-06-15",
+        "body": {},
+        "headers": {"x-k8s-aws-id": cluster},
+        "context": {},
+    }
+    url = signer.generate_presigned_url(request, region_name=region, expires_in=URL_SECONDS, operation_name="")
+    return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+
+
+class EksAccess:
+    """Keeps a configuration's token fresh."""
+
+    def __init__(self, region: str, cluster: str, clock: Clock) -> None:
+        """Use the runner's own AWS rights."""
+        self.region = region
+        self.cluster = cluster
+        self.clock = clock
+        self.session = boto3.session.Session(region_name=region)
+        self.signed_at: float | None = None
+
+    async def configuration(self) -> Configuration:
+        """Ask EKS for the cluster's address and certificate."""
+        make: Callable[..., Any] = self.session.client
+        client = await asyncio.to_thread(make, "eks")
+        found = (await asyncio.to_thread(client.describe_cluster, name=self.cluster))["cluster"]
+        configuration = Configuration(host=found["endpoint"])
+        if authority := found.get("certificateAuthority", {}).get("data"):
+            configuration.ssl_ca_cert = write_authority(base64.b64decode(authority))
+        configuration.refresh_api_key_hook = self.refresh
+        return configuration
+
+    async def refresh(self, configuration: Configuration) -> None:
+        """Sign a new token when the last one grows old."""
+        now = self.clock.monotonic()
+        if self.signed_at is not None and now - self.signed_at < TOKEN_SECONDS:
+            return
+        token = await asyncio.to_thread(cluster_token, self.session, self.region, self.cluster)
+        configuration.api_key["BearerToken"] = f"Bearer {token}"
+        self.signed_at = now
+
+
+def write_authority(certificate: bytes) -> str:
+    """Write the cluster's certificate where the client library can read it."""
+    with tempfile.NamedTemporaryFile(prefix="runyard-eks-", suffix=".pem", delete=False) as file:
+        file.write(certificate)
+    return file.name

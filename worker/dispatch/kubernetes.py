@@ -1,0 +1,159 @@
+"""Executors as Kubernetes jobs."""
+
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import ClientError
+from kubernetes_asyncio import config as kube
+from kubernetes_asyncio.client import ApiClient, BatchV1Api, Configuration, CoreV1Api
+from kubernetes_asyncio.client.exceptions import ApiException
+
+from worker.clock import Clock, SystemClock
+from worker.dispatch.manifests import job_manifest, secret_manifest
+from worker.dispatch.order import Order
+from worker.errors import JobFailed
+from worker.exit_codes import ExitCode
+from worker.settings import Settings
+from worker.settings.dispatcher import AuthType
+
+POLL_SECONDS = 2.0
+AWAY = (ApiException, ClientError, OSError)
+
+
+class KubernetesExecution:
+    """One Kubernetes job with one pod."""
+
+    def __init__(self, api: ApiClient, namespace: str, name: str, grace_seconds: int, clock: Clock) -> None:
+        """Keep what names the job."""
+        self.batch = BatchV1Api(api)
+        self.core = CoreV1Api(api)
+        self.namespace = namespace
+        self.name = name
+        self.grace_seconds = grace_seconds
+        self.clock = clock
+
+    async def wait(self) -> int:
+        """Return the executor's exit code once the job has succeeded or failed, or is gone."""
+        while True:
+            try:
+                job = await self.batch.read_namespaced_job_status(self.name, self.namespace)
+            except ApiException as error:
+                if error.status == HTTPStatus.NOT_FOUND:
+                    return ExitCode.JOB_FAILED
+            except (ClientError, OSError):
+                pass  # the API is away for a moment; the lease decides for how long we wait
+            else:
+                if job.status.succeeded:
+                    return ExitCode.OK
+                if job.status.failed:
+                    return await self._exit_code()
+            await self.clock.sleep(POLL_SECONDS)
+
+    async def stop(self) -> None:
+        """Delete the pod with its grace period: one SIGTERM, then time to write the state."""
+        await self._delete_pods(self.grace_seconds)
+
+    async def kill(self) -> None:
+        """Delete the pod without grace."""
+        await self._delete_pods(0)
+
+    async def remove(self) -> None:
+        """Delete the job; its pod and its secret go with it."""
+        with suppress(*AWAY):
+            await self.batch.delete_namespaced_job(self.name, self.namespace, propagation_policy="Background")
+        with suppress(*AWAY):
+            await self.core.delete_namespaced_secret(self.name, self.namespace)
+
+    async def _pods(self) -> list[Any]:
+        found = await self.core.list_namespaced_pod(self.namespace, label_selector=f"job-name={self.name}")
+        return list(found.items)
+
+    async def _delete_pods(self, grace_seconds: int) -> None:
+        with suppress(*AWAY):
+            for pod in await self._pods():
+                await self.core.delete_namespaced_pod(
+                    pod.metadata.name, self.namespace, grace_period_seconds=grace_seconds
+                )
+
+    async def _exit_code(self) -> int:
+        """Read the exit code from the pod, which may be gone already."""
+        with suppress(*AWAY):
+            for pod in await self._pods():
+                for status in pod.status.container_statuses or []:
+                    if status.state.terminated is not None:
+                        return int(status.state.terminated.exit_code)
+        return ExitCode.JOB_FAILED
+
+
+class KubernetesDispatcher:
+    """Starts jobs in one namespace of one cluster."""
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        """Keep the settings; the connection is made with the first job."""
+        self.settings = settings
+        self.data = settings.dispatcher.data
+        self.clock = clock or SystemClock()
+        self._api: ApiClient | None = None
+
+    async def start(self, order: Order) -> KubernetesExecution:
+        """Create the secret, then the job that reads it; what an interrupted start left is taken over."""
+        try:
+            api = await self._connection()
+            await create(CoreV1Api(api).create_namespaced_secret, self.data.namespace, secret_manifest(order))
+            manifest = job_manifest(order, self.settings)
+            await create(BatchV1Api(api).create_namespaced_job, self.data.namespace, manifest)
+            await self._give_secret_to_job(api, order)
+        except (*AWAY, kube.ConfigException) as error:
+            raise JobFailed(
+                f"Kubernetes could not start the executor: {getattr(error, 'reason', None) or error}",
+                code="dispatch_failed",
+                hint="Check the dispatcher's namespace, image and rights on the runner.",
+            ) from error
+        grace = int(self.settings.engine.stop_grace_seconds)
+        return KubernetesExecution(api, self.data.namespace, order.name, grace, self.clock)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._api is not None:
+            await self._api.close()
+
+    async def _give_secret_to_job(self, api: ApiClient, order: Order) -> None:
+        """Make the job own its secret, so that whoever deletes the one deletes the other."""
+        job = await BatchV1Api(api).read_namespaced_job(order.name, self.data.namespace)
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": order.name, "uid": job.metadata.uid}
+        patch = {"metadata": {"ownerReferences": [owner]}}
+        await CoreV1Api(api).patch_namespaced_secret(order.name, self.data.namespace, patch)
+
+    async def _connection(self) -> ApiClient:
+        if self._api is None:
+            self._api = ApiClient(configuration=await self._configuration())
+        return self._api
+
+    async def _configuration(self) -> Configuration:
+        """Find the cluster: by IAM, from inside a pod, or from a kubeconfig, as the settings say."""
+        if self.data.auth_type is AuthType.EKS_IAM:
+            from worker.dispatch.eks import EksAccess
+
+            access = EksAccess(str(self.data.region), str(self.data.eks_cluster), self.clock)
+            return await access.configuration()
+        configuration = Configuration()
+        if self.data.auth_type is not AuthType.KUBECONFIG:
+            try:
+                kube.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            except kube.ConfigException:
+                if self.data.auth_type is AuthType.IN_CLUSTER:
+                    raise
+            else:
+                return configuration
+        await kube.load_kube_config(client_configuration=configuration)
+        return configuration
+
+
+async def create(make: Any, namespace: str, manifest: dict[str, Any]) -> None:
+    """Create an object, unless an earlier start of the same attempt did."""
+    try:
+        await make(namespace, manifest)
+    except ApiException as error:
+        if error.status != HTTPStatus.CONFLICT:
+            raise

@@ -57,13 +57,7 @@ def create_realtime(settings: Settings, secrets: Secrets, realtime: RealtimeSett
     """Make the server from the stack's settings and secrets."""
     roles = ("authenticator", "supabase_replication_admin", "supabase_realtime_admin")
     addresses = Addresses(*(settings.database_url(role, secrets.password(role)) for role in roles))
-    verifier = TokenVerifier(
-        publishable_key=secrets.publishable_key,
-        secret_key=secrets.secret_key,
-        jwt_secret=secrets.jwt_secret,
-        jwks=[secrets.public_jwk()],
-    )
-    return make_server(addresses, verifier, realtime or RealtimeSettings())
+    return make_server(addresses, TokenVerifier.of(secrets), realtime or RealtimeSettings())
 
 
 def make_server(addresses: Addresses, verifier: TokenVerifier, settings: RealtimeSettings) -> Realtime:

@@ -20,6 +20,7 @@ FIRST_DELAY_SECONDS = 0.25
 LONGEST_DELAY_SECONDS = 15.0
 STEADY_SECONDS = 30.0
 ENDS_AT_START = 3
+CHUNK_BYTES = 65536
 
 
 class PartStatus(StrEnum):
@@ -110,31 +111,46 @@ class PartRunner:
 
     async def _run_once(self) -> int:
         self.status = PartStatus.STARTING
-        self.process = await asyncio.create_subprocess_exec(
-            *self.part.command(),
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-            env=dict(self.part.environment()), cwd=self.part.folder,
-            **self.part.account.spawn_options(self.part.stop_signal),
-        )  # fmt: skip
-        helpers = [asyncio.create_task(self._pump(self.process)), asyncio.create_task(self._watch_health())]
+        output, input_end = os.pipe()
+        try:
+            self.process = await self._spawn(input_end)
+        finally:
+            os.close(input_end)
+        helpers = [asyncio.create_task(self._pump(output)), asyncio.create_task(self._watch_health())]
         try:
             return await self.process.wait()
         finally:
             self._kill_group()
             helpers[1].cancel()
             await asyncio.wait(helpers, timeout=2)
+            helpers[0].cancel()
 
-    async def _pump(self, process: asyncio.subprocess.Process) -> None:
+    async def _spawn(self, output: int) -> asyncio.subprocess.Process:
+        """The pipe is our own: asyncio's would keep `wait` waiting while a grandchild holds it open."""
+        return await asyncio.create_subprocess_exec(
+            *self.part.command(),
+            stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=asyncio.subprocess.STDOUT,
+            env=dict(self.part.environment()), cwd=self.part.folder,
+            **self.part.account.spawn_options(self.part.stop_signal),
+        )  # fmt: skip
+
+    async def _pump(self, output: int) -> None:
         """Hand on the output line by line; a line without end is cut, not collected."""
+        reader = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(output, "rb"))
         rest = b""
-        while process.stdout is not None and (chunk := await process.stdout.read(65536)):
-            *lines, rest = (rest + chunk).split(b"\n")
-            if len(rest) > 65536:
-                lines, rest = [*lines, rest], b""
-            for line in lines:
-                self.journal.line(self.part.name, line.decode(errors="replace").rstrip("\r"))
-        if rest:
-            self.journal.line(self.part.name, rest.decode(errors="replace"))
+        try:
+            while chunk := await reader.read(CHUNK_BYTES):
+                *lines, rest = (rest + chunk).split(b"\n")
+                if len(rest) > CHUNK_BYTES:
+                    lines, rest = [*lines, rest], b""
+                for line in lines:
+                    self.journal.line(self.part.name, line.decode(errors="replace").rstrip("\r"))
+            if rest:
+                self.journal.line(self.part.name, rest.decode(errors="replace"))
+        finally:
+            pipe.close()
 
     async def _watch_health(self) -> None:
         """Kill a process that was healthy once and does not answer any more: its successor will."""

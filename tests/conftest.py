@@ -32,6 +32,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(os.environ[FOLDER_VARIABLE], ignore_errors=True)
 
 
+@pytest.fixture
+def shared_tmp_path(tmp_path: Path) -> Path:
+    """A temporary folder that PostgreSQL's own account can reach, too, when the tests run as root."""
+    return _open_folder(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """Asynchronous tests run on asyncio, as the product does."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 
 from stack.errors import Taken
+from stack.runfiles import RunFiles
 from stack.secrets import Secrets, load_secrets
 from stack.settings import PROJECT, Settings
 from tests.support.ports import free_ports
@@ -46,15 +47,27 @@ class RunningStack(Project):
 
     def is_healthy(self) -> bool:
         """Whether REST, Auth and the functions all answer."""
-        paths = ("/auth/v1/health", "/rest/v1/", "/functions/v1/health")
+        paths = ("/health", "/auth/v1/health", "/functions/v1/health")
         try:
-            return all(self.get(path).status_code < 500 for path in paths)
+            return all(self.get(path).status_code == 200 for path in paths)
         except httpx.HTTPError:
             return False
 
     def get(self, path: str) -> httpx.Response:
         """A request with the publishable key."""
         return httpx.get(f"{self.url}{path}", headers={"apikey": self.publishable_key}, timeout=10)
+
+    def part_pid(self, name: str) -> int:
+        """The process id of one part, once the supervisor has told it."""
+        return int(wait_until(lambda: RunFiles(self.settings).read_state().get("parts", {}).get(name, {}).get("pid")))
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Another `python -m stack …` command, as from another terminal."""
+        command = [sys.executable, "-m", "stack", *arguments]
+        environment = clean_environment() | self.environment
+        return subprocess.run(
+            command, cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=180, check=False
+        )
 
     def stop(self) -> int:
         """Ask it to stop and return its exit code."""
@@ -88,6 +101,11 @@ def environment_project() -> Project | None:
     return Project(*values) if values[0] else None
 
 
+def clean_environment() -> dict[str, str]:
+    """This process's environment without what could point at another stack."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("RUNYARD_", "SUPABASE_"))}
+
+
 def _is_settled(stack: RunningStack) -> str:
     code = stack.process.poll()
     if code == Taken.exit_code:
@@ -107,9 +125,10 @@ def _launch(home: Path, arguments: tuple[str, ...], variables: dict[str, str]) -
     }
     own = {"RUNYARD_HOME": str(home), "RUNYARD_PORT_OFFSET": "0", "RUNYARD_PG_FSYNC": "false"}
     own |= {f"RUNYARD_{name}": str(port) for name, port in ports.items()} | variables
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RUNYARD_", "SUPABASE_"))}
+    environment = clean_environment()
     settings = Settings(home=home, port_offset=0, **{name.lower(): port for name, port in ports.items()})  # type: ignore[arg-type]
     secrets = load_secrets(settings.secrets_file)
+    RunFiles(settings).ready_file.unlink(missing_ok=True)
     log = home / "up.log"
     command = [sys.executable, "-m", "stack", "up", *arguments]
     with log.open("ab") as output:

@@ -1,0 +1,85 @@
+"""kill -9 of each part in the middle of traffic: everything is back by itself, and what was committed is there."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import psycopg
+import pytest
+
+from tests.support.stack import RunningStack
+from tests.support.waiting import wait_until
+
+
+@contextmanager
+def traffic(stack: RunningStack) -> Iterator[list[int]]:
+    """Insert numbered rows over a connection of its own until the end; the list holds what was acknowledged."""
+    acknowledged: list[int] = []
+    end = threading.Event()
+
+    def insert() -> None:
+        number = 0
+        while not end.is_set():
+            try:
+                with psycopg.connect(stack.db_url, connect_timeout=2, autocommit=True) as connection:
+                    while not end.is_set():
+                        number += 1
+                        connection.execute("insert into public.fault_ledger values (%s)", [number])
+                        acknowledged.append(number)
+            except psycopg.Error:
+                end.wait(0.05)
+
+    with psycopg.connect(stack.db_url) as connection:
+        connection.execute("create table public.fault_ledger (number int primary key)")
+    thread = threading.Thread(target=insert)
+    thread.start()
+    try:
+        yield acknowledged
+    finally:
+        end.set()
+        thread.join(60)
+
+
+def requests_answered(stack: RunningStack) -> bool:
+    try:
+        return all(
+            stack.get(path).status_code == 200 for path in ("/health", "/functions/v1/health", "/auth/v1/health")
+        )
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.mark.parametrize("part", ["postgres", "gateway", "functions"])
+def test_a_killed_part_comes_back_by_itself(fresh_stack: RunningStack, part: str) -> None:
+    with traffic(fresh_stack) as acknowledged:
+        wait_until(lambda: len(acknowledged) > 20)
+        killed = fresh_stack.part_pid(part)
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: fresh_stack.part_pid(part) != killed)
+        before = len(acknowledged)
+        wait_until(lambda: requests_answered(fresh_stack))
+        wait_until(lambda: len(acknowledged) > before)
+    with psycopg.connect(fresh_stack.db_url) as connection:
+        kept = {row[0] for row in connection.execute("select number from public.fault_ledger")}
+    assert set(acknowledged) <= kept
+    assert fresh_stack.process.poll() is None
+
+
+def test_every_backend_ended_at_once_is_no_more_than_a_hiccup(fresh_stack: RunningStack) -> None:
+    with psycopg.connect(fresh_stack.db_url, autocommit=True) as connection:
+        statement = (
+            "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = any(%s)"
+        )
+        connection.execute(statement, [["authenticator"]])
+    wait_until(lambda: requests_answered(fresh_stack))
+
+
+def test_the_second_signal_does_not_cut_the_orderly_stop_short(fresh_stack: RunningStack) -> None:
+    for _ in range(3):
+        fresh_stack.process.send_signal(signal.SIGTERM)
+    assert fresh_stack.process.wait(60) == 0
+    log = (fresh_stack.settings.log_folder / "postgres.log").read_text()
+    assert "database system is shut down" in log

@@ -1,0 +1,57 @@
+"""Which functions are served, with which settings, and what Deno is allowed to do."""
+
+from pathlib import Path
+
+import pytest
+
+from stack.errors import StackError
+from stack.functions import function_entries, functions_command, functions_environment, functions_fingerprint
+from stack.secrets import load_secrets
+from stack.settings import Settings
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name in ("open", "closed", "_shared", "off"):
+        folder = tmp_path / "supabase" / "functions" / name
+        folder.mkdir(parents=True)
+        (folder / "index.ts").write_text("Deno.serve(() => new Response());")
+    config = "[functions.open]\nverify_jwt = false\n[functions.off]\nenabled = false\n"
+    (tmp_path / "supabase" / "config.toml").write_text(config)
+    return tmp_path
+
+
+def test_every_folder_is_served_with_its_own_settings(project: Path) -> None:
+    entries = function_entries(project / "supabase")
+    assert {name: entry["verify_jwt"] for name, entry in entries.items()} == {"open": False, "closed": True}
+
+
+def test_a_broken_config_is_named(project: Path) -> None:
+    (project / "supabase" / "config.toml").write_text("[functions")
+    with pytest.raises(StackError, match=r"config\.toml is not valid TOML"):
+        function_entries(project / "supabase")
+
+
+def test_deno_gets_no_more_than_it_needs(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not for functions")
+    settings = Settings(home=project / "home", project=project)
+    environment = functions_environment(settings, load_secrets(settings.secrets_file))
+    command = functions_command(settings, environment)
+    assert "AWS_SECRET_ACCESS_KEY" not in environment
+    assert not {"--allow-all", "-A", "--allow-run", "--allow-write", "--allow-net", "--allow-env"} & set(command)
+    assert f"--allow-read={project / 'supabase' / 'functions'}" in command
+
+
+def test_a_function_gets_what_hosted_gives_and_its_own_secrets(project: Path) -> None:
+    (project / "supabase" / "functions" / ".env").write_text("# comment\nMY_KEY='a=b'\n")
+    settings = Settings(home=project / "home", project=project)
+    environment = functions_environment(settings, load_secrets(settings.secrets_file))
+    hosted = {"SUPABASE_URL", "SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "SUPABASE_DB_URL", "WORKER_SIGNING_JWK"}
+    assert hosted <= environment.keys()
+    assert environment["MY_KEY"] == "a=b"
+
+
+def test_a_changed_function_is_noticed(project: Path) -> None:
+    before = functions_fingerprint(project / "supabase")
+    (project / "supabase" / "functions" / "open" / "extra.ts").write_text("export {}")
+    assert functions_fingerprint(project / "supabase") != before

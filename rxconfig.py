@@ -22,6 +22,8 @@ config = rx.Config(
     # Only the frontend port: production serves page, websocket and routes on it,
     # and refuses to start when a different backend port is named.
     frontend_port=PORT,
+    # Only this machine, until somebody says otherwise.
+    backend_host=os.environ.get("RUNYARD_DASHBOARD_HOST", "127.0.0.1"),
     telemetry_enabled=False,
     show_built_with_reflex=False,
     # bun is looked for on PATH only, so an un-activated venv would not find its own.

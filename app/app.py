@@ -26,6 +26,7 @@ def _routes() -> list[Route]:
 def _head() -> list[rx.Component]:
     return [
         rx.el.script(src="/runyard.js", defer=True),
+        rx.el.link(rel="icon", href="/mark.svg", type="image/svg+xml"),
         rx.el.link(
             rel="preload",
             href="/fonts/Inter.woff2",

@@ -5,12 +5,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, get_type_hints
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from reflex_base.utils.form import FORM_DATA_ENTRIES_KEY, transform_form_data
 
 MAX_TEXT = 256 * 1024
-
-_STRICT = ConfigDict(strict=True, extra="forbid")
 
 
 class BadArguments(Exception):
@@ -21,7 +19,7 @@ class BadArguments(Exception):
 def _adapter(hint: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(hint, config=ConfigDict(strict=True))
-    except Exception:  # models and typed dicts bring their own configuration
+    except PydanticUserError:  # models and typed dicts bring their own configuration
         return TypeAdapter(hint)
 
 

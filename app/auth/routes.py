@@ -12,6 +12,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from supabase_auth.types import Session as AuthSession
 
+from app.api import build_routes
 from app.auth.cookies import NAME, clear_sid, set_sid
 from app.services.errors import AppError, Refused, SignedOut, Unreachable
 from app.services.invitations import hash_of
@@ -127,7 +128,7 @@ async def accept(runtime: Runtime, request: Request, fields: dict[str, str]) -> 
     """Accept an invitation with the secret of its link; the database has only its hash."""
     session = await runtime.gate.sessions.get(request.cookies.get(NAME, ""))
     if session is None:
-        raise SignedOut()
+        raise SignedOut
     token_hash = hash_of(fields.get("token", ""))
     args: dict[str, Any] = {"p_invitation": fields.get("invitation", ""), "p_token_hash": token_hash}
     membership = await runtime.gate.rpc(session, "accept_invitation", args)
@@ -161,6 +162,7 @@ def build_api(runtime: Runtime) -> Starlette:
     routes: list[Any] = [
         Route(f"/auth/{name}", _answer(runtime, action), methods=["POST"]) for name, action in ACTIONS.items()
     ]
+    routes += build_routes(runtime)
     routes += [Route("/healthz", alive), Route("/", home), Route("/dashboard", home)]
     docs = runtime.settings.docs_directory
     # check_dir is off: the site may be built after the dashboard started.

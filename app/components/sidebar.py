@@ -64,7 +64,7 @@ def _person() -> rx.Component:
     return rx.dropdown_menu.root(
         rx.dropdown_menu.trigger(
             rx.el.button(
-                rx.el.span(SessionState.email[:1].upper(), class_name="ry-sq g", style={"border_radius": "99px"}),
+                rx.el.span(SessionState.email[:1].upper(), class_name="ry-sq g", style={"border_radius": "99px", "flex": "none"}),
                 rx.el.span(
                     rx.el.span(SessionState.email, class_name="ry-el", style={"display": "block"}),
                     rx.el.small(SessionState.role.capitalize()),

@@ -6,7 +6,8 @@ the cookie. They work before, and without, the page's websocket.
 
 import reflex as rx
 
-from app.components.brand import logo, yard
+from app.components.card import card, line_below
+from app.components.card import submit as submit_button
 from app.components.icons import icon
 from app.pages import Route
 
@@ -34,17 +35,18 @@ def _field(
     )
 
 
-def _submit(label: str) -> rx.Component:
-    return rx.button(label, type="submit", color_scheme="gray", high_contrast=True, width="100%", height="36px")
-
-
 def _problem() -> rx.Component:
     return rx.el.p(role="alert", hidden=True, class_name="ry-problem", custom_attrs={"data-problem": ""})
 
 
 def _form(action: str, *fields: rx.Component, submit: str) -> rx.Component:
     return rx.el.form(
-        *fields, _problem(), _submit(submit), class_name="ry-form", custom_attrs={"data-auth": action}, method="post"
+        *fields,
+        _problem(),
+        submit_button(submit),
+        class_name="ry-form",
+        custom_attrs={"data-auth": action},
+        method="post",
     )
 
 
@@ -59,25 +61,8 @@ def _done(title: str, text: str) -> rx.Component:
     )
 
 
-def _card(title: str, text: str, *content: rx.Component, below: rx.Component | None = None) -> rx.Component:
-    return rx.el.main(
-        yard(),
-        rx.el.div(
-            rx.el.div(logo(), class_name="ry-brand"),
-            rx.el.section(
-                rx.el.div(rx.el.h1(title, class_name="ry-h1"), rx.el.p(text, class_name="mut")),
-                *content,
-                class_name="ry-panel ry-card",
-            ),
-            below or rx.fragment(),
-            class_name="ry-lc",
-        ),
-        class_name="ry-login",
-    )
-
-
 def _below(text: str, label: str, href: str) -> rx.Component:
-    return rx.el.p(text, " ", rx.el.a(label, href=href, class_name="ry-link"), class_name="mut ry-under")
+    return line_below(text, rx.el.a(label, href=href, class_name="ry-link"))
 
 
 def _email() -> rx.Component:
@@ -87,7 +72,7 @@ def _email() -> rx.Component:
 def sign_in() -> rx.Component:
     """Sign in."""
     forgotten = rx.el.a("Forgotten?", href="/forgotten", class_name="ry-link sm")
-    return _card(
+    return card(
         "Sign in",
         "to see and run your fleet",
         _form(
@@ -102,7 +87,7 @@ def sign_in() -> rx.Component:
 
 def sign_up() -> rx.Component:
     """Make an account."""
-    return _card(
+    return card(
         "Make an account",
         "then make an organisation, or accept an invitation",
         _form(
@@ -118,7 +103,7 @@ def sign_up() -> rx.Component:
 
 def forgotten() -> rx.Component:
     """Ask for a link to set a new password."""
-    return _card(
+    return card(
         "Forgotten password",
         "A link to set a new one is sent to your address.",
         _form("forgotten", _email(), submit="Send the link"),
@@ -129,7 +114,7 @@ def forgotten() -> rx.Component:
 
 def reset_password() -> rx.Component:
     """Set a new password with the link from the mail."""
-    return _card(
+    return card(
         "New password",
         "Every other session of yours goes on.",
         _form(
@@ -142,7 +127,7 @@ def reset_password() -> rx.Component:
 
 def invite() -> rx.Component:
     """Accept an invitation."""
-    return _card(
+    return card(
         "You are invited",
         "Accept to join the organisation with the account you are signed in with.",
         _form("accept", submit="Accept the invitation"),

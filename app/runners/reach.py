@@ -17,7 +17,7 @@ class Reach:
 
 def covers(path: str, module_path: str) -> bool:
     """Say whether an assignment at `path` covers a module; '' covers all of them."""
-    return path == "" or module_path == path or module_path.startswith(path + "/")
+    return path in ("", module_path) or module_path.startswith(path + "/")
 
 
 def serves(worker: Row, paths: Iterable[str], module: Row) -> bool:

@@ -65,7 +65,7 @@ class Client:
         except APIError as error:
             raise to_app_error(error) from error
         except (httpx.HTTPError, OSError) as error:
-            raise Unreachable() from error
+            raise Unreachable from error
 
     async def rpc(self, token: str, name: str, args: Mapping[str, Any] | None = None) -> Any:
         """Call a database function and return its JSON."""
@@ -124,7 +124,7 @@ class Client:
         try:
             await self._http.post(url, params={"scope": "local"}, headers=headers)
         except httpx.HTTPError as error:
-            raise Unreachable() from error
+            raise Unreachable from error
 
     async def send_recovery(self, email: str, redirect_to: str) -> None:
         """Ask Auth to send a password recovery link."""
@@ -143,7 +143,7 @@ class Client:
         try:
             answer = await self._http.put(url, json={"password": password}, headers=headers)
         except httpx.HTTPError as error:
-            raise Unreachable() from error
+            raise Unreachable from error
         if answer.is_error:
             raise Refused(_auth_words(answer), "Choose another password.")
 

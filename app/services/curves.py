@@ -1,5 +1,6 @@
 """Curves of a chart as SVG paths."""
 
+import itertools
 from collections.abc import Sequence
 
 
@@ -15,7 +16,7 @@ def smooth(values: Sequence[float], width: int = 300, height: int = 48, top: int
     step = width / (len(values) - 1)
     points = [(at * step, top + room * (1 - (value - low) / reach)) for at, value in enumerate(values)]
     path = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
         middle = (x0 + x1) / 2
         path.append(f"C{middle:.1f} {y0:.1f} {middle:.1f} {y1:.1f} {x1:.1f} {y1:.1f}")
     return "".join(path)

@@ -167,7 +167,7 @@ class Feed:
         session = await self._member()
         if session is not None:
             await self._poll(session)
-        await asyncio.sleep(seconds * random.uniform(0.7, 1.3))  # noqa: S311 - jitter, not a secret
+        await asyncio.sleep(seconds * random.uniform(0.7, 1.3))
 
     async def _poll(self, session: Session) -> None:
         try:

@@ -58,7 +58,7 @@ class Gate:
     async def _refresh(self, stale: Session) -> Session:
         current = await self.sessions.get(stale.sid)
         if current is None:
-            raise SignedOut()
+            raise SignedOut
         # Somebody else may have refreshed while this call waited for the lock.
         if current.access_token != stale.access_token:
             return current
@@ -78,7 +78,7 @@ class Gate:
         if current is not None and current.refresh_token != lost.refresh_token:
             return current
         await self.sessions.delete(lost.sid)
-        raise SignedOut() from error
+        raise SignedOut from error
 
     async def rpc(self, session: Session, name: str, args: Mapping[str, Any] | None = None) -> Any:
         """Call a database function as this person."""

@@ -19,6 +19,7 @@ JOIN_SECONDS = 12.0
 READY_SECONDS = 15.0
 PING_SECONDS = 10.0
 INBOX_SIZE = 20_000
+_UNREADABLE = (KeyError, TypeError, AttributeError, ValueError)
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +75,7 @@ class Joined:
 
     async def ping(self) -> None:
         """Find a half-open socket in seconds; by itself the library needs most of a minute."""
-        socket = self.channel.socket._ws_connection  # noqa: SLF001 - no public way to ping
+        socket = self.channel.socket._ws_connection
         if socket is None or not self.channel.is_joined:
             raise WireBroken("the connection closed")
         try:
@@ -199,13 +200,13 @@ def _bind(joined: Joined, bindings: tuple[Binding, ...], bells: tuple[str, ...])
         # An exception in a callback would end the client's listening task for good.
         try:
             joined.offer(row_event(payload))
-        except Exception as error:
+        except _UNREADABLE as error:
             joined.fail(f"an unreadable change arrived: {error}")
 
     def on_bell(payload: Any) -> None:
         try:
             joined.offer(bell_event(payload))
-        except Exception as error:
+        except _UNREADABLE as error:
             joined.fail(f"an unreadable message arrived: {error}")
 
     def on_system(payload: Any) -> None:

@@ -20,6 +20,7 @@ the page and only when one of its topics changed; changed.ids(topic) names the r
 
 import asyncio
 import contextlib
+import time
 from typing import ClassVar, cast
 
 import reflex as rx
@@ -37,6 +38,7 @@ from app.states.session import AppState, SessionState
 
 COALESCE_SECONDS = 0.1
 PRUNE_SECONDS = 10.0
+MEMBER_SECONDS = 60.0
 ALWAYS = frozenset({"link", "memberships"})
 
 log = structlog.get_logger(__name__)
@@ -115,6 +117,8 @@ async def fan_out(app: rx.App) -> None:
                 pending[org_id] = _merge(pending.get(org_id), changed)
         for org_id, changed in pending.items():
             for view in runtime().hub.views(org_id):
+                if "memberships" in changed.tables:
+                    await _check_member(app, view)
                 if changed.touches(view.topics):
                     await _show_to(app, view, changed)
 
@@ -157,20 +161,31 @@ async def evict(app: rx.App, view: View, to: str = "/login") -> None:
 
 async def check_members(app: rx.App) -> None:
     """Drop tabs that closed, and end the views of people who are no longer members."""
+    checked_at: dict[tuple[str, str], float] = {}
     while True:
         await asyncio.sleep(PRUNE_SECONDS)
         with contextlib.suppress(Exception):
             await runtime().hub.prune(app.event_namespace.token_to_sid)
+        now = time.monotonic()
+        checked_at = {key: at for key, at in checked_at.items() if now - at < MEMBER_SECONDS}
         for view in runtime().hub.all_views():
-            with contextlib.suppress(AppError):
+            # Once a minute per session, however many tabs it has; a change of members rings at once.
+            if checked_at.setdefault((view.sid, view.org_id), now) == now:
                 await _check_member(app, view)
 
 
 async def _check_member(app: rx.App, view: View) -> None:
-    session = await runtime().gate.sessions.get(view.sid)
-    if session is None:
+    try:
+        session = await runtime().gate.sessions.get(view.sid)
+        if session is None:
+            await evict(app, view)
+            return
+        rows = await runtime().gate.rpc(session, "my_organizations")
+        if view.org_id not in {str(row["id"]) for row in rows or []}:
+            await evict(app, view, "/dashboard/runners")
+    except SignedOut:
         await evict(app, view)
+    except AppError:
         return
-    rows = await runtime().gate.rpc(session, "my_organizations")
-    if view.org_id not in {str(row["id"]) for row in rows or []}:
-        await evict(app, view, "/dashboard/runners")
+    except Exception:
+        log.exception("member_check_failed", page=view.page)

@@ -1,5 +1,6 @@
 """Executors as Kubernetes jobs."""
 
+import os
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
@@ -146,7 +147,8 @@ class KubernetesDispatcher:
                     raise
             else:
                 return configuration
-        await kube.load_kube_config(client_configuration=configuration)
+        # The library reads KUBECONFIG when it is imported; we mean the variable as it is now.
+        await kube.load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=configuration)
         return configuration
 
 

@@ -1,0 +1,30 @@
+"""An order to execute, and settings for each dispatcher."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from worker.dispatch import Order
+from worker.settings import Settings, load_settings
+
+RUNNER_TOKEN = "ryw_the_record_s_own_token"
+MakeSettings = Callable[..., Settings]
+
+
+@pytest.fixture
+def order() -> Order:
+    return Order(41, 2, "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11", "http://outside:1", "sb_publishable_x", "job-token")
+
+
+@pytest.fixture
+def make_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeSettings:
+    """Load settings from dispatcher variables, given without their prefix."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def make(**variables: str) -> Settings:
+        environ = {f"RUNYARD_JOB_DISPATCHER_{name}": value for name, value in variables.items()}
+        needed = {"WORKER_ID": "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11", "SUPABASE_URL": "http://outside:1"}
+        return load_settings(environ={**needed, "WORKER_TOKEN": RUNNER_TOKEN, **environ})
+
+    return make

@@ -1,0 +1,142 @@
+"""Executors in Docker, against a server that speaks its API and runs real processes."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import wait_until
+from tests.unit.worker.dispatch.conftest import RUNNER_TOKEN, MakeSettings
+from tests.unit.worker.dispatch.docker_api import DockerApi
+from tests.unit.worker.dispatch.processes import write_executor
+from tests.unit.worker.dispatch.serving import serve
+from worker.dispatch import Order
+from worker.dispatch.docker import DockerDispatcher
+from worker.dispatch.sizes import parse_bytes
+from worker.errors import JobFailed
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def docker(tmp_path: Path) -> DockerApi:
+    return DockerApi(write_executor(tmp_path / "bin", 'test "$1 $2" = "run --single" && exit 7'))
+
+
+@pytest.fixture
+def address(docker: DockerApi) -> Iterator[str]:
+    with serve(docker.routes()) as address:
+        yield address
+
+
+async def test_the_executor_runs_and_tells_its_exit_code(
+    docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
+) -> None:
+    settings = make_settings(
+        TYPE="docker",
+        DATA_HOST=f"tcp://{address}",
+        DATA_IMAGE="registry.example/runyard-worker:1.2.3",
+        DATA_API_URL="http://inside:8000",
+        DATA_MEMORY_LIMIT="42 MB",
+        DATA_EXTRA_HOSTS="db:10.0.0.5,host.docker.internal:host-gateway",
+        DATA_BIND_PATH="/home/me/.aws:/home/runner/.aws:ro",
+        DATA_REGISTRY_USERNAME="me",
+        DATA_REGISTRY_PASSWORD="hush",
+    )
+    dispatcher = DockerDispatcher(settings)
+    execution = await dispatcher.start(order)
+    assert await execution.wait() == 7
+    await execution.remove()
+    await dispatcher.close()
+    assert docker.removed == [order.name]
+    image, auth = docker.pulled[0]
+    assert image == "registry.example/runyard-worker:1.2.3"
+    assert auth is not None
+    assert (auth["username"], auth["password"]) == ("me", "hush")
+    host = docker.configs[order.name]["HostConfig"]
+    assert host["Memory"] == 42 * 1024 * 1024
+    assert host["ExtraHosts"] == ["db:10.0.0.5", "host.docker.internal:host-gateway"]
+    assert host["Binds"] == ["/home/me/.aws:/home/runner/.aws:ro"]
+
+
+async def test_it_gets_one_job_s_credential_and_never_the_runner_s(
+    docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
+) -> None:
+    settings = make_settings(
+        TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE="x", DATA_LOCAL_IMAGE="true", DATA_API_URL="http://in:8"
+    )
+    dispatcher = DockerDispatcher(settings)
+    execution = await dispatcher.start(order)
+    await execution.wait()
+    environment = docker.boxes[order.name].environment
+    assert environment["RUNYARD_JOB_TOKEN"] == "job-token"
+    assert (environment["RUNYARD_JOB_ID"], environment["RUNYARD_JOB_ATTEMPT"]) == ("41", "2")
+    assert environment["SUPABASE_URL"] == "http://in:8"
+    assert RUNNER_TOKEN not in json.dumps(docker.configs)
+    assert "WORKER_TOKEN" not in environment
+    assert docker.pulled == [], "a local image is not pulled"
+    await dispatcher.close()
+
+
+async def test_stop_is_one_signal_and_kill_is_the_end(
+    docker: DockerApi, address: str, order: Order, make_settings: MakeSettings, tmp_path: Path
+) -> None:
+    mark = tmp_path / "asked"
+    ready = tmp_path / "ready"
+    script = f"trap 'echo asked >> {mark}' TERM\ntouch {ready}\nwhile true; do sleep 0.05; done"
+    write_executor(docker.bin_folder, script)
+    settings = make_settings(TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE="x", DATA_LOCAL_IMAGE="1")
+    dispatcher = DockerDispatcher(settings)
+    execution = await dispatcher.start(order)
+    wait_until(ready.exists, timeout_seconds=30)
+    await execution.stop()
+    wait_until(mark.exists, timeout_seconds=30)
+    assert docker.boxes[order.name].exit_code() is None
+    await execution.kill()
+    assert await execution.wait() == 137
+    await execution.kill()
+    assert mark.read_text() == "asked\n"
+    await dispatcher.close()
+
+
+async def test_the_same_attempt_is_started_once(
+    docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
+) -> None:
+    settings = make_settings(TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE="x", DATA_LOCAL_IMAGE="1")
+    dispatcher = DockerDispatcher(settings)
+    first, second = await dispatcher.start(order), await dispatcher.start(order)
+    assert (await first.wait(), await second.wait()) == (7, 7)
+    assert len(docker.boxes) == 1
+    await dispatcher.close()
+
+
+async def test_an_image_that_cannot_be_had_fails_the_job_with_words(
+    docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
+) -> None:
+    dispatcher = DockerDispatcher(make_settings(TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE="absent"))
+    with pytest.raises(JobFailed, match="pull access denied") as caught:
+        await dispatcher.start(order)
+    assert caught.value.code == "dispatch_failed"
+    await dispatcher.close()
+
+
+async def test_no_docker_fails_the_job_with_words(order: Order, make_settings: MakeSettings) -> None:
+    dispatcher = DockerDispatcher(make_settings(TYPE="docker", DATA_HOST="tcp://127.0.0.1:9", DATA_IMAGE="x"))
+    with pytest.raises(JobFailed, match="Docker could not start"):
+        await dispatcher.start(order)
+    await dispatcher.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [("42 MB", 42 * 2**20), ("512Mi", 2**29), ("1.5g", 3 * 2**29), ("1024", 1024), ("2 GiB", 2**31)],
+)
+def test_memory_is_read_as_people_write_it(text: str, amount: int) -> None:
+    assert parse_bytes(text) == amount
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1 MB", "1 XB"])
+def test_memory_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not an amount"):
+        parse_bytes(text)

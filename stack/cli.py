@@ -22,7 +22,7 @@ from stack.parts import DASHBOARD_COMMAND, dashboard_environment
 from stack.postgres import Cluster, find_cluster
 from stack.runfiles import RunFiles
 from stack.secrets import Secrets, load_secrets
-from stack.settings import Settings
+from stack.settings import PROJECT, Settings
 from stack.supervisor import Supervisor, Wanted
 
 EXIT_CODES = """Exit codes: 0 done · 1 another problem · 2 wrong arguments · 3 something is missing on this machine ·
@@ -99,7 +99,7 @@ def dashboard() -> None:
     missing = [name for name in ("SUPABASE_URL", "SUPABASE_PUBLISHABLE_KEY") if not os.environ.get(name)]
     if missing:
         raise Missing(f"Set {' and '.join(missing)}.", "`supabase status` or the project's API settings show them.")
-    os.chdir(settings.project)
+    os.chdir(PROJECT)
     os.execve(sys.executable, DASHBOARD_COMMAND, dashboard_environment(settings, dict(os.environ)))  # noqa: S606
 
 

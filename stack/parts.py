@@ -18,7 +18,7 @@ from stack.health import (
 from stack.postgres import Cluster
 from stack.process import Part
 from stack.secrets import Secrets
-from stack.settings import Settings
+from stack.settings import PROJECT, Settings
 
 VENV_BIN = Path(sys.prefix) / "bin"
 DASHBOARD_COMMAND = [sys.executable, "-m", "reflex", "run", "--env", "prod", "--loglevel", "warning"]
@@ -50,7 +50,7 @@ def gateway_part(settings: Settings) -> Part:
         partial(is_gateway_healthy, settings),
         partial(is_gateway_alive, settings),
         environment=lambda: _environment(settings),
-        folder=settings.project,
+        folder=PROJECT,
     )
 
 
@@ -75,7 +75,7 @@ def dashboard_part(settings: Settings, secrets: Secrets) -> Part:
         lambda: DASHBOARD_COMMAND,
         partial(is_dashboard_healthy, settings),
         environment=lambda: dashboard_environment(settings, client),
-        folder=settings.project,
+        folder=PROJECT,
         start_seconds=600,
     )
 

@@ -76,11 +76,7 @@ class Cluster:
             "log_line_prefix": "%m [%p] %q%u@%d ",
             "log_statement": "none",
             "log_parameter_max_length_on_error": 0,
-            **(
-                {}
-                if self.settings.pg_fsync
-                else {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-            ),
+            **({} if self.settings.pg_fsync else {"fsync": "off", "full_page_writes": "off"}),
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return [str(self.binaries / "postgres"), "-D", str(self.data), *options]

@@ -1,0 +1,231 @@
+-- Foundation: who may do what before anything exists, and the few helpers that every later topic uses.
+-- Hosted Supabase grants every new object in `public` to anon, authenticated and service_role. Runyard wants the
+-- opposite: nothing is reachable until the line after the object says so. Therefore the default privileges go first.
+-- `private` holds secrets, sessions, scheduling and the bodies of all functions; it is never exposed by the API.
+set lock_timeout = '5s';
+
+alter default privileges in schema public revoke all on tables from public, anon, authenticated, service_role;
+alter default privileges in schema public revoke all on sequences from public, anon, authenticated, service_role;
+alter default privileges in schema public revoke all on functions from public, anon, authenticated, service_role;
+alter default privileges revoke execute on functions from public;
+
+create schema if not exists private;
+comment on schema private is 'Secrets, sessions, scheduling and the bodies of all functions. Not exposed by the API.';
+
+-- Runners sign in with a role of their own, so that a runner's key opens no door that is meant for a person.
+do $$
+begin
+  if not exists (select from pg_catalog.pg_roles where rolname = 'worker') then
+    create role worker nologin;
+  end if;
+  -- Realtime reads its messages table as the runner's role. On hosted Supabase only its own administrator may open that
+  -- schema to a new role, but anon may already look in, and sees nothing of ours: so a worker is an anon with policies.
+  grant anon to worker;
+  if exists (select from pg_catalog.pg_roles where rolname = 'authenticator') then
+    grant worker to authenticator;
+  end if;
+end;
+$$;
+alter role worker set statement_timeout = '15s';
+
+grant usage on schema public to anon, authenticated, service_role, worker;
+grant usage on schema private to authenticated, service_role, worker;
+
+-- ---------------------------------------------------------------------------------------------- errors
+
+create function private.fail(p_code text, p_message text, p_hint text default null, p_detail text default null)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  raise exception using
+    errcode = p_code,
+    message = p_message,
+    hint = coalesce(p_hint, ''),
+    detail = coalesce(p_detail, '');
+end;
+$$;
+comment on function private.fail(text, text, text, text) is
+  'Raises an error that a caller can act upon: code RYxxx, what happened, what to do next, machine-readable detail.';
+
+-- ---------------------------------------------------------------------------------------------- callers
+
+create function private.jwt()
+returns jsonb
+language sql stable
+set search_path = ''
+as $$
+  select nullif(current_setting('request.jwt.claims', true), '')::jsonb
+$$;
+comment on function private.jwt() is 'The claims of the caller''s token, or null outside of a request.';
+
+create function private.caller_id()
+returns uuid
+language sql stable
+set search_path = ''
+as $$
+  select (nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub')::uuid
+$$;
+comment on function private.caller_id() is 'The signed-in user''s id (for a runner: the runner''s id).';
+grant execute on function private.caller_id() to authenticated, worker;
+
+create function private.caller_label()
+returns text
+language sql stable
+set search_path = ''
+as $$
+  select coalesce(private.jwt() ->> 'email', private.jwt() ->> 'sub', 'system')
+$$;
+comment on function private.caller_label() is 'What events call the caller: the e-mail address, else the id, else "system".';
+
+-- ---------------------------------------------------------------------------------------------- checks
+
+create function private.is_label_list(p_labels text[])
+returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  select cardinality(p_labels) <= 32 and not exists (
+    select from unnest(p_labels) as l (label)
+    where l.label is null or l.label !~ '^[a-z0-9]([a-z0-9._/-]{0,61}[a-z0-9])?(=[A-Za-z0-9._/-]{0,63})?$'
+  )
+$$;
+comment on function private.is_label_list(text[]) is 'Whether every label reads like "gpu" or "gpu=true"; 32 at most.';
+
+create function private.sorted_labels(p_labels text[])
+returns text[]
+language sql immutable
+set search_path = ''
+as $$
+  select coalesce(array_agg(distinct l.label order by l.label), '{}') from unnest(p_labels) as l (label)
+$$;
+comment on function private.sorted_labels(text[]) is 'The labels without repeats, in order, so that equal sets are equal arrays.';
+
+create function private.is_path(p_path text)
+returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  select p_path ~ '^[a-z0-9]([a-z0-9_-]{0,62})(/[a-z0-9]([a-z0-9_-]{0,62})){0,19}$'
+$$;
+comment on function private.is_path(text) is 'Whether a text is a path such as platform/network: lower case, at most 20 parts.';
+
+create function private.path_prefixes(p_path text)
+returns text[]
+language sql immutable
+set search_path = ''
+as $$
+  select array(
+    select array_to_string(parts[1:n], '/')
+    from (select string_to_array(p_path, '/') as parts) as p, generate_series(0, cardinality(parts)) as n
+    order by n
+  )
+$$;
+comment on function private.path_prefixes(text) is 'All paths at or above a path, from "" (everything) down to the path itself.';
+
+create function private.path_depth(p_path text)
+returns integer
+language sql immutable
+set search_path = ''
+as $$
+  select coalesce(cardinality(string_to_array(nullif(p_path, ''), '/')), 0)
+$$;
+comment on function private.path_depth(text) is 'The number of parts of a path; 0 for the empty path.';
+
+create function private.refuse_unknown_keys(p_object jsonb, p_allowed text[])
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  v_unknown text;
+begin
+  if p_object is null then
+    return;
+  end if;
+  if jsonb_typeof(p_object) <> 'object' then
+    perform private.fail('RY422', 'The options must be a JSON object.', 'Send {} for none.');
+  end if;
+  select string_agg(k, ', ' order by k) into v_unknown from jsonb_object_keys(p_object) as k where k <> all (p_allowed);
+  if v_unknown is not null then
+    perform private.fail('RY422', format('Unknown option: %s.', v_unknown),
+      format('Known options: %s.', array_to_string(p_allowed, ', ')));
+  end if;
+end;
+$$;
+comment on function private.refuse_unknown_keys(jsonb, text[]) is 'Refuses a misspelt option instead of ignoring it.';
+
+create function private.text_list(p_value jsonb)
+returns text[]
+language sql immutable
+set search_path = ''
+as $$
+  select case when jsonb_typeof(p_value) = 'array' then array(select jsonb_array_elements_text(p_value)) else '{}' end
+$$;
+comment on function private.text_list(jsonb) is 'A JSON list of strings as text[]; anything else as an empty list.';
+
+create function private.uuid_key(p_id uuid)
+returns bigint
+language sql immutable
+set search_path = ''
+as $$
+  select ('x' || left(replace(p_id::text, '-', ''), 16))::bit(64)::bigint
+$$;
+comment on function private.uuid_key(uuid) is 'The first 64 bits of an id: the key of its advisory lock.';
+
+create function private.touch_updated_at()
+returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  new.updated_at := now();
+  return new;
+end;
+$$;
+comment on function private.touch_updated_at() is 'Keeps updated_at true on every update.';
+
+-- ---------------------------------------------------------------------------------------------- versions
+
+create function private.version_key(p_version text)
+returns text
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  v_match text[];
+  v_pre text;
+begin
+  v_match := regexp_match(lower(p_version), '^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?:[-.]?([a-z0-9][a-z0-9.-]*))?(?:\+[0-9a-z.-]+)?$');
+  if v_match is null then
+    return null;
+  end if;
+  -- PEP 440 writes 1.2.0rc1 for what SemVer writes 1.2.0-rc.1: a number that follows letters is a part of its own.
+  v_pre := regexp_replace(v_match[4], '^([a-z]+)(\d+)', '\1.\2');
+  return lpad(v_match[1], 9, '0') || '.' || lpad(coalesce(v_match[2], '0'), 9, '0') || '.'
+    || lpad(coalesce(v_match[3], '0'), 9, '0') || case
+      when v_pre is null then '~'
+      when v_pre like 'post%' then '~' || v_pre
+      else ' ' || (
+        select string_agg(
+          case when i.part ~ '^\d+$' then '0' || lpad(i.part, 18, '0') when i.part = 'dev' then '!' else '1' || i.part end,
+          ' ' order by i.n
+        )
+        from regexp_split_to_table(v_pre, '\.') with ordinality as i (part, n)
+      ) end;
+end;
+$$;
+comment on function private.version_key(text) is
+  'A text that sorts (collation "C") as versions do: 1.9.0 < 1.10.0-rc.1 < 1.10.0; null when it is not a version.';
+
+create function private.is_version_less(p_left text, p_right text)
+returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  select private.version_key(p_left) collate "C" < private.version_key(p_right) collate "C"
+$$;
+comment on function private.is_version_less(text, text) is 'Whether the left version comes before the right one; null when either is no version.';
+
+revoke execute on all functions in schema private from public;

@@ -1,0 +1,193 @@
+-- Tenancy: organisations, their members and roles, invitations, and the audit log.
+-- Every later table carries org_id. A member sees the rows of the organisations of which they are a member and no
+-- other; the list of those organisations is computed once per statement (`any(array(select …))`), not once per row.
+set lock_timeout = '5s';
+
+create type public.member_role as enum ('owner', 'admin', 'operator', 'viewer');
+comment on type public.member_role is
+  'owner: everything · admin: runners, members, identities · operator: modules and jobs · viewer: reads.';
+
+create type public.actor_kind as enum ('user', 'worker', 'system', 'service_account');
+comment on type public.actor_kind is 'Who did something: a person, a runner, the database itself, or a service account.';
+
+create table public.organizations (
+  id uuid primary key default gen_random_uuid(),
+  slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
+  name text not null check (length(name) between 1 and 100),
+  log_retention_days integer not null default 30 check (log_retention_days between 1 and 3650),
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now()
+);
+alter table public.organizations enable row level security;
+grant select on public.organizations to authenticated, service_role;
+comment on table public.organizations is 'A tenant. Everything but shared runners and releases belongs to exactly one.';
+comment on column public.organizations.id is 'The organisation''s id.';
+comment on column public.organizations.slug is 'The short name in addresses: lower case, unique in the installation.';
+comment on column public.organizations.name is 'The name that people read.';
+comment on column public.organizations.log_retention_days is 'Job logs older than this many days are removed.';
+comment on column public.organizations.created_at is 'When it was created.';
+comment on column public.organizations.updated_at is 'When it was last changed.';
+create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
+
+create table public.memberships (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  user_id uuid not null references auth.users (id) on delete cascade,
+  email text not null,
+  role public.member_role not null,
+  created_at timestamptz not null default now(),
+  primary key (org_id, user_id)
+);
+create index memberships_user_id_idx on public.memberships (user_id);
+alter table public.memberships enable row level security;
+grant select on public.memberships to authenticated, service_role;
+comment on table public.memberships is 'Who belongs to which organisation, and in which role.';
+comment on column public.memberships.org_id is 'The organisation.';
+comment on column public.memberships.user_id is 'The person (auth.users).';
+comment on column public.memberships.email is 'The person''s e-mail address when they joined.';
+comment on column public.memberships.role is 'What they may do.';
+comment on column public.memberships.created_at is 'When they joined.';
+
+create table public.invitations (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  email text not null check (email ~ '^[^@\s]+@[^@\s]+$'),
+  role public.member_role not null,
+  invited_by uuid,
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null default now() + interval '7 days',
+  accepted_at timestamptz,
+  revoked_at timestamptz
+);
+create index invitations_org_id_idx on public.invitations (org_id, created_at desc);
+create unique index invitations_open_idx on public.invitations (org_id, lower(email)) where accepted_at is null and revoked_at is null;
+alter table public.invitations enable row level security;
+grant select on public.invitations to authenticated, service_role;
+comment on table public.invitations is 'Invitations by e-mail address. The secret of the link is not here; its hash is in private.';
+comment on column public.invitations.id is 'The invitation''s id; half of the link.';
+comment on column public.invitations.org_id is 'The organisation that invites.';
+comment on column public.invitations.email is 'The address that may accept.';
+comment on column public.invitations.role is 'The role that the person will have.';
+comment on column public.invitations.invited_by is 'The member who invited.';
+comment on column public.invitations.created_at is 'When it was made.';
+comment on column public.invitations.expires_at is 'After this it can no longer be accepted.';
+comment on column public.invitations.accepted_at is 'When it was accepted.';
+comment on column public.invitations.revoked_at is 'When it was withdrawn.';
+
+create table private.invitation_tokens (
+  invitation_id uuid primary key references public.invitations (id) on delete cascade,
+  token_hash text not null
+);
+alter table private.invitation_tokens enable row level security;
+comment on table private.invitation_tokens is 'Hashes of the secrets in invitation links.';
+comment on column private.invitation_tokens.invitation_id is 'The invitation.';
+comment on column private.invitation_tokens.token_hash is 'SHA-256 (hex) of the secret; the secret itself is never stored.';
+
+create table public.audit_events (
+  id bigint generated always as identity primary key,
+  org_id uuid references public.organizations (id) on delete cascade,
+  at timestamptz not null default now(),
+  actor_kind public.actor_kind not null,
+  actor_id uuid,
+  actor_label text not null,
+  action text not null,
+  target_kind text not null,
+  target_id text,
+  target_label text,
+  detail jsonb not null default '{}'
+);
+create index audit_events_org_id_idx on public.audit_events (org_id, id desc);
+create index audit_events_target_idx on public.audit_events (org_id, target_kind, target_id, id desc);
+alter table public.audit_events enable row level security;
+grant select on public.audit_events to authenticated, service_role;
+comment on table public.audit_events is 'What people did: one row per act. Append only. Admins and owners read it.';
+comment on column public.audit_events.id is 'Order of the acts.';
+comment on column public.audit_events.org_id is 'The organisation; null for acts on shared runners and releases.';
+comment on column public.audit_events.at is 'When.';
+comment on column public.audit_events.actor_kind is 'What kind of actor.';
+comment on column public.audit_events.actor_id is 'The actor''s id.';
+comment on column public.audit_events.actor_label is 'The actor''s name at that time.';
+comment on column public.audit_events.action is 'What was done, as noun.verb: worker.drained.';
+comment on column public.audit_events.target_kind is 'What kind of thing it was done to.';
+comment on column public.audit_events.target_id is 'Which one.';
+comment on column public.audit_events.target_label is 'Its name at that time.';
+comment on column public.audit_events.detail is 'What changed; never a secret.';
+
+-- ---------------------------------------------------------------------------------------------- who is a member
+
+create function private.my_org_ids()
+returns setof uuid
+language sql stable security definer
+set search_path = ''
+as $$
+  select m.org_id from public.memberships as m where m.user_id = private.caller_id()
+$$;
+comment on function private.my_org_ids() is 'The organisations of which the caller is a member. Used by every policy.';
+grant execute on function private.my_org_ids() to authenticated;
+
+create function private.my_admin_org_ids()
+returns setof uuid
+language sql stable security definer
+set search_path = ''
+as $$
+  select m.org_id from public.memberships as m
+  where m.user_id = private.caller_id() and m.role in ('owner', 'admin')
+$$;
+comment on function private.my_admin_org_ids() is 'The organisations that the caller administers.';
+grant execute on function private.my_admin_org_ids() to authenticated;
+
+create policy "Members see their organisations" on public.organizations
+  for select to authenticated using (id = any (array(select private.my_org_ids())));
+create policy "Members see who else is a member" on public.memberships
+  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+create policy "Members see their organisation's invitations" on public.invitations
+  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+create policy "Admins read the audit log" on public.audit_events
+  for select to authenticated using (org_id = any (array(select private.my_admin_org_ids())));
+
+create function private.my_role(p_org uuid)
+returns public.member_role
+language sql stable
+set search_path = ''
+as $$
+  select m.role from public.memberships as m where m.org_id = p_org and m.user_id = private.caller_id()
+$$;
+comment on function private.my_role(uuid) is 'The caller''s role in an organisation; null when they are not a member.';
+
+create function private.need_role(p_org uuid, p_role public.member_role)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_role public.member_role := private.my_role(p_org);
+begin
+  -- A stranger learns nothing about what exists: a foreign organisation and a missing one look the same.
+  if v_role is null then
+    perform private.fail('RY404', 'There is no such organisation, or you are not a member of it.',
+      'Check that you are signed in with the right account.');
+  end if;
+  if v_role > p_role then
+    perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, p_role),
+      'Ask an owner or admin of the organisation.');
+  end if;
+end;
+$$;
+comment on function private.need_role(uuid, public.member_role) is 'Refuses the caller unless they have at least this role in the organisation.';
+
+create function private.audit(
+  p_org uuid, p_action text, p_target_kind text, p_target_id text, p_target_label text, p_detail jsonb default '{}'
+)
+returns void
+language sql
+set search_path = ''
+as $$
+  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id, target_label, detail)
+  values (
+    p_org,
+    case when private.jwt() ->> 'role' = 'authenticated' then 'user' else 'system' end::public.actor_kind,
+    private.caller_id(), private.caller_label(), p_action, p_target_kind, p_target_id, p_target_label, coalesce(p_detail, '{}')
+  )
+$$;
+comment on function private.audit(uuid, text, text, text, text, jsonb) is 'Writes what the caller did to the audit log.';
+
+revoke execute on all functions in schema private from public;

@@ -1,0 +1,176 @@
+-- Groups and modules: the tree that jobs act on. A group is a node (depth 1: stack, depth 2: namespace …), a module a
+-- leaf with source, engine, inputs, hooks and state. Paths are written out in both tables, because runner assignments,
+-- precedence and lists all ask "at or below this path".
+set lock_timeout = '5s';
+
+create type public.engine as enum ('tofu', 'terraform', 'pulumi');
+comment on type public.engine is 'The program that does the work: OpenTofu, Terraform or Pulumi.';
+create type public.source_kind as enum ('git', 'archive', 'inline', 'local');
+comment on type public.source_kind is 'Where a module''s code comes from.';
+
+create table public.groups (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  path text not null check (private.is_path(path)),
+  description text not null default '' check (length(description) <= 2000),
+  hooks jsonb not null default '{}' check (jsonb_typeof(hooks) = 'object'),
+  env jsonb not null default '{}' check (jsonb_typeof(env) = 'object'),
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  unique (org_id, path)
+);
+alter table public.groups enable row level security;
+grant select on public.groups to authenticated, service_role;
+comment on table public.groups is 'A node of the tree of paths. Its hooks and variables apply to every module below.';
+comment on column public.groups.id is 'The group''s id.';
+comment on column public.groups.org_id is 'The organisation.';
+comment on column public.groups.path is 'The full path, such as platform/network.';
+comment on column public.groups.description is 'What it is for.';
+comment on column public.groups.hooks is 'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
+comment on column public.groups.env is 'Variables for the engine. No secrets: those live on the runner.';
+comment on column public.groups.created_at is 'When it was created.';
+comment on column public.groups.updated_at is 'When it was last changed.';
+create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
+create policy "Members see their organisation's groups" on public.groups
+  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+
+create table public.modules (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  group_id uuid not null references public.groups (id),
+  group_path text not null,
+  name text not null check (name ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
+  path text not null,
+  description text not null default '' check (length(description) <= 2000),
+  source_kind public.source_kind not null default 'inline',
+  source jsonb not null default '{"files": {}}' check (jsonb_typeof(source) = 'object'),
+  engine public.engine not null default 'tofu',
+  engine_version text check (length(engine_version) <= 50),
+  inputs jsonb not null default '{}' check (jsonb_typeof(inputs) = 'object'),
+  env jsonb not null default '{}' check (jsonb_typeof(env) = 'object'),
+  extra_files jsonb not null default '[]' check (jsonb_typeof(extra_files) = 'array'),
+  hooks jsonb not null default '{}' check (jsonb_typeof(hooks) = 'object'),
+  labels text[] not null default '{}' check (private.is_label_list(labels)),
+  runner_instance_name text check (length(runner_instance_name) between 1 and 100),
+  pinned_worker_id uuid,
+  approvals_required integer not null default 0 check (approvals_required between 0 and 10),
+  approval_timeout_seconds integer not null default 86400 check (approval_timeout_seconds between 60 and 2592000),
+  auto_apply boolean not null default false,
+  last_job_id bigint,
+  last_job_type text,
+  last_job_status text,
+  last_job_at timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  deleted_at timestamptz,
+  check (path = group_path || '/' || name)
+) with (fillfactor = 80);
+create unique index modules_path_idx on public.modules (org_id, path) where deleted_at is null;
+create index modules_group_id_idx on public.modules (group_id);
+create index modules_pinned_worker_id_idx on public.modules (pinned_worker_id) where pinned_worker_id is not null;
+alter table public.modules enable row level security;
+grant select on public.modules to authenticated, service_role;
+comment on table public.modules is 'A leaf of the tree: what a job acts on. Removed ones stay for their history (deleted_at).';
+comment on column public.modules.id is 'The module''s id.';
+comment on column public.modules.org_id is 'The organisation.';
+comment on column public.modules.group_id is 'The group it is in.';
+comment on column public.modules.group_path is 'That group''s path.';
+comment on column public.modules.name is 'The name in its group.';
+comment on column public.modules.path is 'The full path: group path, slash, name.';
+comment on column public.modules.description is 'What it is for.';
+comment on column public.modules.source_kind is 'Where the code comes from.';
+comment on column public.modules.source is 'git {url,ref,subfolder} · archive {url,sha256,subfolder} · inline {files:{path:content}} · local {path}.';
+comment on column public.modules.engine is 'The engine that runs it.';
+comment on column public.modules.engine_version is 'The engine version wanted; null: whatever the runner has.';
+comment on column public.modules.inputs is 'Input values, by variable name.';
+comment on column public.modules.env is 'Variables for the engine. No secrets.';
+comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
+comment on column public.modules.hooks is 'Scripts around steps: before_ or after_ × init, plan, apply, destroy, output.';
+comment on column public.modules.labels is 'Labels that a runner must have to run its jobs.';
+comment on column public.modules.runner_instance_name is 'Pins jobs to the runner instance of this name.';
+comment on column public.modules.pinned_worker_id is 'Pins jobs to this runner.';
+comment on column public.modules.approvals_required is 'How many members must approve an apply or destroy.';
+comment on column public.modules.approval_timeout_seconds is 'An apply that is not approved within this time is cancelled.';
+comment on column public.modules.auto_apply is 'Whether a plan with changes is followed by its apply.';
+comment on column public.modules.last_job_id is 'The job that was enqueued or finished last.';
+comment on column public.modules.last_job_type is 'Its type.';
+comment on column public.modules.last_job_status is 'Its status when it was enqueued or finished.';
+comment on column public.modules.last_job_at is 'When that was.';
+comment on column public.modules.created_at is 'When it was created.';
+comment on column public.modules.updated_at is 'When it was last changed.';
+comment on column public.modules.deleted_at is 'When it was removed.';
+create policy "Members see their organisation's modules" on public.modules
+  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+
+-- ---------------------------------------------------------------------------------------------- checks of what people write
+
+create function private.check_hooks(p_hooks jsonb)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  perform private.refuse_unknown_keys(p_hooks, array[
+    'before_init', 'after_init', 'before_plan', 'after_plan', 'before_apply', 'after_apply',
+    'before_destroy', 'after_destroy', 'before_output', 'after_output']);
+  if exists (select from jsonb_each(coalesce(p_hooks, '{}')) as h where jsonb_typeof(h.value) <> 'string' or length(h.value #>> '{}') > 65536) then
+    perform private.fail('RY422', 'A hook must be a script of at most 64 KiB.', 'Send each hook as one string.');
+  end if;
+end;
+$$;
+comment on function private.check_hooks(jsonb) is 'Refuses hooks with unknown names or that are not scripts.';
+
+create function private.check_env(p_env jsonb)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if p_env is not null and (jsonb_typeof(p_env) <> 'object' or exists (
+    select from jsonb_each(p_env) as e where e.key !~ '^[A-Za-z_][A-Za-z0-9_]*$' or jsonb_typeof(e.value) <> 'string'
+  )) then
+    perform private.fail('RY422', 'A variable must have a name of letters, digits and underscores, and a text as its value.');
+  end if;
+end;
+$$;
+comment on function private.check_env(jsonb) is 'Refuses variables that no process could take.';
+
+create function private.check_source(p_kind text, p_source jsonb)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  v_needed text := case p_kind when 'git' then 'url' when 'archive' then 'url' when 'inline' then 'files' when 'local' then 'path' end;
+begin
+  perform private.refuse_unknown_keys(p_source, case p_kind
+    when 'git' then array['url', 'ref', 'subfolder'] when 'archive' then array['url', 'sha256', 'subfolder']
+    when 'inline' then array['files'] else array['path'] end);
+  if not p_source ? v_needed then
+    perform private.fail('RY422', format('A source of kind %s needs "%s".', p_kind, v_needed));
+  end if;
+  if p_kind in ('git', 'archive') and p_source ->> 'url' ~ '^[a-z+]+://[^/@]*:[^/@]*@' then
+    perform private.fail('RY422', 'The address contains a password.', 'Keep credentials on the runner; write the address without them.');
+  end if;
+end;
+$$;
+comment on function private.check_source(text, jsonb) is 'Refuses a source that lacks what its kind needs, or that carries a password.';
+
+create function private.check_extra_files(p_files jsonb)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if p_files is not null and (jsonb_typeof(p_files) <> 'array' or exists (
+    select from jsonb_array_elements(p_files) as f
+    where jsonb_typeof(f) <> 'object' or not (f ? 'path' and f ? 'content')
+      or f ->> 'path' ~ '(^/|\\|(^|/)\.\.(/|$))' or f ->> 'path' = ''
+  )) then
+    perform private.fail('RY422', 'An extra file needs a relative path without ".." and a content.');
+  end if;
+end;
+$$;
+comment on function private.check_extra_files(jsonb) is 'Refuses files that could be written outside of the job''s directory.';
+
+revoke execute on all functions in schema private from public;

@@ -1,0 +1,296 @@
+-- Routing: which runner may take which job, and who comes first.
+-- A *lane* is a class of jobs with the same routing needs: organisation, nearest assigned path, labels, pin, type. Which
+-- runners may serve a lane, and how near they are, is written down in lane_workers when runners, assignments or labels
+-- change; never when a runner comes or goes. So a claim costs the same with 10 runners or 5,000, and with 100,000 jobs
+-- ahead that this runner may not take. Availability is read at claim time, once per lane, not once per job.
+set lock_timeout = '5s';
+
+create table private.lanes (
+  id integer generated always as identity primary key,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  scope text not null,
+  labels text[] not null,
+  job_type public.job_type,
+  pinned_worker_id uuid,
+  pinned_instance_name text,
+  excluded_worker_id uuid,
+  created_at timestamptz not null default now(),
+  unique nulls not distinct (org_id, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id)
+);
+alter table private.lanes enable row level security;
+comment on table private.lanes is 'Classes of jobs with the same routing needs.';
+comment on column private.lanes.id is 'The lane''s number.';
+comment on column private.lanes.org_id is 'The organisation.';
+comment on column private.lanes.scope is 'The nearest path at or above the jobs'' modules that has an assignment; "" when there is none.';
+comment on column private.lanes.labels is 'Labels that a runner must have.';
+comment on column private.lanes.job_type is 'The type of job, where some runner of the organisation is choosy about types; null otherwise.';
+comment on column private.lanes.pinned_worker_id is 'The only runner that may serve it.';
+comment on column private.lanes.pinned_instance_name is 'The only instance name that may serve it.';
+comment on column private.lanes.excluded_worker_id is 'A runner that must not: the one that the job itself updates or removes.';
+comment on column private.lanes.created_at is 'When the first such job came.';
+
+create table private.lane_workers (
+  worker_id uuid not null references public.workers (id) on delete cascade,
+  lane_id integer not null references private.lanes (id) on delete cascade,
+  distance smallint not null,
+  instance_name text,
+  primary key (worker_id, lane_id)
+);
+create index lane_workers_lane_id_idx on private.lane_workers (lane_id, distance, worker_id);
+alter table private.lane_workers enable row level security;
+comment on table private.lane_workers is 'Which runners may serve which lane, and how near they are. Rebuilt when runners, labels or assignments change.';
+comment on column private.lane_workers.worker_id is 'The runner.';
+comment on column private.lane_workers.lane_id is 'The lane.';
+comment on column private.lane_workers.distance is 'Levels between the lane''s path and the assignment; 100: all modules; 200: shared.';
+comment on column private.lane_workers.instance_name is 'The instance name that the lane is pinned to.';
+
+create view private.instance_liveness as
+select
+  i.id as instance_id, i.worker_id, i.name, h.session_id, h.last_seen_at, h.is_draining, i.capacity,
+  coalesce(h.last_seen_at > now() - interval '60 seconds', false) as is_fresh,
+  (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
+from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
+comment on view private.instance_liveness is
+  'The one place that says whether an instance is alive: a beat within 60 s. Used by claim, explanation, sweep and pages.';
+
+-- ---------------------------------------------------------------------------------------------- rules
+
+create function private.lane_fit(p_lane integer, p_worker uuid)
+returns table (lane_id integer, worker_id uuid, distance smallint, instance_name text, reason text)
+language sql stable
+set search_path = ''
+as $$
+  select l.id, w.id, reach.distance, l.pinned_instance_name, case
+    when l.pinned_worker_id <> w.id then 'PINNED_ELSEWHERE'
+    when l.excluded_worker_id = w.id then 'IS_TARGET'
+    when reach.distance is null then 'NOT_ASSIGNED'
+    when l.job_type is null and not w.accepted_job_types @> enum_range(null::public.job_type) then 'TYPE_REFUSED'
+    when l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
+    when not w.labels @> l.labels then 'LABELS_MISSING'
+  end
+  from private.lanes as l
+  join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
+  cross join lateral (
+    select least(
+      case when w.is_shared then 200 end,
+      case when w.is_assigned_to_all_modules then 100 end,
+      (
+        select min(case a.path when '' then 100 else private.path_depth(l.scope) - private.path_depth(a.path) end)
+        from public.worker_assignments as a
+        where a.worker_id = w.id and (a.path = '' or l.scope = a.path or starts_with(l.scope, a.path || '/'))
+      )
+    )::smallint as distance
+  ) as reach
+  where (p_lane is null or l.id = p_lane) and (p_worker is null or w.id = p_worker)
+$$;
+comment on function private.lane_fit(integer, uuid) is
+  'The rules that do not change by the minute: for a lane and a runner, how near it is and, where it may not serve, why. The claim and the explanation both use it.';
+
+-- ---------------------------------------------------------------------------------------------- locks, always in this order: routing, state, rows
+
+create function private.lock_key(p_kind text, p_id uuid)
+returns bigint
+language sql immutable
+set search_path = ''
+as $$
+  select hashtextextended('runyard:' || p_kind || ':' || coalesce(p_id::text, ''), 0)
+$$;
+comment on function private.lock_key(text, uuid) is 'The key of an advisory lock.';
+
+create function private.lock_routing(p_org uuid, p_is_change boolean)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- Whoever puts a job into a lane shares the lock; whoever changes runners or assignments has it alone, so that no
+  -- job lands in a lane that was computed from yesterday's assignments. A shared runner concerns every organisation.
+  if p_is_change and p_org is null then
+    perform pg_advisory_xact_lock(private.lock_key('routing', null));
+    return;
+  end if;
+  perform pg_advisory_xact_lock_shared(private.lock_key('routing', null));
+  if p_is_change then
+    perform pg_advisory_xact_lock(private.lock_key('routing', p_org));
+  else
+    perform pg_advisory_xact_lock_shared(private.lock_key('routing', p_org));
+  end if;
+end;
+$$;
+comment on function private.lock_routing(uuid, boolean) is 'Holds still what routing is computed from: shared for placing jobs, alone for changing runners.';
+
+create function private.lock_state(p_org uuid, p_state uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.lock_routing(p_org, false);
+  perform pg_advisory_xact_lock(private.lock_key('state', p_state));
+end;
+$$;
+comment on function private.lock_state(uuid, uuid) is 'Serialises what happens to the queue of one state. Taken before any row of it.';
+
+-- ---------------------------------------------------------------------------------------------- lanes
+
+create function private.is_choosy_about_types(p_org uuid)
+returns boolean
+language sql stable
+set search_path = ''
+as $$
+  select exists (
+    select from public.workers as w
+    where (w.org_id = p_org or w.is_shared) and w.removed_at is null
+      and not w.accepted_job_types @> enum_range(null::public.job_type)
+  )
+$$;
+comment on function private.is_choosy_about_types(uuid) is 'Whether some runner of the organisation refuses some types; only then is the type part of the lane.';
+
+create function private.nearest_scope(p_org uuid, p_path text)
+returns text
+language sql stable
+set search_path = ''
+as $$
+  select coalesce((
+    select a.path from public.worker_assignments as a
+    where a.org_id = p_org and a.path = any (private.path_prefixes(p_path))
+    order by length(a.path) desc limit 1
+  ), '')
+$$;
+comment on function private.nearest_scope(uuid, text) is 'The nearest path at or above a module''s path that some runner is assigned to.';
+
+create function private.lane_of(p_job public.provision_jobs)
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_lane private.lanes;
+begin
+  v_lane.scope := case when p_job.module_path is null then '' else private.nearest_scope(p_job.org_id, p_job.module_path) end;
+  v_lane.labels := private.sorted_labels(p_job.labels);
+  v_lane.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
+  v_lane.excluded_worker_id := (
+    select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.is_assigned_to_all_modules
+      or exists (select from public.worker_assignments as a where a.worker_id = w.id and a.path = ''))
+  );
+  select l.id into v_lane.id from private.lanes as l
+  where l.org_id = p_job.org_id and l.scope = v_lane.scope and l.labels = v_lane.labels
+    and l.job_type is not distinct from v_lane.job_type
+    and l.pinned_worker_id is not distinct from p_job.pinned_worker_id
+    and l.pinned_instance_name is not distinct from p_job.pinned_instance_name
+    and l.excluded_worker_id is not distinct from v_lane.excluded_worker_id;
+  if v_lane.id is not null then
+    return v_lane.id;
+  end if;
+  insert into private.lanes as l (org_id, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id)
+  values (p_job.org_id, v_lane.scope, v_lane.labels, v_lane.job_type, p_job.pinned_worker_id, p_job.pinned_instance_name, v_lane.excluded_worker_id)
+  on conflict do nothing returning l.id into v_lane.id;
+  if v_lane.id is null then
+    return private.lane_of(p_job);
+  end if;
+  insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+  select f.worker_id, f.lane_id, f.distance, f.instance_name from private.lane_fit(v_lane.id, null) as f where f.reason is null;
+  return v_lane.id;
+end;
+$$;
+comment on function private.lane_of(public.provision_jobs) is 'The lane of a job; made, with its runners, when it is the first of its kind.';
+
+create function private.reroute(p_org uuid, p_worker uuid, p_below text default null)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+  v_lane integer;
+begin
+  delete from private.lane_workers as lw where lw.worker_id = p_worker;
+  insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+  select f.worker_id, f.lane_id, f.distance, f.instance_name from private.lane_fit(null, p_worker) as f where f.reason is null;
+  for v_job in
+    select j.* from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
+    where q.stage = 'READY' and (p_org is null or q.org_id = p_org)
+      and (p_below is null or p_below = '' or j.module_path = p_below or starts_with(j.module_path, p_below || '/') or j.target_worker_id = p_worker)
+  loop
+    v_lane := private.lane_of(v_job);
+    update private.live_jobs as q set lane_id = v_lane where q.job_id = v_job.id and q.stage = 'READY' and q.lane_id <> v_lane;
+  end loop;
+  perform private.ring_lane(q.lane_id) from (
+    select distinct lw.lane_id from private.lane_workers as lw where lw.worker_id = p_worker limit 100
+  ) as q where exists (select from private.live_jobs as j where j.lane_id = q.lane_id and j.stage = 'READY');
+end;
+$$;
+comment on function private.reroute(uuid, uuid, text) is
+  'After a change of a runner or its assignments: its lanes, and the ready jobs below the path. The caller holds the routing lock alone.';
+
+-- ---------------------------------------------------------------------------------------------- heads: one job per state is ready
+
+create function private.next_ready_seq()
+returns bigint
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- The transaction gets its id before the number: who knows the ids in flight then knows the numbers in flight.
+  perform pg_current_xact_id();
+  return nextval('private.ready_seq');
+end;
+$$;
+comment on function private.next_ready_seq() is 'The next number in the order of becoming ready.';
+
+create function private.make_ready(p_job bigint)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+  v_lane integer;
+begin
+  select * into v_job from public.provision_jobs as j where j.id = p_job;
+  v_lane := private.lane_of(v_job);
+  update private.live_jobs as q
+  set stage = 'READY', lane_id = v_lane, ready_seq = private.next_ready_seq(), not_before_at = null
+  where q.job_id = p_job and q.stage in ('WAITING', 'BACKOFF');
+  if found then
+    perform private.ring_lane(v_lane);
+  end if;
+end;
+$$;
+comment on function private.make_ready(bigint) is 'Puts a job at the end of its lane and wakes the runners of that lane.';
+
+create function private.refresh_head(p_state uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_next private.live_jobs;
+  v_head private.live_jobs;
+begin
+  select * into v_next from private.live_jobs as q
+  where q.state_key = p_state and q.stage = 'WAITING' order by q.priority, q.job_id limit 1;
+  if v_next.job_id is null then
+    return;
+  end if;
+  select * into v_head from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING';
+  if v_head.job_id is not null then
+    -- Somebody more urgent takes the place of one that has not begun; one that runs is never displaced.
+    update private.live_jobs as q set stage = 'WAITING', lane_id = null
+    where q.job_id = v_head.job_id and q.stage in ('READY', 'BACKOFF') and q.priority > v_next.priority;
+    if not found then
+      return;
+    end if;
+  end if;
+  if v_next.not_before_at > now() then
+    update private.live_jobs as q set stage = 'BACKOFF' where q.job_id = v_next.job_id;
+  else
+    perform private.make_ready(v_next.job_id);
+  end if;
+end;
+$$;
+comment on function private.refresh_head(uuid) is
+  'Makes the most urgent waiting job of a state its next one, if none is next, running or held. The caller holds the state''s lock.';
+
+revoke execute on all functions in schema private from public;

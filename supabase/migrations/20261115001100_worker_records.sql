@@ -1,0 +1,282 @@
+-- What people do with runner records: register, change, drain, disable, remove, assign; and their tokens.
+-- Only the bcrypt hash of a token reaches the database. A shared runner can be changed by no organisation: every function
+-- here goes through lock_worker, which refuses it.
+set lock_timeout = '5s';
+
+create function private.lock_worker(p_worker uuid, p_role public.member_role)
+returns public.workers
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+begin
+  select * into v_worker from public.workers where id = p_worker and removed_at is null and (is_shared or org_id in (select private.my_org_ids()));
+  if v_worker.id is null then
+    perform private.fail('RY404', 'There is no such runner.', 'It may have been removed.');
+  end if;
+  if v_worker.is_shared then
+    perform private.fail('RY403', 'A shared runner belongs to the installation; no organisation can change it.',
+      'Ask whoever runs this installation.');
+  end if;
+  perform private.need_role(v_worker.org_id, p_role);
+  perform private.lock_routing(v_worker.org_id, true);
+  select * into v_worker from public.workers where id = p_worker for update;
+  return v_worker;
+end;
+$$;
+comment on function private.lock_worker(uuid, public.member_role) is
+  'Finds a runner that the caller may change, with the routing lock and its row held. Shared runners are refused.';
+
+create function private.check_worker_options(p_org uuid, p_options jsonb)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_account public.service_accounts;
+  v_path text;
+begin
+  perform private.refuse_unknown_keys(p_options, array[
+    'name', 'labels', 'capacity', 'accepted_job_types', 'allow_multiple_instances', 'is_assigned_to_all_modules',
+    'assignments', 'token_expires_at', 'service_account_id', 'region', 'scaling']);
+  if not private.is_label_list(private.text_list(p_options -> 'labels')) then
+    perform private.fail('RY422', 'A label must read like "gpu" or "gpu=true"; at most 32.');
+  end if;
+  foreach v_path in array private.text_list(p_options -> 'assignments') loop
+    perform private.check_assignment_path(p_org, v_path, (p_options ->> 'service_account_id')::uuid);
+  end loop;
+  if p_options ->> 'service_account_id' is not null then
+    select * into v_account from public.service_accounts where id = (p_options ->> 'service_account_id')::uuid and org_id = p_org and removed_at is null;
+    if v_account.id is null then
+      perform private.fail('RY404', 'There is no such service account.');
+    end if;
+    if v_account.path <> '' and coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean, false) then
+      perform private.fail('RY422', format('The service account %s serves only %s.', v_account.name, v_account.path),
+        'Assign the runner to paths below it, or choose an account of the whole organisation.');
+    end if;
+  end if;
+end;
+$$;
+comment on function private.check_worker_options(uuid, jsonb) is 'Refuses settings of a runner that make no sense.';
+
+create function private.check_assignment_path(p_org uuid, p_path text, p_account uuid)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_account public.service_accounts;
+begin
+  if p_path <> '' and not exists (
+    select from public.groups where org_id = p_org and path = p_path
+    union all select from public.modules where org_id = p_org and path = p_path and deleted_at is null
+  ) then
+    perform private.fail('RY404', format('There is no group or module "%s".', p_path), 'Create it first, or check the spelling.');
+  end if;
+  select * into v_account from public.service_accounts where id = p_account;
+  if v_account.path <> '' and p_path <> v_account.path and not starts_with(p_path, v_account.path || '/') then
+    perform private.fail('RY422', format('The runner''s service account serves only %s.', v_account.path),
+      'A service account must be in the same group as the modules, or above them.');
+  end if;
+end;
+$$;
+comment on function private.check_assignment_path(uuid, text, uuid) is 'Refuses an assignment to nothing, or outside of the runner''s service account.';
+
+create function private.job_types(p_value jsonb)
+returns public.job_type[]
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if p_value is null or jsonb_typeof(p_value) = 'null' then
+    return enum_range(null::public.job_type);
+  end if;
+  return (select array_agg(distinct t::public.job_type) from jsonb_array_elements_text(p_value) as t);
+exception
+  when invalid_text_representation or invalid_parameter_value then
+    perform private.fail('RY422', 'There is no such type of job.', format('Types: %s.', array_to_string(enum_range(null::public.job_type), ', ')));
+end;
+$$;
+comment on function private.job_types(jsonb) is 'A JSON list of job types; all of them when it is null.';
+
+create function private.add_token(p_worker uuid, p_hash text, p_hint text, p_expires_at timestamptz)
+returns uuid
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_id uuid;
+begin
+  insert into private.worker_tokens (worker_id, hash, hint, created_by, expires_at)
+  values (p_worker, p_hash, p_hint, private.caller_id(), p_expires_at) returning id into v_id;
+  return v_id;
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'The token must come as a bcrypt hash with a hint of four characters.', 'Make the token where you show it; send only its hash.');
+end;
+$$;
+comment on function private.add_token(uuid, text, text, timestamptz) is 'Stores the hash of a new token.';
+
+create function private.insert_worker(p_org uuid, p_name text, p_type public.worker_type, p_options jsonb)
+returns public.workers
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+begin
+  insert into public.workers (
+    org_id, is_shared, name, type, region, labels, capacity, accepted_job_types, allow_multiple_instances,
+    is_assigned_to_all_modules, service_account_id, scaling, created_by
+  ) values (
+    p_org, p_org is null, trim(p_name), p_type, p_options ->> 'region', private.sorted_labels(private.text_list(p_options -> 'labels')),
+    coalesce((p_options ->> 'capacity')::integer, 1), private.job_types(p_options -> 'accepted_job_types'),
+    coalesce((p_options ->> 'allow_multiple_instances')::boolean, false),
+    coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean, false),
+    (p_options ->> 'service_account_id')::uuid, coalesce(p_options -> 'scaling', '{}'), private.caller_id()
+  ) returning * into v_worker;
+  return v_worker;
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('There is already a runner called "%s".', trim(p_name)), 'Choose another name, or remove the other one.');
+  when check_violation or not_null_violation or invalid_text_representation then
+    perform private.fail('RY422', 'The name or a setting of the runner is not valid.',
+      'A name has 1 to 63 letters, digits, dots, spaces, hyphens or underscores; capacity is 1 to 256.');
+end;
+$$;
+comment on function private.insert_worker(uuid, text, public.worker_type, jsonb) is 'Writes a runner record from checked options.';
+
+create function private.register_worker(p_org uuid, p_name text, p_token_hash text, p_token_hint text, p_options jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+begin
+  perform private.need_role(p_org, 'admin');
+  perform private.check_worker_options(p_org, p_options);
+  perform private.lock_routing(p_org, true);
+  v_worker := private.insert_worker(p_org, p_name, 'self-hosted', coalesce(p_options, '{}'));
+  if p_token_hash is not null then
+    perform private.add_token(v_worker.id, p_token_hash, p_token_hint, (p_options ->> 'token_expires_at')::timestamptz);
+  elsif v_worker.service_account_id is null then
+    perform private.fail('RY422', 'A runner needs a token or a service account.', 'Without either it could never claim a job.');
+  end if;
+  insert into public.worker_assignments (org_id, worker_id, path, created_by)
+  select p_org, v_worker.id, a, private.caller_id() from unnest(private.text_list(p_options -> 'assignments')) as a on conflict do nothing;
+  perform private.reroute(p_org, v_worker.id, '');
+  perform private.record_worker_event(v_worker.id, 'registered', 'Registered by ' || private.caller_label());
+  perform private.audit(p_org, 'worker.registered', 'worker', v_worker.id::text, v_worker.name, coalesce(p_options, '{}'));
+  return to_jsonb(v_worker);
+end;
+$$;
+comment on function private.register_worker(uuid, text, text, text, jsonb) is 'Body of public.register_worker.';
+grant execute on function private.register_worker(uuid, text, text, text, jsonb) to authenticated;
+
+create function public.register_worker(p_org uuid, p_name text, p_token_hash text, p_token_hint text, p_options jsonb default '{}')
+returns jsonb language sql set search_path = ''
+as $$ select private.register_worker(p_org, p_name, p_token_hash, p_token_hint, p_options) $$;
+comment on function public.register_worker(uuid, text, text, text, jsonb) is
+  'Registers a self-hosted runner. The caller made its token and sends only the bcrypt hash. Admins.';
+grant execute on function public.register_worker(uuid, text, text, text, jsonb) to authenticated;
+
+create function private.update_worker(p_worker uuid, p_options jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+begin
+  v_worker := private.lock_worker(p_worker, 'admin');
+  perform private.check_worker_options(v_worker.org_id, p_options);
+  update public.workers set
+    name = coalesce(trim(p_options ->> 'name'), name),
+    labels = case when p_options ? 'labels' then private.sorted_labels(private.text_list(p_options -> 'labels')) else labels end,
+    capacity = coalesce((p_options ->> 'capacity')::integer, capacity),
+    accepted_job_types = case when p_options ? 'accepted_job_types' then private.job_types(p_options -> 'accepted_job_types') else accepted_job_types end,
+    allow_multiple_instances = coalesce((p_options ->> 'allow_multiple_instances')::boolean, allow_multiple_instances),
+    is_assigned_to_all_modules = coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean, is_assigned_to_all_modules),
+    service_account_id = case when p_options ? 'service_account_id' then (p_options ->> 'service_account_id')::uuid else service_account_id end,
+    scaling = coalesce(p_options -> 'scaling', scaling)
+  where id = p_worker returning * into v_worker;
+  update public.worker_instances as i set capacity = least(v_worker.capacity, coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity))
+  where i.worker_id = p_worker and i.capacity <> least(v_worker.capacity, coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity));
+  perform private.reroute(v_worker.org_id, p_worker, '');
+  perform private.ring_worker(p_worker);
+  perform private.audit(v_worker.org_id, 'worker.updated', 'worker', p_worker::text, v_worker.name, p_options);
+  return to_jsonb(v_worker);
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('There is already a runner called "%s".', p_options ->> 'name'), 'Choose another name.');
+  when check_violation or invalid_text_representation then
+    perform private.fail('RY422', 'A setting of the runner is not valid.', 'Capacity is 1 to 256; names have 1 to 63 characters.');
+end;
+$$;
+comment on function private.update_worker(uuid, jsonb) is 'Body of public.update_worker.';
+grant execute on function private.update_worker(uuid, jsonb) to authenticated;
+
+create function public.update_worker(p_worker uuid, p_options jsonb)
+returns jsonb language sql set search_path = ''
+as $$ select private.update_worker(p_worker, p_options) $$;
+comment on function public.update_worker(uuid, jsonb) is 'Changes a runner''s settings; only what is given changes. Admins.';
+grant execute on function public.update_worker(uuid, jsonb) to authenticated;
+
+create function private.assign_worker(p_worker uuid, p_path text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+  v_assignment public.worker_assignments;
+begin
+  v_worker := private.lock_worker(p_worker, 'admin');
+  perform private.check_assignment_path(v_worker.org_id, p_path, v_worker.service_account_id);
+  insert into public.worker_assignments (org_id, worker_id, path, created_by)
+  values (v_worker.org_id, p_worker, p_path, private.caller_id())
+  on conflict (worker_id, path) do update set path = excluded.path returning * into v_assignment;
+  perform private.reroute(v_worker.org_id, p_worker, p_path);
+  perform private.audit(v_worker.org_id, 'worker.assigned', 'worker', p_worker::text, v_worker.name, jsonb_build_object('path', p_path));
+  return to_jsonb(v_assignment);
+end;
+$$;
+comment on function private.assign_worker(uuid, text) is 'Body of public.assign_worker.';
+grant execute on function private.assign_worker(uuid, text) to authenticated;
+
+create function public.assign_worker(p_worker uuid, p_path text)
+returns jsonb language sql set search_path = ''
+as $$ select private.assign_worker(p_worker, p_path) $$;
+comment on function public.assign_worker(uuid, text) is 'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
+grant execute on function public.assign_worker(uuid, text) to authenticated;
+
+create function private.unassign_worker(p_worker uuid, p_path text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+begin
+  v_worker := private.lock_worker(p_worker, 'admin');
+  delete from public.worker_assignments where worker_id = p_worker and path = p_path;
+  if not found then
+    perform private.fail('RY404', format('The runner is not assigned to "%s".', p_path));
+  end if;
+  perform private.reroute(v_worker.org_id, p_worker, p_path);
+  perform private.audit(v_worker.org_id, 'worker.unassigned', 'worker', p_worker::text, v_worker.name, jsonb_build_object('path', p_path));
+  return jsonb_build_object('worker_id', p_worker, 'path', p_path);
+end;
+$$;
+comment on function private.unassign_worker(uuid, text) is 'Body of public.unassign_worker.';
+grant execute on function private.unassign_worker(uuid, text) to authenticated;
+
+create function public.unassign_worker(p_worker uuid, p_path text)
+returns jsonb language sql set search_path = ''
+as $$ select private.unassign_worker(p_worker, p_path) $$;
+comment on function public.unassign_worker(uuid, text) is 'Takes an assignment away. Running jobs go on. Admins.';
+grant execute on function public.unassign_worker(uuid, text) to authenticated;
+
+revoke execute on all functions in schema private, public from public;

@@ -1,0 +1,195 @@
+-- The beat: one call every 15 s says "I am here, this is what I run", and brings back everything a runner must learn.
+-- It writes one row of an UNLOGGED table and, only when something a person can see has changed, the runner's rows.
+-- A lease is not a row that beats renew: it is the instance's last beat plus 60 s. A job that the beats do not mention
+-- for 30 s (a lost reply, a forgotten child) loses it all the same.
+set lock_timeout = '5s';
+
+create table private.worker_ticks (
+  worker_id uuid not null references public.workers (id) on delete cascade,
+  instance_id uuid not null,
+  at timestamptz not null,
+  beats integer not null,
+  busy integer not null,
+  slots integer not null,
+  draining integer not null,
+  primary key (worker_id, at, instance_id)
+);
+create index worker_ticks_at_idx on private.worker_ticks (at);
+alter table private.worker_ticks enable row level security;
+comment on table private.worker_ticks is 'A runner''s quarters of an hour: how often it beat, and how busy it was. The strip on its page.';
+comment on column private.worker_ticks.worker_id is 'The runner.';
+comment on column private.worker_ticks.instance_id is 'The instance.';
+comment on column private.worker_ticks.at is 'Start of the quarter.';
+comment on column private.worker_ticks.beats is 'Beats in it; 60 when nothing was missed.';
+comment on column private.worker_ticks.busy is 'Sum over the beats of running jobs.';
+comment on column private.worker_ticks.slots is 'Sum over the beats of slots.';
+comment on column private.worker_ticks.draining is 'Beats sent while draining.';
+
+create function private.flush_tick(p_instance uuid, p_now timestamptz)
+returns void
+language sql
+set search_path = ''
+as $$
+  insert into private.worker_ticks as t (worker_id, instance_id, at, beats, busy, slots, draining)
+  select h.worker_id, h.instance_id, h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots, h.tick_draining
+  from private.heartbeats as h
+  where h.instance_id = p_instance and h.tick_beats > 0 and h.tick_at < date_bin('15 minutes', p_now, '2000-01-01')
+  on conflict (worker_id, at, instance_id) do update set
+    beats = t.beats + excluded.beats, busy = t.busy + excluded.busy, slots = t.slots + excluded.slots, draining = t.draining + excluded.draining
+$$;
+comment on function private.flush_tick(uuid, timestamptz) is 'Writes down an instance''s last quarter of an hour when a new one has begun.';
+
+create function private.beat(p_runner private.runner, p_is_draining boolean, p_used integer)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_tick timestamptz := date_bin('15 minutes', now(), '2000-01-01');
+begin
+  perform private.flush_tick(p_runner.instance_id, now());
+  insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, is_draining, tick_at, tick_beats, tick_busy, tick_slots, tick_draining)
+  values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(), p_is_draining, v_tick, 1, p_used, p_runner.capacity, p_is_draining::integer)
+  on conflict (instance_id) do update set
+    session_id = excluded.session_id, last_seen_at = excluded.last_seen_at, is_draining = excluded.is_draining, tick_at = v_tick,
+    tick_beats = 1 + case when h.tick_at = v_tick then h.tick_beats else 0 end,
+    tick_busy = excluded.tick_busy + case when h.tick_at = v_tick then h.tick_busy else 0 end,
+    tick_slots = excluded.tick_slots + case when h.tick_at = v_tick then h.tick_slots else 0 end,
+    tick_draining = excluded.tick_draining + case when h.tick_at = v_tick then h.tick_draining else 0 end;
+end;
+$$;
+comment on function private.beat(private.runner, boolean, integer) is 'Writes the beat.';
+
+create function private.note_instance(p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if p_facts is not null or p_runner.instance_status <> p_status or p_runner.version is distinct from coalesce(p_version, p_runner.version) then
+    update public.worker_instances as i set
+      status = n.status, version = n.version, facts = n.facts, hostname = n.hostname, engines = n.engines,
+      engine_note = n.engine_note, last_error = n.last_error, capacity = n.capacity,
+      disconnected_at = null
+    from (
+      select p_status as status, coalesce(p_version, o.version) as version,
+        o.facts || coalesce(p_facts - 'engines' - 'engine_note' - 'last_error', '{}') as facts,
+        coalesce(p_facts ->> 'hostname', o.hostname) as hostname, coalesce(p_facts -> 'engines', o.engines) as engines,
+        case when p_facts ? 'engine_note' then left(p_facts ->> 'engine_note', 300) else o.engine_note end as engine_note,
+        case when p_facts ? 'last_error' then left(p_facts ->> 'last_error', 1000) else o.last_error end as last_error,
+        least(w.capacity, greatest(1, coalesce((p_facts ->> 'capacity')::integer, (o.facts ->> 'capacity')::integer, w.capacity))) as capacity
+      from public.worker_instances as o join public.workers as w on w.id = o.worker_id where o.id = p_runner.instance_id
+    ) as n
+    where i.id = p_runner.instance_id
+      and (i.status, i.version, i.facts, i.hostname, i.engines, i.engine_note, i.last_error, i.capacity)
+        is distinct from (n.status, n.version, n.facts, n.hostname, n.engines, n.engine_note, n.last_error, n.capacity);
+    update public.workers as w set version = p_version where w.id = p_runner.worker_id and p_version is not null and w.version is distinct from p_version;
+  end if;
+  if p_runner.worker_status <> 'ONLINE' or p_status <> 'ONLINE' then
+    perform private.refresh_worker_status(p_runner.worker_id);
+  end if;
+end;
+$$;
+comment on function private.note_instance(private.runner, public.worker_status, text, jsonb) is 'Writes what a beat says that was not known: status, version, facts. Nothing is written otherwise.';
+
+create function private.compare_running(p_runner private.runner, p_running jsonb)
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_answer jsonb;
+begin
+  with owned as (
+    select q.job_id, q.attempt, q.cancel_kind, q.unlisted_at, q.claimed_at from private.live_jobs as q
+    where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING' and q.session_id = p_runner.session_id
+  ), listed as (
+    select (l ->> 'job')::bigint as job_id, (l ->> 'attempt')::integer as attempt
+    from jsonb_array_elements(coalesce(p_running, '[]')) as l
+  ), noted as (
+    update private.live_jobs as q set unlisted_at = case when l.job_id is null then coalesce(o.unlisted_at, now()) end
+    from owned as o left join listed as l on l.job_id = o.job_id and l.attempt = o.attempt
+    where q.job_id = o.job_id and (l.job_id is null) <> (o.unlisted_at is not null) and o.claimed_at < now() - interval '10 seconds'
+  )
+  select jsonb_build_object(
+    'used', (select count(*) from owned),
+    'cancel', (
+      select coalesce(jsonb_agg(jsonb_build_object('job', o.job_id, 'attempt', o.attempt, 'kind', o.cancel_kind, 'reason', j.cancel_requested_by)), '[]')
+      from owned as o join public.provision_jobs as j on j.id = o.job_id where o.cancel_kind is not null),
+    'lost', (
+      select coalesce(jsonb_agg(jsonb_build_object('job', l.job_id, 'attempt', l.attempt)), '[]')
+      from listed as l left join owned as o on o.job_id = l.job_id and o.attempt = l.attempt where o.job_id is null)
+  ) into v_answer;
+  return v_answer;
+end;
+$$;
+comment on function private.compare_running(private.runner, jsonb) is
+  'Compares what the runner says it runs with what it has: what to cancel, what it lost, and (noted) what it does not know of.';
+
+create function private.update_offer(p_version text)
+returns jsonb
+language sql stable
+set search_path = ''
+as $$
+  select jsonb_build_object('version', r.version, 'notes', r.notes, 'is_breaking', r.is_breaking)
+  from (
+    select r.version, r.notes, r.is_breaking from public.worker_releases as r
+    where r.channel = 'stable' and r.withdrawn_at is null
+    order by private.version_key(r.version) collate "C" desc limit 1
+  ) as r
+  where r.version <> p_version and private.is_version_less(p_version, r.version)
+$$;
+comment on function private.update_offer(text) is 'The newest stable release, when it is newer than a version; otherwise null.';
+create index worker_releases_newest_idx on public.worker_releases ((private.version_key(version) collate "C") desc)
+where channel = 'stable' and withdrawn_at is null;
+
+create function private.has_ready_lane(p_worker uuid)
+returns boolean
+language sql stable
+set search_path = ''
+as $$
+  select exists (
+    select from private.lane_workers as lw
+    where lw.worker_id = p_worker and exists (select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY')
+  )
+$$;
+comment on function private.has_ready_lane(uuid) is 'Whether some lane of a runner has a job ready, whoever is nearer.';
+
+create function private.worker_heartbeat(p_status text, p_version text, p_running jsonb, p_facts jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_runner private.runner := private.this_runner();
+  v_answer jsonb;
+begin
+  if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
+    perform private.fail('RY422', 'A runner says ONLINE or DRAINING.');
+  end if;
+  v_answer := private.compare_running(v_runner, p_running);
+  perform private.beat(v_runner, p_status = 'DRAINING', (v_answer ->> 'used')::integer);
+  perform private.note_instance(v_runner, p_status::public.worker_status, left(p_version, 50), p_facts);
+  perform private.sweep_if_due();
+  return v_answer - 'used' || (
+    select jsonb_build_object(
+      'server_time', clock_timestamp(), 'lease_seconds', 60, 'heartbeat_seconds', 15,
+      'drain', w.is_draining, 'drain_reason', w.drain_reason,
+      'update', private.update_offer(p_version),
+      'look', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(w.id),
+      'worker', jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled', w.is_disabled,
+        'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances', w.allow_multiple_instances))
+    from public.workers as w where w.id = v_runner.worker_id);
+end;
+$$;
+comment on function private.worker_heartbeat(text, text, jsonb, jsonb) is 'Body of public.worker_heartbeat.';
+grant execute on function private.worker_heartbeat(text, text, jsonb, jsonb) to worker;
+
+create function public.worker_heartbeat(p_status text, p_version text, p_running jsonb default '[]', p_facts jsonb default null)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_heartbeat(p_status, p_version, p_running, p_facts) $$;
+comment on function public.worker_heartbeat(text, text, jsonb, jsonb) is
+  'A runner''s beat: status, version, running attempts, news about the host. Answers what to cancel, what was lost, drain, update, look for work.';
+grant execute on function public.worker_heartbeat(text, text, jsonb, jsonb) to worker;
+
+revoke execute on all functions in schema private, public from public;

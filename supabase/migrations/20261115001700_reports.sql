@@ -1,0 +1,209 @@
+-- What a runner says while it works: phase, steps, logs, artifacts. Every call carries (job, attempt) and is refused
+-- when the session no longer has that attempt: that is the fence that makes requeueing safe.
+set lock_timeout = '5s';
+
+create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer)
+returns private.live_jobs
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_live private.live_jobs;
+begin
+  -- The lock keeps sweep and cancel out until this call has written what it came to write.
+  select * into v_live from private.live_jobs as q
+  where q.job_id = p_job and q.attempt = p_attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING'
+  for update;
+  if v_live.job_id is null then
+    perform private.fail('RY410', format('Attempt %s of job %s is not this runner''s any more.', p_attempt, p_job),
+      'Stop working on it; what it wrote until now is kept.',
+      (select jsonb_build_object('job', j.id, 'attempt', j.attempt, 'status', j.status)::text from public.provision_jobs as j where j.id = p_job));
+  end if;
+  return v_live;
+end;
+$$;
+comment on function private.owned_job(private.runner, bigint, integer) is 'The fence: this session''s running attempt of the job, locked, or RY410.';
+
+create function private.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb, p_plan_summary jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_runner private.runner := private.this_runner();
+  v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
+  v_job public.provision_jobs;
+begin
+  if p_phase is null or p_steps is not null and (jsonb_typeof(p_steps) <> 'array' or octet_length(p_steps::text) > 262144) then
+    perform private.fail('RY422', 'A report needs a phase, and steps as a list of at most 256 KiB.');
+  end if;
+  if p_phase in ('APPLY', 'DESTROY') and not v_live.has_touched then
+    update private.live_jobs set has_touched = true where job_id = p_job;
+  end if;
+  select * into v_job from public.provision_jobs where id = p_job;
+  update public.provision_jobs set
+    status = 'PROCESSING', phase = p_phase, steps = coalesce(p_steps, steps), plan_summary = coalesce(p_plan_summary, plan_summary),
+    started_at = coalesce(started_at, now())
+  where id = p_job;
+  if v_job.status = 'CLAIMED' then
+    perform private.record_job_event(v_job, 'started', 'CLAIMED', 'PROCESSING', 'worker', v_runner.worker_id, v_runner.worker_name);
+  end if;
+  if v_job.phase is distinct from p_phase then
+    perform private.record_job_event(v_job, 'phase', null, null, 'worker', v_runner.worker_id, v_runner.worker_name, null, jsonb_build_object('phase', p_phase));
+  end if;
+  return jsonb_build_object('cancel_kind', v_live.cancel_kind);
+end;
+$$;
+comment on function private.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) is 'Body of public.worker_report.';
+grant execute on function private.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) to worker;
+create function public.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb default null, p_plan_summary jsonb default null)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_report(p_job, p_attempt, p_phase, p_steps, p_plan_summary) $$;
+comment on function public.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) is
+  'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to cancel, if asked.';
+grant execute on function public.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) to worker;
+
+-- ---------------------------------------------------------------------------------------------- logs
+
+create function private.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
+  v_last integer;
+begin
+  if jsonb_typeof(p_chunks) is distinct from 'array' or jsonb_array_length(p_chunks) not between 1 and 500 then
+    perform private.fail('RY422', 'Send 1 to 500 chunks at a time.');
+  end if;
+  perform private.ensure_log_partition(v_live.log_day);
+  with sent as (
+    select c.seq, coalesce(c.step, '') as step, c.body from jsonb_to_recordset(p_chunks) as c (seq integer, step text, body text)
+  ), added as (
+    insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
+    select v_live.log_day, p_job, p_attempt, s.seq, v_live.org_id, s.step, s.body,
+      length(s.body) - length(replace(s.body, chr(10), '')) + (s.body <> '' and right(s.body, 1) <> chr(10))::integer, octet_length(s.body)
+    from sent as s
+    on conflict do nothing
+  )
+  select max(s.seq) into v_last from sent as s;
+  perform private.ring_log(v_live.org_id, p_job, p_attempt, v_last);
+  return jsonb_build_object('last_seq', v_last);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A chunk needs a sequence number from 1 and a text of at most 64 KiB.', 'Split it at line ends.');
+end;
+$$;
+comment on function private.worker_append_logs(bigint, integer, jsonb) is 'Body of public.worker_append_logs.';
+grant execute on function private.worker_append_logs(bigint, integer, jsonb) to worker;
+create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_append_logs(p_job, p_attempt, p_chunks) $$;
+comment on function public.worker_append_logs(bigint, integer, jsonb) is
+  'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a call is harmless.';
+grant execute on function public.worker_append_logs(bigint, integer, jsonb) to worker;
+
+create function private.log_gaps(p_job bigint, p_attempt integer, p_last integer)
+returns jsonb
+language sql stable
+set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_array(g.first, g.last) order by g.first), '[]')
+  from (
+    select min(m.seq) as first, max(m.seq) as last from (
+      select s.seq, s.seq - row_number() over (order by s.seq) as island
+      from generate_series(1, p_last) as s (seq)
+      where not exists (select from public.job_log_chunks as c where c.job_id = p_job and c.attempt = p_attempt and c.seq = s.seq)
+    ) as m group by m.island
+  ) as g
+$$;
+comment on function private.log_gaps(bigint, integer, integer) is 'Ranges of chunks that have not arrived: [[from, to], …].';
+
+create function private.log_digest(p_job bigint, p_attempt integer)
+returns table (bytes bigint, sha256 text)
+language sql stable
+set search_path = ''
+as $$
+  select coalesce(sum(c.bytes), 0), case when coalesce(sum(c.bytes), 0) <= 16777216
+    then encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex') end
+  from public.job_log_chunks as c where c.job_id = p_job and c.attempt = p_attempt
+$$;
+comment on function private.log_digest(bigint, integer) is 'Size and SHA-256 of a stored log; the digest only up to 16 MiB, so that a finish call stays short.';
+
+-- ---------------------------------------------------------------------------------------------- artifacts
+
+create table private.artifacts (
+  job_id bigint not null references public.provision_jobs (id) on delete cascade,
+  attempt integer not null,
+  name text not null check (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'),
+  body bytea not null check (octet_length(body) <= 33554432),
+  sha256 text not null,
+  created_at timestamptz not null default now(),
+  primary key (job_id, attempt, name)
+);
+create index artifacts_created_at_idx on private.artifacts (created_at);
+alter table private.artifacts enable row level security;
+comment on table private.artifacts is 'Files that a job leaves for another, such as the saved plan that an apply uses.';
+comment on column private.artifacts.job_id is 'The job that made it.';
+comment on column private.artifacts.attempt is 'The attempt that made it.';
+comment on column private.artifacts.name is 'Its name.';
+comment on column private.artifacts.body is 'Its content, at most 32 MiB.';
+comment on column private.artifacts.sha256 is 'SHA-256 of the content (hex).';
+comment on column private.artifacts.created_at is 'When it arrived.';
+
+create function private.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
+  v_body bytea := decode(p_body_base64, 'base64');
+begin
+  if encode(sha256(v_body), 'hex') <> lower(coalesce(p_sha256, '')) then
+    perform private.fail('RY422', 'The artifact is not what its SHA-256 says.', 'Send it again.');
+  end if;
+  insert into private.artifacts (job_id, attempt, name, body, sha256)
+  values (v_live.job_id, p_attempt, p_name, v_body, lower(p_sha256))
+  on conflict (job_id, attempt, name) do update set body = excluded.body, sha256 = excluded.sha256;
+  return jsonb_build_object('name', p_name, 'bytes', octet_length(v_body), 'sha256', lower(p_sha256));
+exception
+  when check_violation or invalid_parameter_value then
+    perform private.fail('RY422', 'The artifact is too large, its name is not valid, or it is not base64.', 'At most 32 MiB.');
+end;
+$$;
+comment on function private.worker_put_artifact(bigint, integer, text, text, text) is 'Body of public.worker_put_artifact.';
+grant execute on function private.worker_put_artifact(bigint, integer, text, text, text) to worker;
+create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_put_artifact(p_job, p_attempt, p_name, p_body_base64, p_sha256) $$;
+comment on function public.worker_put_artifact(bigint, integer, text, text, text) is 'Stores a file of a job, such as its saved plan.';
+grant execute on function public.worker_put_artifact(bigint, integer, text, text, text) to worker;
+
+create function private.worker_get_artifact(p_job bigint, p_attempt integer, p_name text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
+  v_artifact private.artifacts;
+begin
+  select a.* into v_artifact from private.artifacts as a join public.provision_jobs as j on a.job_id = coalesce(j.plan_job_id, j.id)
+  where j.id = v_live.job_id and a.name = p_name order by a.attempt desc limit 1;
+  if v_artifact.job_id is null then
+    perform private.fail('RY404', format('There is no artifact "%s" for job %s.', p_name, p_job), 'It may have been removed after its time; plan again.');
+  end if;
+  return jsonb_build_object('name', p_name, 'job', v_artifact.job_id, 'sha256', v_artifact.sha256, 'body_base64', translate(encode(v_artifact.body, 'base64'), chr(10), ''));
+end;
+$$;
+comment on function private.worker_get_artifact(bigint, integer, text) is 'Body of public.worker_get_artifact.';
+grant execute on function private.worker_get_artifact(bigint, integer, text) to worker;
+create function public.worker_get_artifact(p_job bigint, p_attempt integer, p_name text)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_get_artifact(p_job, p_attempt, p_name) $$;
+comment on function public.worker_get_artifact(bigint, integer, text) is 'Reads a file of the job; for an apply of a saved plan, a file of that plan.';
+grant execute on function public.worker_get_artifact(bigint, integer, text) to worker;
+
+revoke execute on all functions in schema private, public from public;

@@ -1,0 +1,345 @@
+-- How a job ends: finished by its runner, given back, or lost with it.
+-- Finishing is idempotent by (job, attempt). An attempt that lost its job may still tell what it did: that is kept as a late
+-- report and changes nothing. Lost before infrastructure was touched: tried again after a pause. Lost after: a person
+-- decides, and the state stays locked.
+set lock_timeout = '5s';
+
+create table private.state_locks (
+  module_id uuid primary key references public.modules (id) on delete cascade,
+  lock_id text not null,
+  info jsonb not null,
+  job_id bigint not null,
+  attempt integer not null,
+  created_at timestamptz not null default now()
+);
+alter table private.state_locks enable row level security;
+comment on table private.state_locks is 'Who holds a module''s state: a job and an attempt.';
+comment on column private.state_locks.module_id is 'The module.';
+comment on column private.state_locks.lock_id is 'The engine''s lock id; the proof that force-unlock asks for.';
+comment on column private.state_locks.info is 'What the engine said about the lock.';
+comment on column private.state_locks.job_id is 'The job that holds it.';
+comment on column private.state_locks.attempt is 'The attempt that holds it.';
+comment on column private.state_locks.created_at is 'Since when.';
+
+create function private.release_state(p_job bigint)
+returns void
+language sql
+set search_path = ''
+as $$
+  delete from private.state_locks as l using public.provision_jobs as j
+  where j.id = p_job and l.module_id = j.module_id and l.job_id = p_job
+$$;
+comment on function private.release_state(bigint) is 'Releases the state lock that a job holds.';
+
+create function private.end_job(
+  p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text, p_reason text, p_error jsonb default null
+)
+returns public.provision_jobs
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_old public.job_status;
+  v_job public.provision_jobs;
+  v_state uuid;
+begin
+  delete from private.live_jobs where job_id = p_job returning state_key into v_state;
+  select status into v_old from public.provision_jobs where id = p_job for no key update;
+  update public.provision_jobs set
+    status = p_status, finished_at = now(), error = coalesce(p_error, error), lease_until = null,
+    is_quarantined = is_quarantined or p_event = 'quarantined'
+  where id = p_job returning * into v_job;
+  perform private.record_job_event(v_job, p_event, v_old, p_status, p_kind, p_actor, p_label, p_reason);
+  perform private.release_state(p_job);
+  update public.modules set last_job_id = v_job.id, last_job_type = v_job.type, last_job_status = p_status, last_job_at = now()
+  where id = v_job.module_id and coalesce(last_job_id, 0) <= v_job.id;
+  if v_state is not null then
+    perform private.refresh_head(v_state);
+  end if;
+  perform private.follow_up(v_job);
+  return v_job;
+end;
+$$;
+comment on function private.end_job(bigint, public.job_status, text, public.actor_kind, uuid, text, text, jsonb) is
+  'Ends a job for good: status, event, state lock, the next job of its state, what follows from it. The caller holds the state''s lock.';
+
+-- ---------------------------------------------------------------------------------------------- finish
+
+create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb)
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_last integer := coalesce((p_log ->> 'last_seq')::integer, 0);
+  v_stored record;
+begin
+  if v_last > 1000000 then
+    perform private.fail('RY422', 'A log has at most 1,000,000 chunks.');
+  end if;
+  update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
+  if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
+    return '[]';
+  end if;
+  if private.log_gaps(p_job, p_attempt, v_last) <> '[]' then
+    return private.log_gaps(p_job, p_attempt, v_last);
+  end if;
+  select * into v_stored from private.log_digest(p_job, p_attempt);
+  if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
+    perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
+      'The stored log differs from what the runner announced.', jsonb_build_object('announced', p_log, 'stored', to_jsonb(v_stored)))
+    from public.provision_jobs as j where j.id = p_job;
+  end if;
+  return '[]';
+end;
+$$;
+comment on function private.check_log(bigint, integer, jsonb) is 'Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an event.';
+
+create function private.late_finish(p_runner private.runner, p_job bigint, p_attempt integer, p_status public.job_status, p_result jsonb, p_error jsonb)
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+begin
+  select * into v_job from public.provision_jobs where id = p_job;
+  if not exists (
+    select from public.job_events as e
+    where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
+  ) then
+    perform private.fail('RY404', format('Job %s was never given to this runner.', p_job));
+  end if;
+  -- The reply to a finish was lost and it is sent again: the same answer.
+  if v_job.attempt = p_attempt and v_job.worker_id = p_runner.worker_id and v_job.status = p_status then
+    return jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', v_job.status, 'missing', '[]'::jsonb, 'is_late', false);
+  end if;
+  update public.provision_jobs set late_report = jsonb_build_object(
+    'attempt', p_attempt, 'status', p_status, 'result', p_result, 'error', p_error, 'worker', p_runner.worker_name, 'at', now())
+  where id = p_job returning * into v_job;
+  perform private.record_job_event(v_job, 'late_report', null, null, 'worker', p_runner.worker_id, p_runner.worker_name,
+    format('Attempt %s reported %s after it had lost the job.', p_attempt, p_status));
+  return jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', v_job.status, 'missing', '[]'::jsonb, 'is_late', true);
+end;
+$$;
+comment on function private.late_finish(private.runner, bigint, integer, public.job_status, jsonb, jsonb) is
+  'A finish for an attempt that the runner no longer has: the same answer when it is a repetition, otherwise kept as a late report.';
+
+create function private.finish_job(
+  p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_plan_summary jsonb, p_log jsonb
+)
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_live private.live_jobs;
+  v_missing jsonb := '[]';
+begin
+  if p_status is null or p_status not in ('SUCCEEDED', 'FAILED', 'CANCELLED') then
+    perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED or CANCELLED.');
+  end if;
+  select * into v_live from private.live_jobs as q where q.job_id = p_job;
+  if v_live.job_id is not null then
+    perform private.lock_state(v_live.org_id, v_live.state_key);
+    select * into v_live from private.live_jobs as q where q.job_id = p_job for update;
+  end if;
+  if v_live.attempt is distinct from p_attempt or v_live.session_id is distinct from p_runner.session_id or v_live.stage is distinct from 'RUNNING' then
+    return private.late_finish(p_runner, p_job, p_attempt, p_status::public.job_status, p_result, p_error);
+  end if;
+  if p_log is not null then
+    v_missing := private.check_log(p_job, p_attempt, p_log);
+    if v_missing <> '[]' then
+      return jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', 'PROCESSING', 'missing', v_missing, 'is_late', false);
+    end if;
+  end if;
+  update public.provision_jobs set result = p_result, plan_summary = coalesce(p_plan_summary, plan_summary) where id = p_job
+    and (p_result is not null or p_plan_summary is not null);
+  perform private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker', p_runner.worker_id, p_runner.worker_name, p_error ->> 'message', p_error);
+  return jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', p_status, 'missing', v_missing, 'is_late', false);
+end;
+$$;
+comment on function private.finish_job(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
+  'Ends a job on its runner''s word. When chunks of the log are missing it says which, and the job goes on until they are there.';
+
+create function private.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_plan_summary jsonb, p_log jsonb)
+returns jsonb language sql security definer set search_path = ''
+as $$ select private.finish_job(private.this_runner(), p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log) $$;
+comment on function private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is 'Body of public.worker_finish.';
+grant execute on function private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) to worker;
+create function public.worker_finish(
+  p_job bigint, p_attempt integer, p_status text, p_result jsonb default null, p_error jsonb default null, p_plan_summary jsonb default null, p_log jsonb default null
+)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_finish(p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log) $$;
+comment on function public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
+  'Ends a job: SUCCEEDED, FAILED or CANCELLED. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job goes on until they came.';
+grant execute on function public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) to worker;
+
+create function private.worker_step(p_request_id uuid, p_finished jsonb, p_slots integer)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_runner private.runner := private.this_runner();
+  v_done jsonb := '[]';
+  v_item jsonb;
+begin
+  -- In order of job, so that two batches never wait for each other.
+  for v_item in select f from jsonb_array_elements(coalesce(p_finished, '[]')) as f order by (f ->> 'job')::bigint loop
+    v_done := v_done || private.finish_job(v_runner, (v_item ->> 'job')::bigint, (v_item ->> 'attempt')::integer, v_item ->> 'status',
+      nullif(v_item -> 'result', 'null'), nullif(v_item -> 'error', 'null'), nullif(v_item -> 'plan_summary', 'null'), nullif(v_item -> 'log', 'null'));
+  end loop;
+  return jsonb_build_object('finished', v_done, 'jobs',
+    case when coalesce(p_slots, 0) > 0 then private.claim_jobs(v_runner, p_request_id, p_slots) else '[]'::jsonb end);
+end;
+$$;
+comment on function private.worker_step(uuid, jsonb, integer) is 'Body of public.worker_step.';
+grant execute on function private.worker_step(uuid, jsonb, integer) to worker;
+create function public.worker_step(p_request_id uuid, p_finished jsonb default '[]', p_slots integer default 1)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_step(p_request_id, p_finished, p_slots) $$;
+comment on function public.worker_step(uuid, jsonb, integer) is
+  'Finishes jobs and claims the next in one commit. p_finished [{job, attempt, status, result, error, plan_summary, log}].';
+grant execute on function public.worker_step(uuid, jsonb, integer) to worker;
+
+-- ---------------------------------------------------------------------------------------------- given back, lost
+
+create function private.requeue_job(
+  p_live private.live_jobs, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text, p_reason text, p_delay interval
+)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_old public.job_status;
+  v_job public.provision_jobs;
+begin
+  select status into v_old from public.provision_jobs where id = p_live.job_id for no key update;
+  update public.provision_jobs set
+    status = 'QUEUED', queued_at = now(), phase = null, lease_until = null,
+    not_before_at = case when p_delay > interval '0' then now() + p_delay end
+  where id = p_live.job_id returning * into v_job;
+  perform private.record_job_event(v_job, p_event, v_old, 'QUEUED', p_kind, p_actor, p_label, p_reason,
+    jsonb_build_object('worker_id', p_live.worker_id, 'delay_seconds', extract(epoch from p_delay)));
+  update private.live_jobs as q set
+    stage = case when p_delay > interval '0' then 'BACKOFF' else 'WAITING' end::private.job_stage,
+    returned = q.returned + (p_event = 'returned')::integer, not_before_at = v_job.not_before_at, has_touched = false, cancel_kind = null,
+    worker_id = null, instance_id = null, session_id = null, claim_request_id = null, unlisted_at = null, lease_until = null
+  where q.job_id = p_live.job_id;
+  perform private.refresh_head(p_live.state_key);
+end;
+$$;
+comment on function private.requeue_job(private.live_jobs, text, public.actor_kind, uuid, text, text, interval) is
+  'Puts a job back into its queue, at once or after a pause. The caller holds the state''s lock.';
+
+create function private.hold_job(p_live private.live_jobs, p_reason text)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+begin
+  update private.live_jobs as q set stage = 'HELD', session_id = null where q.job_id = p_live.job_id;
+  update public.provision_jobs set status = 'NEEDS_ATTENTION', lease_until = null, error = jsonb_build_object(
+    'code', 'RUNNER_LOST', 'message', p_reason, 'hint', 'Look at what is there with a refresh-only plan, then decide.')
+  where id = p_live.job_id returning * into v_job;
+  perform private.record_job_event(v_job, 'attention', 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system', p_reason,
+    jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase));
+  update public.modules set last_job_id = v_job.id, last_job_type = v_job.type, last_job_status = 'NEEDS_ATTENTION', last_job_at = now() where id = v_job.module_id;
+end;
+$$;
+comment on function private.hold_job(private.live_jobs, text) is 'A job died while it changed infrastructure: nobody runs it again by itself, and its state stays locked.';
+
+create function private.lost_workers(p_job bigint)
+returns integer
+language sql stable
+set search_path = ''
+as $$
+  select count(distinct e.detail ->> 'worker_id')::integer from public.job_events as e where e.job_id = p_job and e.event = 'lost'
+$$;
+comment on function private.lost_workers(bigint) is 'How many different runners were lost while they ran this job.';
+
+create function private.lose_job(p_job bigint, p_reason text)
+returns text
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_live private.live_jobs;
+  v_max integer;
+begin
+  select * into v_live from private.live_jobs as q where q.job_id = p_job;
+  if v_live.job_id is null then
+    return 'gone';
+  end if;
+  perform private.lock_state(v_live.org_id, v_live.state_key);
+  select * into v_live from private.live_jobs as q where q.job_id = p_job for update;
+  if v_live.job_id is null or v_live.stage = 'HELD' then
+    return 'gone';
+  end if;
+  if v_live.stage <> 'RUNNING' then
+    perform private.end_job(p_job, 'FAILED', 'failed', 'system', null, 'system', p_reason, jsonb_build_object('code', 'RUNNER_REMOVED', 'message', p_reason));
+    return 'failed';
+  end if;
+  if v_live.has_touched then
+    perform private.hold_job(v_live, p_reason);
+    return 'attention';
+  end if;
+  perform private.release_state(p_job);
+  select j.max_attempts into v_max from public.provision_jobs as j where j.id = p_job;
+  if v_live.cancel_kind is not null then
+    perform private.end_job(p_job, 'CANCELLED', 'cancelled', 'system', null, 'system', p_reason);
+    return 'cancelled';
+  end if;
+  if private.lost_workers(p_job) >= 1 and not exists (
+    select from public.job_events as e where e.job_id = p_job and e.event = 'lost' and e.detail ->> 'worker_id' = v_live.worker_id::text
+  ) then
+    perform private.end_job(p_job, 'FAILED', 'quarantined', 'system', null, 'system', p_reason, jsonb_build_object('code', 'QUARANTINED',
+      'message', 'Two different runners were lost while they ran this job.', 'hint', 'Find out what it does to them before you retry it.'));
+    return 'quarantined';
+  end if;
+  if v_live.attempt - v_live.returned >= v_max then
+    perform private.end_job(p_job, 'FAILED', 'exhausted', 'system', null, 'system', p_reason, jsonb_build_object('code', 'ATTEMPTS_EXHAUSTED',
+      'message', format('The runner was lost, and this was attempt %s of %s.', v_live.attempt - v_live.returned, v_max), 'hint', 'Retry it when the runners are well.'));
+    return 'exhausted';
+  end if;
+  perform private.requeue_job(v_live, 'lost', 'system', null, 'system', p_reason,
+    make_interval(secs => least(300, 5 * 2 ^ (v_live.attempt - v_live.returned - 1)) * (0.8 + random() * 0.4)));
+  return 'requeued';
+end;
+$$;
+comment on function private.lose_job(bigint, text) is
+  'What happens to a job whose runner is gone: attention if infrastructure was touched, else cancelled, quarantined, failed for good, or queued again.';
+
+create function private.worker_return_job(p_job bigint, p_attempt integer, p_reason text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_runner private.runner := private.this_runner();
+  v_live private.live_jobs;
+begin
+  perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q where q.job_id = p_job;
+  v_live := private.owned_job(v_runner, p_job, p_attempt);
+  if v_live.has_touched then
+    perform private.fail('RY409', 'This attempt has begun to change infrastructure; it cannot be given back.', 'Finish it, or report what happened.');
+  end if;
+  perform private.release_state(p_job);
+  perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name, coalesce(p_reason, 'Given back'), interval '0');
+  return jsonb_build_object('status', 'QUEUED');
+end;
+$$;
+comment on function private.worker_return_job(bigint, integer, text) is 'Body of public.worker_return_job.';
+grant execute on function private.worker_return_job(bigint, integer, text) to worker;
+create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_return_job(p_job, p_attempt, p_reason) $$;
+comment on function public.worker_return_job(bigint, integer, text) is 'A runner that must stop gives a job back before it changed anything; the attempt does not count.';
+grant execute on function public.worker_return_job(bigint, integer, text) to worker;
+
+revoke execute on all functions in schema private, public from public;

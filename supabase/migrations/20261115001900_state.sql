@@ -1,0 +1,211 @@
+-- The state backend: the runner serves it to the engine on loopback, so no credential reaches the engine.
+-- Reading and writing are bound to (job, attempt): a stale attempt can neither lock nor write. Every written version is kept
+-- in the history with its serial.
+set lock_timeout = '5s';
+
+create table private.states (
+  module_id uuid primary key references public.modules (id) on delete cascade,
+  serial bigint not null,
+  lineage text,
+  body text not null,
+  sha256 text not null,
+  job_id bigint not null,
+  attempt integer not null,
+  updated_at timestamptz not null default now()
+);
+alter table private.states enable row level security;
+comment on table private.states is 'The current state of each module, as the engine wrote it.';
+comment on column private.states.module_id is 'The module.';
+comment on column private.states.serial is 'The state''s serial; for engines without one, a counter.';
+comment on column private.states.lineage is 'The state''s lineage.';
+comment on column private.states.body is 'The state file''s text. It may contain secrets: only admins read it, version by version.';
+comment on column private.states.sha256 is 'SHA-256 of the text (hex).';
+comment on column private.states.job_id is 'The job that wrote it.';
+comment on column private.states.attempt is 'The attempt that wrote it.';
+comment on column private.states.updated_at is 'When.';
+
+create table private.state_versions (
+  module_id uuid not null references public.modules (id) on delete cascade,
+  serial bigint not null,
+  lineage text,
+  body text not null,
+  sha256 text not null,
+  job_id bigint not null,
+  attempt integer not null,
+  created_at timestamptz not null default now(),
+  primary key (module_id, serial)
+);
+alter table private.state_versions enable row level security;
+comment on table private.state_versions is 'Every version of every state; the newest 100 of each module are kept.';
+comment on column private.state_versions.module_id is 'The module.';
+comment on column private.state_versions.serial is 'The serial.';
+comment on column private.state_versions.lineage is 'The lineage.';
+comment on column private.state_versions.body is 'The state file''s text.';
+comment on column private.state_versions.sha256 is 'SHA-256 of the text (hex).';
+comment on column private.state_versions.job_id is 'The job that wrote it.';
+comment on column private.state_versions.attempt is 'The attempt that wrote it.';
+comment on column private.state_versions.created_at is 'When.';
+
+create function private.owned_module(p_job bigint, p_attempt integer)
+returns uuid
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_module uuid;
+begin
+  perform private.owned_job(private.this_runner(), p_job, p_attempt);
+  select j.module_id into v_module from public.provision_jobs as j where j.id = p_job;
+  if v_module is null then
+    perform private.fail('RY422', 'This job acts on no module, so it has no state.');
+  end if;
+  return v_module;
+end;
+$$;
+comment on function private.owned_module(bigint, integer) is 'The module whose state the calling attempt may use.';
+
+create function private.worker_state_get(p_job bigint, p_attempt integer)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_state private.states;
+begin
+  select * into v_state from private.states where module_id = private.owned_module(p_job, p_attempt);
+  return jsonb_build_object('exists', v_state.module_id is not null, 'serial', v_state.serial, 'lineage', v_state.lineage, 'body', v_state.body);
+end;
+$$;
+comment on function private.worker_state_get(bigint, integer) is 'Body of public.worker_state_get.';
+grant execute on function private.worker_state_get(bigint, integer) to worker;
+create function public.worker_state_get(p_job bigint, p_attempt integer)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_state_get(p_job, p_attempt) $$;
+comment on function public.worker_state_get(bigint, integer) is 'The state of the job''s module.';
+grant execute on function public.worker_state_get(bigint, integer) to worker;
+
+create function private.state_fields(p_body text)
+returns table (serial bigint, lineage text)
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  return query select (p_body::jsonb ->> 'serial')::bigint, p_body::jsonb ->> 'lineage';
+exception
+  when invalid_text_representation or untranslatable_character then
+    perform private.fail('RY422', 'The state is not JSON.');
+end;
+$$;
+comment on function private.state_fields(text) is 'Serial and lineage of a state file; null for engines that have none.';
+
+create function private.worker_state_put(p_job bigint, p_attempt integer, p_body text, p_lock_id text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_module uuid := private.owned_module(p_job, p_attempt);
+  v_old private.states;
+  v_lock private.state_locks;
+  v_new record;
+  v_sha text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
+begin
+  select * into v_lock from private.state_locks where module_id = v_module for update;
+  if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt) or v_lock.lock_id <> p_lock_id then
+    perform private.fail('RY423', 'The state is locked by another job.', 'Wait for it, or force-unlock the state with its lock id.', v_lock.info::text);
+  end if;
+  select f.serial, f.lineage into v_new from private.state_fields(p_body) as f;
+  select * into v_old from private.states where module_id = v_module for update;
+  if v_old.sha256 = v_sha then
+    return jsonb_build_object('serial', v_old.serial, 'is_unchanged', true);
+  end if;
+  v_new.serial := coalesce(v_new.serial, v_old.serial + 1, 1);
+  if v_old.lineage <> v_new.lineage then
+    perform private.fail('RY409', 'The state has another lineage than the one that is stored.', 'It belongs to something else; remove the module''s state first.');
+  end if;
+  if v_new.serial <= v_old.serial then
+    perform private.fail('RY409', format('The state''s serial %s is not newer than %s.', v_new.serial, v_old.serial), 'Read the state again.');
+  end if;
+  insert into private.states as s (module_id, serial, lineage, body, sha256, job_id, attempt)
+  values (v_module, v_new.serial, v_new.lineage, p_body, v_sha, p_job, p_attempt)
+  on conflict (module_id) do update set serial = excluded.serial, lineage = excluded.lineage, body = excluded.body, sha256 = excluded.sha256,
+    job_id = excluded.job_id, attempt = excluded.attempt, updated_at = now();
+  insert into private.state_versions (module_id, serial, lineage, body, sha256, job_id, attempt)
+  values (v_module, v_new.serial, v_new.lineage, p_body, v_sha, p_job, p_attempt)
+  on conflict (module_id, serial) do nothing;
+  delete from private.state_versions as v where v.module_id = v_module and v.serial <= v_new.serial - 100;
+  return jsonb_build_object('serial', v_new.serial, 'is_unchanged', false);
+end;
+$$;
+comment on function private.worker_state_put(bigint, integer, text, text) is 'Body of public.worker_state_put.';
+grant execute on function private.worker_state_put(bigint, integer, text, text) to worker;
+create function public.worker_state_put(p_job bigint, p_attempt integer, p_body text, p_lock_id text default null)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_state_put(p_job, p_attempt, p_body, p_lock_id) $$;
+comment on function public.worker_state_put(bigint, integer, text, text) is 'Writes the state of the job''s module; refused to a stale attempt, an older serial and another''s lock.';
+grant execute on function public.worker_state_put(bigint, integer, text, text) to worker;
+
+create function private.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_module uuid := private.owned_module(p_job, p_attempt);
+  v_lock private.state_locks;
+begin
+  if coalesce(p_lock ->> 'ID', '') = '' then
+    perform private.fail('RY422', 'A lock needs an ID.');
+  end if;
+  insert into private.state_locks (module_id, lock_id, info, job_id, attempt)
+  values (v_module, p_lock ->> 'ID', p_lock, p_job, p_attempt) on conflict (module_id) do nothing returning * into v_lock;
+  if v_lock.module_id is not null then
+    return v_lock.info;
+  end if;
+  -- An earlier attempt of the same job is fenced: it can no longer write, so its lock protects nothing from this one.
+  update private.state_locks as l set lock_id = p_lock ->> 'ID', info = p_lock, attempt = p_attempt, created_at = now()
+  where l.module_id = v_module and l.job_id = p_job and (l.attempt < p_attempt or l.lock_id = p_lock ->> 'ID') returning * into v_lock;
+  if v_lock.module_id is null then
+    select * into v_lock from private.state_locks where module_id = v_module;
+    perform private.fail('RY423', format('The state is locked by job %s.', v_lock.job_id),
+      'Wait until that job is done, or force-unlock the state with its lock id.', v_lock.info::text);
+  end if;
+  return v_lock.info;
+end;
+$$;
+comment on function private.worker_state_lock(bigint, integer, jsonb) is 'Body of public.worker_state_lock.';
+grant execute on function private.worker_state_lock(bigint, integer, jsonb) to worker;
+create function public.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_state_lock(p_job, p_attempt, p_lock) $$;
+comment on function public.worker_state_lock(bigint, integer, jsonb) is 'Locks the state for this attempt; RY423 with the holder''s lock when another job has it.';
+grant execute on function public.worker_state_lock(bigint, integer, jsonb) to worker;
+
+create function private.worker_state_unlock(p_job bigint, p_attempt integer, p_lock_id text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_module uuid := private.owned_module(p_job, p_attempt);
+  v_lock private.state_locks;
+begin
+  delete from private.state_locks as l where l.module_id = v_module and l.job_id = p_job and l.attempt = p_attempt and l.lock_id = p_lock_id;
+  if not found then
+    select * into v_lock from private.state_locks where module_id = v_module;
+    if v_lock.module_id is not null then
+      perform private.fail('RY423', 'That is not the lock that is held.', 'Unlock with the id that was locked with.', v_lock.info::text);
+    end if;
+  end if;
+  return jsonb_build_object('unlocked', true);
+end;
+$$;
+comment on function private.worker_state_unlock(bigint, integer, text) is 'Body of public.worker_state_unlock.';
+grant execute on function private.worker_state_unlock(bigint, integer, text) to worker;
+create function public.worker_state_unlock(p_job bigint, p_attempt integer, p_lock_id text)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_state_unlock(p_job, p_attempt, p_lock_id) $$;
+comment on function public.worker_state_unlock(bigint, integer, text) is 'Releases the state lock of this attempt. Releasing a lock that is gone is no error.';
+grant execute on function public.worker_state_unlock(bigint, integer, text) to worker;
+
+revoke execute on all functions in schema private, public from public;

@@ -1,0 +1,195 @@
+-- The sweep: what time does to runners and jobs. Any beat may run it, and pg_cron where it is installed; one at a time.
+-- It can be run twice at once, and it can be missed for an hour: it looks at the clock, not at how often it ran.
+-- After a crash the beats are gone (UNLOGGED): nobody is called dead before the server has been up for 60 s.
+set lock_timeout = '5s';
+
+create unlogged table private.clocks (
+  name text primary key,
+  ran_at timestamptz not null
+);
+alter table private.clocks enable row level security;
+comment on table private.clocks is 'When periodic work last ran. UNLOGGED: after a crash it just runs again.';
+comment on column private.clocks.name is 'What.';
+comment on column private.clocks.ran_at is 'When it last ran.';
+
+create function private.is_due(p_name text, p_every interval)
+returns boolean
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if exists (select from private.clocks as c where c.name = p_name and c.ran_at > now() - p_every) then
+    return false;
+  end if;
+  insert into private.clocks as c (name, ran_at) values (p_name, now())
+  on conflict (name) do update set ran_at = excluded.ran_at where c.ran_at <= now() - p_every;
+  return found;
+end;
+$$;
+comment on function private.is_due(text, interval) is 'Whether something is due again; if so, it is noted as run.';
+
+create function private.is_past_grace()
+returns boolean
+language sql stable
+set search_path = ''
+as $$
+  select pg_postmaster_start_time() < now() - interval '60 seconds'
+$$;
+comment on function private.is_past_grace() is 'Whether the server has been up long enough for every living runner to have beaten.';
+
+create function private.sweep_workers()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_worker uuid;
+  v_count integer := 0;
+begin
+  for v_worker in
+    select w.id from public.workers as w
+    where w.status <> 'OFFLINE' and w.removed_at is null
+      and not exists (select from private.instance_liveness as i where i.worker_id = w.id and i.is_fresh)
+    for no key update of w skip locked
+  loop
+    perform private.refresh_worker_status(v_worker);
+    perform private.ring_lane(lw.lane_id) from private.lane_workers as lw
+    where lw.worker_id = v_worker and exists (select from private.live_jobs as j where j.lane_id = lw.lane_id and j.stage = 'READY');
+    v_count := v_count + 1;
+  end loop;
+  update public.worker_instances as i set status = 'OFFLINE', disconnected_at = now()
+  from private.instance_liveness as l where l.instance_id = i.id and i.status <> 'OFFLINE' and not l.is_fresh;
+  return v_count;
+end;
+$$;
+comment on function private.sweep_workers() is 'Marks runners and instances OFFLINE that have not beaten for 60 s, and wakes those who may take their place.';
+
+create function private.sweep_leases()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job record;
+  v_count integer := 0;
+begin
+  for v_job in
+    select q.job_id, q.org_id, q.state_key, q.unlisted_at from private.live_jobs as q
+    left join private.heartbeats as h on h.instance_id = q.instance_id and h.session_id = q.session_id
+    where q.stage = 'RUNNING' and (
+      greatest(q.lease_until, h.last_seen_at + interval '60 seconds') < now() or q.unlisted_at < now() - interval '30 seconds')
+    order by q.state_key limit 500
+  loop
+    perform private.lock_routing(v_job.org_id, false);
+    -- Whoever is at work on this state now will be done with it by the next sweep.
+    if pg_try_advisory_xact_lock(private.lock_key('state', v_job.state_key)) then
+      perform private.lose_job(v_job.job_id, case when v_job.unlisted_at is null
+        then 'The runner did not beat for 60 s.' else 'The runner does not know of this attempt any more.' end);
+      v_count := v_count + 1;
+    end if;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.sweep_leases() is 'Requeues or flags jobs whose lease has run out.';
+
+create function private.sweep_backoff()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job private.live_jobs;
+  v_count integer := 0;
+begin
+  for v_job in select * from private.live_jobs as q where q.stage = 'BACKOFF' and q.not_before_at <= now() order by q.not_before_at limit 500 loop
+    perform private.lock_routing(v_job.org_id, false);
+    if pg_try_advisory_xact_lock(private.lock_key('state', v_job.state_key)) then
+      perform private.make_ready(v_job.job_id);
+      v_count := v_count + 1;
+    end if;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.sweep_backoff() is 'Makes jobs ready whose pause is over.';
+
+create function private.sweep_approvals()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job bigint;
+  v_count integer := 0;
+begin
+  for v_job in
+    select j.id from public.provision_jobs as j
+    where j.status = 'AWAITING_APPROVAL' and j.approval_deadline_at <= now() order by j.id limit 500 for no key update skip locked
+  loop
+    perform private.end_job(v_job, 'CANCELLED', 'approval_expired', 'system', null, 'system', 'Nobody approved it in time.');
+    v_count := v_count + 1;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.sweep_approvals() is 'Cancels jobs that were not approved in time.';
+
+create function private.sweep()
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_done jsonb := '{}';
+begin
+  if not pg_try_advisory_xact_lock(private.lock_key('sweep', null)) then
+    return jsonb_build_object('skipped', 'Another sweep is running.');
+  end if;
+  if private.is_past_grace() then
+    v_done := v_done || jsonb_build_object('offline', private.sweep_workers(), 'lost', private.sweep_leases());
+  end if;
+  v_done := v_done || jsonb_build_object('ready', private.sweep_backoff(), 'expired', private.sweep_approvals());
+  if private.is_due('housekeeping', interval '5 minutes') then
+    v_done := v_done || private.housekeeping();
+  end if;
+  return v_done;
+end;
+$$;
+comment on function private.sweep() is 'Body of public.sweep.';
+grant execute on function private.sweep() to service_role;
+create function public.sweep()
+returns jsonb language sql set search_path = ''
+as $$ select private.sweep() $$;
+comment on function public.sweep() is
+  'What time does: runners go offline, leases end, pauses end, approvals expire, old things are removed. Harmless to run twice or not at all. Service key only.';
+grant execute on function public.sweep() to service_role;
+
+create function private.sweep_if_due()
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if not private.is_due('sweep', interval '5 seconds') then
+    return;
+  end if;
+  begin
+    perform private.sweep();
+  exception
+    -- A beat must not fail because of somebody else's job.
+    when others then raise warning 'sweep: %', sqlerrm;
+  end;
+end;
+$$;
+comment on function private.sweep_if_due() is 'Runs the sweep from a beat, every 5 s at most. A failing sweep does not fail the beat.';
+
+do $$
+begin
+  if exists (select from pg_catalog.pg_extension where extname = 'pg_cron') then
+    execute $cron$ select cron.schedule('runyard-sweep', '10 seconds', 'select private.sweep()') $cron$;
+  end if;
+end;
+$$;
+
+revoke execute on all functions in schema private, public from public;

@@ -1,0 +1,49 @@
+-- What follows from a job that ended: the apply of a plan with changes.
+set lock_timeout = '5s';
+
+create function private.apply_plan(p_plan public.provision_jobs)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_module public.modules;
+  v_job public.provision_jobs;
+begin
+  select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
+  if v_module.id is null or not coalesce((p_plan.payload #>> '{options,auto_apply}')::boolean, v_module.auto_apply)
+    or not coalesce((p_plan.plan_summary ->> 'has_changes')::boolean, false)
+    or coalesce((p_plan.payload #>> '{options,refresh_only}')::boolean, false)
+    or p_plan.payload #>> '{options,inspects}' is not null then
+    return;
+  end if;
+  v_job := private.module_job(v_module,
+    case when coalesce((p_plan.payload #>> '{options,destroy}')::boolean, false) then 'DESTROY' else 'APPLY' end::public.job_type,
+    jsonb_build_object('plan_job_id', p_plan.id));
+  -- What was planned is what is applied: the module may have changed since.
+  v_job.payload := jsonb_set(p_plan.payload, '{options}', (p_plan.payload -> 'options') || jsonb_build_object('plan_job_id', p_plan.id));
+  v_job.priority := p_plan.priority;
+  v_job.labels := p_plan.labels;
+  v_job.pinned_worker_id := p_plan.pinned_worker_id;
+  v_job.pinned_instance_name := p_plan.pinned_instance_name;
+  v_job.created_by := p_plan.created_by;
+  v_job.created_by_label := p_plan.created_by_label;
+  perform private.add_job(v_job, format('Plan %s has changes, and its module applies by itself.', p_plan.id));
+end;
+$$;
+comment on function private.apply_plan(public.provision_jobs) is 'Enqueues the apply of a finished plan when its module applies by itself and there is something to apply.';
+
+create function private.follow_up(p_job public.provision_jobs)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if p_job.type = 'PLAN' and p_job.status = 'SUCCEEDED' then
+    perform private.apply_plan(p_job);
+  end if;
+end;
+$$;
+comment on function private.follow_up(public.provision_jobs) is 'What follows from a job that ended.';
+
+revoke execute on all functions in schema private from public;

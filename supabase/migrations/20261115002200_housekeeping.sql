@@ -1,0 +1,47 @@
+-- Housekeeping: what would otherwise pile up. Log partitions are made ahead and dropped when every organisation's retention
+-- is over; sessions, ticks, counters and artifacts go after their time.
+set lock_timeout = '5s';
+
+create function private.drop_old_log_partitions()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_table record;
+  v_keep integer := coalesce((select max(o.log_retention_days) from public.organizations as o), 30);
+  v_count integer := 0;
+begin
+  for v_table in
+    select c.relname, to_date(right(c.relname, 8), 'YYYYMMDD') as day
+    from pg_catalog.pg_inherits as i join pg_catalog.pg_class as c on c.oid = i.inhrelid
+    where i.inhparent = 'public.job_log_chunks'::regclass
+  loop
+    if v_table.day < current_date - v_keep then
+      execute format('drop table private.%I', v_table.relname);
+      v_count := v_count + 1;
+    end if;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.drop_old_log_partitions() is 'Drops the log partitions that no organisation keeps any more.';
+
+create function private.housekeeping()
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
+  delete from private.sessions where ended_at < now() - interval '7 days';
+  delete from private.rate_limits where window_started_at < now() - interval '1 day';
+  delete from private.rings where rung_at < now() - interval '1 hour';
+  delete from private.worker_ticks where at < now() - interval '31 days';
+  delete from private.artifacts where created_at < now() - interval '30 days';
+  return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions());
+end;
+$$;
+comment on function private.housekeeping() is 'Removes what is past its time; makes log partitions ahead.';
+
+revoke execute on all functions in schema private from public;

@@ -71,17 +71,18 @@ def test_a_taken_port_is_named_and_nothing_is_started(fresh_stack: RunningStack,
     assert f"Port {fresh_stack.settings.gateway_port} for the API is taken" in result.stderr
 
 
-def test_a_bad_migration_is_named_with_file_and_line(shared_tmp_path: Path, running_stack: RunningStack) -> None:
+def test_a_bad_migration_is_named_with_file_and_line(shared_tmp_path: Path) -> None:
     project = shared_tmp_path / "a project with spaces"
     shutil.copytree(PROJECT / "supabase", project / "supabase")
-    (project / "supabase" / "migrations" / "99990101000000_broken.sql").write_text("select 1;\nselect nonsense;\n")
-    ports = {name: value for name, value in running_stack.environment.items() if name.endswith("_BASE")}
-    moved = {name: str(int(value) + 1) for name, value in ports.items()}
-    broken = RunningStack(**{**vars(running_stack), "environment": running_stack.environment | moved})
-    broken.environment.update(RUNYARD_PROJECT=str(project), RUNYARD_HOME=str(shared_tmp_path / "a home"))
-    result = broken.run("up", *QUIET)
-    assert result.returncode == MigrationFailed.exit_code, result.stderr
-    assert '99990101000000_broken.sql:2: column "nonsense" does not exist' in result.stderr
+    migrations = project / "supabase" / "migrations"
+    migrations.mkdir(exist_ok=True)
+    (migrations / "99990101000000_broken.sql").write_text("select 1;\nselect nonsense;\n")
+    named = (
+        rf'exit code {MigrationFailed.exit_code}:(.|\n)*99990101000000_broken\.sql:2: column "nonsense" does not exist'
+    )
+    starting = start_stack(shared_tmp_path / "a home", *QUIET, RUNYARD_PROJECT=str(project))
+    with pytest.raises(ChildProcessError, match=named), starting:
+        pass
 
 
 def test_a_function_that_changes_is_served_anew(shared_tmp_path: Path) -> None:

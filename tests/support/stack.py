@@ -130,6 +130,7 @@ def _launch(home: Path, arguments: tuple[str, ...], variables: dict[str, str]) -
     secrets = load_secrets(settings.secrets_file)
     RunFiles(settings).ready_file.unlink(missing_ok=True)
     log = home / "up.log"
+    home.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "stack", "up", *arguments]
     with log.open("ab") as output:
         process = subprocess.Popen(command, cwd=PROJECT, env=environment | own, stdout=output, stderr=output)

@@ -41,7 +41,7 @@ def _head() -> rx.Component:
         rx.el.span(" · ", aria_hidden="true"),
         doc_link("Scale to zero", "runner/scale-to-zero"),
     )
-    return head("Runners", text, notes, rx.cond(SessionState.can_operate, add, rx.fragment()))
+    return head("Runners", text, notes, rx.cond(SessionState.can_admin, add, rx.fragment()))
 
 
 def _outdated_words() -> rx.Component:

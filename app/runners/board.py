@@ -54,17 +54,18 @@ def _build(store: OrgStore) -> Board:
     ]
     rows.sort(key=lambda row: (row["is_shared"], row["name"].casefold()))
     names = {row["id"]: row["name"] for row in rows}
-    fleet = store.overview.get("workers") or []
+    pulses = read_pulses(store.overview)
+    fleet = [pulses[row["id"]] for row in rows if row["id"] in pulses]
     return Board(
         rows=rows,
         counts=count_statuses(workers),
         instances=instances,
-        pulses=read_pulses(store.overview),
+        pulses=pulses,
         rollout=_rollout(store.rows("rollouts")),
         jobs=build_active(jobs, names),
         job_words=say_counts(jobs),
-        used=sum(int(row.get("used") or 0) for row in fleet),
-        capacity=sum(int(row.get("capacity") or 0) for row in fleet),
+        used=sum(pulse["used"] for pulse in fleet),
+        capacity=sum(pulse["capacity"] for pulse in fleet),
     )
 
 

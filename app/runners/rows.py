@@ -170,15 +170,17 @@ def read_pulses(overview: Row) -> dict[str, Pulse]:
     """Read last seen and load of runners and instances from fleet_overview()."""
     pulses: dict[str, Pulse] = {}
     for worker in overview.get("workers") or []:
-        pulses[str(worker["id"])] = _pulse(worker)
+        is_there = worker.get("status") != "OFFLINE"
+        pulses[str(worker["id"])] = _pulse(worker, is_there)
         for instance in worker.get("instances") or []:
-            pulses[str(instance["id"])] = _pulse(instance)
+            pulses[str(instance["id"])] = _pulse(instance, bool(instance.get("is_online", is_there)))
     return pulses
 
 
-def _pulse(row: Row) -> Pulse:
+def _pulse(row: Row, is_there: bool) -> Pulse:
+    """Read one; nobody can use the slots of a runner that is not there."""
     return {
         "at": str(row.get("last_seen_at") or ""),
-        "used": int(row.get("used") or 0),
-        "capacity": int(row.get("capacity") or 0),
+        "used": int(row.get("used") or 0) if is_there else 0,
+        "capacity": int(row.get("capacity") or 0) if is_there else 0,
     }

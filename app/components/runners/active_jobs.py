@@ -8,6 +8,7 @@ from app.components.badges import job_badge, tag
 from app.components.elements import since
 from app.components.feedback import empty
 from app.components.icons import icon
+from app.components.why import why_row
 from app.states.runner_actions import RunnerActionState
 from app.states.runners import FEW_JOBS, RunnersState
 from app.states.session import SessionState
@@ -19,48 +20,11 @@ def _cell(*children: Any, class_name: str = "", **props: Any) -> rx.Component:
     return rx.el.td(*children, role="cell", class_name=class_name, **props)
 
 
-def _why_runner(runner: Any) -> rx.Component:
-    enable = rx.button(
-        "Enable", on_click=RunnerActionState.enable(runner.id), variant="surface", color_scheme="gray", size="1"
-    )
-    mark = rx.match(
-        runner.icon,
-        ("circle-check", icon("circle-check", class_name="t-grn")),
-        ("hourglass", icon("hourglass", class_name="t-amb")),
-        icon("circle-slash", class_name=rx.cond(runner.tone == "t-red", "t-red", "mut")),
-    )
-    return rx.el.li(
-        mark,
-        rx.el.b(runner.name, style={"font_weight": "500"}),
-        rx.el.span(runner.reason, " ", runner.help, class_name="why"),
-        rx.el.span(rx.cond(runner.can_enable & SessionState.can_operate, enable, rx.fragment())),
-    )
-
-
 def _why(job: Any) -> rx.Component:
     why = RunnersState.why
-    return rx.cond(
-        why.is_known & (why.job_id == job["id"].to_string()),
-        rx.el.tr(
-            _cell(
-                rx.el.div(
-                    rx.el.p(
-                        rx.el.b(why.summary, style={"font_weight": "600"}),
-                        " ",
-                        rx.el.span(why.help, class_name="mut"),
-                        rx.cond(why.position != "", rx.el.span(" It is ", why.position, ".", class_name="mut"), ""),
-                    ),
-                    rx.el.ul(rx.foreach(why.runners, _why_runner), class_name="ry-wl"),
-                    class_name="ry-wb",
-                ),
-                class_name="n-w",
-                col_span=7,
-            ),
-            role="row",
-            class_name="ry-explain",
-        ),
-        rx.fragment(),
-    )
+    enable = RunnerActionState.enable
+    answer = rx.cond(SessionState.can_admin, why_row(why, 7, enable), why_row(why, 7))
+    return rx.cond(why.is_known & (why.job_id == job["id"].to_string()), answer, rx.fragment())
 
 
 def _action(job: Any) -> rx.Component:

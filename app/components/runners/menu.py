@@ -17,16 +17,17 @@ def _ask(kind: str, row: Any) -> Any:
     return RunnerActionState.ask(kind, row["id"])
 
 
-def menu_items(row: Any, latest: rx.Var[str]) -> list[rx.Component]:
-    """List the menu's entries; what is already so is not offered."""
-    return [
-        rx.cond(row["is_outdated"], _item("arrow-up", "Update to " + latest, _ask("update", row)), rx.fragment()),
+def _drain(row: Any) -> rx.Component:
+    return rx.cond(
+        row["is_draining"],
+        _item("play", "Resume", RunnerActionState.resume(row["id"])),
+        _item("log-out", "Drain", _ask("drain", row)),
+    )
+
+
+def _admin_items(row: Any) -> rx.Component:
+    return rx.fragment(
         rx.cond(row["is_cloud"], _item("cloud-upload", "Deploy", _ask("deploy", row)), rx.fragment()),
-        rx.cond(
-            row["is_draining"],
-            _item("play", "Resume", RunnerActionState.resume(row["id"])),
-            _item("log-out", "Drain", _ask("drain", row)),
-        ),
         rx.cond(row["is_cloud"], rx.fragment(), _item("key-round", "Rotate token", _ask("rotate", row))),
         rx.cond(
             row["is_disabled"],
@@ -35,6 +36,16 @@ def menu_items(row: Any, latest: rx.Var[str]) -> list[rx.Component]:
         ),
         rx.dropdown_menu.separator(),
         _item("trash-2", "Remove", _ask("remove", row), color="red"),
+    )
+
+
+def menu_items(row: Any, latest: rx.Var[str]) -> list[rx.Component]:
+    """List the menu's entries: what this person may do, and what is not already so."""
+    update = _item("arrow-up", "Update to " + latest, _ask("update", row))
+    return [
+        rx.cond(row["is_outdated"], update, rx.fragment()),
+        _drain(row),
+        rx.cond(SessionState.can_admin, _admin_items(row), rx.fragment()),
     ]
 
 
@@ -61,13 +72,17 @@ def _button(label: str, event: Any) -> rx.Component:
 
 def row_actions(row: Any, latest: rx.Var[str]) -> rx.Component:
     """The row's likely action and its menu; a lock where nobody here may do anything."""
+    for_admins = rx.match(
+        row["action"],
+        ("enable", _button("Enable", RunnerActionState.enable(row["id"]))),
+        ("deploy", _button("Deploy", _ask("deploy", row))),
+        rx.fragment(),
+    )
     likely = rx.match(
         row["action"],
         ("update", _button("Update", _ask("update", row))),
-        ("enable", _button("Enable", RunnerActionState.enable(row["id"]))),
         ("resume", _button("Resume", RunnerActionState.resume(row["id"]))),
-        ("deploy", _button("Deploy", _ask("deploy", row))),
-        rx.fragment(),
+        rx.cond(SessionState.can_admin, for_admins, rx.fragment()),
     )
     lock = rx.el.span(icon("lock"), title="Shared runners are changed by the installation's configuration only")
     return rx.cond(

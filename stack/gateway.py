@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
 
 import orjson
 from starlette.applications import Starlette
@@ -97,7 +98,11 @@ def _auth_service(settings: Settings, services: Services, ring: KeyRing, config:
     sessions = Sessions(services.store, ring, settings.auth_issuer, config.access_seconds, config.reuse_seconds)
     # Hosted's numbers are for strangers; behind one address there may be a whole team and its tests.
     limits = Limits(requests=Limiter(600, 300), failures=Limiter(10, 300), mails=Limiter(4, 3600))
-    return AuthService(services.store, sessions, services.passwords, limits, config.auth, settings.url)
+    options = config.auth
+    if urlsplit(options.site_url).hostname in ("localhost", "127.0.0.1"):
+        # The file names a developer's own port; this stack's dashboard may be on another.
+        options = replace(options, site_url=settings.dashboard_url)
+    return AuthService(services.store, sessions, services.passwords, limits, options, settings.url)
 
 
 def _health(services: Services) -> Callable[[Request], Awaitable[Response]]:

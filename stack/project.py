@@ -32,5 +32,9 @@ def read_project(path: Path) -> ProjectConfig:
         access_seconds=auth.get("jwt_expiry", 3600),
         reuse_seconds=auth.get("refresh_token_reuse_interval", 10),
         shortest_password=max(6, auth.get("minimum_password_length", 6)),
-        auth=Options(can_sign_up, auth.get("site_url", "http://localhost:3000")),
+        auth=Options(
+            can_sign_up,
+            auth.get("site_url", "http://localhost:3000"),
+            tuple(auth.get("additional_redirect_urls", ())),
+        ),
     )

@@ -28,6 +28,7 @@ class Options:
 
     can_sign_up: bool = True
     site_url: str = "http://localhost:3000"
+    redirect_urls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -155,11 +156,16 @@ class AuthService:
         async with self.store.transaction() as tx:
             user = await tx.one("user_by_email", email=email)
             if user is not None:
-                link, code, _, _ = await self.recovery_link(tx, user, request.query.get("redirect_to"))
-                await tx.do("insert_outbox", kind="recovery", email=email, link=link, code=code)
-                await tx.do("trim_outbox")
-                log.info("A recovery mail was put into the outbox: `python -m stack mail` shows it")
+                await self._put_into_outbox(tx, user, request.query.get("redirect_to"))
         return Answer({})
+
+    async def _put_into_outbox(self, tx: Transaction, user: Row, redirect_to: str | None) -> None:
+        _, code, hashed, _ = await self.recovery_link(tx, user, redirect_to)
+        query = urlencode({"token_hash": hashed, "type": "recovery"})
+        link = f"{self._allowed_target(redirect_to)}?{query}"
+        await tx.do("insert_outbox", kind="recovery", email=user["email"], link=link, code=code)
+        await tx.do("trim_outbox")
+        log.warning("A recovery mail was kept instead of sent: `python -m stack mail` shows it")
 
     async def recovery_link(self, tx: Transaction, user: Row, redirect_to: str | None) -> tuple[str, str, str, Row]:
         """A link, the code in it, its hash, and the user who now has them."""
@@ -206,10 +212,10 @@ class AuthService:
         raise AuthError(403, "otp_expired", "Token has expired or is invalid")
 
     def _allowed_target(self, target: str | None) -> str:
-        """Only the site itself: a session must not be carried to another."""
-        site = self.options.site_url.rstrip("/")
-        is_ours = target is not None and (target == site or target.startswith((f"{site}/", f"{site}?")))
-        return target if target is not None and is_ours else site
+        """Only the site itself and what the project lists: a session must not be carried elsewhere."""
+        allowed = [url.rstrip("/*") for url in (self.options.site_url, *self.options.redirect_urls)]
+        is_ours = target is not None and any(target == url or target.startswith(f"{url}/") for url in allowed)
+        return target if target is not None and is_ours else self.options.site_url.rstrip("/")
 
 
 async def create_user(

@@ -81,7 +81,7 @@ def _settings_sql(role_settings: tuple[str, ...]) -> bytes:
 async def run_plan(pool: Pool, caller: Caller, plan: Plan) -> Outcome:
     """Run a plan in a transaction of its own; one round trip unless its end depends on its result."""
     begin = BEGIN_READ_ONLY if plan.is_read_only else BEGIN
-    statement = Statement(plan.sql.encode(), plan.values)
+    statement = Statement(plan.sql.encode(), plan.values, caller.identity.role)
     is_checked = not plan.is_read_only and (plan.is_single or plan.most_affected is not None)
     wire = await pool.take()
     try:

@@ -17,10 +17,18 @@ FAILED = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_ABORTED)
 
 
 class Statement(NamedTuple):
-    """SQL with its bound values, all in text form."""
+    """SQL with its bound values, all in text form.
+
+    Statements are prepared once for each `role`: PostgreSQL checks the right to execute a function that it inlines
+    when it plans, so a plan made for one role must never serve another.
+    """
 
     sql: bytes
     values: Sequence[bytes | None] = ()
+    role: str = ""
+
+
+Key = tuple[str, bytes]
 
 
 class DatabaseGone(Exception):
@@ -45,7 +53,7 @@ class Wire:
         self._connection = connection
         self._pg = connection.pgconn
         self._loop = asyncio.get_running_loop()
-        self._prepared: OrderedDict[bytes, bytes] = OrderedDict()
+        self._prepared: OrderedDict[Key, bytes] = OrderedDict()
         self._serial = 0
         self._results: list[pq.abc.PGresult] = []
         self._waiter: asyncio.Future[None] | None = None
@@ -98,19 +106,20 @@ class Wire:
             self._pg.finish()
             self._wake(DatabaseGone("connection was closed"))
 
-    def _send(self, statements: Sequence[Statement]) -> list[bytes | None]:
-        """Queue the pipeline; per expected result, the SQL it prepares, or None where it executes."""
+    def _send(self, statements: Sequence[Statement]) -> list[Key | None]:
+        """Queue the pipeline; per expected result, the statement it prepares, or None where it executes."""
         pg, prepared = self._pg, self._prepared
         marks = self._forget_oldest()
-        for sql, values in statements:
-            name = prepared.get(sql)
+        for sql, values, role in statements:
+            key = (role, sql)
+            name = prepared.get(key)
             if name is None:
                 self._serial += 1
-                name = prepared[sql] = b"s%d" % self._serial
+                name = prepared[key] = b"s%d" % self._serial
                 pg.send_prepare(name, sql)
-                marks.append(sql)
+                marks.append(key)
             else:
-                prepared.move_to_end(sql)
+                prepared.move_to_end(key)
             pg.send_query_prepared(name, values)
             marks.append(None)
         pg.pipeline_sync()
@@ -162,27 +171,27 @@ class Wire:
         else:
             self._waiter.set_exception(error)
 
-    def _read(self, marks: list[bytes | None]) -> list[pq.abc.PGresult]:
+    def _read(self, marks: list[Key | None]) -> list[pq.abc.PGresult]:
         failure: pq.abc.PGresult | None = None
         answers = []
-        for sql, result in zip(marks, self._results, strict=True):
+        for key, result in zip(marks, self._results, strict=True):
             is_failed = result.status in FAILED
             if is_failed and failure is None:
                 failure = result
-            if sql is None:
+            if key is None:
                 answers.append(result)
             elif is_failed:
-                self._prepared.pop(sql, None)
+                self._prepared.pop(key, None)
         if failure is not None:
             raise DatabaseError(failure)
         return answers
 
-    def _forget_oldest(self) -> list[bytes | None]:
-        marks: list[bytes | None] = []
+    def _forget_oldest(self) -> list[Key | None]:
+        marks: list[Key | None] = []
         while len(self._prepared) > PREPARED_LIMIT:
-            sql, name = self._prepared.popitem(last=False)
+            key, name = self._prepared.popitem(last=False)
             self._pg.send_query_params(b"deallocate " + name, None)
-            marks.append(sql)
+            marks.append(key)
         return marks
 
 

@@ -1,0 +1,167 @@
+"""What nobody should send: a clear error in PostgREST's shape, and the process serves the next one."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.support.stack import Project
+
+SHAPE = {"code", "message", "details", "hint"}
+PLACES = "/rest/v1/contract_places"
+ADD = "/rest/v1/rpc/contract_add"
+
+
+@pytest.fixture(autouse=True)
+def _still_serving(http: httpx.Client) -> Iterator[None]:
+    yield
+    assert http.get(f"{ADD}?p_a=1").json() == 11
+
+
+def refused(done: httpx.Response, *statuses: int) -> dict[str, str]:
+    assert done.status_code in (statuses or (400,)), done.text
+    assert set(done.json()) == SHAPE
+    return dict(done.json())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "name=nope.x", "name=eq", "name=", "name=eq(some).{1}", "name=neq(any).{1}", "name=in.x", "name=in.(a",
+        "score=is.maybe", "name=not.x", "or=(", "or=()", "or=name.eq.x", "or=(name.nope.x)", "and=(a.eq.1,)",
+        "order=name.sideways", "order=name.asc.nullsup", "order=", "select=name(", "select=,", "select=a:", "select=name::",
+        "limit=x", "offset=x", "select=*,", "a.b.c=eq.1", "columns=,", "name=eq.%FF", "%FF=eq.1", "name=fts(en-us).x",
+        "meta->=eq.1", "select=meta->>", "or=(" + "and(" * 60 + "a.eq.1" + ")" * 60 + ")",
+    ],
+)  # fmt: skip
+def test_a_query_that_cannot_be_read(http: httpx.Client, query: str) -> None:
+    done = http.get(f"{PLACES}?{query}")
+    if query in ("order=",):
+        assert done.status_code == 200
+        return
+    assert refused(done, 400, 501)["code"] in {"PGRST100", "PGRST108", "PGRST127", "42703"}
+
+
+def test_an_unknown_operator_is_named(http: httpx.Client) -> None:
+    body = refused(http.get(f"{PLACES}?name=nope.x"))
+    assert body["code"] == "PGRST100"
+    assert "nope" in body["message"]
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("score=eq.many", "22P02"), ("id=eq.1", "22P02"), ("is_open=eq.perhaps", "22P02"), ("span=cs.x", "22P02"),
+        ("nope=eq.1", "42703"), ("name=cs.{x}", "42883"), ("tags=cs.x", "22P02"), ("created_at=gt.soon", "22007"),
+        ("name=match.[", "2201B"), ("name=fts(klingon).x", "42704"), ("select=name::nope", "42704"), ("name=eq.a%00b", "22021"),
+        ("score=eq.1e999999", "22003"), ("meta->a->b->>c=gt.1&select=nope->x", "42703"),
+    ],
+)  # fmt: skip
+def test_a_value_that_does_not_fit_its_column(http: httpx.Client, query: str, code: str) -> None:
+    assert refused(http.get(f"{PLACES}?{query}"), 400, 404)["code"] == code
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"{", b"nope", b"{'a': 1}", b'{"p_a": 1,}', b"\xff\xfe", b'{"p_a": "\xff"}', b"[" * 5000 + b"]" * 5000,
+        b'{"p_a":' * 3000 + b"1" + b"}" * 3000, b"\x00", b'{"p_a": NaN}', b'{"p_a": 1} trailing',
+    ],
+)  # fmt: skip
+def test_a_body_that_is_no_json(http: httpx.Client, body: bytes) -> None:
+    headers = {"content-type": "application/json"}
+    assert refused(http.post(PLACES, content=body, headers=headers))["code"] == "PGRST102"
+    done = http.post(ADD, content=body, headers=headers)
+    assert refused(done, 400, 404)["code"] in {"PGRST102", "PGRST202"}
+
+
+@pytest.mark.parametrize("value", ["x", {}, [1], 2**31, 1.5, ""])
+def test_an_argument_of_the_wrong_type(http: httpx.Client, value: object) -> None:
+    done = http.post(ADD, json={"p_a": value})
+    assert refused(done)["code"] in {"22P02", "22003", "PGRST102"}
+
+
+def test_a_nul_in_text_is_refused_not_cut(http: httpx.Client) -> None:
+    assert refused(http.post(PLACES, json={"name": "a\x00b"}))["code"] in {"22P05", "22021"}
+    assert refused(http.get("/rest/v1/rpc/contract_join?p_words=a%00b"))["code"] == "22021"
+
+
+def test_ten_megabytes_are_read_and_more_than_the_limit_refused(http: httpx.Client) -> None:
+    big = "x" * 10_000_000
+    echoed = http.post("/rest/v1/rpc/contract_echo", json={"p_value": big})
+    assert (echoed.status_code, len(echoed.content)) == (200, 10_000_002)
+    assert refused(http.post(PLACES, content=b"x" * 10_000_000))["code"] == "PGRST102"
+    huge = http.post(PLACES, content=b'{"name": "' + b"x" * 20_000_000 + b'"}')
+    assert refused(huge, 413)["message"] == "The request body is too large"
+
+
+def test_a_body_without_a_length_is_limited_too(http: httpx.Client) -> None:
+    def parts() -> Iterator[bytes]:
+        for _ in range(20):
+            yield b"x" * 1_000_000
+
+    done = http.post(PLACES, content=parts(), headers={"content-type": "application/json"})
+    assert done.status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("PUT", "contract_places", 501), ("TRACE", "contract_places", 405), ("PUT", "rpc/contract_add", 405),
+        ("DELETE", "rpc/contract_add", 405), ("GET", "contract_places/1", 404), ("GET", "rpc/contract_add/x", 404),
+        ("GET", "", 404), ("GET", "nope", 404), ("POST", "nope", 404), ("GET", "rpc/", 404), ("GET", "%00", 404),
+    ],
+)  # fmt: skip
+def test_a_place_that_is_not_there(http: httpx.Client, method: str, path: str, status: int) -> None:
+    refused(http.request(method, f"/rest/v1/{path}", json={} if method in ("PUT", "POST") else None), status)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"accept": "text/csv"}, 501), ({"accept": "application/vnd.pgrst.plan+json"}, 501), ({"accept": "image/png"}, 406),
+        ({"prefer": "count=estimated"}, 501), ({"prefer": "handling=strict, nope=1"}, 400), ({"range": "9-3"}, 416),
+        ({"accept": "application/vnd.pgrst.object+json;nulls=stripped"}, 501), ({"accept-profile": "nope"}, 406),
+    ],
+)  # fmt: skip
+def test_a_header_that_asks_too_much(http: httpx.Client, headers: dict[str, str], status: int) -> None:
+    body = refused(http.get(PLACES, headers=headers), status)
+    if status == 501:
+        assert body["details"].startswith("The embedded stack does not speak")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["select=score.sum()", "select=count()", "select=*,contract_people!place_id(*,contract_places!place_id(*))"],
+)
+def test_what_is_not_spoken_is_named(http: httpx.Client, query: str) -> None:
+    assert refused(http.get(f"{PLACES}?{query}"), 501)["code"] == "PGRST127"
+
+
+def test_a_page_beyond_the_end(http: httpx.Client) -> None:
+    done = http.get(f"{PLACES}?offset=100", headers={"prefer": "count=exact"})
+    assert refused(done, 416)["code"] == "PGRST103"
+    assert done.headers["content-range"] == "*/0"
+    assert http.get(f"{PLACES}?offset=100").json() == []
+    assert refused(http.get(f"{PLACES}?limit=-1"), 416)["code"] == "PGRST103"
+
+
+def test_pages_say_where_they_are(http: httpx.Client) -> None:
+    numbers = "/rest/v1/rpc/contract_table?p_n=10"
+    part = http.get(numbers, headers={"prefer": "count=exact", "range": "2-4"})
+    assert (part.status_code, part.headers["content-range"]) == (206, "2-4/10")
+    assert [row["n"] for row in part.json()] == [3, 4, 5]
+    assert http.get(numbers).headers["content-range"] == "0-9/*"
+
+
+def test_at_most_a_thousand_rows_come_at_once(http: httpx.Client) -> None:
+    assert len(http.get("/rest/v1/rpc/contract_table?p_n=1500").json()) == 1000
+
+
+def test_browsers_may_ask_from_anywhere(project: Project) -> None:
+    asked = {"origin": "https://example.com", "access-control-request-method": "POST"}
+    asked["access-control-request-headers"] = "apikey,authorization"
+    done = httpx.options(f"{project.url}{PLACES}", headers=asked)
+    assert done.status_code == 200
+    assert done.headers["access-control-allow-origin"] == "*"
+    assert "authorization" in done.headers["access-control-allow-headers"]

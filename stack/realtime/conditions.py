@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 from psycopg import AsyncConnection, sql
 
 from stack.realtime.catalog import Column
@@ -44,7 +45,10 @@ class Condition:
             return None
         operand: Any = self.operand
         right = tuple(map(self.parse, operand)) if self.operator == "in" else self.parse(operand)
-        return COMPARE[self.operator](self.parse(text), right)
+        try:
+            return COMPARE[self.operator](self.parse(text), right)
+        except ValueError:  # the column has got another type since
+            return False
 
 
 async def compile_condition(connection: AsyncConnection, column: Column, item: Filter) -> Condition:
@@ -80,13 +84,28 @@ async def ask_database(connection: AsyncConnection, questions: Iterable[Question
     asked = list(dict.fromkeys(questions))
     if not asked:
         return {}
+    try:
+        return await _ask(connection, asked)
+    except (psycopg.DataError, psycopg.ProgrammingError):
+        # A column has got another type since: only the filters on it fail.
+        return {question: await _ask_alone(connection, question) for question in asked}
+
+
+async def _ask_alone(connection: AsyncConnection, question: Question) -> bool:
+    try:
+        return (await _ask(connection, [question]))[question]
+    except (psycopg.DataError, psycopg.ProgrammingError):
+        return False
+
+
+async def _ask(connection: AsyncConnection, questions: list[Question]) -> dict[Question, bool]:
     parameters: list[Any] = []
-    for condition, text in asked:
+    for condition, text in questions:
         parameters += [text, list(condition.operand) if condition.operator == "in" else condition.operand]
-    query = sql.SQL("select {}").format(sql.SQL(", ").join(_comparison(condition) for condition, _ in asked))
+    query = sql.SQL("select {}").format(sql.SQL(", ").join(_comparison(condition) for condition, _ in questions))
     row = await (await connection.execute(query, parameters)).fetchone()
     assert row is not None
-    return dict(zip(asked, (bool(answer) for answer in row), strict=True))
+    return dict(zip(questions, (bool(answer) for answer in row), strict=True))
 
 
 def _comparison(condition: Condition) -> sql.Composable:

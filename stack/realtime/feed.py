@@ -190,8 +190,15 @@ class FeedSession:
         await self._deliver(changes)
 
     async def _deliver(self, changes: list[Change]) -> None:
-        if changes:
+        """A batch that cannot be delivered is dropped and told: it must not stop the stream for everybody."""
+        if not changes:
+            return
+        try:
             await self._fanout.deliver(changes)
+        except psycopg.OperationalError:
+            raise
+        except Exception:
+            log.exception("%d changes could not be delivered", len(changes))
 
     async def _row(self, message: RowChange) -> Change | None:
         relation = self._relations[message.relation_oid]

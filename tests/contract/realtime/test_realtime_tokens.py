@@ -1,0 +1,83 @@
+"""A channel's token: expiry, refresh, and what a refused one does."""
+
+import time
+from contextlib import AsyncExitStack
+from typing import Any
+
+import psycopg
+
+from tests.contract.realtime.server import RealtimeServer
+from tests.contract.realtime.wire import open_wire
+
+ALICE = "00000000-0000-0000-0000-000000000001"
+BOB = "00000000-0000-0000-0000-000000000002"
+
+
+def binding(table: str) -> dict[str, Any]:
+    return {"event": "INSERT", "schema": "public", "table": table}
+
+
+async def test_an_expired_token_ends_its_channel_and_not_the_socket(realtime: RealtimeServer) -> None:
+    async with open_wire(realtime.url, realtime.publishable_key) as wire:
+        joined = await wire.join("short", access_token=realtime.token(seconds=2))
+        assert (await wire.join("long", access_token=realtime.token())).payload["status"] == "ok"
+        system = await wire.event("system")
+        assert system.topic == "realtime:short"
+        assert (system.payload["extension"], system.payload["status"]) == ("system", "error")
+        assert system.payload["message"].startswith("Token has expired ")
+        closing = await wire.event("phx_close")
+        assert (closing.topic, closing.ref) == ("realtime:short", joined.ref)
+        leave = await wire.reply(await wire.send("realtime:long", "phx_leave", {}))
+        assert leave.payload["status"] == "ok"
+
+
+async def test_a_refreshed_token_keeps_the_channel_and_its_rows(
+    realtime: RealtimeServer, sql: psycopg.Connection, guarded_table: str
+) -> None:
+    async with open_wire(realtime.url, realtime.publishable_key) as wire:
+        short_lived = realtime.token(seconds=3, sub=ALICE)
+        await wire.live("room", [binding(guarded_table)], access_token=short_lived)
+        expires_at = time.time() + 3
+        await wire.send("realtime:room", "access_token", {"access_token": realtime.token(sub=ALICE)})
+        assert (await wire.event("system")).payload["message"] == "Subscribed to PostgreSQL"
+        number = 0
+        while time.time() < expires_at + 1:
+            number += 1
+            sql.execute(f"insert into {guarded_table} values (%s, %s)", [number, ALICE])
+            assert (await wire.event("postgres_changes")).payload["data"]["record"]["id"] == number
+
+
+async def test_another_users_token_gets_that_users_rows(
+    realtime: RealtimeServer, sql: psycopg.Connection, guarded_table: str
+) -> None:
+    async with open_wire(realtime.url, realtime.publishable_key) as wire:
+        await wire.live("room", [binding(guarded_table)], access_token=realtime.token(sub=ALICE))
+        await wire.send("realtime:room", "access_token", {"access_token": realtime.token(sub=BOB)})
+        await wire.event("system")
+        sql.execute(f"insert into {guarded_table} values (1, %s), (2, %s)", [ALICE, BOB])
+        assert (await wire.event("postgres_changes")).payload["data"]["record"]["id"] == 2
+
+
+async def test_refused_tokens_end_the_channel(realtime: RealtimeServer) -> None:
+    bad = {
+        realtime.token(seconds=-10): "Token has expired",
+        "abc": "The token provided is not a valid JWT",
+        realtime.token(role="postgres"): 'Role "postgres" is not allowed',
+    }
+    async with open_wire(realtime.url, realtime.publishable_key) as wire:
+        for token, words in bad.items():
+            await wire.join("room", access_token=realtime.token())
+            await wire.send("realtime:room", "access_token", {"access_token": token})
+            assert (await wire.event("system")).payload["message"].startswith(words)
+            await wire.event("phx_close")
+
+
+async def test_tokens_that_change_nothing_are_ignored(realtime: RealtimeServer) -> None:
+    token = realtime.token()
+    async with AsyncExitStack() as stack:
+        wire = await stack.enter_async_context(open_wire(realtime.url, realtime.publishable_key))
+        await wire.join("room", access_token=token)
+        for same in (None, token, realtime.publishable_key, 7):
+            await wire.send("realtime:room", "access_token", {"access_token": same})
+        await wire.send("realtime:room", "access_token", None)
+        assert await wire.drain() == []

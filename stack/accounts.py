@@ -8,6 +8,7 @@ import shutil
 import signal
 import stat
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -65,15 +66,16 @@ def reachable_folder(wanted: Path, account: Account) -> Path:
     return SYSTEM_STATE / digest / wanted.name
 
 
-def reachable_copy(source: Path, key: str, account: Account) -> Path:
-    """`source`, or a copy of it made once where the account can read it."""
-    if account.uid is None or _is_reachable(source):
-        return source
+def reachable_copy(folder: Path, names: Sequence[str], key: str, account: Account) -> Path:
+    """`folder`, or one with copies of these names in it, made once where the account can read it."""
+    if account.uid is None or _is_reachable(folder):
+        return folder
     copy = SYSTEM_STATE / key
     if not copy.exists():
         SYSTEM_STATE.mkdir(mode=0o755, parents=True, exist_ok=True)
         temporary = SYSTEM_STATE / f".{key}.{os.getpid()}"
-        shutil.copytree(source, temporary, symlinks=True)
+        for name in names:
+            shutil.copytree(folder / name, temporary / name, symlinks=True)
         try:
             temporary.rename(copy)
         except OSError:

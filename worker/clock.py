@@ -43,7 +43,7 @@ class SystemClock:
 
 def jittered(seconds: float, spread: float = 0.2) -> float:
     """Spread a delay so that a fleet does not beat in step."""
-    return seconds * random.uniform(1 - spread, 1 + spread)  # noqa: S311  (not a secret)
+    return seconds * random.uniform(1 - spread, 1 + spread)
 
 
 def backoff(failures: int, *, first: float = 0.5, most: float = 30.0) -> float:

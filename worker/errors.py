@@ -27,7 +27,7 @@ class Retryable(WorkerError):
 
 
 class Fenced(WorkerError):
-    """This attempt is stale: stop the job now, another attempt may own it."""
+    """The attempt is stale: stop the job now, another attempt may own it."""
 
 
 class Rejected(WorkerError):

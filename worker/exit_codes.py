@@ -17,7 +17,7 @@ class ExitCode(IntEnum):
     STOPPED = 130
 
 
-EXPLANATIONS: dict[ExitCode, str] = {
+EXPLANATIONS: dict[int, str] = {
     ExitCode.OK: "left on request: drained, or the single job succeeded",
     ExitCode.UNEXPECTED: "a defect in the runner; its last log line says where",
     ExitCode.SETTINGS: "settings are wrong; every one of them was named",

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import subprocess
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 _POLL_SECONDS = 0.05
 

@@ -3,7 +3,7 @@
 import errno
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -88,10 +88,8 @@ class SafeWriter:
 
 
 def _enter(parent: int, name: str, path: str) -> int:
-    try:
+    with suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=parent)
-    except FileExistsError:
-        pass
     try:
         return os.open(name, _DIRECTORY_FLAGS, dir_fd=parent)
     except OSError as error:

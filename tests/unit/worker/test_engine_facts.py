@@ -1,0 +1,117 @@
+"""Versions, plan summaries and outputs: pure readings of what an engine says."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from worker.engines.finder import EngineFinder
+from worker.engines.outputs import secret_outputs, shown_outputs
+from worker.engines.plan_summary import sensitive_texts, summarise
+from worker.engines.versions import check_version
+from worker.enums import EngineName
+from worker.errors import JobFailed
+
+PLAN = {
+    "resource_changes": [
+        {"address": "a.x", "type": "a", "name": "x", "change": {"actions": ["create"]}},
+        {"address": "a.y", "type": "a", "name": "y", "change": {"actions": ["delete", "create"]}},
+        {"address": "a.z", "type": "a", "name": "z", "change": {"actions": ["create", "delete"]}},
+        {"address": "a.u", "type": "a", "name": "u", "change": {"actions": ["update"]}},
+        {"address": "a.d", "type": "a", "name": "d", "change": {"actions": ["delete"]}},
+        {"address": "a.n", "type": "a", "name": "n", "change": {"actions": ["no-op"]}},
+        {"address": "data.r", "type": "r", "name": "r", "change": {"actions": ["read"]}},
+        {
+            "address": "a.s", "type": "a", "name": "s",
+            "change": {
+                "actions": ["no-op"], "before": {"pw": "old-password"}, "before_sensitive": {"pw": True},
+                "after": {"list": [{"k": "deep-secret"}, {"k": "open"}]},
+                "after_sensitive": {"list": [{"k": True}, {}]},
+            },
+        },
+    ],
+    "output_changes": {"o": {"actions": ["create"]}, "p": {"actions": ["no-op"]}},
+    "resource_drift": [{"address": "a.x", "type": "a", "name": "x", "change": {"actions": ["update"]}}],
+}  # fmt: skip
+
+
+def test_a_plan_is_counted_by_action() -> None:
+    summary = summarise(PLAN)
+    counted = {name: summary[name] for name in ("create", "update", "replace", "delete", "no_op")}
+    assert counted == {"create": 1, "update": 1, "replace": 2, "delete": 1, "no_op": 2}
+    assert summary["has_changes"]
+    assert {"address": "a.y", "type": "a", "name": "y", "action": "replace"} in summary["resources"]
+    assert [each["address"] for each in summary["resources"] if each["action"] == "read"] == ["data.r"]
+    assert summary["outputs"] == [{"name": "o", "action": "create"}]
+
+
+def test_a_summary_has_no_values() -> None:
+    assert "password" not in json.dumps(summarise(PLAN))
+    assert sorted(sensitive_texts(PLAN)) == ["deep-secret", "old-password"]
+
+
+def test_drift_is_what_a_refresh_only_plan_found() -> None:
+    assert summarise(PLAN, is_refresh_only=True)["update"] == 1
+    assert not summarise({}, is_refresh_only=True)["has_changes"]
+
+
+def test_sensitive_outputs_are_named_but_not_told() -> None:
+    outputs = {
+        "pw": {"sensitive": True, "type": "string", "value": "hunter2"},
+        "url": {"sensitive": False, "type": "string", "value": "https://x"},
+        "big": {"sensitive": False, "type": "string", "value": "x" * 50_000},
+    }
+    shown = shown_outputs(outputs)
+    assert shown["url"]["value"] == "https://x"
+    assert shown["pw"] == {"sensitive": True, "type": "string", "value": None}
+    assert shown["big"] == {"sensitive": False, "type": "string", "value": None, "is_truncated": True}
+    assert secret_outputs(outputs) == ["hunter2"]
+
+
+@pytest.mark.parametrize("required", [None, "", "1.12.6", "v1.12.6", "= 1.12.6", ">=1.10,<2", ">= 1.10, < 2", "~> 1.12", "~> 1.12.0", "!=1.12.5"])
+def test_versions_that_fit(required: str | None) -> None:
+    check_version("tofu", "1.12.6", required)
+
+
+@pytest.mark.parametrize("required", ["1.12.5", ">=2", "~> 1.11.0", "<1.12"])
+def test_versions_that_do_not_fit(required: str) -> None:
+    with pytest.raises(JobFailed) as caught:
+        check_version("tofu", "1.12.6", required)
+    assert caught.value.code == "engine_version"
+
+
+def test_a_requirement_that_is_no_version_is_named() -> None:
+    with pytest.raises(JobFailed, match="not a version"):
+        check_version("tofu", "1.12.6", "latest")
+
+
+def fake_engine(folder: Path, name: str, version: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\necho 'OpenTofu v{version}'\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.anyio
+async def test_additional_directories_win_over_path_and_changes_are_noticed(tmp_path: Path) -> None:
+    fake_engine(tmp_path / "first", "tofu", "1.2.3")
+    fake_engine(tmp_path / "path", "tofu", "9.9.9")
+    environ = {"PATH": f"{tmp_path / 'path'}:{os.environ['PATH']}"}
+    finder = EngineFinder([tmp_path / "first"], environ)
+    await finder.refresh()
+    assert finder.found[EngineName.TOFU].version == "1.2.3"
+    (tmp_path / "first/tofu").unlink()
+    await finder.refresh()
+    assert finder.found[EngineName.TOFU].version == "9.9.9"
+
+
+@pytest.mark.anyio
+async def test_an_engine_in_preparation_is_announced(tmp_path: Path) -> None:
+    progress = {"engine": "tofu", "version": "1.12.6", "percent": 40, "words": "compiling", "is_done": False, "error": None}
+    (tmp_path / "progress.json").write_text(json.dumps(progress))
+    finder = EngineFinder([tmp_path], {"PATH": "/nonexistent"})
+    await finder.refresh()
+    assert not finder.found
+    assert finder.note() == "tofu is being prepared, 40 %"
+    (tmp_path / "progress.json").write_text(json.dumps({**progress, "is_done": True}))
+    assert finder.note() is None

@@ -1,0 +1,1 @@
+"""The only part of the runner that talks to the server."""

@@ -1,0 +1,41 @@
+"""What an answer that is not a success asks the runner to do."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from worker.errors import Fatal, Fenced, Locked, Rejected, Retryable, TokenExpired, WorkerError
+from worker.exit_codes import ExitCode
+
+_EXPIRED_TOKEN = frozenset({"PGRST301", "PGRST303", "UNAUTHORIZED_INVALID_JWT_FORMAT"})
+# Serialisation failures, deadlocks, lost connections, timeouts: the same call may succeed in a moment.
+_PASSING_STATES = ("40", "53", "57", "08", "55P03", "PGRST00")
+_PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524})
+
+
+def fault(status: int, body: Mapping[str, Any], headers: Mapping[str, str]) -> WorkerError:
+    """Turn an error answer into the reaction it asks for."""
+    code = str(body.get("code") or "")
+    message = str(body.get("message") or body.get("msg") or f"The server answered {status}.")
+    about: dict[str, Any] = {"code": code, "hint": str(body.get("hint") or ""), "detail": body.get("details")}
+    if code == "RY401":
+        return Fatal(message, exit_code=ExitCode.SESSION_ENDED, **about)
+    if code == "RY410":
+        return Fenced(message, **about)
+    if code == "RY423":
+        return Locked(message, **about)
+    if code in _EXPIRED_TOKEN or (status == 401 and not code.startswith("RY")):
+        return TokenExpired(message, **about)
+    if code == "RY429" or code.startswith(_PASSING_STATES) or _is_passing(status, code):
+        return Retryable(message, retry_after_seconds=_retry_after(headers), **about)
+    return Rejected(message, **about)
+
+
+def _is_passing(status: int, code: str) -> bool:
+    return status in _PASSING_STATUSES and not code.startswith("RY")
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    try:
+        return min(120.0, max(0.0, float(headers.get("retry-after", "0"))))
+    except ValueError:
+        return 0.0

@@ -1,0 +1,100 @@
+"""The server's answers, read leniently: an older runner must survive a newer server's extra fields."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from worker.enums import CancelKind, JobType
+
+
+class Reply(BaseModel):
+    """Base of all answers."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class SessionGrant(Reply):
+    """What `worker-session` gives for a valid credential."""
+
+    access_token: str
+    expires_in: float
+    session_id: str
+    instance_id: str
+    publishable_key: str
+    epoch: int = 0
+    url: str | None = None
+    realtime: dict[str, Any] = Field(default_factory=dict)
+    worker: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The private topics that ring for this runner."""
+        return tuple(self.realtime.get("topics") or ())
+
+
+class Cancellation(Reply):
+    """A wish to stop a job."""
+
+    job: int
+    attempt: int
+    kind: CancelKind
+    reason: str | None = None
+
+
+class JobRef(Reply):
+    """One attempt of one job."""
+
+    job: int
+    attempt: int
+
+
+class HeartbeatReply(Reply):
+    """Directives, and for how long the leases now hold."""
+
+    lease_seconds: float = 60.0
+    heartbeat_seconds: float = 12.0
+    server_time: str | None = None
+    cancel: list[Cancellation] = Field(default_factory=list)
+    lost: list[JobRef] = Field(default_factory=list)
+    drain: bool = False
+    drain_reason: str | None = None
+    update: dict[str, Any] | None = None
+    look: bool = False
+    worker: dict[str, Any] = Field(default_factory=dict)
+
+
+class ClaimedJob(Reply):
+    """A job that this instance now holds a lease on."""
+
+    id: int
+    attempt: int
+    type: JobType
+    lease_seconds: float = 60.0
+    org_id: str | None = None
+    org_slug: str | None = None
+    module_path: str | None = None
+    group_path: str | None = None
+    plan_job_id: int | None = None
+    payload: dict[str, Any] = Field(default_factory=dict)
+
+
+class ClaimReply(Reply):
+    """The jobs of one claim."""
+
+    jobs: list[ClaimedJob] = Field(default_factory=list)
+
+
+class FinishReply(Reply):
+    """What became of a finished attempt, and which parts of its log are missing."""
+
+    status: str | None = None
+    missing: list[tuple[int, int]] = Field(default_factory=list)
+    is_late: bool = False
+
+
+class StateReply(Reply):
+    """The module's state."""
+
+    exists: bool = False
+    serial: int | None = None
+    body: str | None = None

@@ -1,0 +1,145 @@
+"""The server's functions as the runner calls them, each with its retry policy beside it."""
+
+import base64
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from worker.api.replies import ClaimReply, FinishReply, HeartbeatReply, JobRef, StateReply
+from worker.api.retrying import retry_for
+from worker.api.transport import Transport
+from worker.enums import JobPhase, WorkerStatus
+from worker.errors import Fatal, TokenExpired
+from worker.logs.spool import Chunk
+
+Renew = Callable[[], Awaitable[None]]
+
+HEARTBEAT_TIMEOUT_SECONDS = 8.0
+STATE_SECONDS = 60.0
+ARTIFACT_SECONDS = 120.0
+
+
+class Server:
+    """One session's view of the server; identity comes from the token, never from an argument."""
+
+    def __init__(self, transport: Transport, renew: Renew, on_fatal: Callable[[Fatal], None] = lambda _: None) -> None:
+        """`renew` gets a fresh token when ours has expired; `on_fatal` is told when the session is over."""
+        self._transport = transport
+        self._renew = renew
+        self._on_fatal = on_fatal
+
+    async def heartbeat(
+        self, status: WorkerStatus, version: str, running: Iterable[JobRef], facts: Mapping[str, Any] | None
+    ) -> HeartbeatReply:
+        """Beat once, without retry: the next beat says more than a repeated one."""
+        arguments = {
+            "p_status": status,
+            "p_version": version,
+            "p_running": [ref.model_dump() for ref in running],
+            "p_facts": facts,
+        }
+        reply = await self._call("worker_heartbeat", arguments, timeout_seconds=HEARTBEAT_TIMEOUT_SECONDS)
+        return HeartbeatReply.model_validate(reply)
+
+    async def claim(self, request_id: UUID, slots: int) -> ClaimReply:
+        """Ask for jobs, without retry: the claim loop repeats it under the same request id."""
+        reply = await self._call("worker_claim", {"p_request_id": str(request_id), "p_slots": slots})
+        return ClaimReply.model_validate(reply or {})
+
+    async def report(
+        self, ref: JobRef, phase: JobPhase, steps: list[dict[str, Any]], plan_summary: Mapping[str, Any] | None
+    ) -> str | None:
+        """Say where a job is, without retry: the reporter repeats with the newest picture."""
+        arguments = {**_which(ref), "p_phase": phase, "p_steps": steps, "p_plan_summary": plan_summary}
+        reply = await self._call("worker_report", arguments)
+        return (reply or {}).get("cancel_kind")
+
+    async def append_logs(self, ref: JobRef, chunks: Iterable[Chunk]) -> int:
+        """Add log chunks, without retry: the shipper repeats; a number that is there already is ignored."""
+        arguments = {**_which(ref), "p_chunks": [chunk.as_json() for chunk in chunks]}
+        reply = await self._call("worker_append_logs", arguments)
+        return int((reply or {}).get("last_seq") or 0)
+
+    async def finish(self, ref: JobRef, outcome: Mapping[str, Any]) -> FinishReply:
+        """End an attempt; repeated until it is answered, since (job, attempt) ends only once."""
+        arguments = {**_which(ref), **{f"p_{key}": value for key, value in outcome.items()}}
+        reply = await retry_for(None, lambda: self._call("worker_finish", arguments))
+        return FinishReply.model_validate(reply or {})
+
+    async def return_job(self, ref: JobRef, reason: str) -> None:
+        """Give an attempt back; repeated for a while, then the lease does the same."""
+        await retry_for(20.0, lambda: self._call("worker_return_job", {**_which(ref), "p_reason": reason}))
+
+    async def recover(self, running: Iterable[JobRef]) -> Any:
+        """Tell what an earlier process left on disk and ask what to do about it."""
+        arguments = {"p_running": [ref.model_dump() for ref in running]}
+        return await retry_for(60.0, lambda: self._call("worker_recover", arguments))
+
+    async def close_session(self, reason: str) -> None:
+        """Say goodbye; tried twice, since staleness says the same a minute later."""
+        await retry_for(4.0, lambda: self._call("worker_close_session", {"p_reason": reason}, timeout_seconds=3.0))
+
+    async def state_get(self, ref: JobRef) -> StateReply:
+        """Read the module's state."""
+        reply = await retry_for(STATE_SECONDS, lambda: self._call("worker_state_get", _which(ref)))
+        return StateReply.model_validate(reply or {})
+
+    async def state_put(self, ref: JobRef, body: str, lock_id: str | None) -> None:
+        """Write the module's state; repeated for long, because the engine has already changed the world."""
+        arguments = {**_which(ref), "p_body": body, "p_lock_id": lock_id}
+        await retry_for(2 * STATE_SECONDS, lambda: self._call("worker_state_put", arguments))
+
+    async def state_lock(self, ref: JobRef, lock: Mapping[str, Any]) -> None:
+        """Lock the module's state for this attempt; the same lock id may be asked for again."""
+        await retry_for(STATE_SECONDS, lambda: self._call("worker_state_lock", {**_which(ref), "p_lock": lock}))
+
+    async def state_unlock(self, ref: JobRef, lock_id: str) -> None:
+        """Release the lock."""
+        await retry_for(STATE_SECONDS, lambda: self._call("worker_state_unlock", {**_which(ref), "p_lock_id": lock_id}))
+
+    async def put_artifact(self, ref: JobRef, name: str, body: bytes) -> None:
+        """Keep a file of this job, such as its plan."""
+        arguments = {
+            **_which(ref),
+            "p_name": name,
+            "p_body_base64": base64.b64encode(body).decode(),
+            "p_sha256": hashlib.sha256(body).hexdigest(),
+        }
+        await retry_for(ARTIFACT_SECONDS, lambda: self._call("worker_put_artifact", arguments))
+
+    async def get_artifact(self, ref: JobRef, name: str) -> Mapping[str, Any]:
+        """Read a file of the plan that this job applies."""
+        arguments = {**_which(ref), "p_name": name}
+        reply: Mapping[str, Any] = await retry_for(
+            ARTIFACT_SECONDS, lambda: self._call("worker_get_artifact", arguments)
+        )
+        return reply
+
+    async def job_token(self, ref: JobRef) -> str:
+        """Get a short-lived token that is good for this attempt only."""
+        body = {"job": {"id": ref.job, "attempt": ref.attempt}}
+        reply = await retry_for(10.0, lambda: self._transport.function("worker-session", body, is_authorised=True))
+        return str(reply["access_token"])
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Call a function that only few jobs need, repeated for a minute."""
+        return await retry_for(STATE_SECONDS, lambda: self._call(name, arguments))
+
+    async def _call(self, name: str, arguments: Mapping[str, Any], *, timeout_seconds: float | None = None) -> Any:
+        try:
+            return await self._once(name, arguments, timeout_seconds)
+        except Fatal as error:
+            self._on_fatal(error)
+            raise
+
+    async def _once(self, name: str, arguments: Mapping[str, Any], timeout_seconds: float | None) -> Any:
+        try:
+            return await self._transport.rpc(name, arguments, timeout_seconds=timeout_seconds)
+        except TokenExpired:
+            await self._renew()
+            return await self._transport.rpc(name, arguments, timeout_seconds=timeout_seconds)
+
+
+def _which(ref: JobRef) -> dict[str, int]:
+    return {"p_job": ref.job, "p_attempt": ref.attempt}

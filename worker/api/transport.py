@@ -1,0 +1,91 @@
+"""HTTP, in the one place that knows it."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import orjson
+
+from worker.api.faults import fault
+from worker.errors import Retryable
+from worker.version import __version__
+
+_AGENT = {"user-agent": f"runyard-worker/{__version__}", "content-type": "application/json"}
+
+
+class Transport:
+    """Sends JSON and returns JSON; every failure is one of `worker.errors`."""
+
+    def __init__(self, url: str, *, timeout_seconds: float = 30.0, http: httpx.AsyncClient | None = None) -> None:
+        """Take the project's URL; the key and the token come with the session."""
+        self.url = url.rstrip("/")
+        self._http = http or httpx.AsyncClient(
+            timeout=httpx.Timeout(timeout_seconds, connect=min(10.0, timeout_seconds)),
+            limits=httpx.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=60),
+        )
+        self._key = ""
+        self._token = ""
+
+    async def __aenter__(self) -> Self:
+        """Use as a context so that connections are closed."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    @property
+    def token(self) -> str:
+        """The session's current token."""
+        return self._token
+
+    @property
+    def publishable_key(self) -> str:
+        """The project's publishable key, as the session's reply gave it."""
+        return self._key
+
+    def use(self, *, publishable_key: str, token: str) -> None:
+        """Send these with every call from now on."""
+        self._key, self._token = publishable_key, token
+
+    async def rpc(self, name: str, arguments: Mapping[str, Any], *, timeout_seconds: float | None = None) -> Any:
+        """Call a database function."""
+        headers = {"apikey": self._key, "authorization": f"Bearer {self._token}"}
+        return await self._post(f"/rest/v1/rpc/{name}", arguments, headers, timeout_seconds)
+
+    async def function(self, name: str, body: Mapping[str, Any], *, is_authorised: bool = False) -> Any:
+        """Call an edge function; opening a session needs no key, renewing it needs the old token."""
+        headers = {"authorization": f"Bearer {self._token}", "apikey": self._key} if is_authorised else {}
+        return await self._post(f"/functions/v1/{name}", body, headers, None)
+
+    async def _post(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str], timeout_seconds: float | None
+    ) -> Any:
+        timeout = httpx.USE_CLIENT_DEFAULT if timeout_seconds is None else httpx.Timeout(timeout_seconds)
+        try:
+            response = await self._http.post(
+                self.url + path, content=orjson.dumps(body), headers={**_AGENT, **headers}, timeout=timeout
+            )
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise Retryable(f"{self.url} cannot be reached: {_words(error)}") from error
+        return _read(response)
+
+
+def _read(response: httpx.Response) -> Any:
+    try:
+        body = orjson.loads(response.content) if response.content else None
+    except orjson.JSONDecodeError:
+        body = None
+    if response.is_success:
+        return body
+    if response.status_code < 400:
+        # A redirect here is a proxy's sign-in page or a wrong URL, not the project.
+        raise Retryable(f"{response.url} answers with a redirect; check the server's URL.")
+    raise fault(response.status_code, body if isinstance(body, dict) else {}, response.headers)
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

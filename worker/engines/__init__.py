@@ -1,0 +1,1 @@
+"""OpenTofu, Terraform and Pulumi: found, checked, driven."""

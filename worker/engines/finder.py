@@ -1,0 +1,104 @@
+"""Which engines this machine has: the operator's directories first, then PATH."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from worker.children.environment import host_variables, search_path
+from worker.enums import EngineName
+from worker.runtime_log import get_logger
+
+# Written by the stack beside an engine that it is still fetching or building.
+PROGRESS_FILE = "progress.json"
+_VERSION_SECONDS = 60.0
+_VERSION = re.compile(r"v?(\d+\.\d+\.\d+[^\s\"]*)")
+
+
+@dataclass(frozen=True)
+class FoundEngine:
+    """One engine on this machine."""
+
+    name: EngineName
+    binary: Path
+    version: str
+
+
+class EngineFinder:
+    """Looks again before every beat, cheaply: a version is asked for only when the file has changed."""
+
+    def __init__(self, additional_paths: Sequence[Path], environ: Mapping[str, str]) -> None:
+        """Nothing is looked for before `refresh`."""
+        self._additional = tuple(additional_paths)
+        self._environ = dict(environ)
+        self._seen: dict[EngineName, tuple[Path, int, int]] = {}
+        self._log = get_logger("worker.engines")
+        self.found: dict[EngineName, FoundEngine] = {}
+
+    @property
+    def path(self) -> str:
+        """The PATH that engines and hooks get."""
+        return search_path(self._additional, self._environ)
+
+    async def refresh(self) -> None:
+        """Look for each engine again."""
+        for name in EngineName:
+            await self._look(name)
+
+    def note(self) -> str | None:
+        """Say how far an engine is that is still being prepared."""
+        for folder in self._additional:
+            try:
+                progress = json.loads((folder / PROGRESS_FILE).read_text(encoding="utf-8"))
+                name = str(progress["engine"])
+                if progress.get("is_done") or name in self.found:
+                    continue
+                if progress.get("error"):
+                    return f"{name} could not be prepared: {progress['error']}"
+                return f"{name} is being prepared, {int(progress['percent'])} %"
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+        return None
+
+    async def _look(self, name: EngineName) -> None:
+        place = shutil.which(name, path=self.path)
+        if place is None:
+            self._forget(name)
+            return
+        binary = Path(place).absolute()
+        try:
+            facts = binary.stat()
+        except OSError:
+            return
+        mark = (binary, facts.st_mtime_ns, facts.st_size)
+        if self._seen.get(name) == mark:
+            return
+        version = await self._version(binary)
+        if version is not None:
+            self._seen[name] = mark
+            self.found[name] = FoundEngine(name, binary, version)
+            self._log.info("engine found", engine=name, version=version, binary=str(binary))
+
+    def _forget(self, name: EngineName) -> None:
+        self._seen.pop(name, None)
+        if self.found.pop(name, None):
+            self._log.warning("engine is gone", engine=name)
+
+    async def _version(self, binary: Path) -> str | None:
+        env = {**host_variables(self._environ), "PATH": self.path, "CHECKPOINT_DISABLE": "1"}
+        env |= {"TF_CLI_CONFIG_FILE": os.devnull, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+        try:
+            process = await asyncio.create_subprocess_exec(
+                str(binary), "version", env=env, stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+            )  # fmt: skip
+            output, _ = await asyncio.wait_for(process.communicate(), _VERSION_SECONDS)
+        except (OSError, TimeoutError) as error:
+            self._log.warning("an engine does not run", binary=str(binary), why=str(error))
+            return None
+        found = _VERSION.search(output.decode(errors="replace"))
+        return found.group(1) if found and process.returncode == 0 else None

@@ -1,0 +1,147 @@
+"""OpenTofu and Terraform, which take the same commands."""
+
+import base64
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from packaging.version import Version
+
+from worker.engines.apply_events import follow_apply
+from worker.engines.finder import FoundEngine
+from worker.engines.outputs import secret_outputs, shown_outputs
+from worker.engines.plan_summary import sensitive_texts, summarise
+from worker.enums import EngineName
+from worker.errors import JobFailed
+from worker.files.safe_writer import SafeWriter
+from worker.jobs.workspace import Workspace
+
+PLAN_ARTIFACT = "plan.tfplan"
+META_ARTIFACT = "plan.json"
+INPUTS_FILE = "runyard.auto.tfvars.json"
+BACKEND_FILE = "runyard_backend_override.tf.json"
+LOCK_FILE = ".terraform.lock.hcl"
+ERRORED_STATE = "errored.tfstate"
+# An override file wins over whatever backend or cloud block the module has.
+_BACKEND: dict[str, Any] = {"terraform": {"backend": {"http": {}}}}
+_SMALL = 8 * 1024 * 1024
+_CHANGES = 2
+
+
+class HclDriver:
+    """Runs the binary with human output in the log, and reads machine output beside it."""
+
+    def __init__(self, engine: FoundEngine) -> None:
+        """Take the engine that was found."""
+        self._engine = engine
+        self._binary = str(engine.binary)
+
+    async def write_inputs(self, space: Workspace) -> None:
+        """Write the variables and point the state at the runner's own backend."""
+        inputs = space.spec.module.inputs
+        with SafeWriter(space.work, most_bytes=_SMALL, most_files=2) as writer:
+            writer.write(BACKEND_FILE, json.dumps(_BACKEND).encode())
+            if inputs:
+                writer.write(INPUTS_FILE, json.dumps(inputs, ensure_ascii=False, indent=2).encode())
+        space.say(f"Inputs: {', '.join(sorted(inputs)) or 'none'}")
+
+    async def init(self, space: Workspace) -> None:
+        """Install providers and modules."""
+        await space.run([self._binary, "init", "-input=false"])
+
+    async def plan(self, space: Workspace, *, is_destroy: bool, is_refresh_only: bool) -> None:
+        """Plan into a file and summarise it."""
+        flags = ["-destroy"] * is_destroy + ["-refresh-only"] * is_refresh_only
+        out = f"-out={space.plan_file}"
+        await space.run(
+            [self._binary, "plan", "-input=false", "-detailed-exitcode", "-lock-timeout=30s", *flags, out],
+            ok=(0, _CHANGES),
+            what=" ".join([self._engine.name, "plan", *flags]),
+        )
+        await self._summarise(space, is_refresh_only=is_refresh_only)
+
+    async def save_plan(self, space: Workspace) -> None:
+        """Keep the plan with the commit and provider versions that it was made from."""
+        body = space.plan_file.read_bytes()
+        lock = space.work / LOCK_FILE
+        meta = {
+            "commit": space.result.get("commit"),
+            "lock_file": lock.read_text(encoding="utf-8") if lock.is_file() else None,
+            "engine": self._engine.name,
+            "version": self._engine.version,
+        }
+        await space.around.server.put_artifact(space.ref, META_ARTIFACT, json.dumps(meta).encode())
+        await space.around.server.put_artifact(space.ref, PLAN_ARTIFACT, body)
+        space.say(f"Kept the plan, {len(body):,} bytes.")
+
+    async def load_plan(self, space: Workspace) -> None:
+        """Fetch the saved plan and the provider versions that it was made with."""
+        plan = await fetch_artifact(space, PLAN_ARTIFACT)
+        meta = json.loads(await fetch_artifact(space, META_ARTIFACT))
+        space.plan_file.write_bytes(plan)
+        if meta.get("lock_file") and not (space.work / LOCK_FILE).exists():
+            (space.work / LOCK_FILE).write_text(meta["lock_file"], encoding="utf-8")
+        space.say(f"Fetched the plan of job {space.job.plan_job_id}, {len(plan):,} bytes.")
+
+    async def apply(self, space: Workspace, *, is_destroy: bool) -> None:
+        """Carry the planned file out; the engine asks nothing, since a plan is its approval."""
+        if space.plan_summary is None:
+            await self._summarise(space, is_refresh_only=False)
+        async with self._followed(space) as flags:
+            await space.run(
+                [self._binary, "apply", "-input=false", "-lock-timeout=30s", *flags, str(space.plan_file)],
+                what=f"{self._engine.name} apply{' (destroy)' if is_destroy else ''} {PLAN_ARTIFACT}",
+            )
+
+    async def output(self, space: Workspace) -> None:
+        """Show the outputs as people do, and keep them with sensitive values masked."""
+        outputs: dict[str, Any] = json.loads(await space.capture([self._binary, "output", "-json"]) or b"{}")
+        space.log.redactor.add(*secret_outputs(outputs))
+        space.result["outputs"] = shown_outputs(outputs)
+        if outputs:
+            await space.run([self._binary, "output"])
+        else:
+            space.say("The module has no outputs.")
+
+    async def rescue(self, space: Workspace) -> None:
+        """Keep the state that the engine could not hand to its backend."""
+        left = space.work / ERRORED_STATE
+        if not left.is_file():
+            return
+        keep = space.around.settings.working_directory.working_directory / "rescued"
+        keep.mkdir(parents=True, exist_ok=True, mode=0o700)
+        target = keep / f"job-{space.job.id}-attempt-{space.job.attempt}.tfstate"
+        target.write_bytes(left.read_bytes())
+        target.chmod(0o600)
+        space.say(
+            f"The engine could not save its state. What it had is kept on the runner as {target}; "
+            "compare it with the stored state before anything else is applied."
+        )
+
+    async def _summarise(self, space: Workspace, *, is_refresh_only: bool) -> None:
+        plan = json.loads(await space.capture([self._binary, "show", "-json", str(space.plan_file)]))
+        space.log.redactor.add(*sensitive_texts(plan))
+        space.plan_summary = summarise(plan, is_refresh_only=is_refresh_only)
+        space.on_summary()
+
+    @asynccontextmanager
+    async def _followed(self, space: Workspace) -> AsyncIterator[list[str]]:
+        # Since 1.12 OpenTofu writes its machine events beside its human output.
+        can_follow = self._engine.name is EngineName.TOFU and Version(self._engine.version) >= Version("1.12.0")
+        if not can_follow:
+            yield []
+            return
+        events = space.root / "events.jsonl"
+        async with follow_apply(events, space.plan_summary or {}, space.on_summary):
+            yield [f"-json-into={events}"]
+
+
+async def fetch_artifact(space: Workspace, name: str) -> bytes:
+    """Read a file of the plan's job and compare its checksum."""
+    reply = await space.around.server.get_artifact(space.ref, name)
+    body = base64.b64decode(str(reply.get("body_base64") or ""))
+    if reply.get("sha256") and hashlib.sha256(body).hexdigest() != reply["sha256"]:
+        raise JobFailed(f"The saved {name} does not match its checksum.", code="checksum", hint="Plan again.")
+    return body

@@ -1,0 +1,29 @@
+"""A module's outputs as they may be shown: a sensitive value is named, never told."""
+
+from collections.abc import Mapping
+from typing import Any
+
+LARGEST_VALUE = 16 * 1024
+
+
+def shown_outputs(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Mask the JSON of `output -json` for the job's result."""
+    return {name: _shown(entry) for name, entry in sorted(outputs.items()) if isinstance(entry, Mapping)}
+
+
+def secret_outputs(outputs: Mapping[str, Any]) -> list[str]:
+    """List the sensitive texts, so that they can be masked in hooks that follow."""
+    entries = (entry for entry in outputs.values() if isinstance(entry, Mapping))
+    return [entry["value"] for entry in entries if entry.get("sensitive") and isinstance(entry.get("value"), str)]
+
+
+def _shown(entry: Mapping[str, Any]) -> dict[str, Any]:
+    is_sensitive = bool(entry.get("sensitive"))
+    value = entry.get("value")
+    is_too_long = len(str(value)) > LARGEST_VALUE
+    return {
+        "sensitive": is_sensitive,
+        "type": entry.get("type"),
+        "value": None if is_sensitive or is_too_long else value,
+        **({"is_truncated": True} if is_too_long and not is_sensitive else {}),
+    }

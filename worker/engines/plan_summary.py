@@ -1,0 +1,85 @@
+"""What a plan would do, counted and listed without any value in it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MOST_RESOURCES = 2000
+_COUNTED = ("create", "update", "replace", "delete", "no_op")
+
+
+def summarise(plan: Mapping[str, Any], *, is_refresh_only: bool = False) -> dict[str, Any]:
+    """Summarise the JSON of `show -json`; a refresh-only plan is summarised by its drift."""
+    changes = plan.get("resource_drift" if is_refresh_only else "resource_changes") or []
+    resources = [_resource(change) for change in changes]
+    outputs = [
+        {"name": name, "action": action_of(change.get("actions") or [])}
+        for name, change in sorted((plan.get("output_changes") or {}).items())
+    ]
+    return summary_of(resources, outputs)
+
+
+def summary_of(resources: list[dict[str, Any]], outputs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Count actions and keep what changes."""
+    counts = {name: sum(each["action"] == name for each in resources) for name in _COUNTED}
+    changing = [each for each in resources if each["action"] != "no_op"]
+    changed_outputs = [each for each in outputs if each["action"] != "no_op"]
+    is_changing = any(counts[name] for name in _COUNTED if name != "no_op")
+    return {
+        **counts,
+        "resources": changing[:MOST_RESOURCES],
+        "outputs": changed_outputs[:MOST_RESOURCES],
+        "has_changes": is_changing or bool(changed_outputs),
+        **({"is_truncated": True} if len(changing) > MOST_RESOURCES else {}),
+    }
+
+
+def action_of(actions: list[str]) -> str:
+    """Name a list of Terraform's actions with one word."""
+    if "create" in actions and "delete" in actions:
+        return "replace"
+    known = {"no-op": "no_op", "create": "create", "read": "read", "update": "update", "delete": "delete"}
+    return known.get(actions[0], actions[0].replace("-", "_")) if actions else "no_op"
+
+
+def sensitive_texts(plan: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the values that the plan marks as sensitive, so that they can be masked in what follows."""
+    for change in plan.get("resource_changes") or []:
+        yield from _change_secrets(change.get("change") or {})
+    for change in (plan.get("output_changes") or {}).values():
+        yield from _change_secrets(change)
+
+
+def _change_secrets(change: Mapping[str, Any]) -> Iterator[str]:
+    for side in ("before", "after"):
+        yield from _marked(change.get(side), change.get(f"{side}_sensitive"))
+
+
+def _marked(value: Any, mark: Any) -> Iterator[str]:
+    if mark is True:
+        yield from _texts(value)
+    elif isinstance(mark, dict) and isinstance(value, dict):
+        for key, inner in mark.items():
+            yield from _marked(value.get(key), inner)
+    elif isinstance(mark, list) and isinstance(value, list):
+        for item, inner in zip(value, mark, strict=False):
+            yield from _marked(item, inner)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _resource(change: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "address": str(change.get("address", "")),
+        "type": str(change.get("type", "")),
+        "name": str(change.get("name", "")),
+        "action": action_of((change.get("change") or {}).get("actions") or []),
+    }

@@ -1,0 +1,156 @@
+"""Pulumi, with a file backend in the job's directory; its checkpoint is kept on the server like any state."""
+
+import json
+import os
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from worker.engines.finder import FoundEngine
+from worker.engines.hcl import PLAN_ARTIFACT, fetch_artifact
+from worker.engines.outputs import secret_outputs, shown_outputs
+from worker.engines.pulumi_events import read_summary
+from worker.jobs.workspace import Workspace
+
+STACK = "runyard"
+_QUIET = ["--non-interactive", "--color=always"]
+
+
+class PulumiDriver:
+    """Imports the checkpoint before, exports it after each step that may have changed it."""
+
+    def __init__(self, engine: FoundEngine) -> None:
+        """Take the engine that was found."""
+        self._binary = str(engine.binary)
+
+    async def write_inputs(self, space: Workspace) -> None:
+        """Point Pulumi at a backend and a home of the job's own."""
+        for name in ("pulumi-state", "pulumi-home"):
+            (space.root / name).mkdir(mode=0o700)
+        space.env |= {
+            "PULUMI_BACKEND_URL": f"file://{space.root / 'pulumi-state'}",
+            "PULUMI_HOME": str(space.root / "pulumi-home"),
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_AUTOMATION_API_SKIP_VERSION_CHECK": "true",
+            "PULUMI_CONFIG_PASSPHRASE": space.env.get("PULUMI_CONFIG_PASSPHRASE", ""),
+        }
+        # Plugins come from the machine, where the operator installed them; nothing is fetched behind his back.
+        home = space.around.environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
+        plugins = Path(home) / ".pulumi" / "plugins"
+        if plugins.is_dir():
+            (space.root / "pulumi-home" / "plugins").symlink_to(plugins)
+
+    async def init(self, space: Workspace) -> None:
+        """Make the stack, set its configuration, and bring the last checkpoint in."""
+        await space.run([self._binary, "stack", "init", STACK, *_QUIET])
+        await self._configure(space)
+        state = await space.around.server.state_get(space.ref)
+        if state.exists and state.body:
+            checkpoint = space.root / "checkpoint.json"
+            checkpoint.write_text(state.body, encoding="utf-8")
+            await space.run([self._binary, "stack", "import", "--file", str(checkpoint), "--stack", STACK, *_QUIET])
+            checkpoint.unlink()
+
+    async def plan(self, space: Workspace, *, is_destroy: bool, is_refresh_only: bool) -> None:
+        """Preview; the summary comes from the engine's events."""
+        events = space.root / "preview-events.json"
+        if is_destroy:
+            command = ["destroy", "--preview-only", "--diff"]
+        elif is_refresh_only:
+            command = ["refresh", "--preview-only", "--diff"]
+        else:
+            command = ["preview", "--diff", f"--save-plan={space.plan_file}"]
+        await space.run([self._binary, *command, f"--event-log={events}", "--stack", STACK, *_QUIET])
+        space.plan_summary = read_summary(events)
+        space.on_summary()
+
+    async def save_plan(self, space: Workspace) -> None:
+        """Keep the update plan, where Pulumi made one."""
+        if space.plan_file.is_file():
+            await space.around.server.put_artifact(space.ref, PLAN_ARTIFACT, space.plan_file.read_bytes())
+
+    async def load_plan(self, space: Workspace) -> None:
+        """Fetch the update plan of the job that was approved."""
+        space.plan_file.write_bytes(await fetch_artifact(space, PLAN_ARTIFACT))
+
+    async def apply(self, space: Workspace, *, is_destroy: bool) -> None:
+        """Update or destroy under the server's lock, and export the checkpoint whatever happens."""
+        lock = _lock(space)
+        events = space.root / "apply-events.json"
+        plan = [f"--plan={space.plan_file}"] if space.plan_file.is_file() and not is_destroy else []
+        verb = "destroy" if is_destroy else "up"
+        await space.around.server.state_lock(space.ref, lock)
+        try:
+            await space.run(
+                [
+                    self._binary,
+                    verb,
+                    "--yes",
+                    "--skip-preview",
+                    *plan,
+                    f"--event-log={events}",
+                    "--stack",
+                    STACK,
+                    *_QUIET,
+                ]
+            )
+        finally:
+            await self._export(space, str(lock["ID"]))
+        if space.plan_summary is None:
+            space.plan_summary = read_summary(events)
+            space.on_summary()
+
+    async def output(self, space: Workspace) -> None:
+        """Read the stack's outputs; secrets are shown as [secret]."""
+        shown = json.loads(await space.capture([self._binary, "stack", "output", "--json", "--stack", STACK]) or b"{}")
+        outputs = {name: {"value": value, "sensitive": value == "[secret]"} for name, value in shown.items()}
+        space.log.redactor.add(*secret_outputs(outputs))
+        space.result["outputs"] = shown_outputs(outputs)
+        await space.run([self._binary, "stack", "output", "--stack", STACK])
+
+    async def rescue(self, space: Workspace) -> None:
+        """Nothing is left to do: the checkpoint was exported when the apply ended, however it ended."""
+
+    async def _configure(self, space: Workspace) -> None:
+        for name, value in sorted(space.spec.module.inputs.items()):
+            text = value if isinstance(value, str) else json.dumps(value)
+            await space.run(
+                [self._binary, "config", "set", name, "--plaintext", "--stack", STACK, *_QUIET, "--", text],
+                what=f"pulumi config set {name}",
+            )
+
+    async def _export(self, space: Workspace, lock_id: str) -> None:
+        # The control may have been told to stop; the checkpoint is written nevertheless.
+        target = space.root / "export.json"
+        body = await export_stack(self._binary, space, target)
+        if body is not None:
+            await space.around.server.state_put(space.ref, body, lock_id)
+            await space.around.server.state_unlock(space.ref, lock_id)
+
+
+async def export_stack(binary: str, space: Workspace, target: Path) -> str | None:
+    """Write the stack's checkpoint to a file, apart from the job's control, and read it."""
+    from worker.children.child import Child, Command
+
+    async def ignore(_: bytes) -> None:
+        return
+
+    argv = (binary, "stack", "export", "--file", str(target), "--stack", STACK)
+    code = await Child.start(Command(argv, space.work, space.env)).run(ignore)
+    if code != 0 or not target.is_file():
+        space.say("The stack's checkpoint could not be exported.")
+        return None
+    return target.read_text(encoding="utf-8")
+
+
+def _lock(space: Workspace) -> dict[str, Any]:
+    return {
+        "ID": str(uuid.uuid4()),
+        "Operation": f"OperationType{space.job.type.value.title()}",
+        "Info": "",
+        "Who": space.around.settings.runner.instance,
+        "Version": "pulumi",
+        "Created": datetime.now(UTC).isoformat(),
+        "Path": space.spec.module.path,
+    }

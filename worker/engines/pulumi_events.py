@@ -1,0 +1,49 @@
+"""Pulumi's event log as a plan summary."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from worker.engines.plan_summary import summary_of
+
+_ACTIONS = {
+    "same": "no_op", "create": "create", "update": "update", "delete": "delete", "replace": "replace",
+    "read": "read", "import": "create", "refresh": "no_op", "discard": "delete",
+}  # fmt: skip
+# A replacement is announced three times; only the middle event counts.
+_PARTS_OF_REPLACE = frozenset({"create-replacement", "delete-replaced", "discard-replaced", "read-replacement"})
+
+
+def read_summary(file: Path) -> dict[str, Any]:
+    """Summarise the resources that an event log announces."""
+    resources = {each["address"]: each for each in _resources(file)}
+    return summary_of(list(resources.values()), [])
+
+
+def _resources(file: Path) -> Iterator[dict[str, Any]]:
+    for event in _events(file):
+        metadata = (event.get("resourcePreEvent") or event.get("resOutputsEvent") or {}).get("metadata") or {}
+        operation = metadata.get("op")
+        if not operation or operation in _PARTS_OF_REPLACE or metadata.get("type") == "pulumi:pulumi:Stack":
+            continue
+        yield {
+            "address": metadata.get("urn", ""),
+            "type": metadata.get("type", ""),
+            "name": str(metadata.get("urn", "")).rsplit("::", 1)[-1],
+            "action": _ACTIONS.get(operation, operation),
+        }
+
+
+def _events(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            yield event

@@ -1,0 +1,52 @@
+"""What the runners page shows about the machine."""
+
+import os
+import platform
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+from worker.engines.finder import EngineFinder
+from worker.settings import Settings
+from worker.standing import Standing
+from worker.version import __version__
+
+
+class HostFacts:
+    """Gathers facts; only the engines, the note and the last error ever change."""
+
+    def __init__(self, settings: Settings, finder: EngineFinder, standing: Standing) -> None:
+        """Look once at what does not change."""
+        self._finder = finder
+        self._standing = standing
+        self._own_capacity = settings.capacity
+        self._fixed: dict[str, Any] = {
+            "hostname": socket.gethostname(),
+            "platform": f"{platform.system().lower()}/{platform.machine()}",
+            "os": platform.platform(terse=True),
+            "python": platform.python_version(),
+            "cpus": os.cpu_count() or 1,
+            "dispatcher": settings.dispatcher.type.value,
+            "disk_free_gb": _free_gigabytes(settings.working_directory.working_directory),
+            "version": __version__,
+        }
+
+    def __call__(self) -> dict[str, Any]:
+        """Return all facts as they are now."""
+        engines = {name.value: engine.version for name, engine in sorted(self._finder.found.items())}
+        capacity = {"capacity": self._own_capacity} if self._own_capacity else {}
+        return {
+            **self._fixed,
+            **capacity,
+            "engines": engines,
+            "engine_note": self._finder.note() or (None if engines else "no engine was found"),
+            "last_error": self._standing.last_error,
+        }
+
+
+def _free_gigabytes(folder: Path) -> int | None:
+    try:
+        return shutil.disk_usage(folder).free // 10**9
+    except OSError:
+        return None

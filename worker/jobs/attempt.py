@@ -1,0 +1,165 @@
+"""One attempt from its record on disk to the server's acknowledgement."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from worker.children.strays import kill_strays
+from worker.clock import Clock
+from worker.enums import CHANGING_PHASES, CancelKind, JobPhase, JobStatus, StepStatus
+from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable
+from worker.jobs.control import Stop, StopCause
+from worker.jobs.finishing import finish_completely
+from worker.jobs.outcome import Outcome, failure
+from worker.jobs.record import JobRecord, record_folder, remove_record, save_record
+from worker.jobs.reporter import Reporter
+from worker.jobs.spec import read_spec
+from worker.jobs.step_loop import StepLoop
+from worker.jobs.table import JobHandle
+from worker.jobs.workspace import Surroundings, Workspace
+from worker.logs.batching import BatchRules
+from worker.logs.job_log import JobLog
+from worker.logs.redactor import Redactor
+from worker.logs.shipper import Shipper
+from worker.logs.spool import Spool
+from worker.runtime_log import get_logger
+from worker.statebackend.backend import StateBackend
+from worker.steps.recipes import recipe
+
+
+class Attempt:
+    """Owns everything that one attempt needs; `run` never raises for what the job did."""
+
+    def __init__(self, handle: JobHandle, around: Surroundings, home: Path, clock: Clock) -> None:
+        """Open the spool and prepare the record; nothing of the job has begun yet."""
+        job, stream = handle.job, around.settings.job_log_stream
+        self._handle, self._around, self._clock = handle, around, clock
+        self._folder = record_folder(home, handle.ref)
+        root = around.settings.working_directory.temp_directory / f"job-{job.id}-{job.attempt}-{secrets.token_hex(8)}"
+        self._record = JobRecord(job.id, job.attempt, job.type.value, str(root), secrets.token_hex(16))
+        save_record(self._folder, self._record)
+        self._spool = Spool(self._folder)
+        rules = BatchRules(stream.period_seconds, stream.batch_size_limit, stream.eagerly_emit_first_event)
+        self._shipper = Shipper(around.server, handle.ref, self._spool, rules, clock, on_fenced=self._fenced)
+        self._jlog = JobLog(self._spool, Redactor(around.secrets), self._shipper.added)
+        self._reporter = Reporter(around.server, handle.ref, clock, on_cancel=self._cancelled, on_fenced=self._fenced)
+        self._log = get_logger("worker.jobs").bind(job=job.id, attempt=job.attempt)
+
+    async def run(self) -> Outcome:
+        """Run the steps, report, and clean up."""
+        self._log.info("job begins", type=self._handle.job.type, module=self._handle.job.module_path)
+        async with self._background() as shipping:
+            outcome = await self._work()
+            self._keep(outcome)
+            self._tidy(outcome)
+            self._shipper.drain()
+            await shipping
+            await self._deliver(outcome)
+        self._log.info("job ended", status=outcome.status, code=(outcome.error or {}).get("code"))
+        return outcome
+
+    async def _work(self) -> Outcome:
+        async with StateBackend(self._around.server, self._handle.ref) as backend:
+            try:
+                space = self._workspace(backend)
+                has_plan = self._handle.job.plan_job_id is not None
+                steps = recipe(self._handle.job.type, space.spec, has_saved_plan=has_plan)
+                await StepLoop(space, self._reporter, self._note_phase).run(steps)
+                return Outcome(JobStatus.SUCCEEDED, space.result, None, space.plan_summary)
+            except Exception as error:  # noqa: BLE001  (whatever it is, the job ends and the runner goes on)
+                return self._failed(error)
+
+    def _workspace(self, backend: StateBackend) -> Workspace:
+        space = Workspace(
+            self._handle.job, read_spec(self._handle.job), self._around, self._jlog, self._handle.control,
+            Path(self._record.root), backend, cookie=self._record.cookie,
+        )  # fmt: skip
+        space.on_summary = lambda: self._reporter.summarise(space.plan_summary)
+        self._space = space
+        return space
+
+    def _failed(self, error: Exception) -> Outcome:
+        outcome = failure(error)
+        space = getattr(self, "_space", None)
+        if space is None:
+            self._jlog.say(f"[runyard] {outcome.error['message'] if outcome.error else error}")
+        else:
+            outcome.result, outcome.plan_summary = space.result, space.plan_summary
+        stop = self._handle.control.stop
+        is_shutdown = isinstance(error, JobInterrupted) and stop is not None and stop.cause is StopCause.SHUTDOWN
+        outcome.is_returned = is_shutdown and not self._has_touched()
+        return outcome
+
+    def _has_touched(self) -> bool:
+        return self._record.phase in CHANGING_PHASES or self._has_changed
+
+    _has_changed = False
+
+    def _note_phase(self, phase: JobPhase) -> None:
+        self._has_changed = self._has_changed or phase in CHANGING_PHASES
+        if phase.value != self._record.phase:
+            self._record.phase = phase.value
+            with suppress(OSError):
+                save_record(self._folder, self._record)
+
+    def _keep(self, outcome: Outcome) -> None:
+        """Put the outcome on disk before anything else: it must survive a crash from here on."""
+        self._record.outcome = asdict(outcome)
+        with suppress(OSError):
+            save_record(self._folder, self._record)
+
+    def _tidy(self, outcome: Outcome) -> None:
+        """The last step, which always runs: say how it ended, and leave nothing behind."""
+        self._jlog.begin_step("report")
+        self._reporter.begin("report", "Report and clean up", JobPhase.REPORT, self._spool.last_seq + 1)
+        strays = kill_strays(self._record.cookie)
+        if strays:
+            self._jlog.say(f"Ended {strays} processes that the job had left behind.")
+        status = StepStatus.SUCCEEDED
+        try:
+            if space := getattr(self, "_space", None):
+                space.remove()
+        except OSError as error:
+            status = StepStatus.FAILED
+            self._jlog.say(f"The job's directory could not be removed: {error}")
+        self._jlog.say(f"Job {outcome.status.lower()}." if not outcome.is_returned else "Given back to the queue.")
+        self._spool.cut()
+        self._reporter.end(status, self._spool.last_seq)
+
+    async def _deliver(self, outcome: Outcome) -> None:
+        """Tell the server how it ended, send what it misses, and forget the attempt."""
+        server, ref = self._around.server, self._handle.ref
+        try:
+            with suppress(Fenced, Rejected):
+                await self._reporter.confirmed()
+            if outcome.is_returned:
+                await server.return_job(ref, (outcome.error or {}).get("message", "The runner is leaving."))
+            else:
+                await finish_completely(server, ref, outcome, self._spool, self._shipper)
+        except (Fenced, Rejected) as error:
+            self._log.warning("the server does not take this attempt's end", why=error.message)
+        except (Retryable, Fatal) as error:
+            self._log.warning("the end is kept on disk for the next start", why=error.message)
+            return
+        self._spool.close()
+        remove_record(self._folder)
+
+    @asynccontextmanager
+    async def _background(self) -> AsyncIterator["asyncio.Task[None]"]:
+        shipping = asyncio.create_task(self._shipper.run())
+        reporting = asyncio.create_task(self._reporter.run())
+        try:
+            yield shipping
+        finally:
+            for task in (shipping, reporting):
+                task.cancel()
+            await asyncio.gather(shipping, reporting, return_exceptions=True)
+
+    def _cancelled(self, kind: CancelKind) -> None:
+        self._handle.control.request(Stop(kind, StopCause.CANCELLED, "Cancelled on request."))
+
+    def _fenced(self, why: str) -> None:
+        self._handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, why))

@@ -1,0 +1,111 @@
+"""The one place that decides whether a job must stop, and stops its child."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from worker.children.child import Child, Command, Sink, stop_with_grace
+from worker.enums import CancelKind
+from worker.errors import JobCancelled, JobInterrupted, WorkerError
+
+_URGENCY = {CancelKind.AFTER_STEP: 0, CancelKind.GRACEFUL: 1, CancelKind.KILL: 2}
+
+
+class StopCause(StrEnum):
+    """Who wants the job to stop."""
+
+    CANCELLED = "cancelled"
+    LEASE = "lease"
+    SHUTDOWN = "shutdown"
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A wish to stop: how, why, and in which words."""
+
+    kind: CancelKind
+    cause: StopCause
+    message: str
+
+
+class JobControl:
+    """Stops can only become more urgent; the engine gets at most one SIGINT."""
+
+    def __init__(self, grace_seconds: float, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        """`grace_seconds` lie between the interrupt and the kill."""
+        self._grace_seconds = grace_seconds
+        self._sleep = sleep
+        self._child: Child | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ladder: asyncio.Task[None] | None = None
+        self.stop: Stop | None = None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the current step is being stopped; a wish to stop after it does not count."""
+        return self.stop is not None and self.stop.kind is not CancelKind.AFTER_STEP
+
+    def request(self, stop: Stop) -> None:
+        """Ask the job to stop; a wish that is not more urgent than an earlier one changes nothing."""
+        if self.stop is not None and _URGENCY[stop.kind] <= _URGENCY[self.stop.kind]:
+            return
+        # A lost lease or a shutdown explains more than the kill that follows it.
+        cause = self.stop if self.stop is not None and stop.cause is StopCause.SHUTDOWN else stop
+        self.stop = Stop(stop.kind, cause.cause, cause.message)
+        self._act(stop.kind)
+
+    def check(self, *, is_between_steps: bool = False) -> None:
+        """Raise when the job has to stop here; AFTER_STEP counts only between two steps."""
+        if self.stop is not None and (is_between_steps or self.stop.kind is not CancelKind.AFTER_STEP):
+            raise self.stop_error()
+
+    def stop_error(self) -> WorkerError:
+        """Return the error that ends the job."""
+        assert self.stop is not None
+        if self.stop.cause is StopCause.CANCELLED:
+            return JobCancelled(self.stop.message, code="cancelled")
+        return JobInterrupted(self.stop.message, code=f"runner_{self.stop.cause}")
+
+    async def run_step(self, work: Awaitable[None]) -> None:
+        """Run a step so that a stop also ends it where it waits for something other than a child."""
+        self._task = asyncio.ensure_future(_as_coroutine(work))
+        try:
+            await self._task
+        except asyncio.CancelledError:
+            if self._task.cancelled() and self.stop is not None:
+                raise self.stop_error() from None
+            self._task.cancel()
+            raise
+        finally:
+            self._task = None
+
+    async def run_child(self, command: Command, on_output: Sink, on_errors: Sink | None = None) -> int:
+        """Run a child to its end; when it was stopped on the way, the stop is raised instead of its exit code."""
+        self.check()
+        self._child = Child.start(command, is_output_split=on_errors is not None)
+        try:
+            code = await self._child.run(on_output, on_errors)
+            if self._child.is_interrupted or self._child.is_killed:
+                self.check()
+            return code
+        finally:
+            self._child = None
+            if self._ladder is not None:
+                self._ladder.cancel()
+                self._ladder = None
+
+    def _act(self, kind: CancelKind) -> None:
+        if kind is CancelKind.AFTER_STEP:
+            return
+        if self._child is None:
+            if self._task is not None:
+                self._task.cancel()
+        elif kind is CancelKind.KILL:
+            self._child.kill()
+        elif self._ladder is None:
+            self._ladder = asyncio.ensure_future(stop_with_grace(self._child, self._grace_seconds, self._sleep))
+
+
+async def _as_coroutine(work: Awaitable[None]) -> None:
+    await work

@@ -1,0 +1,81 @@
+"""Starts claimed jobs and takes note of how they end."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from worker.api.replies import ClaimedJob
+from worker.clock import Clock
+from worker.enums import CancelKind, JobStatus
+from worker.errors import WorkerError
+from worker.jobs.attempt import Attempt
+from worker.jobs.control import JobControl, Stop, StopCause
+from worker.jobs.lease import Lease
+from worker.jobs.outcome import Outcome
+from worker.jobs.table import JobHandle, JobTable
+from worker.jobs.workspace import Surroundings
+from worker.metrics import Metrics
+from worker.runtime_log import get_logger
+from worker.standing import Standing
+
+
+class Crew:
+    """One task for each job."""
+
+    def __init__(
+        self, table: JobTable, standing: Standing, around: Surroundings, home: Path, metrics: Metrics, clock: Clock,
+        *, on_free: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """`on_free` is called when a slot becomes free."""
+        self._table = table
+        self._standing = standing
+        self._around = around
+        self._home = home
+        self._metrics = metrics
+        self._clock = clock
+        self._on_free = on_free
+        self._log = get_logger("worker.jobs")
+
+    def start(self, job: ClaimedJob, sent_at: float) -> None:
+        """Begin a job that was just claimed; its lease counts from the moment the claim was sent."""
+        control = JobControl(self._around.settings.engine.stop_grace_seconds, self._clock.sleep)
+        handle = JobHandle(job, Lease(sent_at, job.lease_seconds), control)
+        self._table.add(handle)
+        if self._standing.is_leaving:
+            # The answer to a claim that was sent before we were told to leave.
+            control.request(Stop(CancelKind.GRACEFUL, StopCause.SHUTDOWN, "The runner is leaving."))
+        handle.task = asyncio.create_task(self._run(handle))
+
+    async def _run(self, handle: JobHandle) -> None:
+        began = self._clock.monotonic()
+        try:
+            outcome = await self._attempt(handle)
+            self._note(handle, outcome, self._clock.monotonic() - began)
+        finally:
+            self._table.remove(handle)
+            self._on_free()
+
+    async def _attempt(self, handle: JobHandle) -> Outcome:
+        try:
+            return await Attempt(handle, self._around, self._home, self._clock).run()
+        except OSError as error:
+            return await self._refuse(handle, f"The runner cannot keep the job's record: {error}")
+        except WorkerError as error:
+            self._log.error("a job ended without its end being told", job=handle.job.id, why=error.message)
+            return Outcome(JobStatus.FAILED, error={"code": error.code, "message": error.message})
+
+    async def _refuse(self, handle: JobHandle, why: str) -> Outcome:
+        """Fail a job that could not even begin, such as on a full disk."""
+        self._log.error("a job cannot begin", job=handle.job.id, why=why)
+        self._standing.last_error = why
+        hint = "Make room on the runner's disk, or see its permissions."
+        outcome = Outcome(JobStatus.FAILED, error={"code": "runner_disk", "message": why, "hint": hint})
+        await self._around.server.finish(handle.ref, outcome.as_arguments({"last_seq": 0, "bytes": 0, "sha256": ""}))
+        return outcome
+
+    def _note(self, handle: JobHandle, outcome: Outcome, seconds: float) -> None:
+        kind = handle.job.type.value
+        self._metrics.jobs.labels(kind, outcome.status.value).inc()
+        self._metrics.seconds.labels(kind).observe(seconds)
+        if outcome.status is not JobStatus.SUCCEEDED:
+            self._standing.jobs_failed += 1

@@ -1,0 +1,32 @@
+"""Ending an attempt together with its log: the server says what it misses, and gets it."""
+
+from worker.api.replies import FinishReply, JobRef
+from worker.api.retrying import retry_for
+from worker.api.server import Server
+from worker.jobs.outcome import Outcome
+from worker.logs.shipper import Shipper
+from worker.logs.spool import Spool
+from worker.runtime_log import get_logger
+
+_MOST_ROUNDS = 3
+
+
+async def finish_completely(
+    server: Server, ref: JobRef, outcome: Outcome, spool: Spool, shipper: Shipper
+) -> FinishReply:
+    """Finish; while parts of the log are missing send them and finish again, and at last finish without them."""
+    for _ in range(_MOST_ROUNDS):
+        reply = await server.finish(ref, outcome.as_arguments(spool.summary()))
+        if not reply.missing:
+            _say(ref, reply)
+            return reply
+        missing = reply.missing
+        await retry_for(None, lambda missing=missing: shipper.resend(missing))  # type: ignore[misc]
+    return await server.finish(ref, outcome.as_arguments({**spool.summary(), "is_incomplete": True}))
+
+
+def _say(ref: JobRef, reply: FinishReply) -> None:
+    if reply.is_late:
+        get_logger("worker.jobs").warning(
+            "the end came too late and is kept as a late report", job=ref.job, attempt=ref.attempt, status=reply.status
+        )

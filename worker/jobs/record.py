@@ -1,0 +1,65 @@
+"""What is left of an attempt on disk: enough for the next start to report it and to clean up."""
+
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from worker.api.replies import JobRef
+
+RECORD_FILE = "job.json"
+
+
+@dataclass
+class JobRecord:
+    """Written before anything begins, removed when the server has acknowledged the end."""
+
+    job: int
+    attempt: int
+    type: str
+    root: str
+    cookie: str
+    phase: str = "PREPARE"
+    outcome: dict[str, Any] | None = None
+
+    @property
+    def ref(self) -> JobRef:
+        """The attempt's name."""
+        return JobRef(job=self.job, attempt=self.attempt)
+
+
+def record_folder(home: Path, ref: JobRef) -> Path:
+    """Where an attempt's record and spool are kept."""
+    return home / "jobs" / f"{ref.job}-{ref.attempt}"
+
+
+def save_record(folder: Path, record: JobRecord) -> None:
+    """Write a record in one step; a crash leaves the old one or the new one."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
+        json.dump(asdict(record), file)
+        file.flush()
+        os.fsync(file.fileno())
+    Path(file.name).rename(folder / RECORD_FILE)
+
+
+def load_record(folder: Path) -> JobRecord | None:
+    """Read a record; a folder without a readable one is of no use."""
+    try:
+        return JobRecord(**json.loads((folder / RECORD_FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def leftovers(home: Path) -> list[Path]:
+    """The folders that an earlier process left behind."""
+    jobs = home / "jobs"
+    return sorted(path for path in jobs.iterdir() if path.is_dir()) if jobs.is_dir() else []
+
+
+def remove_record(folder: Path) -> None:
+    """Forget an attempt."""
+    shutil.rmtree(folder, ignore_errors=True)

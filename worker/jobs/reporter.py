@@ -1,0 +1,120 @@
+"""Tells the server where a job is: always the newest picture, and an acknowledgement where it matters."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from worker.api.replies import JobRef
+from worker.api.server import Server
+from worker.clock import Clock, backoff
+from worker.enums import CancelKind, JobPhase, StepStatus
+from worker.errors import Fatal, Fenced, Rejected, Retryable
+from worker.runtime_log import get_logger
+
+OnCancel = Callable[[CancelKind], None]
+
+
+class Reporter:
+    """Sends steps and phase in the background; pictures that were overtaken are never sent."""
+
+    def __init__(
+        self, server: Server, ref: JobRef, clock: Clock, *, on_cancel: OnCancel, on_fenced: Callable[[str], None]
+    ) -> None:
+        """`on_cancel` and `on_fenced` are told what an answer asked for."""
+        self._server = server
+        self._ref = ref
+        self._clock = clock
+        self._on_cancel = on_cancel
+        self._on_fenced = on_fenced
+        self._steps: list[dict[str, Any]] = []
+        self._phase = JobPhase.PREPARE
+        self._summary: dict[str, Any] | None = None
+        self._version = 0
+        self._sent = 0
+        self._news = asyncio.Event()
+        self._answered = asyncio.Event()
+        self._error: Exception | None = None
+        self._log = get_logger("worker.jobs")
+
+    @property
+    def phase(self) -> JobPhase:
+        """The phase of the newest picture."""
+        return self._phase
+
+    def begin(self, name: str, title: str, phase: JobPhase, first_seq: int) -> None:
+        """A step begins."""
+        self._phase = phase
+        self._steps.append(
+            {
+                "name": name, "title": title, "phase": phase, "status": StepStatus.RUNNING,
+                "started_at": self._clock.now().isoformat(), "finished_at": None, "first_seq": first_seq, "last_seq": None,
+            }
+        )  # fmt: skip
+        self._note()
+
+    def end(self, status: StepStatus, last_seq: int) -> None:
+        """The current step has ended."""
+        step = self._steps[-1]
+        step |= {"status": status, "finished_at": self._clock.now().isoformat(), "last_seq": last_seq}
+        self._note()
+
+    def skip(self, name: str, title: str, phase: JobPhase) -> None:
+        """A step will not run, because one before it failed."""
+        self._steps.append(
+            {
+                "name": name, "title": title, "phase": phase, "status": StepStatus.SKIPPED,
+                "started_at": None, "finished_at": None, "first_seq": None, "last_seq": None,
+            }
+        )  # fmt: skip
+        self._note()
+
+    def summarise(self, summary: dict[str, Any] | None) -> None:
+        """The plan's summary is known, or has changed."""
+        self._summary = summary
+        self._note()
+
+    async def run(self) -> None:
+        """Send each newest picture until cancelled."""
+        failures = 0
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._sent < self._version and self._error is None:
+                try:
+                    await self._send()
+                    failures = 0
+                except Retryable as error:
+                    failures += 1
+                    self._log.debug("a report was not answered", why=error.message)
+                    await self._clock.sleep(backoff(failures, first=0.2, most=5.0))
+                except (Fenced, Rejected, Fatal) as error:
+                    self._give_up(error)
+
+    async def confirmed(self) -> None:
+        """Wait until the server has acknowledged everything that was noted so far."""
+        wanted = self._version
+        while self._sent < wanted:
+            if self._error is not None:
+                raise self._error
+            self._answered.clear()
+            await self._answered.wait()
+
+    async def _send(self) -> None:
+        version = self._version
+        steps = [dict(step) for step in self._steps]
+        kind = await self._server.report(self._ref, self._phase, steps, self._summary)
+        self._sent = version
+        self._answered.set()
+        if kind:
+            self._on_cancel(CancelKind(kind))
+
+    def _give_up(self, error: Fenced | Rejected | Fatal) -> None:
+        self._error = error
+        self._answered.set()
+        self._log.warning("the server refuses reports of this attempt", job=self._ref.job, why=error.message)
+        if isinstance(error, Fenced):
+            self._on_fenced(error.message)
+
+    def _note(self) -> None:
+        self._version += 1
+        self._news.set()

@@ -1,0 +1,120 @@
+"""What a job asks for, read from the payload that was frozen when it was enqueued."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from worker.api.replies import ClaimedJob
+from worker.enums import EngineName, SourceKind
+from worker.errors import JobFailed
+
+TASKS = ("init", "plan", "apply", "destroy", "output")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class ExtraFile(_Part):
+    """A file that is written beside the source."""
+
+    path: str
+    content: str = ""
+    mode: int | str | None = None
+
+    @property
+    def mode_bits(self) -> int:
+        """Return the mode; "0644" and "644" are octal, as people write it."""
+        if isinstance(self.mode, str):
+            return int(self.mode, 8) if self.mode.strip("01234567") == "" and self.mode else 0o644
+        return self.mode if self.mode is not None else 0o644
+
+
+class Hook(_Part):
+    """A script that runs before or after a task."""
+
+    script: str
+    timeout_seconds: float | None = None
+
+
+class GroupSpec(_Part):
+    """What the module's groups hand down, nearest over farther."""
+
+    hooks: dict[str, Any] = Field(default_factory=dict)
+    env: dict[str, Any] = Field(default_factory=dict)
+
+
+class ModuleSpec(_Part):
+    """What the job works on."""
+
+    id: str = ""
+    name: str = ""
+    path: str = ""
+    group_path: str = ""
+    engine: EngineName = EngineName.TOFU
+    engine_version: str | None = None
+    source_kind: SourceKind
+    source: dict[str, Any] = Field(default_factory=dict)
+    inputs: dict[str, Any] = Field(default_factory=dict)
+    env: dict[str, Any] = Field(default_factory=dict)
+    extra_files: list[ExtraFile] = Field(default_factory=list)
+    hooks: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("source", "inputs", "env", "hooks", mode="before")
+    @classmethod
+    def empty_for_null(cls, value: Any) -> Any:
+        """Read an absent object as an empty one."""
+        return {} if value is None else value
+
+    @field_validator("extra_files", mode="before")
+    @classmethod
+    def empty_list_for_null(cls, value: Any) -> Any:
+        """Read an absent list as an empty one."""
+        return [] if value is None else value
+
+
+class Options(_Part):
+    """How the job's task is done."""
+
+    refresh_only: bool = False
+    destroy: bool = False
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def false_for_null(cls, value: Any) -> Any:
+        """Read an absent option as off."""
+        return False if value is None else value
+
+
+class JobSpec(_Part):
+    """A payload, checked."""
+
+    module: ModuleSpec
+    group: GroupSpec = Field(default_factory=GroupSpec)
+    options: Options = Field(default_factory=Options)
+
+    def variables(self) -> dict[str, Any]:
+        """The job's environment: the groups' variables, the module's over them."""
+        return {**self.group.env, **self.module.env}
+
+    def hook(self, name: str) -> Hook | None:
+        """The hook of this name: the module's takes the place of the groups'."""
+        value = self.module.hooks.get(name) or self.group.hooks.get(name)
+        if not value:
+            return None
+        return Hook.model_validate(value) if isinstance(value, dict) else Hook(script=str(value))
+
+
+def read_spec(job: ClaimedJob) -> JobSpec:
+    """Check a job's payload; what is wrong with it is the job's error, not the runner's."""
+    try:
+        payload = {key: value for key, value in job.payload.items() if value is not None}
+        return JobSpec.model_validate(payload)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise JobFailed(
+            f"The job's payload cannot be read: {place}: {first['msg']}.",
+            code="bad_payload",
+            hint="Save the module again, or update the runner if it is older than the server.",
+        ) from error

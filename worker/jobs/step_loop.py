@@ -1,0 +1,74 @@
+"""The loop over a job's steps: one cancel check, one error printer."""
+
+from collections.abc import Callable
+
+from worker.enums import CHANGING_PHASES, JobPhase, StepStatus
+from worker.errors import JobCancelled, JobInterrupted
+from worker.jobs.outcome import as_job_error
+from worker.jobs.reporter import Reporter
+from worker.jobs.workspace import Workspace
+from worker.runtime_log import get_logger
+from worker.steps.step import Step
+
+
+class StepLoop:
+    """Runs steps in order; the first that fails ends the job, and the rest are shown as skipped."""
+
+    def __init__(self, space: Workspace, reporter: Reporter, on_phase: Callable[[JobPhase], None]) -> None:
+        """`on_phase` is told each phase before it begins, so that a crash is understood later."""
+        self._space = space
+        self._reporter = reporter
+        self._on_phase = on_phase
+        self._log = get_logger("worker.jobs")
+
+    async def run(self, steps: list[Step]) -> None:
+        """Run all steps or raise what ended them."""
+        for position, step in enumerate(steps):
+            try:
+                self._space.control.check(is_between_steps=True)
+                await self._run_step(step)
+            except BaseException:
+                self._skip(steps[position:] if not self._has_begun(step) else steps[position + 1 :])
+                raise
+
+    async def _run_step(self, step: Step) -> None:
+        space = self._space
+        space.log.begin_step(step.name)
+        self._on_phase(step.phase)
+        self._reporter.begin(step.name, step.title, step.phase, space.log.spool.last_seq + 1)
+        self._begun = step
+        status = StepStatus.FAILED
+        try:
+            await space.control.run_step(self._gated(step))
+            status = StepStatus.SUCCEEDED
+        except (JobCancelled, JobInterrupted) as error:
+            status = StepStatus.CANCELLED
+            space.say(f"[runyard] {error.message}")
+            raise
+        except Exception as error:
+            self._print(step, error)
+            raise
+        finally:
+            space.log.end_output()
+            space.log.spool.cut()
+            self._reporter.end(status, space.log.spool.last_seq)
+
+    async def _gated(self, step: Step) -> None:
+        # Before infrastructure can change, the server must know: a runner that dies from here on is not simply replaced.
+        if step.phase in CHANGING_PHASES:
+            await self._reporter.confirmed()
+        await step.act(self._space)
+
+    def _print(self, step: Step, error: Exception) -> None:
+        shown = as_job_error(error)
+        if shown.code == "runner_error":
+            self._log.exception("a step failed unexpectedly", job=self._space.job.id, step=step.name)
+        hint = f"\n[runyard] {shown.hint}" if shown.hint else ""
+        self._space.say(f"[runyard] {step.title} failed: {shown.message}{hint}")
+
+    def _has_begun(self, step: Step) -> bool:
+        return getattr(self, "_begun", None) is step
+
+    def _skip(self, steps: list[Step]) -> None:
+        for step in steps:
+            self._reporter.skip(step.name, step.title, step.phase)

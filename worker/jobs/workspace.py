@@ -1,0 +1,144 @@
+"""What the steps of one job share: directory, environment, log, control, results."""
+
+import asyncio
+import os
+import re
+import secrets
+import shlex
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from worker.api.replies import ClaimedJob, JobRef
+from worker.api.server import Server
+from worker.children.child import Command
+from worker.engines.finder import EngineFinder
+from worker.errors import JobFailed
+from worker.jobs.control import JobControl
+from worker.jobs.spec import JobSpec
+from worker.logs.job_log import JobLog
+from worker.settings import Settings
+from worker.statebackend.backend import StateBackend
+
+LARGEST_CAPTURE = 128 * 1024 * 1024
+_ERROR_LINE = re.compile(rb"Error:?\s[^\r\n]{0,400}|error: [^\r\n]{0,400}")
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What every job of this process gets."""
+
+    settings: Settings
+    server: Server
+    finder: EngineFinder
+    environ: dict[str, str]
+    secrets: tuple[str, ...] = ()
+
+
+@dataclass
+class Workspace:
+    """One attempt's private place."""
+
+    job: ClaimedJob
+    spec: JobSpec
+    around: Surroundings
+    log: JobLog
+    control: JobControl
+    root: Path
+    backend: StateBackend
+    env: dict[str, str] = field(default_factory=dict)
+    work: Path = field(default_factory=Path)
+    plan_summary: dict[str, Any] | None = None
+    result: dict[str, Any] = field(default_factory=dict)
+    on_summary: Callable[[], None] = field(default=lambda: None)
+    cookie: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    @property
+    def ref(self) -> JobRef:
+        """The attempt's name."""
+        return JobRef(job=self.job.id, attempt=self.job.attempt)
+
+    @property
+    def source(self) -> Path:
+        """Where the module's files are fetched to."""
+        return self.root / "source"
+
+    @property
+    def plan_file(self) -> Path:
+        """Where the engine's plan is kept."""
+        return self.root / "plan.tfplan"
+
+    def say(self, text: str) -> None:
+        """Write the runner's own words into the job's log."""
+        self.log.say(text)
+
+    async def run(
+        self, argv: list[str], *, ok: tuple[int, ...] = (0,), what: str = "", pass_fds: tuple[int, ...] = ()
+    ) -> int:
+        """Run a command with its output in the log; another exit code than `ok` fails the job."""
+        shown = what or shlex.join([Path(argv[0]).name, *argv[1:]])
+        self.say(f"$ {shown}")
+        first_error = b""
+
+        async def sink(data: bytes) -> None:
+            nonlocal first_error
+            if not first_error and (found := _ERROR_LINE.search(data)):
+                first_error = found.group()
+            await asyncio.to_thread(self.log.write, data)
+
+        code = await self._child(argv, sink, None, pass_fds)
+        if code not in ok:
+            raise self._failure(shown, code, first_error)
+        return code
+
+    async def capture(self, argv: list[str], *, ok: tuple[int, ...] = (0,)) -> bytes:
+        """Run a command whose output is for the runner; only its errors are logged."""
+        parts: list[bytes] = []
+        size = 0
+
+        async def keep(data: bytes) -> None:
+            nonlocal size
+            size += len(data)
+            if size > LARGEST_CAPTURE:
+                raise JobFailed(f"{Path(argv[0]).name} {argv[1]} printed too much to read.", code="too_large")
+            parts.append(data)
+
+        async def errors(data: bytes) -> None:
+            await asyncio.to_thread(self.log.write, data)
+
+        code = await self._child(argv, keep, errors, ())
+        if code not in ok:
+            raise self._failure(shlex.join([Path(argv[0]).name, *argv[1:]]), code, b"")
+        return b"".join(parts)
+
+    async def _child(self, argv: list[str], on_output: Any, on_errors: Any, pass_fds: tuple[int, ...]) -> int:
+        command = Command(tuple(argv), self.work if self.work.is_absolute() else self.root, self.env, pass_fds)
+        try:
+            return await self.control.run_child(command, on_output, on_errors)
+        except OSError as error:
+            raise JobFailed(
+                f"{argv[0]} cannot be started: {error.strerror}.",
+                code="cannot_start",
+                hint="See that the program exists on the runner and may be run by its user.",
+            ) from error
+        finally:
+            await asyncio.to_thread(self.log.end_output)
+
+    def _failure(self, shown: str, code: int, first_error: bytes) -> JobFailed:
+        said = self.log.redactor.redact(_ANSI.sub("", first_error.decode(errors="replace"))).strip()
+        ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        command = " ".join(shown.split(" ")[:2])
+        return JobFailed(f"{command} {ended}" + (f": {said}" if said else "."), code="engine_failed",
+                         hint="The job's log shows what it said.")  # fmt: skip
+
+    def remove(self) -> None:
+        """Delete the directory, read-only parts included."""
+
+        def unlock(function: Callable[..., Any], path: str, _: Any) -> None:
+            os.chmod(Path(path).parent, 0o700)  # noqa: PTH101  (rmtree hands over plain paths)
+            function(path)
+
+        shutil.rmtree(self.root, onerror=unlock, ignore_errors=False) if self.root.exists() else None

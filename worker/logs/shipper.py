@@ -1,0 +1,115 @@
+"""Ships a job's log from the spool to the server, in order, for as long as it takes."""
+
+import asyncio
+from collections.abc import Callable
+
+from worker.api.replies import JobRef
+from worker.api.server import Server
+from worker.clock import Clock, backoff
+from worker.errors import Fatal, Fenced, Rejected, Retryable
+from worker.logs.batching import Batch, BatchRules
+from worker.logs.spool import Chunk, Spool
+from worker.runtime_log import get_logger
+
+MOST_BYTES = 512 * 1024
+MOST_CHUNKS = 64
+
+
+class Shipper:
+    """Sends chunks by number; what the server already has is sent again without harm."""
+
+    def __init__(
+        self, server: Server, ref: JobRef, spool: Spool, rules: BatchRules, clock: Clock,
+        *, on_fenced: Callable[[str], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        """`on_fenced` is told when the attempt is no longer ours."""
+        self._server = server
+        self._ref = ref
+        self._spool = spool
+        self._clock = clock
+        self._batch = Batch(rules)
+        self._on_fenced = on_fenced
+        self._loop = asyncio.get_running_loop()
+        self._bell = asyncio.Event()
+        self._next = 1
+        self._is_closing = False
+        self._log = get_logger("worker.logs")
+        self.refusal: Fenced | Rejected | Fatal | None = None
+
+    def added(self, lines: int) -> None:
+        """Count lines that were written to the spool; callable from any thread."""
+        self._loop.call_soon_threadsafe(self._count, lines)
+
+    async def run(self) -> None:
+        """Ship until `drain` was called and everything is sent, or the server refuses."""
+        failures = 0
+        while self.refusal is None and not (self._is_closing and self._next > self._spool.last_seq):
+            self._cut_when_due()
+            if self._next > self._spool.last_seq:
+                await self._wait()
+                continue
+            try:
+                await self._send_some()
+                failures = 0
+            except Retryable as error:
+                failures += 1
+                self._log.debug("log not shipped yet", job=self._ref.job, why=error.message)
+                await self._clock.sleep(backoff(failures, first=0.2, most=10.0))
+            except (Fenced, Rejected, Fatal) as error:
+                self._refused(error)
+
+    def drain(self) -> None:
+        """No more text will come: cut what is left and let `run` end when all is sent."""
+        self._spool.cut()
+        self._is_closing = True
+        self._bell.set()
+
+    async def resend(self, missing: list[tuple[int, int]]) -> None:
+        """Send again what the server says it does not have."""
+        for first, last in missing:
+            start = first
+            while start <= min(last, self._spool.last_seq):
+                chunks = self._some(start, last)
+                await self._server.append_logs(self._ref, chunks)
+                start = chunks[-1].seq + 1
+
+    def _count(self, lines: int) -> None:
+        self._batch.add(lines, self._clock.monotonic())
+        if self._batch.due_at() <= self._clock.monotonic():
+            self._bell.set()
+
+    def _cut_when_due(self) -> None:
+        if self._batch.due_at() <= self._clock.monotonic():
+            self._spool.cut()
+            self._batch.sent(self._clock.monotonic())
+
+    async def _wait(self) -> None:
+        self._bell.clear()
+        if self._is_closing:
+            return
+        pause = min(1.0, max(0.0, self._batch.due_at() - self._clock.monotonic()))
+        try:
+            await asyncio.wait_for(self._bell.wait(), pause or 0.01)
+        except TimeoutError:
+            return
+
+    async def _send_some(self) -> None:
+        chunks = self._some(self._next, self._spool.last_seq)
+        await self._server.append_logs(self._ref, chunks)
+        self._next = chunks[-1].seq + 1
+
+    def _some(self, first: int, last: int) -> list[Chunk]:
+        chosen: list[Chunk] = []
+        size = 0
+        for chunk in self._spool.read(first, last):
+            size += len(chunk.body)
+            if chosen and (size > MOST_BYTES or len(chosen) >= MOST_CHUNKS):
+                break
+            chosen.append(chunk)
+        return chosen
+
+    def _refused(self, error: Fenced | Rejected | Fatal) -> None:
+        self.refusal = error
+        self._log.warning("the server refuses this attempt's log", job=self._ref.job, why=error.message)
+        if isinstance(error, Fenced):
+            self._on_fenced(error.message)

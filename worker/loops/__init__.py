@@ -1,0 +1,1 @@
+"""The runner's loops, one file each."""

@@ -1,0 +1,88 @@
+"""Asking for work: when the bell rings, and every ten seconds whether it rings or not."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from worker.api.replies import ClaimedJob
+from worker.api.server import Server
+from worker.clock import Clock, backoff, jittered
+from worker.errors import Rejected, Retryable
+from worker.jobs.table import JobTable
+from worker.loops.waiting import wait_for_bell
+from worker.runtime_log import get_logger
+from worker.standing import Standing
+
+Start = Callable[[ClaimedJob, float], None]
+
+
+@dataclass
+class _Request:
+    """One claim; while its answer is unknown it is repeated unchanged, so that no job is stranded."""
+
+    slots: int
+    sent_at: float
+    id: uuid.UUID = field(default_factory=uuid.uuid4)
+
+
+class ClaimLoop:
+    """Fills free slots; `start` is given each job with the moment the claim was first sent."""
+
+    def __init__(
+        self, server: Server, table: JobTable, standing: Standing, is_ready: Callable[[], bool], start: Start, clock: Clock,
+        *, poll_seconds: float,
+    ) -> None:  # fmt: skip
+        """`is_ready` says whether any engine is there to run jobs with."""
+        self._server = server
+        self._table = table
+        self._standing = standing
+        self._is_ready = is_ready
+        self._start = start
+        self._clock = clock
+        self._poll_seconds = poll_seconds
+        self._log = get_logger("worker.claim")
+        self._open: _Request | None = None
+        self._failures = 0
+        self.bell = asyncio.Event()
+
+    def ring(self) -> None:
+        """Look for work now."""
+        self.bell.set()
+
+    async def run(self) -> None:
+        """Look for work until the process ends."""
+        while True:
+            try:
+                await self.look()
+                self._failures = 0
+            except (Retryable, Rejected) as error:
+                self._failures += 1
+                self._log.debug("the claim was not answered", why=error.message)
+            pause = (
+                backoff(self._failures, first=0.5, most=self._poll_seconds) if self._failures else self._poll_seconds
+            )
+            await wait_for_bell(self.bell, jittered(pause, 0.1))
+
+    async def look(self) -> None:
+        """Claim once for every free slot, or repeat the claim whose answer was lost."""
+        request = self._open or self._new_request()
+        if request is None:
+            return
+        self._open = request
+        try:
+            reply = await self._server.claim(request.id, request.slots)
+        except Rejected:
+            self._open = None
+            raise
+        self._open = None
+        self._standing.has_claimed = self._standing.has_claimed or bool(reply.jobs)
+        for job in reply.jobs:
+            self._start(job, request.sent_at)
+        # The queue may hold more than we could take; a slot that is still free looks again at the next bell.
+
+    def _new_request(self) -> _Request | None:
+        slots = self._standing.free_slots(len(self._table))
+        if slots == 0 or not self._is_ready():
+            return None
+        return _Request(slots, self._clock.monotonic())

@@ -1,0 +1,68 @@
+"""Doing what a heartbeat's answer asks for."""
+
+from collections.abc import Callable
+from typing import Any
+
+from worker.api.replies import Cancellation, HeartbeatReply, JobRef
+from worker.jobs.control import Stop, StopCause
+from worker.jobs.table import JobTable
+from worker.runtime_log import get_logger
+from worker.standing import Standing
+
+
+class Directives:
+    """Turns an answer into changes of the table, the standing and the bells."""
+
+    def __init__(
+        self, table: JobTable, standing: Standing, *, ring_claim: Callable[[], None], ring_heartbeat: Callable[[], None],
+        own_capacity: int | None,
+    ) -> None:  # fmt: skip
+        """`own_capacity` is the operator's setting; it wins over the record's."""
+        self._table = table
+        self._standing = standing
+        self._ring_claim = ring_claim
+        self._ring_heartbeat = ring_heartbeat
+        self._own_capacity = own_capacity
+        self._announced: str | None = None
+        self._log = get_logger("worker.directives")
+
+    def obey(self, reply: HeartbeatReply) -> None:
+        """Act on everything in one answer."""
+        for cancellation in reply.cancel:
+            self._cancel(cancellation)
+        self._drain(is_wanted=reply.drain, reason=reply.drain_reason)
+        self.resize(reply.worker)
+        self._announce(reply.update)
+        if reply.look:
+            self._ring_claim()
+
+    def _cancel(self, wish: Cancellation) -> None:
+        handle = self._table.find(JobRef(job=wish.job, attempt=wish.attempt))
+        if handle is not None and handle.control.stop is None:
+            self._log.info("cancelling", job=wish.job, attempt=wish.attempt, kind=wish.kind, reason=wish.reason)
+        if handle is not None:
+            message = f"Cancelled: {wish.reason}" if wish.reason else "Cancelled on request."
+            handle.control.request(Stop(wish.kind, StopCause.CANCELLED, message))
+
+    def _drain(self, *, is_wanted: bool, reason: str | None) -> None:
+        if is_wanted == self._standing.is_drained_by_server:
+            return
+        self._standing.is_drained_by_server = is_wanted
+        self._log.info("draining" if is_wanted else "taking jobs again", reason=reason)
+        self._ring_heartbeat()
+        self._ring_claim()
+
+    def resize(self, record: dict[str, Any]) -> None:
+        """Take the record's capacity over, unless the operator set one."""
+        capacity = self._own_capacity or record.get("capacity")
+        if isinstance(capacity, int) and capacity != self._standing.capacity:
+            self._log.info("capacity changed", before=self._standing.capacity, now=capacity)
+            self._standing.capacity = max(1, capacity)
+            self._ring_claim()
+
+    def _announce(self, update: dict[str, Any] | None) -> None:
+        version = str(update.get("version")) if update else None
+        if version != self._announced:
+            self._announced = version
+            if update:
+                self._log.info("a newer version is published", version=version, is_breaking=update.get("is_breaking"))

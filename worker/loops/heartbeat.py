@@ -1,0 +1,82 @@
+"""The heartbeat: says that we live, renews leases, and brings directives back."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from worker.api.replies import HeartbeatReply
+from worker.api.server import Server
+from worker.clock import Clock, backoff, jittered
+from worker.errors import Rejected, Retryable
+from worker.jobs.table import JobTable
+from worker.loops.waiting import wait_for_bell
+from worker.runtime_log import get_logger
+from worker.standing import Standing
+from worker.version import __version__
+
+# 12 s with a fifth of jitter: between 10 and 15 s, five beats in the minute after which a runner counts as gone.
+BEAT_SECONDS = 12.0
+# While cut off the next try comes sooner: a lease may be running out.
+_LONGEST_PAUSE = 5.0
+
+Obey = Callable[[HeartbeatReply], None]
+
+
+class Heartbeat:
+    """Beats for ever; `ring` makes the next beat come at once."""
+
+    def __init__(
+        self, server: Server, table: JobTable, standing: Standing, facts: Callable[[], dict[str, Any]], obey: Obey, clock: Clock
+    ) -> None:  # fmt: skip
+        """`facts` is asked before each beat; only changed facts are sent."""
+        self._server = server
+        self._table = table
+        self._standing = standing
+        self._facts = facts
+        self._obey = obey
+        self._clock = clock
+        self._log = get_logger("worker.heartbeat")
+        self._sent_facts: dict[str, Any] | None = None
+        self._seconds = BEAT_SECONDS
+        self.bell = asyncio.Event()
+
+    def ring(self) -> None:
+        """Beat now."""
+        self.bell.set()
+
+    async def run(self) -> None:
+        """Beat until the process ends."""
+        failures = 0
+        while True:
+            try:
+                await self.beat()
+                failures = 0
+            except (Retryable, Rejected) as error:
+                self._note_failure(error, failures)
+                failures += 1
+            pause = backoff(failures, first=1.0, most=_LONGEST_PAUSE) if failures else jittered(self._seconds)
+            await wait_for_bell(self.bell, pause)
+
+    async def beat(self) -> None:
+        """Beat once and act on the answer."""
+        refs = self._table.refs()
+        facts = self._facts()
+        news = facts if facts != self._sent_facts else None
+        sent_at = self._clock.monotonic()
+        reply = await self._server.heartbeat(self._standing.status, __version__, refs, news)
+        self._sent_facts = facts
+        self._seconds = min(15.0, max(1.0, reply.heartbeat_seconds))
+        self._table.renew(refs, sent_at, reply.lease_seconds, reply.lost)
+        if not self._standing.is_connected:
+            self._standing.is_connected = True
+            self._log.info("connected", status=self._standing.status)
+        self._obey(reply)
+
+    def forget_facts(self) -> None:
+        """Send all facts with the next beat, because the session is a new one."""
+        self._sent_facts = None
+
+    def _note_failure(self, error: Retryable | Rejected, failures: int) -> None:
+        self._standing.is_connected = False
+        if failures == 0 or failures % 10 == 0:
+            self._log.warning("no heartbeat: cut off from the server", why=error.message, failures=failures + 1)

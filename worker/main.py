@@ -1,0 +1,226 @@
+"""The runner's process: put together here, and taken down in the order written at the bottom."""
+
+import asyncio
+import os
+from contextlib import suppress
+from typing import Any
+
+import sdnotify
+
+from worker.api.server import Server
+from worker.api.transport import Transport
+from worker.children.hardening import hide_from_children
+from worker.clock import Clock, SystemClock
+from worker.doorbell import Doorbell
+from worker.engines.finder import EngineFinder
+from worker.enums import CancelKind
+from worker.errors import Fatal, WorkerError
+from worker.exit_codes import ExitCode
+from worker.host_facts import HostFacts
+from worker.jobs.control import Stop, StopCause
+from worker.jobs.crew import Crew
+from worker.jobs.recovery import recover
+from worker.jobs.table import JobTable
+from worker.jobs.workspace import Surroundings
+from worker.logs.redactor import Redactor
+from worker.loops.claim import ClaimLoop
+from worker.loops.directives import Directives
+from worker.loops.heartbeat import Heartbeat
+from worker.metrics import Metrics
+from worker.runtime_log import configure_logging, get_logger
+from worker.session.credentials import Credentials
+from worker.session.identity import Identity, take_identity
+from worker.session.session import Session
+from worker.settings import Settings
+from worker.signals import Signals
+from worker.standing import Standing
+from worker.version import __version__
+
+_ENGINE_LOOK_SECONDS = 5.0
+_SINGLE_GIVES_UP_SECONDS = 60.0
+# How long killed jobs may take to be told to the server.
+_LAST_WORDS_SECONDS = 5.0
+
+
+def run(settings: Settings, single: bool = False) -> int:
+    """Run until asked to leave and return the exit code."""
+    redactor = Redactor()
+    configure_logging(settings.logging.log_level, settings.logging.format, redactor)
+    hide_from_children()
+    log = get_logger("worker")
+    try:
+        return int(asyncio.run(Runner(settings, redactor, SystemClock(), is_single=single).run()))
+    except Fatal as error:
+        log.critical("the runner stops", why=error.message, hint=error.hint, exit_code=int(error.exit_code))
+        return int(error.exit_code)
+    except WorkerError as error:
+        log.critical("the runner stops", why=error.message, hint=error.hint)
+        return int(ExitCode.UNEXPECTED)
+
+
+class Runner:
+    """One process's life."""
+
+    def __init__(self, settings: Settings, redactor: Redactor, clock: Clock, *, is_single: bool) -> None:
+        """Keep what was given; everything else is made in `run`, on the event loop."""
+        self._settings = settings
+        self._redactor = redactor
+        self._clock = clock
+        self._standing = Standing(capacity=settings.capacity or 1, is_single=is_single)
+        self._log = get_logger("worker")
+
+    async def run(self) -> ExitCode:
+        """Connect, work, leave."""
+        settings = self._settings
+        self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        identity = take_identity(
+            str(settings.runner.id), settings.runner.instance, settings.working_directory.working_directory
+        )
+        self._log.info("starting", version=__version__, url=settings.server.url, instance=identity.instance)
+        async with Transport(settings.server.url, timeout_seconds=settings.server.timeout_seconds) as transport:
+            return await self._connected(identity, transport)
+
+    async def _connected(self, identity: Identity, transport: Transport) -> ExitCode:
+        self._table = JobTable(self._clock)
+        self._signals = Signals(self._standing, self._table, self._announce)
+        self._signals.install()
+        credentials = Credentials(self._settings, transport)
+        self._redactor.add(*credentials.secrets)
+        environ = dict(os.environ)
+        finder = EngineFinder(self._settings.engine.additional_binary_paths, environ)
+        await finder.refresh()
+        facts = HostFacts(self._settings, finder, self._standing)
+        session = Session(
+            transport, credentials, identity, facts(), self._clock,
+            organization_id=str(self._settings.runner.organization_id) if self._settings.runner.organization_id else None,
+        )  # fmt: skip
+        opening = asyncio.create_task(
+            session.open(give_up_after=_SINGLE_GIVES_UP_SECONDS if self._standing.is_single else None)
+        )
+        if not await self._opened(opening):
+            return ExitCode.OK
+        server = Server(transport, session.renew, on_fatal=self._on_fatal)
+        around = Surroundings(self._settings, server, finder, environ, tuple(credentials.secrets))
+        self._build_loops(server, session, finder, facts, around, identity)
+        return await self._live(server, session, finder, identity)
+
+    def _build_loops(
+        self, server: Server, session: Session, finder: EngineFinder, facts: HostFacts, around: Surroundings,
+        identity: Identity,
+    ) -> None:  # fmt: skip
+        metrics = Metrics()
+        metrics.watch(lambda: len(self._table), lambda: self._standing.capacity, lambda: self._standing.is_connected)
+        metrics.serve(self._settings)
+        crew = Crew(self._table, self._standing, around, identity.home, metrics, self._clock, on_free=self._slot_free)
+        self._claim = ClaimLoop(
+            server, self._table, self._standing, lambda: bool(finder.found), crew.start, self._clock,
+            poll_seconds=self._settings.server.poll_seconds,
+        )  # fmt: skip
+        directives = Directives(
+            self._table, self._standing, ring_claim=self._claim.ring, ring_heartbeat=self._announce,
+            own_capacity=self._settings.capacity,
+        )  # fmt: skip
+        directives.resize(session.grant.worker)
+        self._heartbeat = Heartbeat(server, self._table, self._standing, facts, directives.obey, self._clock)
+        session.listeners.append(lambda _: self._heartbeat.forget_facts())
+        self._doorbell = Doorbell(self._settings.server.url, lambda: session.grant, self._rang, self._clock)
+
+    async def _live(self, server: Server, session: Session, finder: EngineFinder, identity: Identity) -> ExitCode:
+        loops = [session.keep_fresh(), self._heartbeat.run(), self._table.watch_leases(), self._watch_engines(finder)]
+        if self._settings.server.realtime:
+            loops.append(self._doorbell.run())
+        loops.append(self._recover_then_claim(server, identity))
+        tasks: list[asyncio.Task[None]] = [asyncio.create_task(loop) for loop in loops]
+        sdnotify.SystemdNotifier().notify("READY=1")
+        try:
+            return await self._until_done(tasks)
+        finally:
+            await self._take_down(tasks, server)
+
+    async def _recover_then_claim(self, server: Server, identity: Identity) -> None:
+        await recover(identity.home, server, self._clock)
+        await self._claim.run()
+
+    async def _until_done(self, tasks: list["asyncio.Task[None]"]) -> ExitCode:
+        """Wait for the first reason to leave."""
+        leaving = asyncio.create_task(self._left())
+        waited: list[asyncio.Future[Any]] = [leaving, self._fatal, *tasks]
+        try:
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            failed = [each for each in (self._fatal, *tasks) if each.done()]
+            if failed:
+                await self._stop_for_good()
+                failed[0].result()
+            return await leaving
+        finally:
+            leaving.cancel()
+
+    async def _left(self) -> ExitCode:
+        """Wait until the process may leave: told to, or its single job done, and nothing runs."""
+        while not (self._standing.is_leaving or (self._standing.is_single and self._standing.has_claimed)):
+            await self._clock.sleep(0.1)
+        emptied = asyncio.create_task(self._table.wait_empty())
+        killed = asyncio.create_task(self._signals.is_killing.wait())
+        await asyncio.wait([emptied, killed], return_when=asyncio.FIRST_COMPLETED)
+        if not emptied.done():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(emptied, _LAST_WORDS_SECONDS)
+        killed.cancel()
+        if self._signals.is_killing.is_set():
+            return ExitCode.STOPPED
+        is_failed = self._standing.is_single and self._standing.jobs_failed > 0
+        return ExitCode.JOB_FAILED if is_failed else ExitCode.OK
+
+    async def _stop_for_good(self) -> None:
+        """The session is over: stop what runs in order; its results can no longer be told."""
+        for handle in self._table.handles():
+            handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, "The runner's session has ended."))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._table.wait_empty(), self._settings.engine.stop_grace_seconds + 5)
+
+    async def _take_down(self, tasks: list["asyncio.Task[None]"], server: Server) -> None:
+        """Order: claiming and beating stop, jobs' tasks end, the session is closed, connections are closed by `run`."""
+        sdnotify.SystemdNotifier().notify("STOPPING=1")
+        jobs = [handle.task for handle in self._table.handles() if handle.task is not None]
+        for task in [*tasks, *jobs]:
+            task.cancel()
+        await asyncio.gather(*tasks, *jobs, return_exceptions=True)
+        with suppress(WorkerError):
+            await server.close_session("the process left" if self._standing.is_leaving else "the process ended")
+        self._log.info("left")
+
+    async def _opened(self, opening: "asyncio.Task[object]") -> bool:
+        """Wait for the session, unless a signal comes first."""
+        while not opening.done():
+            await asyncio.wait([opening], timeout=0.1)
+            if self._standing.is_leaving:
+                opening.cancel()
+                return False
+        opening.result()
+        return True
+
+    async def _watch_engines(self, finder: EngineFinder) -> None:
+        while True:
+            before = (dict(finder.found), finder.note())
+            await self._clock.sleep(_ENGINE_LOOK_SECONDS)
+            await finder.refresh()
+            if (finder.found, finder.note()) != before:
+                self._announce()
+                self._claim.ring()
+
+    def _announce(self) -> None:
+        if hasattr(self, "_heartbeat"):
+            self._heartbeat.ring()
+
+    def _slot_free(self) -> None:
+        self._claim.ring()
+
+    def _rang(self, event: str) -> None:
+        if event in {"wake", "joined"}:
+            self._claim.ring()
+        if event in {"directive", "joined"}:
+            self._heartbeat.ring()
+
+    def _on_fatal(self, error: Fatal) -> None:
+        if not self._fatal.done():
+            self._fatal.set_exception(error)

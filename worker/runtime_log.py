@@ -1,0 +1,91 @@
+"""The runner's own diagnostic log on stdout, by category; a job's log never goes there."""
+
+import logging
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, TextIO
+
+import structlog
+from structlog.typing import FilteringBoundLogger, WrappedLogger
+
+from worker.logs.redactor import Redactor
+from worker.settings.levels import LogLevelName, level_for
+
+# Libraries that report by themselves what our supervisors already handle and say in our words.
+_NOISY = ("realtime", "httpx", "httpcore", "websockets", "asyncio", "stamina")
+
+
+class CategoryFilter:
+    """Drops what is below the level of its category: the longest prefix wins."""
+
+    def __init__(self, levels: Mapping[str, LogLevelName]) -> None:
+        """Take `Logging.LogLevel`."""
+        self._levels = dict(levels)
+
+    def __call__(self, logger: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        """Pass the event on or drop it."""
+        category = str(event.get("category", "worker"))
+        if getattr(logging, method.upper(), logging.INFO) < level_for(self._levels, category):
+            raise structlog.DropEvent
+        return event
+
+
+class SecretMask:
+    """Masks secrets in what operators read, too."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        """Share the redactor that knows the runner's own secrets."""
+        self._redactor = redactor
+
+    def __call__(self, logger: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        """Redact every text value."""
+        for key, value in event.items():
+            if isinstance(value, str):
+                event[key] = self._redactor.redact(value)
+        return event
+
+
+class _Forward(logging.Handler):
+    """Hands a library's records to the same stream."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        method = record.levelname.lower()
+        logger = get_logger(record.name)
+        getattr(logger, method if hasattr(logger, method) else "info")(record.getMessage())
+
+
+def configure_logging(
+    levels: Mapping[str, LogLevelName], style: str, redactor: Redactor, stream: TextIO | None = None
+) -> None:
+    """Set up the process's log once, at its start."""
+    out = stream or sys.stdout
+    is_pretty = style == "pretty" or (style == "auto" and out.isatty())
+    renderer: Any = structlog.dev.ConsoleRenderer() if is_pretty else structlog.processors.JSONRenderer()
+    errors: list[Any] = [] if is_pretty else [structlog.processors.format_exc_info]
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            CategoryFilter(levels),
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *errors,
+            SecretMask(redactor),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        logger_factory=structlog.PrintLoggerFactory(out),
+        cache_logger_on_first_use=False,
+    )
+    _quieten_libraries()
+
+
+def get_logger(category: str) -> FilteringBoundLogger:
+    """Return the logger of one part of the runner."""
+    logger: FilteringBoundLogger = structlog.get_logger(category=category)
+    return logger
+
+
+def _quieten_libraries() -> None:
+    logging.basicConfig(handlers=[_Forward()], level=logging.WARNING, force=True)
+    for name in _NOISY:
+        logging.getLogger(name).setLevel(logging.CRITICAL)

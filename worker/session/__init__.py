@@ -1,0 +1,1 @@
+"""Who this process is to the server, and for how long."""

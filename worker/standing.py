@@ -1,0 +1,35 @@
+"""What the loops share about the process as a whole."""
+
+from dataclasses import dataclass, field
+
+from worker.enums import WorkerStatus
+
+
+@dataclass
+class Standing:
+    """Whether the runner wants work, how much, and whether it hears the server."""
+
+    capacity: int = 1
+    is_leaving: bool = False
+    is_drained_by_server: bool = False
+    is_single: bool = False
+    is_connected: bool = False
+    has_claimed: bool = False
+    last_error: str | None = None
+    jobs_failed: int = field(default=0)
+
+    @property
+    def status(self) -> WorkerStatus:
+        """What the heartbeat says and the runners page shows."""
+        return WorkerStatus.DRAINING if self.is_draining else WorkerStatus.ONLINE
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether running jobs are finished and no new ones taken."""
+        return self.is_leaving or self.is_drained_by_server
+
+    def free_slots(self, running: int) -> int:
+        """How many jobs may be asked for now."""
+        if self.is_draining or (self.is_single and self.has_claimed):
+            return 0
+        return max(0, (1 if self.is_single else self.capacity) - running)

@@ -1,0 +1,1 @@
+"""The engine's HTTP state backend on loopback, for one job, backed by the server."""

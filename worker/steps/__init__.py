@@ -1,0 +1,1 @@
+"""The steps that jobs are made of, and which job has which."""

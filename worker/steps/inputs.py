@@ -1,0 +1,18 @@
+"""Inputs and extra files, written beside the source."""
+
+from worker.engines.driver import driver_for
+from worker.files.safe_writer import SafeWriter
+from worker.jobs.workspace import Workspace
+
+MOST_EXTRA_BYTES = 16 * 1024 * 1024
+MOST_EXTRA_FILES = 200
+
+
+async def write_inputs(space: Workspace) -> None:
+    """Write extra files, then the inputs in the engine's own form."""
+    files = space.spec.module.extra_files
+    with SafeWriter(space.work, most_bytes=MOST_EXTRA_BYTES, most_files=MOST_EXTRA_FILES) as writer:
+        for file in files:
+            size = writer.write(file.path, file.content.encode(), mode=file.mode_bits)
+            space.say(f"Extra file {file.path}, {size:,} bytes")
+    await driver_for(space).write_inputs(space)

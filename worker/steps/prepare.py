@@ -1,0 +1,87 @@
+"""A private directory and a clean environment."""
+
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from worker.children.environment import host_variables, job_variables, sensitive_values
+from worker.children.strays import COOKIE_VARIABLE
+from worker.engines.versions import check_version
+from worker.errors import JobFailed, WorkerError
+from worker.jobs.workspace import Workspace
+
+
+async def prepare(space: Workspace) -> None:
+    """Make the directory, check that the engine is there, and put the environment together."""
+    check_engine(space)
+    space.root.mkdir(parents=True, mode=0o700)
+    for name in ("source", "tmp"):
+        (space.root / name).mkdir(mode=0o700)
+    space.env = await build_environment(space)
+    space.log.redactor.add(*sensitive_values(space.env), *space.backend.secrets)
+    runner = space.around.settings.runner.instance
+    space.say(
+        f"Job {space.job.id}, attempt {space.job.attempt}, on {runner}: {space.job.type} of {space.spec.module.path}"
+    )
+
+
+def check_engine(space: Workspace) -> None:
+    """Say at once when this runner cannot do the job."""
+    wanted = space.spec.module.engine
+    found = space.around.finder.found.get(wanted)
+    if found is None:
+        there = ", ".join(sorted(space.around.finder.found)) or "none"
+        raise JobFailed(
+            f"The module needs {wanted}, which this runner does not have (it has: {there}).",
+            code="engine_missing",
+            hint=f"Install {wanted} on the runner, or name its folder in Engine.AdditionalBinaryPaths.",
+        )
+    check_version(wanted, found.version, space.spec.module.engine_version)
+    space.say(f"{wanted} {found.version}")
+
+
+async def build_environment(space: Workspace) -> dict[str, str]:
+    """Allow-listed host variables, then the job's own, then what the runner decides itself."""
+    around, module = space.around, space.spec.module
+    url = around.settings.server.url
+    built_in = {
+        "PATH": around.finder.path,
+        "TMPDIR": str(space.root / "tmp"),
+        COOKIE_VARIABLE: space.cookie,
+        "RUNYARD_GROUP_PATH": space.job.group_path or module.group_path,
+        "RUNYARD_MODULE_PATH": space.job.module_path or module.path,
+        "RUNYARD_ENDPOINT": url,
+        "RUNYARD_JOB_ID": str(space.job.id),
+        "RUNYARD_JOB_ATTEMPT": str(space.job.attempt),
+        "RUNYARD_JOB_TYPE": space.job.type.value,
+        "TF_IN_AUTOMATION": "1",
+        "TF_INPUT": "0",
+        "CHECKPOINT_DISABLE": "1",
+        "TF_CLI_CONFIG_FILE": str(write_cli_config(space)),
+        **space.backend.variables(),
+        **await server_token(space, around.settings.server.service_discovery_host or urlsplit(url).hostname or ""),
+    }
+    return {**host_variables(around.environ), **job_variables(space.spec.variables()), **built_in}
+
+
+def write_cli_config(space: Workspace) -> Path:
+    """Give the engine a configuration file of its own: a copy of the operator's, or an empty one."""
+    target = space.root / "cli.tfrc"
+    own = space.around.environ.get("TF_CLI_CONFIG_FILE")
+    text = Path(own).read_text(encoding="utf-8") if own and Path(own).is_file() else ""
+    target.write_text(text, encoding="utf-8")
+    os.chmod(target, 0o600)  # noqa: PTH101
+    return target
+
+
+async def server_token(space: Workspace, host: str) -> dict[str, str]:
+    """A token that is good for this job only, under the name by which engines look for it."""
+    # Dots become one underscore and hyphens two, as Terraform reads it.
+    name = f"TF_TOKEN_{host.replace('-', '__').replace('.', '_').replace(':', '_')}"
+    try:
+        token = await space.around.server.job_token(space.ref)
+    except WorkerError as error:
+        space.say(f"No token for {host}: {error.message}")
+        return {}
+    space.log.redactor.add(token)
+    return {name: token}

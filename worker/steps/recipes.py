@@ -1,0 +1,111 @@
+"""Which steps a job of each type has, in which order."""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from worker.engines.driver import driver_for
+from worker.enums import JobPhase, JobType
+from worker.errors import JobFailed
+from worker.jobs.spec import Hook, JobSpec
+from worker.jobs.workspace import Workspace
+from worker.steps.fetch import fetch
+from worker.steps.hooks import run_hook
+from worker.steps.inputs import write_inputs
+from worker.steps.prepare import prepare
+from worker.steps.step import Act, Step
+
+
+async def _init(space: Workspace) -> None:
+    await driver_for(space).init(space)
+
+
+async def _plan(space: Workspace) -> None:
+    options, kind = space.spec.options, space.job.type
+    is_destroy = kind is JobType.DESTROY or options.destroy
+    is_refresh_only = kind is JobType.DRIFT or options.refresh_only
+    await driver_for(space).plan(space, is_destroy=is_destroy, is_refresh_only=is_refresh_only)
+
+
+async def _save_plan(space: Workspace) -> None:
+    await driver_for(space).save_plan(space)
+
+
+async def _load_plan(space: Workspace) -> None:
+    await driver_for(space).load_plan(space)
+
+
+async def _apply(space: Workspace) -> None:
+    driver = driver_for(space)
+    try:
+        await driver.apply(space, is_destroy=space.spec.options.destroy)
+    finally:
+        await driver.rescue(space)
+
+
+async def _destroy(space: Workspace) -> None:
+    driver = driver_for(space)
+    try:
+        await driver.apply(space, is_destroy=True)
+    finally:
+        await driver.rescue(space)
+
+
+async def _output(space: Workspace) -> None:
+    await driver_for(space).output(space)
+
+
+_PREPARE = Step("prepare", "Prepare", JobPhase.PREPARE, prepare)
+_FETCH = Step("fetch", "Fetch source", JobPhase.FETCH, fetch)
+_INPUTS = Step("inputs", "Write inputs and extra files", JobPhase.INPUTS, write_inputs)
+_SAVE_PLAN = Step("save-plan", "Keep the plan", JobPhase.PLAN, _save_plan)
+_LOAD_PLAN = Step("load-plan", "Fetch the approved plan", JobPhase.PLAN, _load_plan)
+
+_TASKS: dict[str, Step] = {
+    "init": Step("init", "Init", JobPhase.INIT, _init),
+    "plan": Step("plan", "Plan", JobPhase.PLAN, _plan),
+    "apply": Step("apply", "Apply", JobPhase.APPLY, _apply),
+    "destroy": Step("destroy", "Destroy", JobPhase.DESTROY, _destroy),
+    "output": Step("output", "Output", JobPhase.OUTPUT, _output),
+}
+
+
+def recipe(kind: JobType, spec: JobSpec, *, has_saved_plan: bool) -> list[Step]:
+    """List the steps of a job."""
+    return [_PREPARE, _FETCH, _INPUTS, *_with_hooks("init", spec), *_work(kind, spec, has_saved_plan=has_saved_plan)]
+
+
+def _work(kind: JobType, spec: JobSpec, *, has_saved_plan: bool) -> Iterator[Step]:
+    planned = [_LOAD_PLAN] if has_saved_plan else list(_with_hooks("plan", spec))
+    match kind:
+        case JobType.PLAN:
+            yield from _with_hooks("plan", spec)
+            yield _SAVE_PLAN
+        case JobType.DRIFT:
+            yield from _with_hooks("plan", spec)
+        case JobType.APPLY:
+            yield from (*planned, *_with_hooks("apply", spec), *_with_hooks("output", spec))
+        case JobType.DESTROY:
+            yield from (*planned, *_with_hooks("destroy", spec))
+        case JobType.OUTPUT:
+            yield from _with_hooks("output", spec)
+        case JobType.DEPLOY_WORKER | JobType.UPDATE_WORKER | JobType.REMOVE_WORKER:
+            raise JobFailed(f"{kind} is not a job on a module.", code="bad_payload")
+        case _ as never:
+            assert_never(never)
+
+
+def _with_hooks(task: str, spec: JobSpec) -> Iterator[Step]:
+    step = _TASKS[task]
+    for moment in ("before", "after"):
+        if moment == "after":
+            yield step
+        name = f"{moment}_{task}"
+        if hook := spec.hook(name):
+            yield Step(name.replace("_", "-"), f"Hook {moment} {task}", step.phase, _hook(name, hook))
+
+
+def _hook(name: str, hook: Hook) -> Act:
+    async def act(space: Workspace) -> None:
+        await run_hook(space, name, hook)
+
+    return act

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from app.jobs.words import ACTIVE, FINISHED, NEEDS_YOU, STATUS_WORDS, TYPE_WORDS
 
 Row = Mapping[str, Any]
+T = TypeVar("T", bound=Row)
 
 VIEWS: dict[str, frozenset[str]] = {
     "all": frozenset(STATUS_WORDS),
@@ -93,7 +94,7 @@ def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def ordered(jobs: Iterable[Row], view: str) -> list[Row]:
+def ordered(jobs: Iterable[T], view: str) -> list[T]:
     """Newest first; among those that need somebody, the urgent before the waiting."""
     newest = sorted(jobs, key=lambda job: -int(job["id"]))
     if view == "needs":

@@ -36,10 +36,11 @@ class Resource:
 class Plan:
     """A plan's counts and resources, in the plan's own order."""
 
-    create: int = 0
-    update: int = 0
-    replace: int = 0
-    delete: int = 0
+    # plural, because a Reflex variable has methods called create and replace
+    creates: int = 0
+    updates: int = 0
+    replaces: int = 0
+    deletes: int = 0
     done: int = 0
     total: int = 0
     is_known: bool = False
@@ -50,7 +51,7 @@ class Plan:
     @property
     def has_changes(self) -> bool:
         """Say whether the plan changes any resource."""
-        return bool(self.create or self.update or self.replace or self.delete)
+        return bool(self.creates or self.updates or self.replaces or self.deletes)
 
 
 def build(job: Row) -> Plan:
@@ -61,7 +62,7 @@ def build(job: Row) -> Plan:
     is_applied = job.get("type") in ("APPLY", "DESTROY")
     rows = [row for row in summary.get("resources") or [] if isinstance(row, Mapping)]
     resources = tuple(_resource(row, is_applied, job) for row in rows[:MAX_RESOURCES])
-    counts = {name: int(summary.get(name) or 0) for name in ("create", "update", "replace", "delete")}
+    counts = {f"{name}s": int(summary.get(name) or 0) for name in ("create", "update", "replace", "delete")}
     return Plan(
         **counts,
         done=sum(1 for item in resources if item.state == "DONE"),

@@ -111,7 +111,7 @@ def _steps(job: Row, states: Sequence[Bar], end: int) -> Iterable[Bar]:
         bar = Bar(
             key=f"step-{at}",
             label=step_title(step),
-            status=str(step.get("status") or "PENDING") if started else "PENDING",
+            status=str(step.get("status") or "PENDING"),
             is_step=True,
             from_ms=started,
             to_ms=finished,

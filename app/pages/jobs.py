@@ -12,7 +12,7 @@ from app.components.layout import head, page
 from app.components.run import run_dialog
 from app.jobs.words import STATUS_WORDS, TYPE_WORDS
 from app.pages import Route
-from app.states.jobs import PAGE_SIZE, JobsState, RunnerChoice, is_filtered
+from app.states.jobs import PAGE_SIZE, JobsState, RunnerChoice
 from app.states.run import RunState
 from app.states.session import SessionState
 
@@ -144,7 +144,7 @@ def _nothing() -> rx.Component:
     clear = rx.button("Show all", on_click=JobsState.clear, variant="surface", color_scheme="gray")
     calm = empty("circle-check", "Nothing needs you", "Approvals and lost applies show up here.", clear)
     hidden = empty("search-x", "No job is like that", "Others are hidden by the filter or the search.", clear)
-    return rx.cond(is_filtered(), rx.cond(JobsState.view == "needs", calm, hidden), none_yet)
+    return rx.cond(JobsState.is_filtered, rx.cond(JobsState.view == "needs", calm, hidden), none_yet)
 
 
 def _foot() -> rx.Component:

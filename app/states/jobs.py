@@ -43,6 +43,7 @@ class JobsState(LivePage, rx.State):
     total: int = 0
     page_number: int = 0
     fresh_count: int = 0
+    is_filtered: bool = False
     _held: list[Row] = []
     _is_pointed_at: bool = False
 
@@ -52,6 +53,7 @@ class JobsState(LivePage, rx.State):
     def _take(self, chosen: JobFilter) -> None:
         self.view, self.status, self.type = chosen.view, chosen.status, chosen.type
         self.runner, self.search, self.page_number = chosen.runner, chosen.search, 0
+        self.is_filtered = not chosen.is_open
 
     async def _prepare(self, session: Session) -> None:
         chosen = JobFilter()
@@ -185,12 +187,3 @@ class JobsState(LivePage, rx.State):
         """Let the new rows in."""
         self._is_pointed_at = False
         await self._again()
-
-
-def is_filtered() -> rx.Var[bool]:
-    """Say whether anything is hidden by a choice of the reader's."""
-    choices = (JobsState.view != "all", JobsState.status != "any", JobsState.type != "any", JobsState.runner != "any")
-    found = JobsState.search != ""
-    for choice in choices:
-        found = found | choice
-    return found

@@ -1,0 +1,49 @@
+"""The log and the timeline: elements of our own that live in assets/job/."""
+
+from typing import Any
+
+import reflex as rx
+
+
+class LogElement(rx.Component):
+    """`<ry-log job attempt seq …>`: fetches the log itself; `seq` only tells it to look again."""
+
+    tag = "RyLog"
+    job: rx.Var[int]
+    attempt: rx.Var[int]
+    seq: rx.Var[int]
+    status: rx.Var[str]
+    steps: rx.Var[str]
+    main: rx.Var[str]
+    note: rx.Var[str]
+    link: rx.Var[str]
+
+    def add_custom_code(self) -> list[str]:
+        """Name the element; a hyphen would break Reflex's identifiers."""
+        return ['const RyLog = "ry-log"']
+
+
+class TimelineElement(rx.Component):
+    """`<ry-timeline data=…>`: states and steps on one axis; open bars grow by themselves."""
+
+    tag = "RyTimeline"
+    data: rx.Var[str]
+
+    def add_custom_code(self) -> list[str]:
+        """Name the element."""
+        return ['const RyTimeline = "ry-timeline"']
+
+
+def scripts() -> rx.Component:
+    """Load the elements with the first page that needs them; React keeps one of each script."""
+    return rx.el.script(src="/job/index.js", type="module", custom_attrs={"async": True})
+
+
+def log(**attributes: Any) -> rx.Component:
+    """Show a job's log."""
+    return LogElement.create(class_name="ry-log", **attributes)
+
+
+def timeline(data: rx.Var[str]) -> rx.Component:
+    """Show a job's timeline."""
+    return TimelineElement.create(data=data, class_name="ry-wf")

@@ -114,7 +114,9 @@ begin
   update private.worker_tokens as t set revoked_at = now()
   where t.worker_id = p_worker and t.revoked_at is null and t.id not in (
     select o.id from private.worker_tokens as o where o.worker_id = p_worker and o.revoked_at is null order by o.created_at desc limit 1);
-  select * into v_token from private.worker_tokens where id = private.add_token(p_worker, p_token_hash, p_token_hint, null);
+  -- On its own line: in a where clause it would be called for every row, and add a token each time.
+  v_token.id := private.add_token(p_worker, p_token_hash, p_token_hint, null);
+  select * into v_token from private.worker_tokens where id = v_token.id;
   perform private.record_worker_event(p_worker, 'token_rotated', 'Rotated by ' || private.caller_label());
   perform private.audit(v_worker.org_id, 'worker.token_rotated', 'worker', p_worker::text, v_worker.name,
     jsonb_build_object('hint', p_token_hint, 'overlap_seconds', p_overlap_seconds));

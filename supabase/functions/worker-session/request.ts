@@ -13,12 +13,12 @@ const instance = z.string().regex(
 );
 
 export const openRequest = z.strictObject({
-  worker_id: z.uuid(),
+  worker_id: z.guid(),
   worker_token: z.string().min(1).max(512).optional(),
   access_token: z.string().min(1).max(8192).optional(),
-  organization_id: z.uuid().nullish(),
+  organization_id: z.guid().nullish(),
   instance,
-  boot_id: z.uuid(),
+  boot_id: z.guid(),
   facts: facts.default({}),
 }).refine(
   (body) => (body.worker_token === undefined) !== (body.access_token === undefined),
@@ -28,7 +28,7 @@ export const openRequest = z.strictObject({
 /** The doctor's question: is the credential right? No session is opened, nobody is disturbed. */
 export const checkRequest = z.strictObject({
   check: z.literal(true),
-  worker_id: z.uuid(),
+  worker_id: z.guid(),
   worker_token: z.string().min(1).max(512).optional(),
   access_token: z.string().min(1).max(8192).optional(),
 });

@@ -1,0 +1,87 @@
+"""The edge functions in a Deno process of the test's own, in front of the running stack."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from stack.functions import functions_command, functions_environment
+from tests.integration.edge.people import Person, Runner
+from tests.support.ports import free_ports
+from tests.support.stack import RunningStack
+from tests.support.waiting import wait_until
+
+RELEASE_TOKEN = "release-credential-of-the-pipeline"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The functions' address."""
+
+    url: str
+    stack: RunningStack
+
+    def post(self, function: str, body: Any, token: str | None = None, **headers: str) -> httpx.Response:
+        """Send JSON, with a Bearer token if there is one."""
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        return httpx.post(f"{self.url}/{function}", json=body, headers=headers, timeout=60)
+
+    def worker_rpc(self, token: str, name: str, **arguments: Any) -> httpx.Response:
+        """Call a database function with a runner's token."""
+        headers = {"apikey": self.stack.publishable_key, "authorization": f"Bearer {token}"}
+        return httpx.post(f"{self.stack.url}/rest/v1/rpc/{name}", json=arguments, headers=headers, timeout=30)
+
+
+@pytest.fixture(scope="module")
+def edge(running_stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
+    """Start the functions as the stack does, with secrets that only these tests know."""
+    environment = functions_environment(running_stack.settings, running_stack.secrets)
+    [port] = free_ports(1)
+    setup = json.loads(environment["RUNYARD_FUNCTIONS"])
+    environment |= {
+        "RUNYARD_FUNCTIONS": json.dumps({**setup, "port": port}),
+        "RELEASE_PUBLISH_TOKEN": RELEASE_TOKEN,
+        "RUNYARD_ALLOW_PRIVATE_ISSUERS": "true",
+    }
+    log = tmp_path_factory.mktemp("edge") / "log"
+    command = functions_command(running_stack.settings, environment)
+    with log.open("wb") as output, subprocess.Popen(command, env=environment, stdout=output, stderr=output) as process:
+        try:
+            wait_until(lambda: is_up(port, process, log), timeout_seconds=120, every_seconds=0.2)
+            yield Edge(f"http://127.0.0.1:{port}", running_stack)
+        finally:
+            process.terminate()
+
+
+def is_up(port: int, process: subprocess.Popen[bytes], log: Path) -> bool:
+    """Tell whether the functions answer; a process that has ended is told with its log."""
+    if process.poll() is not None:
+        raise ChildProcessError(log.read_text())
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/health", timeout=5).is_success
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.fixture
+def person(running_stack: RunningStack) -> Person:
+    return Person(running_stack)
+
+
+@pytest.fixture
+def runner(person: Person) -> Runner:
+    return person.register()
+
+
+@pytest.fixture
+def sql(running_stack: RunningStack) -> Iterator[psycopg.Connection[Any]]:
+    """A connection as the database's owner."""
+    with psycopg.connect(running_stack.db_url, autocommit=True) as connection:
+        yield connection

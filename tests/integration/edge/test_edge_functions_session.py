@@ -1,0 +1,219 @@
+"""worker-session: a token becomes a session once, and every failure looks the same."""
+
+import base64
+import json
+import statistics
+import time
+import uuid
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.integration.edge.conftest import Edge
+from tests.integration.edge.people import Person, Runner, make_token
+
+BOOT = str(uuid.UUID(int=7))
+
+
+def asking(runner: Runner, **changes: Any) -> dict[str, Any]:
+    """Return a request for a session."""
+    body = {"worker_id": runner.id, "worker_token": runner.token, "instance": "blue-1", "boot_id": BOOT}
+    return {**body, "facts": {"hostname": "host", "version": "0.1.0"}, **changes}
+
+
+def claims_of(token: str) -> dict[str, Any]:
+    """Read a token's claims without checking it."""
+    part = token.split(".")[1]
+    found: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    return found
+
+
+def open_session(edge: Edge, runner: Runner) -> dict[str, Any]:
+    """Open a session that must be granted."""
+    answer = edge.post("worker-session", asking(runner))
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_a_token_becomes_a_session_that_the_database_knows(edge: Edge, runner: Runner) -> None:
+    grant = open_session(edge, runner)
+    assert grant["publishable_key"] == edge.stack.publishable_key
+    assert grant["url"] == edge.stack.url
+    assert grant["realtime"]["topics"] == [f"queue:{runner.org_id}", f"worker:{runner.id}"]
+    assert (grant["worker"]["id"], grant["worker"]["org_id"]) == (runner.id, runner.org_id)
+    claims = claims_of(grant["access_token"])
+    assert (claims["role"], claims["sub"], claims["sid"]) == ("worker", runner.id, grant["session_id"])
+    assert claims["exp"] - claims["iat"] == grant["expires_in"] == 900
+    beat = edge.worker_rpc(
+        grant["access_token"], "worker_heartbeat", p_status="ONLINE", p_version="0.1.0", p_running=[]
+    )
+    assert beat.status_code == 200, beat.text
+    assert beat.json()["lease_seconds"] > 0
+
+
+def test_every_refusal_is_the_same(edge: Edge, person: Person, runner: Runner) -> None:
+    other = person.register()
+    removed = person.register()
+    person.rpc("remove_worker", p_worker=removed.id)
+    refused = [
+        asking(runner, worker_token="ryw_wrong"),
+        asking(runner, worker_token=make_token()[0]),
+        asking(runner, worker_token=other.token),
+        asking(runner, worker_token="x" * 100),
+        asking(runner, worker_id=str(uuid.uuid4())),
+        asking(removed),
+        {**asking(runner), "worker_token": None, "access_token": "not.a.token"},
+    ]
+    refused[-1].pop("worker_token")
+    answers = [edge.post("worker-session", body) for body in refused]
+    assert [answer.status_code for answer in answers] == [401] * len(refused)
+    assert len({answer.text for answer in answers}) == 1
+    assert not any(runner.token in answer.text for answer in answers)
+
+
+def test_an_unknown_runner_takes_as_long_as_a_wrong_token(edge: Edge, runner: Runner) -> None:
+    def seconds(body: dict[str, Any]) -> float:
+        started = time.perf_counter()
+        assert edge.post("worker-session", body).status_code == 401
+        return time.perf_counter() - started
+
+    wrong, unknown = [], []
+    for _ in range(5):
+        wrong.append(seconds(asking(runner, worker_token=make_token()[0])))
+        unknown.append(seconds(asking(runner, worker_id=str(uuid.uuid4()))))
+    ratio = statistics.median(unknown) / statistics.median(wrong)
+    assert 0.5 < ratio < 2, f"an unknown id can be told from a wrong token by time: {ratio:.2f}"
+
+
+def test_a_revoked_token_opens_nothing_and_a_rotated_one_does(edge: Edge, person: Person, runner: Runner) -> None:
+    for _ in range(5):
+        person.register()
+    token, digest = make_token()
+    person.rpc(
+        "rotate_worker_token", p_worker=runner.id, p_token_hash=digest, p_token_hint=token[-4:], p_overlap_seconds=3600
+    )
+    assert edge.post("worker-session", asking(runner)).status_code == 200, "the old one overlaps"
+    assert edge.post("worker-session", asking(runner, worker_token=token)).status_code == 200
+    live = person.rpc("list_worker_tokens", p_worker=runner.id)
+    assert len(live) == 2
+    for row in live:
+        person.rpc("revoke_worker_token", p_token=row["id"])
+    assert edge.post("worker-session", asking(runner)).status_code == 401
+    assert edge.post("worker-session", asking(runner, worker_token=token)).status_code == 401
+
+
+def test_a_second_process_is_told_of_the_first(edge: Edge, runner: Runner) -> None:
+    open_session(edge, runner)
+    second = edge.post("worker-session", asking(runner, boot_id=str(uuid.uuid4())))
+    assert second.status_code == 409
+    assert second.json()["code"] == "RY409"
+    assert "blue-1" in second.json()["message"]
+    assert second.json()["hint"]
+    assert edge.post("worker-session", asking(runner)).status_code == 200, "the same process may come back"
+
+
+def test_an_organisation_that_is_not_the_runner_s_is_refused(edge: Edge, runner: Runner) -> None:
+    right = edge.post("worker-session", asking(runner, organization_id=runner.org_id))
+    wrong = edge.post("worker-session", asking(runner, organization_id=str(uuid.uuid4())))
+    assert (right.status_code, wrong.status_code) == (200, 401)
+
+
+def test_a_session_is_renewed_without_the_token_until_it_ends(edge: Edge, runner: Runner) -> None:
+    grant = open_session(edge, runner)
+    renewed = edge.post("worker-session", {"renew": True}, grant["access_token"])
+    assert renewed.status_code == 200, renewed.text
+    fresh = renewed.json()["access_token"]
+    assert claims_of(fresh)["sid"] == grant["session_id"]
+    assert edge.worker_rpc(fresh, "worker_close_session", p_reason="test").status_code == 200
+    ended = edge.post("worker-session", {"renew": True}, fresh)
+    assert (ended.status_code, ended.json()["code"]) == (401, "RY401")
+
+
+def test_only_our_own_worker_tokens_renew(edge: Edge, person: Person, runner: Runner) -> None:
+    grant = open_session(edge, runner)
+    head, body, signature = grant["access_token"].split(".")
+    forged = base64.urlsafe_b64encode(json.dumps({**claims_of(grant["access_token"]), "sub": "x"}).encode()).decode()
+    none = base64.urlsafe_b64encode(b'{"alg":"none"}').decode().rstrip("=")
+    tokens = ["nonsense", person.token, f"{head}.{forged.rstrip('=')}.{signature}", f"{none}.{body}.", None]
+    answers = [edge.post("worker-session", {"renew": True}, token) for token in tokens]
+    assert [answer.status_code for answer in answers] == [401] * len(tokens)
+
+
+def test_an_executor_s_token_stays_bound_to_its_job(edge: Edge, runner: Runner) -> None:
+    grant = open_session(edge, runner)
+    answer = edge.post("worker-session", {"job": {"id": 12, "attempt": 3}}, grant["access_token"])
+    assert answer.status_code == 200, answer.text
+    token = answer.json()["access_token"]
+    assert (claims_of(token)["job"], claims_of(token)["att"]) == (12, 3)
+    renewed = edge.post("worker-session", {"renew": True}, token).json()["access_token"]
+    assert (claims_of(renewed)["job"], claims_of(renewed)["att"]) == (12, 3)
+    other = edge.post("worker-session", {"job": {"id": 13, "attempt": 1}}, token)
+    assert other.status_code == 401, "it cannot be turned into another job's"
+
+
+def test_a_check_opens_no_session(edge: Edge, runner: Runner, sql: psycopg.Connection[Any]) -> None:
+    body = {"check": True, "worker_id": runner.id, "worker_token": runner.token}
+    right = edge.post("worker-session", body)
+    assert right.json() == {
+        "is_valid": True,
+        "url": edge.stack.url,
+        "publishable_key": edge.stack.publishable_key,
+    }
+    assert edge.post("worker-session", {**body, "worker_token": "ryw_no"}).status_code == 401
+    [count] = sql.execute("select count(*) from private.sessions where worker_id = %s", [runner.id]).fetchone() or [
+        None
+    ]
+    assert count == 0
+
+
+def test_attempts_are_limited_before_anything_is_hashed(
+    edge: Edge, runner: Runner, sql: psycopg.Connection[Any]
+) -> None:
+    key = f"session:worker:{runner.id}"
+    sql.execute("insert into private.rate_limits (key, window_started_at, used) values (%s, now(), 100000)", [key])
+    answer = edge.post("worker-session", asking(runner))
+    assert (answer.status_code, answer.json()["code"]) == (429, "RY429")
+    assert int(answer.headers["retry-after"]) > 0
+    assert edge.post("worker-session", asking(runner, worker_token="ryw_x")).text == answer.text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"worker_id": "not-a-uuid"},
+        {"worker_id": None},
+        {"boot_id": 7},
+        {"instance": ""},
+        {"instance": "a\nb"},
+        {"instance": "a" * 101},
+        {"facts": []},
+        {"facts": {"x": "y" * 40_000}},
+        {"worker_token": ""},
+        {"worker_token": ["ryw_in_a_list"]},
+        {"access_token": "both"},
+        {"role": "service_role"},
+    ],
+)
+def test_bad_input_is_named_and_never_repeated(edge: Edge, runner: Runner, change: dict[str, Any]) -> None:
+    answer = edge.post("worker-session", asking(runner, **change))
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "RY422"
+    assert answer.json()["details"]
+    assert runner.token not in answer.text
+    assert "ryw_in_a_list" not in answer.text
+
+
+@pytest.mark.parametrize("body", [[], None, "text", 7, {}, {"renew": False}, {"job": {"id": -1, "attempt": 1}}])
+def test_bodies_that_are_nothing_are_refused(edge: Edge, body: Any) -> None:
+    assert edge.post("worker-session", body).status_code == 400
+
+
+def test_methods_sizes_and_text_that_is_not_json(edge: Edge) -> None:
+    import httpx
+
+    url = f"{edge.url}/worker-session"
+    assert httpx.get(url, timeout=30).status_code == 405
+    assert httpx.post(url, content=b"{nonsense", timeout=30).status_code == 400
+    assert httpx.post(url, content=b'{"a":"' + b"x" * 400_000 + b'"}', timeout=30).status_code == 413

@@ -17,7 +17,7 @@ class EngineError(StackError):
 
 @dataclass(frozen=True)
 class Engine:
-    """One binary at one version."""
+    """One binary at one version; `probe` is the argument with which it shows that it runs."""
 
     name: str
     title: str
@@ -28,6 +28,7 @@ class Engine:
     ldflags: str = "-s -w"
     arches: Mapping[str, str] | None = None
     recipes: Path = RECIPES
+    probe: str = "version"
 
     @property
     def recipe(self) -> Path:
@@ -104,6 +105,7 @@ ENGINES: Mapping[str, Engine] = {
             archive=YAML + "/pulumi-language-yaml-v{version}-{system}-{arch}.tar.gz",
             sums=YAML + "/pulumi-yaml-{version}-checksums.txt",
             ldflags="-s -w -X github.com/pulumi/pulumi-yaml/pkg/version.Version=v1.10.0",
+            probe="-h",
         ),
     )
 }

@@ -47,9 +47,8 @@ def provide(engine: Engine, report: Reporter) -> Path:
 def keep(engine: Engine, made: Path) -> Path:
     """Put a binary into the cache once it has been seen to run."""
     made.chmod(0o755)
-    command = [str(made), "-version" if engine.name == "pulumi-language-yaml" else "version"]
     try:
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        subprocess.run([str(made), engine.probe], check=True, capture_output=True, timeout=120)
     except (OSError, subprocess.SubprocessError) as error:
         raise EngineError(f"{engine.title} does not run on this machine: {error}") from error
     return install(engine, made)

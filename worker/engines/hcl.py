@@ -53,7 +53,9 @@ class HclDriver:
 
     async def plan(self, space: Workspace, *, is_destroy: bool, is_refresh_only: bool) -> None:
         """Plan into a file and summarise it."""
+        options = space.spec.options
         flags = ["-destroy"] * is_destroy + ["-refresh-only"] * is_refresh_only
+        flags += [f"-target={each}" for each in options.targets] + [f"-replace={each}" for each in options.replace]
         out = f"-out={space.plan_file}"
         await space.run(
             [self._binary, "plan", "-input=false", "-detailed-exitcode", "-lock-timeout=30s", *flags, out],

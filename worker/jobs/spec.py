@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from worker.api.replies import ClaimedJob
 from worker.enums import EngineName, SourceKind
@@ -60,30 +60,14 @@ class ModuleSpec(_Part):
     extra_files: list[ExtraFile] = Field(default_factory=list)
     hooks: dict[str, Any] = Field(default_factory=dict)
 
-    @field_validator("source", "inputs", "env", "hooks", mode="before")
-    @classmethod
-    def empty_for_null(cls, value: Any) -> Any:
-        """Read an absent object as an empty one."""
-        return {} if value is None else value
-
-    @field_validator("extra_files", mode="before")
-    @classmethod
-    def empty_list_for_null(cls, value: Any) -> Any:
-        """Read an absent list as an empty one."""
-        return [] if value is None else value
-
 
 class Options(_Part):
     """How the job's task is done."""
 
     refresh_only: bool = False
     destroy: bool = False
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def false_for_null(cls, value: Any) -> Any:
-        """Read an absent option as off."""
-        return False if value is None else value
+    targets: list[str] = Field(default_factory=list)
+    replace: list[str] = Field(default_factory=list)
 
 
 class JobSpec(_Part):
@@ -108,7 +92,7 @@ class JobSpec(_Part):
 def read_spec(job: ClaimedJob) -> JobSpec:
     """Check a job's payload; what is wrong with it is the job's error, not the runner's."""
     try:
-        payload = {key: value for key, value in job.payload.items() if value is not None}
+        payload = {key: _without_nulls(value) for key, value in job.payload.items() if value is not None}
         return JobSpec.model_validate(payload)
     except ValidationError as error:
         first = error.errors()[0]
@@ -118,3 +102,8 @@ def read_spec(job: ClaimedJob) -> JobSpec:
             code="bad_payload",
             hint="Save the module again, or update the runner if it is older than the server.",
         ) from error
+
+
+def _without_nulls(part: Any) -> Any:
+    """Read an absent value as the default, one level deep: a null inside of inputs is a value."""
+    return {key: value for key, value in part.items() if value is not None} if isinstance(part, dict) else part

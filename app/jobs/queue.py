@@ -69,12 +69,17 @@ def _runner(row: Row) -> Runner:
         id=str(row.get("worker_id") or ""),
         name=str(row.get("name") or ""),
         code=code,
-        reason=str(row.get("reason") or ""),
-        help=str(row.get("help") or ""),
+        reason=_sentence(row.get("reason")),
+        help=_sentence(row.get("help")),
         icon=icon,
         tone=tone,
         can_enable="disabled" in code.lower(),
     )
+
+
+def _sentence(text: object) -> str:
+    said = str(text or "").strip()
+    return said if not said or said.endswith((".", "?", "!")) else f"{said}."
 
 
 def _mark(code: str, status: str) -> tuple[str, str]:

@@ -1,11 +1,12 @@
 """Fixtures that the Realtime tests share."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
 
+from tests.contract.conftest import User
 from tests.contract.realtime.server import RealtimeServer, start_realtime
 from tests.support.database import Database, Server
 
@@ -65,3 +66,35 @@ def publish(sql: psycopg.Connection, columns: str) -> Iterator[str]:
     sql.execute(f"alter publication supabase_realtime add table {name}")
     yield name
     sql.execute(f"drop table {name}")
+
+
+@pytest.fixture
+def notes(db: psycopg.Connection) -> Iterator[str]:
+    """In the project under contract: a published table that everybody may read."""
+    yield from publish(db, "id int primary key, body text")
+
+
+@pytest.fixture
+def diaries(db: psycopg.Connection) -> Iterator[str]:
+    """In the project under contract: a published table whose rows only their owner may read."""
+    for name in publish(db, "id int primary key, owner uuid not null"):
+        db.execute(f"alter table {name} enable row level security")
+        db.execute(f"create policy owners_read on {name} for select to authenticated using (owner = auth.uid())")
+        yield name
+
+
+@pytest.fixture
+def only(db: psycopg.Connection) -> Iterator[Callable[[User], None]]:
+    """`only(user)`: lets one user, and nobody else, use private channels of the project under contract."""
+    made: list[str] = []
+
+    def allow(user: User) -> None:
+        for command, clause in (("select", "using"), ("insert", "with check")):
+            name = f"contract_{command}_{uuid.uuid4().hex[:8]}"
+            rule = f"auth.uid() = '{user.id}' and realtime.topic() like 'room-%'"
+            db.execute(f"create policy {name} on realtime.messages for {command} to authenticated {clause} ({rule})")
+            made.append(name)
+
+    yield allow
+    for name in made:
+        db.execute(f"drop policy {name} on realtime.messages")

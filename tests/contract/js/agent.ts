@@ -1,0 +1,78 @@
+// A supabase-js client that does what it is told on stdin (one JSON command a line) and tells on stdout what happens.
+import { createClient, RealtimeChannel } from "@supabase/supabase-js";
+
+const [url, key, version] = Deno.args;
+const client = createClient(url, key, {
+  auth: { persistSession: false, autoRefreshToken: false },
+  realtime: { vsn: version },
+});
+const channels = new Map<string, RealtimeChannel>();
+
+// deno-lint-ignore no-explicit-any
+type Json = any;
+
+function tell(event: Json) {
+  console.log(JSON.stringify(event));
+}
+
+function readable(payload: Json): Json {
+  const data = payload?.payload;
+  const binary = data instanceof ArrayBuffer || ArrayBuffer.isView(data);
+  return binary ? { ...payload, payload: { bytes: [...new Uint8Array(data as ArrayBuffer)] } } : payload;
+}
+
+function subscribe({ name, config, bindings }: Json) {
+  const channel = client.channel(name, { config });
+  for (const binding of bindings ?? []) {
+    channel.on("postgres_changes", binding, (change: Json) => tell({ kind: "change", name, change }));
+  }
+  channel.on("broadcast", { event: "*" }, (message: Json) => tell({ kind: "broadcast", name, message: readable(message) }));
+  if (config?.presence) {
+    channel.on("presence", { event: "sync" }, () => tell({ kind: "presence", name, state: channel.presenceState() }));
+  }
+  channel.on("system", {}, (message: Json) => tell({ kind: "system", name, message }));
+  channel.subscribe((status: string, error?: Error) => tell({ kind: "status", name, status, error: error?.message }));
+  channels.set(name, channel);
+}
+
+async function perform(command: Json): Promise<Json> {
+  const channel = channels.get(command.name)!;
+  switch (command.op) {
+    case "auth":
+      return await client.realtime.setAuth(command.token);
+    case "subscribe":
+      return subscribe(command);
+    case "send":
+      return await channel.send({ type: "broadcast", event: command.event, payload: command.payload });
+    case "send_bytes":
+      return await channel.send({ type: "broadcast", event: command.event, payload: new Uint8Array(command.bytes).buffer });
+    case "http_send":
+      return await channel.httpSend(command.event, command.payload);
+    case "track":
+      return await channel.track(command.payload);
+    case "untrack":
+      return await channel.untrack();
+    case "unsubscribe":
+      return await channel.unsubscribe();
+    default:
+      throw new Error(`unknown command ${command.op}`);
+  }
+}
+
+const decoder = new TextDecoder();
+let rest = "";
+tell({ kind: "ready" });
+for await (const chunk of Deno.stdin.readable) {
+  const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+  rest = lines.pop()!;
+  for (const line of lines) {
+    const command = JSON.parse(line);
+    try {
+      tell({ kind: "done", op: command.op, result: (await perform(command)) ?? null });
+    } catch (error) {
+      tell({ kind: "failed", op: command.op, error: String(error) });
+    }
+  }
+}
+await client.removeAllChannels();
+Deno.exit(0);

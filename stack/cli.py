@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from stack.auth.outbox import recent_mails
 from stack.bootstrap import bootstrap
 from stack.errors import Missing, StackError, Unhealthy
 from stack.health import is_dashboard_healthy, is_functions_healthy, is_gateway_healthy
@@ -111,6 +112,16 @@ def migrate() -> None:
         owner = settings.database_url("postgres", secrets.password("postgres"))
         applied = apply_migrations(owner, settings.supabase_folder)
     typer.echo("\n".join(applied) if applied else "Nothing to apply.")
+
+
+@cli.command()
+def mail() -> None:
+    """Show the mails that were kept instead of sent, such as password recovery links; the newest come first."""
+    settings, secrets = _load()
+    with _running_database(find_cluster(settings, secrets), settings, secrets):
+        mails = recent_mails(settings.database_url("supabase_auth_admin", secrets.password("supabase_auth_admin")))
+    lines = [f"{item.created_at:%Y-%m-%d %H:%M}  {item.kind} for {item.email}\n  {item.link}" for item in mails]
+    typer.echo("\n".join(lines) if lines else "No mails.")
 
 
 @cli.command()

@@ -71,15 +71,22 @@ export interface WorkerClaims {
   att?: number;
 }
 
-/** Signs a runner's token; every call checks its session, so it is short-lived and revocable. */
+const WORKER_ROLES: unknown[] = ["worker", "executor"];
+
+/**
+ * Signs a runner's token; every call checks its session, so it is short-lived and revocable.
+ * One that names a job has the executor's role, which the database lets near no other job.
+ */
 export function signWorker(claims: WorkerClaims): Promise<string> {
-  return sign({ ...claims, role: "worker" }, WORKER_AUDIENCE, WORKER_TOKEN_SECONDS);
+  const role = claims.job === undefined ? "worker" : "executor";
+  return sign({ ...claims, role }, WORKER_AUDIENCE, WORKER_TOKEN_SECONDS);
 }
 
 /** Reads a runner's token that we signed, or nothing. */
 export async function verifyWorker(token: string): Promise<WorkerClaims | undefined> {
   const payload = await verify(token, WORKER_AUDIENCE, RENEWAL_GRACE_SECONDS);
-  if (payload?.role !== "worker" || typeof payload.sid !== "string") return undefined;
+  if (!WORKER_ROLES.includes(payload?.role) || typeof payload?.sid !== "string") return undefined;
+  if ((payload.role === "executor") !== (payload.job !== undefined)) return undefined;
   return payload as unknown as WorkerClaims;
 }
 

@@ -151,6 +151,18 @@ def test_an_executor_s_token_stays_bound_to_its_job(edge: Edge, runner: Runner) 
     assert (claims_of(renewed)["job"], claims_of(renewed)["att"]) == (12, 3)
     other = edge.post("worker-session", {"job": {"id": 13, "attempt": 1}}, token)
     assert other.status_code == 401, "it cannot be turned into another job's"
+    assert claims_of(token)["role"] == claims_of(renewed)["role"] == "executor"
+    for name, arguments in {
+        "worker_claim": {"p_request_id": BOOT, "p_slots": 1},
+        "worker_heartbeat": {"p_status": "ONLINE", "p_version": "0.1.0", "p_running": []},
+        "worker_close_session": {"p_reason": "no"},
+        "worker_recover": {"p_running": []},
+    }.items():
+        assert edge.worker_rpc(token, name, **arguments).json()["code"] == "42501", name
+    elsewhere = edge.worker_rpc(token, "worker_job", p_job=13, p_attempt=1)
+    assert elsewhere.json()["code"] == "RY403"
+    gone = edge.worker_rpc(token, "worker_job", p_job=12, p_attempt=3)
+    assert gone.json()["code"] == "RY410"
 
 
 def test_a_check_opens_no_session(edge: Edge, runner: Runner, sql: psycopg.Connection[Any]) -> None:

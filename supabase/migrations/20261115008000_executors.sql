@@ -1,0 +1,113 @@
+-- Executors: what a runner's dispatcher starts in Docker, Kubernetes or ECS to run one job. An executor gets a token of
+-- its runner's session that names one job and one attempt, under a role of its own: it can report, log, use the state and
+-- finish that attempt, and nothing else. It cannot claim, beat, close the session, or touch another job of its runner.
+set lock_timeout = '5s';
+
+do $$
+begin
+  if not exists (select from pg_catalog.pg_roles where rolname = 'executor') then
+    create role executor nologin;
+  end if;
+  if exists (select from pg_catalog.pg_roles where rolname = 'authenticator') then
+    grant executor to authenticator;
+  end if;
+end;
+$$;
+alter role executor set statement_timeout = '15s';
+grant usage on schema public, private to executor;
+
+create function private.check_scope(p_job bigint, p_attempt integer)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if private.jwt() ->> 'role' = 'executor'
+    and (private.jwt() ->> 'job', private.jwt() ->> 'att') is distinct from (p_job::text, p_attempt::text) then
+    perform private.fail('RY403', format('This credential is not for attempt %s of job %s.', p_attempt, p_job),
+      'An executor works on the one job that it was started for.');
+  end if;
+end;
+$$;
+comment on function private.check_scope(bigint, integer) is 'Refuses an executor that names another job or attempt than its token does.';
+
+-- Every call about a job passes through one of these two; the check goes in front of them.
+alter function private.owned_job(private.runner, bigint, integer) rename to owned_job_of_session;
+create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer)
+returns private.live_jobs
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.check_scope(p_job, p_attempt);
+  return private.owned_job_of_session(p_runner, p_job, p_attempt);
+end;
+$$;
+comment on function private.owned_job(private.runner, bigint, integer) is
+  'The fence: this session''s running attempt of the job, locked, or RY410; for an executor, of its own job only.';
+
+alter function private.finish_job(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) rename to finish_job_of_session;
+create function private.finish_job(
+  p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_plan_summary jsonb, p_log jsonb
+)
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.check_scope(p_job, p_attempt);
+  return private.finish_job_of_session(p_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log);
+end;
+$$;
+comment on function private.finish_job(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
+  'Ends an attempt; an executor ends its own only.';
+
+-- ---------------------------------------------------------------------------------------------- the executor's own call
+
+create function private.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_runner private.runner := private.this_runner();
+  v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
+  v_answer jsonb;
+begin
+  -- The runner beats for its executors; what is left of its last beat is what an executor may rely on.
+  select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'heartbeat_seconds', 15,
+    'lease_seconds', greatest(0, round(extract(epoch from h.last_seen_at + interval '60 seconds' - now()))))
+  into v_answer from private.heartbeats as h where h.instance_id = v_live.instance_id;
+  if p_has_payload then
+    select each || v_answer into v_answer
+    from jsonb_array_elements(private.claimed_json(v_live.instance_id, v_live.claim_request_id)) as each
+    where (each ->> 'id')::bigint = p_job;
+  end if;
+  return v_answer;
+end;
+$$;
+comment on function private.worker_job(bigint, integer, boolean) is 'Body of public.worker_job.';
+grant execute on function private.worker_job(bigint, integer, boolean) to worker, executor;
+create function public.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_job(p_job, p_attempt, p_has_payload) $$;
+comment on function public.worker_job(bigint, integer, boolean) is
+  'A running attempt as the claim gave it, how to cancel it if asked, and how long its runner''s last beat still holds.';
+grant execute on function public.worker_job(bigint, integer, boolean) to worker, executor;
+
+-- ---------------------------------------------------------------------------------------------- what an executor may call
+
+grant execute on function
+  private.worker_report(bigint, integer, public.job_phase, jsonb, jsonb), public.worker_report(bigint, integer, public.job_phase, jsonb, jsonb),
+  private.worker_append_logs(bigint, integer, jsonb), public.worker_append_logs(bigint, integer, jsonb),
+  private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb), public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb),
+  private.worker_return_job(bigint, integer, text), public.worker_return_job(bigint, integer, text),
+  private.worker_put_artifact(bigint, integer, text, text, text), public.worker_put_artifact(bigint, integer, text, text, text),
+  private.worker_get_artifact(bigint, integer, text), public.worker_get_artifact(bigint, integer, text),
+  private.worker_state_get(bigint, integer), public.worker_state_get(bigint, integer),
+  private.worker_state_put(bigint, integer, text, text), public.worker_state_put(bigint, integer, text, text),
+  private.worker_state_lock(bigint, integer, jsonb), public.worker_state_lock(bigint, integer, jsonb),
+  private.worker_state_unlock(bigint, integer, text), public.worker_state_unlock(bigint, integer, text)
+to executor;
+
+revoke execute on all functions in schema private, public from public;

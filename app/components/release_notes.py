@@ -13,9 +13,39 @@ from app.states.session import SessionState
 State = ReleaseNotesState
 
 
+def _link(*children: Any, **props: Any) -> rx.Component:
+    return rx.el.a(*children, target="_blank", rel="noopener noreferrer nofollow", **props)
+
+
+def _no_image(*children: Any, **props: Any) -> rx.Component:
+    """Show no image: it would be a request to wherever the notes point."""
+    return rx.el.span()
+
+
+PLAIN: dict[str, Any] = {
+    **{f"h{level}": rx.el.h3 for level in range(1, 7)},
+    "p": rx.el.p,
+    "ul": rx.el.ul,
+    "ol": rx.el.ol,
+    "li": rx.el.li,
+    "code": rx.el.code,
+    "pre": rx.el.pre,
+    "a": _link,
+    "img": _no_image,
+}
+
+
 def notes_markdown(text: rx.Var[str]) -> rx.Component:
-    """Render untrusted Markdown: raw HTML in it stays text."""
-    return rx.markdown(text, use_raw=False, class_name="ry-md")
+    """Render untrusted Markdown: raw HTML in it stays text, and it loads nothing from anywhere."""
+    return rx.markdown(
+        text,
+        use_raw=False,
+        use_math=False,
+        use_katex=False,
+        use_unwrap_images=False,
+        component_map=PLAIN,
+        class_name="ry-md",
+    )
 
 
 def _version(item: Any) -> rx.Component:

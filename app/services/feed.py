@@ -29,6 +29,8 @@ RECONCILE_SECONDS = 45.0
 IN_FLIGHT_SECONDS = 5.0
 HANDOVER_SECONDS = 120.0
 MAX_BACKOFF_SECONDS = 10.0
+# After a missed change: this many quiet comparisons, or one change that arrives, restore trust.
+DOUBTS = 3
 
 log = structlog.get_logger(__name__)
 
@@ -45,6 +47,7 @@ class Feed:
         self._wire = wire
         self._member = member
         self._needed = COLUMNS_NEEDED
+        self._doubts = 0
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -95,17 +98,28 @@ class Feed:
         bindings = bindings_of(self.store.org_id)
         async with self._wire.join(topic, session.access_token, bindings, BELLS) as joined:
             await self.load(session)
-            self.store.set_link(Link.LIVE)
-            async with asyncio.TaskGroup() as tasks:
-                apply = tasks.create_task(self._apply(joined))
-                try:
-                    await self._stay(joined, session)
-                finally:
-                    apply.cancel()
+            self._say_link()
+            apply = asyncio.create_task(self._apply(joined))
+            try:
+                await self._stay(joined, session)
+            finally:
+                apply.cancel()
+
+    def _say_link(self) -> None:
+        """Say live only while changes have not been missed: a channel can be joined and dumb."""
+        self.store.set_link(Link.POLLING if self._doubts else Link.LIVE)
 
     async def _apply(self, joined: Joined) -> None:
-        while True:
-            await self._take(await joined.inbox.get())
+        try:
+            while True:
+                await self._take(await joined.inbox.get())
+                self._doubts = 0
+                self._say_link()
+        except AppError as error:
+            joined.fail(error.message)
+        except Exception as error:
+            log.exception("change_not_applied", org=self.store.org_id)
+            joined.fail(str(error))
 
     async def _take(self, event: Event) -> None:
         self.store.changed_at = time.time()
@@ -138,7 +152,7 @@ class Feed:
             if now - ping_at > PING_EVERY_SECONDS:
                 await joined.ping()
                 ping_at = now
-            if now - reconcile_at > RECONCILE_SECONDS:
+            if now - reconcile_at > (POLL_SECONDS if self._doubts else RECONCILE_SECONDS):
                 await self._reconcile(session)
                 reconcile_at = now
         raise WireBroken(joined.reason)
@@ -147,7 +161,10 @@ class Feed:
         """Compare with the truth: the only proof from end to end that changes still arrive."""
         missed = await self.load(session)
         if missed:
+            self._doubts = DOUBTS
             raise WireBroken(f"{len(missed)} changes were missed")
+        self._doubts = max(0, self._doubts - 1)
+        self._say_link()
 
     async def _hand_on(self, joined: Joined, session: Session) -> Session:
         """Keep the channel on the token of somebody who is signed in, before it runs out."""

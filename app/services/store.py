@@ -91,6 +91,9 @@ class OrgStore:
     def ring(self, table: str, row_id: str = "") -> None:
         """Tell the listeners that a row changed, or something that is not kept here."""
         self.revision += 1
+        # The first snapshot is not news: whoever asked for it is shown it as a whole.
+        if not self.is_loaded and table in LIVE_TABLES:
+            return
         for listener in tuple(self._listeners):
             listener(table, row_id)
 

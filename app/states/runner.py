@@ -21,7 +21,7 @@ from app.runners.detail import (
 )
 from app.runners.jobs import target_of
 from app.runners.rows import Pulse, RunnerRow
-from app.services.errors import AppError, NotThere
+from app.services.errors import AppError, NotThere, Refused
 from app.services.models import Filter, Query, Row, Session
 from app.services.snapshot import JOB_COLUMNS
 from app.services.store import Changed, OrgStore
@@ -179,7 +179,11 @@ class RunnerState(LivePage, rx.State):
         self.paths = sorted((group_paths | set(module_paths)) - taken)
 
     async def _show_strip(self, worker: Row) -> None:
-        history = await self._rpc("worker_history", {"p_worker": self._id(), "p_hours": 24})
+        try:
+            history = await self._rpc("worker_history", {"p_worker": self._id(), "p_hours": 24})
+        except Refused as error:
+            self.strip = {"ticks": [], "path": "", "words": error.message, "axis": []}
+            return
         since = parse_time(worker.get("first_seen_at"))
         ticks = history.get("ticks", []) if isinstance(history, dict) else history or []
         self.strip = build_strip(ticks, since)

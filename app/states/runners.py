@@ -59,8 +59,10 @@ class RunnersState(LivePage, rx.State):
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         board = board_of(store)
+        before = {row["id"]: row for row in self.rows}
         self._show_runners(board)
-        self._show_flashes(changed)
+        if not changed.is_everything:
+            self._show_flashes(before)
         self._show_jobs(board)
         await self._show_tiles(store.org_id, board)
         sheet = await self.get_state(AddRunnerState)
@@ -81,9 +83,10 @@ class RunnersState(LivePage, rx.State):
         self._assign("counts", board.counts)
         self._assign("updating", board.rollout)
 
-    def _show_flashes(self, changed: Changed) -> None:
-        ids = changed.ids("workers") & {row["id"] for row in self.rows}
-        if not changed.is_everything and 0 < len(ids) <= MAX_FLASHES:
+    def _show_flashes(self, before: dict[str, RunnerRow]) -> None:
+        """Tint the rows that differ from what was shown; a row that is new here differs too."""
+        ids = [row["id"] for row in self.rows if before.get(row["id"]) != row]
+        if 0 < len(ids) <= MAX_FLASHES:
             self.flashes = {key: _other(self.flashes.get(key)) for key in ids}
 
     def _show_jobs(self, board: Board) -> None:

@@ -53,7 +53,7 @@ class SessionState(rx.State):
     async def _must_session(self) -> Session:
         session = await self._session()
         if session is None:
-            raise SignedOut()
+            raise SignedOut
         return session
 
     async def _begin(self) -> Session:

@@ -119,7 +119,7 @@ def strip() -> rx.Component:
                 class_name="ry-area-box",
             ),
             rx.el.div(
-                rx.foreach(State.strip["axis"].to(list[str]), lambda at: rx.el.span(at)),
+                rx.foreach(State.strip["axis"].to(list[str]), rx.el.span),
                 rx.el.span("now"),
                 class_name="ry-axis num",
             ),

@@ -11,7 +11,7 @@ OTHER_COLOUR = 32
 LARGEST_LOG = 20 * 1024 * 1024
 LONGEST_LINE = 2000
 # PostgreSQL reports every refused statement as ERROR; on the terminal only what stops the server counts.
-HIDDEN = {"postgres": re.compile(r"^(?!.*\b(FATAL|PANIC)\b)")}
+HIDDEN = {"postgres": re.compile(r"^(?!.*\b(FATAL|PANIC)\b)|.*database system is (starting up|shutting down)")}
 
 
 class Journal:

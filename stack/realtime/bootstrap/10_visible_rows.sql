@@ -6,10 +6,10 @@ grant usage on schema _realtime to authenticator, supabase_realtime_admin;
 -- For each viewer (a role with its claims), which of the rows named by `keys` it may see now. `query` is made by
 -- the server from the catalogue and selects the positions of visible keys. A policy that fails shows nothing to its
 -- own viewer, and must not take the rows from the others.
--- No search_path is set: policies may call functions that rely on the session's own. Every name here is qualified.
+-- Every name here is qualified; the search_path is hosted's, for functions that policies call without naming their schema.
 create or replace function _realtime.visible_rows(query text, keys jsonb, roles text[], claims text[])
 returns table (viewer integer, key integer)
-language plpgsql as $$
+language plpgsql set search_path = public, extensions as $$
 declare
   position integer;
 begin

@@ -1,19 +1,10 @@
 """The thin line: register, start the process, ONLINE, a plan runs, its log arrives, SUCCEEDED."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
+from tests.integration.worker_bench import Bench, bench
 
-from tests.integration.worker_bench import Bench, open_bench
-from tests.support.stack import RunningStack
-
-
-@pytest.fixture
-def bench(running_stack: RunningStack, tmp_path: Path) -> Iterator[Bench]:
-    with open_bench(running_stack, tmp_path) as made:
-        yield made
+__all__ = ["bench"]
 
 
 def test_a_registered_runner_comes_online_and_runs_a_plan(bench: Bench) -> None:
@@ -25,14 +16,8 @@ def test_a_registered_runner_comes_online_and_runs_a_plan(bench: Bench) -> None:
     assert job["plan_summary"]["create"] == 2
     assert job["plan_summary"]["has_changes"]
     assert [step["name"] for step in job["steps"]] == [
-        "prepare",
-        "fetch",
-        "inputs",
-        "init",
-        "plan",
-        "save-plan",
-        "report",
-    ]
+        "prepare", "fetch", "inputs", "init", "plan", "save-plan", "report",
+    ]  # fmt: skip
     assert {step["status"] for step in job["steps"]} == {"SUCCEEDED"}
     log = bench.log_of(job["id"])
     assert "OpenTofu has been successfully initialized" in log

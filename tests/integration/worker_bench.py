@@ -21,7 +21,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from stack.settings import PROJECT
-from tests.support.stack import Project
+from tests.support.stack import Project, RunningStack
 from tests.support.waiting import wait_until
 
 TERMINAL = {"SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_ATTENTION"}
@@ -282,3 +282,10 @@ def open_bench(project: Project, folder: Path) -> Iterator[Bench]:
         yield bench
     finally:
         bench.close()
+
+
+@pytest.fixture
+def bench(running_stack: RunningStack, tmp_path: Path) -> Iterator[Bench]:
+    """A bench on the stack that all tests of this process share."""
+    with open_bench(running_stack, tmp_path) as made:
+        yield made

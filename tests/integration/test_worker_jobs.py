@@ -1,0 +1,236 @@
+"""Every type of job, from every kind of source, with a real OpenTofu and a real stack."""
+
+import hashlib
+import http.server
+import io
+import json
+import subprocess
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.worker_bench import MODULE, Bench, bench
+
+__all__ = ["bench"]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A git repository with the module in a subfolder."""
+    folder = tmp_path / "repository"
+    (folder / "modules/greeting").mkdir(parents=True)
+    (folder / "modules/greeting/main.tf").write_text(MODULE)
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", ".")
+    git(folder, "-c", "user.name=Test", "-c", "user.email=test@example.com", "commit", "-q", "-m", "first")
+    return folder
+
+
+def git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_plan_approve_apply_output_destroy_of_a_module_from_git(bench: Bench, repository: Path) -> None:
+    bench.runner()
+    commit = git(repository, "rev-parse", "HEAD")
+    source = {"url": f"file://{repository}", "ref": "main", "subfolder": "modules/greeting"}
+    module = bench.module(source_kind="git", source=source, inputs={"who": "Grace"}, approvals_required=1)
+
+    plan = bench.finished("PLAN", module)
+    assert plan["result"]["commit"] == commit
+
+    apply = bench.enqueue("APPLY", module, plan_job_id=plan["id"])
+    assert bench.job(apply)["status"] == "AWAITING_APPROVAL"
+    bench.rpc("approve_job", p_job=apply, p_decision="approve", p_comment="looks right")
+    applied = bench.wait_job(apply)
+    assert applied["status"] == "SUCCEEDED", bench.log_of(apply)
+    assert "load-plan" in [step["name"] for step in applied["steps"]]
+    assert applied["result"]["outputs"]["greeting"]["value"] == "hello Grace"
+    assert applied["result"]["outputs"]["password"] == {"sensitive": True, "type": "string", "value": None}
+    assert {each["status"] for each in applied["plan_summary"]["resources"]} == {"SUCCEEDED"}
+    assert bench.rpc("state_info", p_module=module)["serial"] >= 1
+
+    output = bench.finished("OUTPUT", module)
+    assert output["result"]["outputs"]["greeting"]["value"] == "hello Grace"
+    assert 'greeting = "hello Grace"' in bench.log_of(output["id"])
+
+    drift = bench.finished("DRIFT", module)
+    assert not drift["plan_summary"]["has_changes"]
+
+    destroy = bench.enqueue("DESTROY", module)
+    bench.rpc("approve_job", p_job=destroy, p_decision="approve", p_comment="")
+    destroyed = bench.wait_job(destroy)
+    assert destroyed["status"] == "SUCCEEDED", bench.log_of(destroy)
+    assert destroyed["plan_summary"]["delete"] == 2
+    again = bench.finished("PLAN", module)
+    assert again["plan_summary"]["create"] == 2
+
+
+def test_apply_without_a_plan_plans_and_applies(bench: Bench) -> None:
+    bench.runner()
+    module = bench.module()
+    job = bench.finished("APPLY", module)
+    names = [step["name"] for step in job["steps"]]
+    assert names.index("plan") < names.index("apply") < names.index("output")
+    assert bench.finished("PLAN", module)["plan_summary"]["has_changes"] is False
+
+
+def test_a_commit_can_be_pinned(bench: Bench, repository: Path) -> None:
+    bench.runner()
+    first = git(repository, "rev-parse", "HEAD")
+    (repository / "modules/greeting/main.tf").write_text("this is not HCL")
+    git(repository, "-c", "user.name=Test", "-c", "user.email=test@example.com", "commit", "-q", "-am", "second")
+    source = {"url": str(repository), "ref": first, "subfolder": "modules/greeting"}
+    job = bench.finished("PLAN", bench.module(source_kind="git", source=source))
+    assert job["result"]["commit"] == first
+
+
+def test_a_local_folder_is_copied_without_its_state(bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "module"
+    folder.mkdir()
+    (folder / "main.tf").write_text(MODULE)
+    (folder / "terraform.tfstate").write_text("{}")
+    bench.runner()
+    job = bench.finished("PLAN", bench.module(source_kind="local", source={"path": str(folder)}))
+    assert job["plan_summary"]["create"] == 2
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """A URL that serves the module as an archive, and its checksum."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        info = tarfile.TarInfo("repo-1.0/main.tf")
+        info.size = len(MODULE.encode())
+        tar.addfile(info, io.BytesIO(MODULE.encode()))
+    (tmp_path / "module.tar.gz").write_bytes(packed.getvalue())
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *arguments: object) -> None:
+            super().__init__(*arguments, directory=str(tmp_path))  # type: ignore[arg-type]
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            return
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/module.tar.gz", hashlib.sha256(packed.getvalue()).hexdigest()
+    server.shutdown()
+
+
+def test_an_archive_is_fetched_and_a_wrong_checksum_refused(bench: Bench, archive: tuple[str, str]) -> None:
+    bench.runner()
+    url, digest = archive
+    source = {"url": url, "sha256": digest, "subfolder": "repo-1.0"}
+    bench.finished("PLAN", bench.module(source_kind="archive", source=source))
+    wrong = bench.module(source_kind="archive", source={**source, "sha256": "0" * 64})
+    job = bench.wait_job(bench.enqueue("PLAN", wrong))
+    assert (job["status"], job["error"]["code"]) == ("FAILED", "checksum")
+
+
+def test_a_failing_plan_says_what_is_wrong_and_skips_the_rest(bench: Bench) -> None:
+    bench.runner()
+    module = bench.module(source={"files": {"main.tf": 'resource "terraform_data" "x" { nonsense = 1 }'}})
+    job = bench.wait_job(bench.enqueue("APPLY", module))
+    assert job["status"] == "FAILED"
+    assert "Unsupported argument" in job["error"]["message"]
+    statuses = {step["name"]: step["status"] for step in job["steps"]}
+    assert statuses["plan"] == "FAILED"
+    assert statuses["apply"] == "SKIPPED"
+    assert statuses["report"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ({"extra_files": [{"path": "../../escape.txt", "content": "x"}]}, "unsafe_path"),
+        ({"extra_files": [{"path": "/tmp/escape.txt", "content": "x"}]}, "unsafe_path"),
+        ({"extra_files": [{"path": "main.tf", "content": "x"}]}, "file_exists"),
+        ({"env": {"LD_PRELOAD": "/tmp/evil.so"}}, "forbidden_variable"),
+        ({"env": {"TF_CLI_ARGS_plan": "-destroy"}}, "forbidden_variable"),
+        ({"engine_version": ">=99"}, "engine_version"),
+        ({"engine": "pulumi"}, "engine_missing"),
+        ({"source_kind": "git", "source": {"url": "ext::sh -c id", "ref": "main"}}, "bad_source"),
+        ({"source_kind": "git", "source": {"url": "file:///nonexistent-repository", "ref": "main"}}, "fetch_failed"),
+        ({"source_kind": "local", "source": {"path": "/nonexistent-folder"}}, "bad_source"),
+    ],
+)  # fmt: skip
+def test_a_job_that_asks_for_too_much_fails_with_its_reason(bench: Bench, spec: dict[str, object], code: str) -> None:
+    from tests.integration.worker_bench import Refused
+
+    try:
+        module = bench.module(**spec)
+    except Refused as refused:
+        # The database may refuse it even earlier; the runner must not rely on that.
+        assert "RY422" in str(refused)
+        return
+    bench.runner()
+    job = bench.wait_job(bench.enqueue("PLAN", module))
+    assert job["status"] == "FAILED"
+    assert job["error"]["code"] == code, job["error"]
+    assert job["error"]["hint"] or code in {"unsafe_path", "file_exists"}
+
+
+def test_extra_files_inputs_and_built_in_variables_reach_the_job(bench: Bench) -> None:
+    bench.runner()
+    files = {"main.tf": MODULE + '\noutput "extra" { value = file("${path.module}/conf/extra.txt") }\n'}
+    hook = 'env | grep -E "^(RUNYARD|TF_|COLOUR|WORKER|SUPABASE)" | sed "s/^TF_TOKEN_[^=]*=.*/has token/" | sort'
+    module = bench.module(
+        source={"files": files}, inputs={"who": "Alan"}, env={"COLOUR": "blue"}, hooks={"before_output": hook},
+        extra_files=[{"path": "conf/extra.txt", "content": "from an extra file"}],
+    )  # fmt: skip
+    job = bench.finished("APPLY", module)
+    assert job["result"]["outputs"]["extra"]["value"] == "from an extra file"
+    log = bench.log_of(job["id"])
+    for line in ("RUNYARD_GROUP_PATH=apps/web", f"RUNYARD_ENDPOINT={bench.project.url}", "COLOUR=blue", "TF_INPUT=0"):
+        assert line in log
+    assert "TF_IN_AUTOMATION=1" in log
+    assert "has token" in log
+    assert "WORKER_TOKEN" not in log
+    assert "TF_HTTP_PASSWORD=***" in log
+
+
+def test_the_job_directory_is_private_and_gone_afterwards(bench: Bench) -> None:
+    runner = bench.runner()
+    hook = 'pwd; stat -c "%a" "$TMPDIR/.."; ls -a ..'
+    job = bench.finished("PLAN", bench.module(hooks={"before_plan": hook}))
+    log = bench.log_of(job["id"])
+    assert "\n700\n" in log
+    temp = runner.home / ".temp"
+    assert list(temp.glob("job-*")) == []
+    assert list(runner.home.glob("instances/*/jobs/*")) == []
+
+
+def test_the_log_on_the_server_is_the_log_the_runner_wrote(bench: Bench) -> None:
+    bench.runner()
+    hook = "i=0; while [ $i -lt 3000 ]; do echo line $i of many; i=$((i+1)); done; printf 'no newline'"
+    job = bench.finished("PLAN", bench.module(hooks={"before_init": hook}))
+    log = bench.log_of(job["id"])
+    assert [f"line {n} of many" for n in range(3000)] == [line for line in log.splitlines() if line.endswith("of many")]
+    assert "no newline\n" in log
+    chunks = bench.rows("job_log_chunks", job_id=job["id"], order="seq.asc")
+    assert [chunk["seq"] for chunk in chunks] == list(range(1, len(chunks) + 1))
+    assert job["last_log_seq"] == len(chunks)
+    assert not [event for event in bench.events_of(job["id"]) if event["event"] == "log_mismatch"]
+    steps = {step["name"]: step for step in job["steps"]}
+    of_init = [chunk for chunk in chunks if chunk["step"] == "init"]
+    assert (steps["init"]["first_seq"], steps["init"]["last_seq"]) == (of_init[0]["seq"], of_init[-1]["seq"])
+
+
+def test_secrets_of_the_host_never_reach_the_log(bench: Bench) -> None:
+    worker = bench.register()
+    bench.start_worker(worker, AWS_SECRET_ACCESS_KEY="wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY")
+    bench.online(worker)
+    hook = (
+        'printf "%s" "$AWS_SECRET_ACCESS_KEY" | cut -c1-20; echo; echo "key: $AWS_SECRET_ACCESS_KEY";'
+        'printf "%s" "$AWS_SECRET_ACCESS_KEY" | base64; printf "wJalrXUtnFEMIK7M"; sleep 1; printf "DENGbPxRfiCYEXAMPLEKEY\\n"'
+    )
+    job = bench.finished("PLAN", bench.module(hooks={"before_init": hook}))
+    log = bench.log_of(job["id"])
+    assert "key: ***" in log
+    assert "CYEXAMPLEKEY" not in log
+    assert "d0phbHJYVXRuRkVNSUs3TURFTkdiUHhSZmlDWUVYQU1QTEVLRVk" not in log
+    assert worker[1] not in json.dumps(bench.rows("job_log_chunks", job_id=job["id"]))

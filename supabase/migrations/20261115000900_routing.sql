@@ -260,6 +260,20 @@ end;
 $$;
 comment on function private.make_ready(bigint) is 'Puts a job at the end of its lane and wakes the runners of that lane.';
 
+create function private.is_state_locked(p_state uuid)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return exists (
+    select from private.state_locks as l
+    where l.module_id = p_state and not exists (select from private.live_jobs as q where q.job_id = l.job_id)
+  );
+end;
+$$;
+comment on function private.is_state_locked(uuid) is 'Whether a job that is over has left the state locked. Until somebody unlocks it, no other job may begin.';
+
 create function private.refresh_head(p_state uuid)
 returns void
 language plpgsql
@@ -271,7 +285,7 @@ declare
 begin
   select * into v_next from private.live_jobs as q
   where q.state_key = p_state and q.stage = 'WAITING' order by q.priority, q.job_id limit 1;
-  if v_next.job_id is null then
+  if v_next.job_id is null or private.is_state_locked(p_state) then
     return;
   end if;
   select * into v_head from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING';

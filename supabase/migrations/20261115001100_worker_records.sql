@@ -206,6 +206,7 @@ begin
   where i.worker_id = p_worker and i.capacity <> least(v_worker.capacity, coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity));
   perform private.reroute(v_worker.org_id, p_worker, '');
   perform private.ring_worker(p_worker);
+  perform private.record_worker_event(p_worker, 'updated', 'Settings changed by ' || private.caller_label());
   perform private.audit(v_worker.org_id, 'worker.updated', 'worker', p_worker::text, v_worker.name, p_options);
   return to_jsonb(v_worker);
 exception
@@ -239,6 +240,7 @@ begin
   values (v_worker.org_id, p_worker, p_path, private.caller_id())
   on conflict (worker_id, path) do update set path = excluded.path returning * into v_assignment;
   perform private.reroute(v_worker.org_id, p_worker, p_path);
+  perform private.record_worker_event(p_worker, 'assigned', coalesce(nullif(p_path, ''), 'all modules'));
   perform private.audit(v_worker.org_id, 'worker.assigned', 'worker', p_worker::text, v_worker.name, jsonb_build_object('path', p_path));
   return to_jsonb(v_assignment);
 end;
@@ -266,6 +268,7 @@ begin
     perform private.fail('RY404', format('The runner is not assigned to "%s".', p_path));
   end if;
   perform private.reroute(v_worker.org_id, p_worker, p_path);
+  perform private.record_worker_event(p_worker, 'unassigned', coalesce(nullif(p_path, ''), 'all modules'));
   perform private.audit(v_worker.org_id, 'worker.unassigned', 'worker', p_worker::text, v_worker.name, jsonb_build_object('path', p_path));
   return jsonb_build_object('worker_id', p_worker, 'path', p_path);
 end;

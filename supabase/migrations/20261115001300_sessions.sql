@@ -101,7 +101,8 @@ begin
   end if;
   if num_nonnulls(p_token, p_service_account) <> 1
     or p_token is not null and not exists (select from private.worker_tokens where id = p_token and worker_id = p_worker and revoked_at is null)
-    or p_service_account is distinct from v_worker.service_account_id and p_service_account is not null then
+    or p_service_account is not null and not exists (select from public.service_accounts as a
+      where a.id = p_service_account and a.id = v_worker.service_account_id and a.removed_at is null and not a.is_disabled) then
     perform private.fail('RY403', 'These credentials do not belong to this runner.', 'Use the token that was shown when the runner was registered.');
   end if;
   if coalesce(p_instance, '') !~ '^[A-Za-z0-9._-]{1,100}$' or p_boot_id is null then

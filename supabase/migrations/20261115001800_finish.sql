@@ -147,6 +147,12 @@ begin
   if v_live.attempt is distinct from p_attempt or v_live.session_id is distinct from p_runner.session_id or v_live.stage is distinct from 'RUNNING' then
     return private.late_finish(p_runner, p_job, p_attempt, p_status::public.job_status, p_result, p_error);
   end if;
+  -- A process that was started again tells of one that died: that is a lost runner, not a failed job.
+  if p_error ->> 'code' = 'runner_crashed' then
+    perform private.lose_job(p_job, coalesce(p_error ->> 'message', 'The runner''s process died.'));
+    return (select jsonb_build_object('job', j.id, 'attempt', p_attempt, 'status', j.status, 'missing', '[]'::jsonb, 'is_late', false)
+      from public.provision_jobs as j where j.id = p_job);
+  end if;
   if p_log is not null then
     v_missing := private.check_log(p_job, p_attempt, p_log);
     if v_missing <> '[]' then
@@ -250,6 +256,7 @@ begin
   perform private.record_job_event(v_job, 'attention', 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system', p_reason,
     jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase));
   update public.modules set last_job_id = v_job.id, last_job_type = v_job.type, last_job_status = 'NEEDS_ATTENTION', last_job_at = now() where id = v_job.module_id;
+  update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.id) where id = v_job.rollout_id and status = 'RUNNING';
 end;
 $$;
 comment on function private.hold_job(private.live_jobs, text) is 'A job died while it changed infrastructure: nobody runs it again by itself, and its state stays locked.';

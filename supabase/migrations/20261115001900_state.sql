@@ -64,6 +64,15 @@ end;
 $$;
 comment on function private.owned_module(bigint, integer) is 'The module whose state the calling attempt may use.';
 
+create function private.is_inspection(p_job bigint)
+returns boolean
+language sql stable
+set search_path = ''
+as $$
+  select j.payload #>> '{options,inspects}' is not null from public.provision_jobs as j where j.id = p_job
+$$;
+comment on function private.is_inspection(bigint) is 'Whether a job only looks at what another left behind: it neither locks nor writes state.';
+
 create function private.worker_state_get(p_job bigint, p_attempt integer)
 returns jsonb
 language plpgsql security definer
@@ -110,6 +119,9 @@ declare
   v_new record;
   v_sha text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
 begin
+  if private.is_inspection(p_job) then
+    perform private.fail('RY409', 'This job only looks; it writes no state.', 'Run it with -lock=false and -refresh-only.');
+  end if;
   select * into v_lock from private.state_locks where module_id = v_module for update;
   if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt) or v_lock.lock_id <> p_lock_id then
     perform private.fail('RY423', 'The state is locked by another job.', 'Wait for it, or force-unlock the state with its lock id.', v_lock.info::text);
@@ -157,6 +169,9 @@ begin
   if coalesce(p_lock ->> 'ID', '') = '' then
     perform private.fail('RY422', 'A lock needs an ID.');
   end if;
+  if private.is_inspection(p_job) then
+    return p_lock;
+  end if;
   insert into private.state_locks (module_id, lock_id, info, job_id, attempt)
   values (v_module, p_lock ->> 'ID', p_lock, p_job, p_attempt) on conflict (module_id) do nothing returning * into v_lock;
   if v_lock.module_id is not null then
@@ -193,7 +208,7 @@ begin
   delete from private.state_locks as l where l.module_id = v_module and l.job_id = p_job and l.attempt = p_attempt and l.lock_id = p_lock_id;
   if not found then
     select * into v_lock from private.state_locks where module_id = v_module;
-    if v_lock.module_id is not null then
+    if v_lock.module_id is not null and not private.is_inspection(p_job) then
       perform private.fail('RY423', 'That is not the lock that is held.', 'Unlock with the id that was locked with.', v_lock.info::text);
     end if;
   end if;

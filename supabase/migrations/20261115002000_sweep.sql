@@ -146,6 +146,7 @@ begin
   if not pg_try_advisory_xact_lock(private.lock_key('sweep', null)) then
     return jsonb_build_object('skipped', 'Another sweep is running.');
   end if;
+  v_done := jsonb_build_object('removed', private.sweep_removals());
   if private.is_past_grace() then
     v_done := v_done || jsonb_build_object('offline', private.sweep_workers(), 'lost', private.sweep_leases());
   end if;

@@ -1,5 +1,5 @@
 -- Housekeeping: what would otherwise pile up. Log partitions are made ahead and dropped when every organisation's retention
--- is over; sessions, ticks, counters and artifacts go after their time.
+-- is over; hours are rolled up; sessions, ticks, counters and artifacts go after their time.
 set lock_timeout = '5s';
 
 create function private.drop_old_log_partitions()
@@ -39,7 +39,7 @@ begin
   delete from private.rings where rung_at < now() - interval '1 hour';
   delete from private.worker_ticks where at < now() - interval '31 days';
   delete from private.artifacts where created_at < now() - interval '30 days';
-  return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions());
+  return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up());
 end;
 $$;
 comment on function private.housekeeping() is 'Removes what is past its time; makes log partitions ahead.';

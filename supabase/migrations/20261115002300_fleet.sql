@@ -34,7 +34,10 @@ returns jsonb
 language sql stable
 set search_path = ''
 as $$
-  select jsonb_build_object(
+  select (
+    select jsonb_build_object('used', coalesce(sum(i.used), 0), 'capacity', coalesce(sum(i.capacity), 0))
+    from private.instance_liveness as i join public.workers as w on w.id = i.worker_id where w.org_id = p_org and w.removed_at is null and i.is_fresh
+  ) || jsonb_build_object(
     'workers', (
       select jsonb_build_object('total', count(*), 'ONLINE', count(*) filter (where w.status = 'ONLINE'),
         'DRAINING', count(*) filter (where w.status = 'DRAINING'), 'OFFLINE', count(*) filter (where w.status = 'OFFLINE'))
@@ -45,7 +48,7 @@ as $$
         where j.org_id = p_org and j.status in ('AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING', 'NEEDS_ATTENTION') group by j.status
       ) as c))
 $$;
-comment on function private.fleet_counts(uuid) is 'How many runners and unfinished jobs there are, by status.';
+comment on function private.fleet_counts(uuid) is 'Slots in use of the organisation''s own runners, and how many runners and unfinished jobs there are, by status.';
 
 create function public.fleet_overview(p_org uuid)
 returns jsonb language sql stable set search_path = ''

@@ -75,7 +75,7 @@ declare
   v_answer jsonb;
 begin
   -- The runner beats for its executors; what is left of its last beat is what an executor may rely on.
-  select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'heartbeat_seconds', 15,
+  select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds', 15,
     'lease_seconds', greatest(0, round(extract(epoch from h.last_seen_at + interval '60 seconds' - now()))))
   into v_answer from private.heartbeats as h where h.instance_id = v_live.instance_id;
   if p_has_payload then
@@ -92,7 +92,7 @@ create function public.worker_job(p_job bigint, p_attempt integer, p_has_payload
 returns jsonb language sql set search_path = ''
 as $$ select private.worker_job(p_job, p_attempt, p_has_payload) $$;
 comment on function public.worker_job(bigint, integer, boolean) is
-  'A running attempt as the claim gave it, how to cancel it if asked, and how long its runner''s last beat still holds.';
+  'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how long its runner''s last beat holds.';
 grant execute on function public.worker_job(bigint, integer, boolean) to worker, executor;
 
 -- ---------------------------------------------------------------------------------------------- what an executor may call

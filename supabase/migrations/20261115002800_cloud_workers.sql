@@ -1,0 +1,293 @@
+-- Cloud-hosted runners: the database keeps the record and queues the job; a runner that may act in the cloud does the work.
+-- What that job learns about its target (token hash, ARNs) comes back through functions that are fenced by its attempt.
+set lock_timeout = '5s';
+
+create function private.latest_version()
+returns text
+language sql stable
+set search_path = ''
+as $$
+  select r.version from public.worker_releases as r where r.channel = 'stable' and r.withdrawn_at is null
+  order by private.version_key(r.version) collate "C" desc limit 1
+$$;
+comment on function private.latest_version() is 'The newest stable release that was not withdrawn.';
+
+create function private.lifecycle_job(p_worker public.workers, p_type public.job_type, p_lifecycle jsonb)
+returns public.provision_jobs
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+  v_identity public.cloud_identities;
+begin
+  select * into v_identity from public.cloud_identities where id = p_worker.cloud_identity_id;
+  v_job.org_id := p_worker.org_id;
+  v_job.type := p_type;
+  v_job.target_worker_id := p_worker.id;
+  v_job.approvals_required := 0;
+  v_job.priority := 50;
+  v_job.max_attempts := 3;
+  v_job.created_by := private.caller_id();
+  v_job.created_by_label := private.caller_label();
+  v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object(
+    'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'region', p_worker.region,
+    'identity', jsonb_build_object('id', v_identity.id, 'provider', v_identity.provider, 'account_id', v_identity.account_id, 'role_arn', v_identity.role_arn,
+      'external_id', v_identity.external_id, 'network', v_identity.network),
+    'cloud', p_worker.cloud, 'capacity', p_worker.capacity, 'desired_count', p_worker.desired_count,
+    'version', coalesce(private.latest_version(), 'latest')) || coalesce(p_lifecycle, '{}'));
+  return v_job;
+end;
+$$;
+comment on function private.lifecycle_job(public.workers, public.job_type, jsonb) is 'A job about a cloud-hosted runner, not yet written.';
+
+create function private.refuse_second_lifecycle_job(p_worker uuid)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  perform private.fail('RY409', format('Job %s is already at work on this runner.', q.job_id), 'Wait until it is done.')
+  from private.live_jobs as q where q.state_key = p_worker limit 1;
+end;
+$$;
+comment on function private.refuse_second_lifecycle_job(uuid) is 'One job at a time deploys, updates or removes a runner.';
+
+create function private.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text, p_options jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+  v_job public.provision_jobs;
+  v_settings jsonb := coalesce(p_options, '{}') - array['cpu', 'memory', 'image', 'version', 'task_role_arn', 'desired_count'];
+begin
+  perform private.need_role(p_org, 'admin');
+  perform private.check_worker_options(p_org, v_settings);
+  if not exists (select from public.cloud_identities where id = p_cloud_identity and org_id = p_org and removed_at is null and p_region = any (regions)) then
+    perform private.fail('RY404', 'There is no such cloud identity, or it does not allow that region.', 'Choose a region that the identity lists.');
+  end if;
+  perform private.lock_routing(p_org, true);
+  select * into v_worker from public.workers where org_id = p_org and lower(name) = lower(trim(p_name)) and removed_at is null and type = 'cloud-hosted'
+    and cloud_identity_id = p_cloud_identity and region = p_region;
+  if v_worker.id is null then
+    v_worker := private.insert_worker(p_org, p_name, 'cloud-hosted', v_settings || jsonb_build_object('region', p_region));
+    insert into public.worker_assignments (org_id, worker_id, path, created_by)
+    select p_org, v_worker.id, a, private.caller_id() from unnest(private.text_list(p_options -> 'assignments')) as a on conflict do nothing;
+    perform private.record_worker_event(v_worker.id, 'registered', 'Deployed by ' || private.caller_label());
+  end if;
+  perform private.refuse_second_lifecycle_job(v_worker.id);
+  update public.workers set cloud_identity_id = p_cloud_identity, desired_count = coalesce((p_options ->> 'desired_count')::integer, desired_count)
+  where id = v_worker.id returning * into v_worker;
+  perform private.reroute(p_org, v_worker.id, '');
+  v_job := private.lifecycle_job(v_worker, 'DEPLOY_WORKER', (select jsonb_object_agg(o.key, o.value) from jsonb_each(coalesce(p_options, '{}')) as o
+    where o.key in ('cpu', 'memory', 'image', 'version', 'task_role_arn')));
+  v_job := private.add_job(v_job, 'Deploy ' || v_worker.name);
+  perform private.audit(p_org, 'worker.deployed', 'worker', v_worker.id::text, v_worker.name, jsonb_build_object('region', p_region, 'job', v_job.id));
+  return jsonb_build_object('worker', to_jsonb(v_worker), 'job', to_jsonb(v_job));
+end;
+$$;
+comment on function private.deploy_worker(uuid, text, uuid, text, jsonb) is 'Body of public.deploy_worker.';
+grant execute on function private.deploy_worker(uuid, text, uuid, text, jsonb) to authenticated;
+create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text, p_options jsonb default '{}')
+returns jsonb language sql set search_path = ''
+as $$ select private.deploy_worker(p_org, p_name, p_cloud_identity, p_region, p_options) $$;
+comment on function public.deploy_worker(uuid, text, uuid, text, jsonb) is
+  'Registers a cloud-hosted runner (or finds it by its name) and queues the DEPLOY_WORKER job. Options: cpu, memory, image, version and a runner''s settings. Admins.';
+grant execute on function public.deploy_worker(uuid, text, uuid, text, jsonb) to authenticated;
+
+create function private.need_cloud_hosted(p_worker public.workers)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if p_worker.type <> 'cloud-hosted' then
+    perform private.fail('RY422', format('"%s" is %s; Runyard did not deploy it.', p_worker.name, p_worker.type), 'Update or remove it where it runs.');
+  end if;
+  perform private.refuse_second_lifecycle_job(p_worker.id);
+end;
+$$;
+comment on function private.need_cloud_hosted(public.workers) is 'Refuses what only a cloud-hosted runner without a job about it can be asked.';
+
+create function private.remove_cloud_worker(p_worker uuid)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_job public.provision_jobs;
+begin
+  perform private.need_cloud_hosted(v_worker);
+  v_job := private.add_job(private.lifecycle_job(v_worker, 'REMOVE_WORKER', null), 'Remove ' || v_worker.name);
+  update public.workers set is_draining = true, drain_reason = 'Being removed' where id = p_worker;
+  perform private.refresh_worker_status(p_worker);
+  perform private.ring_worker(p_worker);
+  perform private.audit(v_worker.org_id, 'worker.removal_queued', 'worker', p_worker::text, v_worker.name, jsonb_build_object('job', v_job.id));
+  return to_jsonb(v_job);
+end;
+$$;
+comment on function private.remove_cloud_worker(uuid) is 'Body of public.remove_cloud_worker.';
+grant execute on function private.remove_cloud_worker(uuid) to authenticated;
+create function public.remove_cloud_worker(p_worker uuid)
+returns jsonb language sql set search_path = ''
+as $$ select private.remove_cloud_worker(p_worker) $$;
+comment on function public.remove_cloud_worker(uuid) is 'Drains a cloud-hosted runner and queues the REMOVE_WORKER job; the record goes when that job has succeeded. Admins.';
+grant execute on function public.remove_cloud_worker(uuid) to authenticated;
+
+-- ---------------------------------------------------------------------------------------------- what the job says about its target
+
+create function private.owned_target(p_job bigint, p_attempt integer)
+returns public.workers
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+begin
+  perform private.owned_job(private.this_runner(), p_job, p_attempt);
+  select w.* into v_worker from public.provision_jobs as j join public.workers as w on w.id = j.target_worker_id where j.id = p_job;
+  if v_worker.id is null then
+    perform private.fail('RY422', 'This job is not about a runner.');
+  end if;
+  return v_worker;
+end;
+$$;
+comment on function private.owned_target(bigint, integer) is 'The runner that the calling attempt deploys, updates or removes.';
+
+create function private.worker_target_token(p_job bigint, p_attempt integer, p_token_hash text, p_token_hint text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers := private.owned_target(p_job, p_attempt);
+  v_token uuid;
+begin
+  -- The plaintext of an earlier try was lost with it.
+  update private.worker_tokens set revoked_at = now() where worker_id = v_worker.id and revoked_at is null and last_used_at is null;
+  v_token := private.add_token(v_worker.id, p_token_hash, p_token_hint, null);
+  perform private.record_worker_event(v_worker.id, 'token_rotated', format('By job %s', p_job));
+  return jsonb_build_object('token_id', v_token);
+end;
+$$;
+comment on function private.worker_target_token(bigint, integer, text, text) is 'Body of public.worker_target_token.';
+grant execute on function private.worker_target_token(bigint, integer, text, text) to worker;
+create function public.worker_target_token(p_job bigint, p_attempt integer, p_token_hash text, p_token_hint text)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_target_token(p_job, p_attempt, p_token_hash, p_token_hint) $$;
+comment on function public.worker_target_token(bigint, integer, text, text) is 'A deploying job gives its target a token (hash only); one that was never used is replaced.';
+grant execute on function public.worker_target_token(bigint, integer, text, text) to worker;
+
+create function private.worker_target_update(p_job bigint, p_attempt integer, p_patch jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers := private.owned_target(p_job, p_attempt);
+begin
+  perform private.refuse_unknown_keys(p_patch, array['cloud', 'desired_count', 'is_scaled_to_zero', 'is_draining', 'drain_reason']);
+  update public.workers set
+    cloud = cloud || coalesce(p_patch -> 'cloud', '{}'), desired_count = coalesce((p_patch ->> 'desired_count')::integer, desired_count),
+    is_scaled_to_zero = coalesce((p_patch ->> 'is_scaled_to_zero')::boolean, is_scaled_to_zero),
+    is_draining = coalesce((p_patch ->> 'is_draining')::boolean, is_draining),
+    drain_reason = case when p_patch ? 'is_draining' then left(p_patch ->> 'drain_reason', 200) else drain_reason end
+  where id = v_worker.id;
+  perform private.refresh_worker_status(v_worker.id);
+  perform private.ring_worker(v_worker.id);
+  return private.target_json(v_worker.id);
+end;
+$$;
+comment on function private.worker_target_update(bigint, integer, jsonb) is 'Body of public.worker_target_update.';
+grant execute on function private.worker_target_update(bigint, integer, jsonb) to worker;
+
+create function private.target_json(p_worker uuid)
+returns jsonb
+language sql stable
+set search_path = ''
+as $$
+  select jsonb_build_object('id', w.id, 'name', w.name, 'status', s.status, 'status_reason', s.reason, 'version', w.version, 'is_draining', w.is_draining,
+    'desired_count', w.desired_count, 'cloud', w.cloud, 'removed', w.removed_at is not null,
+    'last_seen_at', (select max(i.last_seen_at) from private.instance_liveness as i where i.worker_id = w.id),
+    'instances', (select count(*) from private.instance_liveness as i where i.worker_id = w.id and i.is_fresh),
+    'versions', (select coalesce(jsonb_agg(distinct n.version), '[]') from public.worker_instances as n
+      join private.instance_liveness as i on i.instance_id = n.id where n.worker_id = w.id and i.is_fresh),
+    'running', (select count(*) from private.live_jobs as q where q.worker_id = w.id and q.stage = 'RUNNING'))
+  from public.workers as w cross join lateral private.derive_worker_status(w.id) as s where w.id = p_worker
+$$;
+comment on function private.target_json(uuid) is 'What a job about a runner needs to know of it.';
+
+create function public.worker_target_update(p_job bigint, p_attempt integer, p_patch jsonb)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_target_update(p_job, p_attempt, p_patch) $$;
+comment on function public.worker_target_update(bigint, integer, jsonb) is
+  'A deploying job records what it made (cloud: names and ARNs), drains or resumes its target. Answers like worker_target_status.';
+grant execute on function public.worker_target_update(bigint, integer, jsonb) to worker;
+
+create function private.worker_target_status(p_job bigint, p_attempt integer)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers := private.owned_target(p_job, p_attempt);
+begin
+  return private.target_json(v_worker.id);
+end;
+$$;
+comment on function private.worker_target_status(bigint, integer) is 'Body of public.worker_target_status.';
+grant execute on function private.worker_target_status(bigint, integer) to worker;
+create function public.worker_target_status(p_job bigint, p_attempt integer)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_target_status(p_job, p_attempt) $$;
+comment on function public.worker_target_status(bigint, integer) is 'How the target of a deploying job is: status, versions of its live instances, running jobs.';
+grant execute on function public.worker_target_status(bigint, integer) to worker;
+
+-- ---------------------------------------------------------------------------------------------- after such a job
+
+create function private.after_lifecycle_job(p_job public.provision_jobs)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if p_job.type = 'REMOVE_WORKER' and p_job.status = 'SUCCEEDED' then
+    -- Taking the record out needs the routing lock alone, which the end of a job must not ask for: the sweep does it.
+    update public.workers set cloud = cloud || '{"is_gone": true}', is_disabled = true where id = p_job.target_worker_id;
+  elsif p_job.type = 'DEPLOY_WORKER' then
+    update public.cloud_identities as c set
+      verified_at = case when p_job.status = 'SUCCEEDED' then now() else c.verified_at end,
+      verification_error = case when p_job.status = 'SUCCEEDED' then null else coalesce(p_job.error ->> 'message', c.verification_error) end
+    from public.workers as w where w.id = p_job.target_worker_id and c.id = w.cloud_identity_id and p_job.status in ('SUCCEEDED', 'FAILED');
+  end if;
+  if p_job.rollout_id is not null then
+    perform private.advance_rollout(p_job.rollout_id);
+  end if;
+end;
+$$;
+comment on function private.after_lifecycle_job(public.provision_jobs) is 'What follows from a job about a runner: its record goes, its identity is proven, its rollout goes on.';
+
+create function private.sweep_removals()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_worker record;
+  v_count integer := 0;
+begin
+  for v_worker in select w.id, w.org_id from public.workers as w where w.cloud ? 'is_gone' and w.removed_at is null order by w.org_id loop
+    perform private.lock_routing(v_worker.org_id, true);
+    perform private.retire_worker(v_worker.id, 'removed from the cloud');
+    v_count := v_count + 1;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.sweep_removals() is 'Retires the records of runners that are gone from the cloud.';
+create index workers_gone_idx on public.workers (id) where cloud ? 'is_gone' and removed_at is null;
+
+revoke execute on all functions in schema private, public from public;

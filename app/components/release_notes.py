@@ -79,7 +79,7 @@ def _chosen() -> rx.Component:
         ),
         notes_markdown(chosen["notes"]),
         rx.cond(
-            chosen["is_latest"] & SessionState.can_operate & (SessionState.outdated_count > 0),
+            chosen["is_latest"] & SessionState.can_admin & (SessionState.outdated_in_cloud > 0),
             rx.el.div(update, style={"margin_top": "14px"}),
             rx.fragment(),
         ),

@@ -39,7 +39,7 @@ def _head() -> rx.Component:
         "Your machines that run Terraform, OpenTofu and Pulumi. ",
         doc_link("How runners work", "runner-agent"),
         rx.el.span(" · ", aria_hidden="true"),
-        doc_link("Scale to zero", "runner/scale-to-zero"),
+        doc_link("Scale to zero", "scale-to-zero"),
     )
     return head("Runners", text, notes, rx.cond(SessionState.can_admin, add, rx.fragment()))
 
@@ -56,35 +56,29 @@ def _outdated_words() -> rx.Component:
     )
 
 
-def _alert() -> rx.Component:
+def _alert_actions() -> rx.Component:
+    surface = {"variant": "surface", "color_scheme": "gray", "size": "1"}
     update = rx.button(
-        f"Update all ({SessionState.outdated_count})",
-        on_click=RunnerActionState.ask("update_all", ""),
-        variant="surface",
-        color_scheme="gray",
-        size="1",
+        f"Update all ({SessionState.outdated_in_cloud})", on_click=RunnerActionState.ask("update_all", ""), **surface
     )
+    by_hand = rx.button("How to update", on_click=RunnerActionState.ask("update_by_hand", ""), **surface)
     rolling = rx.el.span("Rolling out ", RunnersState.updating, class_name="mut num")
-    acts = rx.cond(RunnersState.updating != "", rolling, rx.cond(SessionState.can_operate, update, rx.fragment()))
-    return rx.cond(
-        SessionState.outdated_count > 0,
-        rx.el.div(
-            icon("circle-arrow-up", ""),
-            _outdated_words(),
-            rx.button(
-                "What is new",
-                on_click=ReleaseNotesState.show(""),
-                variant="ghost",
-                color_scheme="gray",
-                size="1",
-            ),
-            acts,
-            class_name="ry-note",
-            role="status",
-            custom_attrs={"data-accent-color": "amber"},
-        ),
-        rx.fragment(),
+    offered = rx.cond(SessionState.outdated_in_cloud > 0, update, by_hand)
+    return rx.cond(RunnersState.updating != "", rolling, rx.cond(SessionState.can_admin, offered, rx.fragment()))
+
+
+def _alert() -> rx.Component:
+    news = rx.button("What is new", on_click=ReleaseNotesState.show(""), variant="ghost", color_scheme="gray", size="1")
+    note = rx.el.div(
+        icon("circle-arrow-up", ""),
+        _outdated_words(),
+        news,
+        _alert_actions(),
+        class_name="ry-note",
+        role="status",
+        custom_attrs={"data-accent-color": "amber"},
     )
+    return rx.cond(SessionState.outdated_count > 0, note, rx.fragment())
 
 
 def _filter_item(label: str, value: str) -> rx.Component:

@@ -1,6 +1,7 @@
 """Which runner is out of date: version order, never inequality (1.10.0 is newer than 1.9.0)."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
@@ -36,8 +37,19 @@ def latest(releases: Iterable[Row]) -> str:
     return str(stable[0]["version"]) if stable else ""
 
 
-def outdated(store: OrgStore) -> tuple[str, int]:
-    """Name the newest release, and count the organisation's own runners that are older."""
+@dataclass(frozen=True)
+class Outdated:
+    """How far a fleet is behind: what the newest release is, and who is older."""
+
+    latest: str = ""
+    in_cloud: int = 0
+    by_hand: int = 0
+
+
+def outdated(store: OrgStore) -> Outdated:
+    """Count the organisation's own runners that are older than the newest release."""
     newest = latest(store.rows("worker_releases"))
     mine = [worker for worker in store.rows("workers") if not worker.get("is_shared")]
-    return newest, sum(is_older(worker.get("version"), newest) for worker in mine)
+    older = [worker for worker in mine if is_older(worker.get("version"), newest)]
+    in_cloud = sum(worker["type"] == "cloud-hosted" for worker in older)
+    return Outdated(newest, in_cloud, len(older) - in_cloud)

@@ -4,8 +4,11 @@ from typing import Any
 
 import reflex as rx
 
+from app.runners import commands
 from app.runners.reach import reach_of, say_reach
+from app.runners.rows import update_kind
 from app.runners.tokens import make_token
+from app.runners.versions import outdated
 from app.services.errors import AppError
 from app.services.models import Filter, Query
 from app.services.runtime import runtime
@@ -13,7 +16,8 @@ from app.services.store import OrgStore
 from app.services.words import count
 from app.states.session import AppState, say_error
 
-KINDS = ("drain", "disable", "remove", "rotate", "update", "update_all", "deploy")
+KINDS = ("drain", "disable", "remove", "rotate", "update", "update_all", "update_by_hand", "deploy")
+FLEET_WIDE = ("update_all", "update_by_hand")
 OVERLAPS = {"0": "now", "3600": "in 1 hour", "86400": "in 24 hours", "604800": "in 7 days"}
 
 
@@ -29,6 +33,7 @@ class RunnerActionState(AppState, rx.State):
     overlap: str = "86400"
     is_busy: bool = False
     rotated_id: str = ""
+    update_command: str = ""
 
     async def _store(self) -> OrgStore:
         who = await self._who()
@@ -47,6 +52,8 @@ class RunnerActionState(AppState, rx.State):
             return await self._removal(worker, len(jobs))
         if self.kind == "update":
             return f"{finishes}, then updates from {worker.get('version') or 'an unknown version'}. Nothing is interrupted."
+        if self.kind == "update_by_hand":
+            return "It runs on a machine of yours, so it is updated there. On the first signal it drains: nothing is interrupted."
         if self.kind == "rotate":
             return "A new token is made and shown once. The old one goes on working until it ends."
         return "A job starts it in its region again. It appears online in about two minutes."
@@ -81,11 +88,14 @@ class RunnerActionState(AppState, rx.State):
         try:
             store = await self._store()
             worker = store.row("workers", worker_id)
-            if kind != "update_all" and worker is None:
+            if kind not in FLEET_WIDE and worker is None:
                 return rx.toast.error("This runner is not there any more.")
+            if kind == "update" and worker is not None:
+                kind = update_kind(worker)
             self.worker_id, self.kind = worker_id, kind
             self.worker_name = str(worker["name"]) if worker else ""
             self.effect = await self._effect(store, worker) if worker else ""
+            self.update_command = commands.update(store.derive("outdated", outdated).latest)
         except AppError as error:
             self._close()
             return say_error(error)

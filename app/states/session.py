@@ -44,6 +44,7 @@ class SessionState(rx.State):
     needs_me_count: int = 0
     module_count: int = 0
     outdated_count: int = 0
+    outdated_in_cloud: int = 0
     latest_version: str = ""
 
     async def _session(self) -> Session | None:
@@ -88,7 +89,9 @@ class SessionState(rx.State):
         self.link, self.link_detail = store.link.value, store.link_detail
         self.server_time = str(store.overview.get("server_time", ""))
         self.runner_count = len(store.tables["workers"])
-        self.latest_version, self.outdated_count = store.derive("outdated", outdated)
+        behind = store.derive("outdated", outdated)
+        self.latest_version = behind.latest
+        self.outdated_in_cloud, self.outdated_count = behind.in_cloud, behind.in_cloud + behind.by_hand
         self.needs_me_count = store.derive("needs_me", _needs_me)
 
     async def _count_modules(self, session: Session) -> None:

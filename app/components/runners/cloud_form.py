@@ -63,7 +63,7 @@ def _form() -> rx.Component:
                 rx.el.span("Scale to zero", class_name="ry-lab"),
                 rx.el.p(
                     "Stops when nothing is queued and starts again for the next job, in about 40 s. ",
-                    doc_link("How it works", "runner/scale-to-zero"),
+                    doc_link("How it works", "scale-to-zero"),
                     class_name="ry-hint",
                 ),
                 class_name="grow",

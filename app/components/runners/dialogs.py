@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.components.copy import copy_button
+from app.components.copy import code_block, copy_button
 from app.components.elements import secret
 from app.components.icons import icon
 from app.components.runners.token import token_warning
@@ -72,11 +72,16 @@ def confirmations(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> lis
     """Every confirmation about runners; at most one is open."""
     name = State.worker_name
     all_text = rx.el.span(
-        outdated,
-        " runners are older than ",
+        rx.cond(
+            outdated == 1,
+            "1 runner that was deployed from here is",
+            f"{outdated} runners that were deployed from here are",
+        ),
+        " older than ",
         latest,
         ". One goes first; when it is back, the others follow in waves. Each finishes its jobs first.",
     )
+    by_hand = rx.cond(State.effect != "", State.effect, "Runners on machines of yours are updated there.")
     not_typed = State.typed != name
     return [
         _question("drain", "Drain " + name + "?", State.effect, _buttons("Drain"), _reason()),
@@ -97,6 +102,16 @@ def confirmations(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> lis
         ),
         _question("update", "Update " + name + "?", State.effect, _buttons("Update", keep="Keep this version")),
         _question("update_all", "Update all?", all_text, _buttons("Update all", keep="Keep these versions")),
+        _question(
+            "update_by_hand",
+            rx.cond(name != "", "Update " + name + " on its machine", "Update on your machines"),
+            by_hand,
+            rx.el.div(
+                rx.button("Done", on_click=State.close, color_scheme="gray", high_contrast=True),
+                class_name="ry-acts ry-dialog-acts",
+            ),
+            code_block(State.update_command, "Copy the commands"),
+        ),
         _question("deploy", "Deploy " + name + "?", State.effect, _buttons("Deploy", keep="Leave it")),
         _rotated(),
     ]

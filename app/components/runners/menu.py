@@ -43,7 +43,7 @@ def menu_items(row: Any, latest: rx.Var[str]) -> list[rx.Component]:
     """List the menu's entries: what this person may do, and what is not already so."""
     update = _item("arrow-up", "Update to " + latest, _ask("update", row))
     return [
-        rx.cond(row["is_outdated"], update, rx.fragment()),
+        rx.cond(row["is_outdated"] & SessionState.can_admin, update, rx.fragment()),
         _drain(row),
         rx.cond(SessionState.can_admin, _admin_items(row), rx.fragment()),
     ]
@@ -80,7 +80,7 @@ def row_actions(row: Any, latest: rx.Var[str]) -> rx.Component:
     )
     likely = rx.match(
         row["action"],
-        ("update", _button("Update", _ask("update", row))),
+        ("update", rx.cond(SessionState.can_admin, _button("Update", _ask("update", row)), rx.fragment())),
         ("resume", _button("Resume", RunnerActionState.resume(row["id"]))),
         rx.cond(SessionState.can_admin, for_admins, rx.fragment()),
     )

@@ -91,6 +91,10 @@ def run(
     """
     settings = load_or_leave(file, secrets, options_of(url, instance, capacity, assignments or []))
     forget_secrets(os.environ)
+    if settings.executor.job_id is not None:
+        from worker.dispatch.executor import run_executor
+
+        raise typer.Exit(run_executor(settings))
     from worker.main import run as run_worker
 
     raise typer.Exit(run_worker(settings, single=single))

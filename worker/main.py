@@ -11,6 +11,7 @@ from worker.api.server import Server
 from worker.api.transport import Transport
 from worker.children.hardening import hide_from_children
 from worker.clock import Clock, SystemClock
+from worker.dispatch import dispatcher_for
 from worker.doorbell import Doorbell
 from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind
@@ -100,9 +101,14 @@ class Runner:
         if not await self._opened(opening):
             return ExitCode.OK
         server = Server(transport, session.renew, on_fatal=self._on_fatal)
-        around = Surroundings(self._settings, server, finder, environ, tuple(credentials.secrets))
+        dispatcher = dispatcher_for(self._settings)
+        around = Surroundings(self._settings, server, finder, environ, tuple(credentials.secrets), dispatcher)
         self._build_loops(server, session, finder, facts, around, identity)
-        return await self._live(server, session, finder, identity)
+        try:
+            return await self._live(server, session, finder, identity)
+        finally:
+            if dispatcher is not None:
+                await dispatcher.close()
 
     def _build_loops(
         self, server: Server, session: Session, finder: EngineFinder, facts: HostFacts, around: Surroundings,
@@ -113,7 +119,7 @@ class Runner:
         metrics.serve(self._settings)
         crew = Crew(self._table, self._standing, around, identity.home, metrics, self._clock, on_free=self._slot_free)
         self._claim = ClaimLoop(
-            server, self._table, self._standing, lambda: bool(finder.found), crew.start, self._clock,
+            server, self._table, self._standing, lambda: bool(finder.found or around.dispatcher), crew.start, self._clock,
             poll_seconds=self._settings.server.poll_seconds,
         )  # fmt: skip
         directives = Directives(

@@ -23,7 +23,7 @@ set search_path = ''
 as $$
 begin
   if private.jwt() ->> 'role' = 'executor'
-    and (private.jwt() ->> 'job', private.jwt() ->> 'att') is distinct from (p_job::text, p_attempt::text) then
+    and (private.jwt() ->> 'job', private.jwt() ->> 'att') is distinct from (p_job::pg_catalog.text, p_attempt::pg_catalog.text) then
     perform private.fail('RY403', format('This credential is not for attempt %s of job %s.', p_attempt, p_job),
       'An executor works on the one job that it was started for.');
   end if;
@@ -72,7 +72,7 @@ as $$
 declare
   v_runner private.runner := private.this_runner();
   v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
-  v_answer jsonb;
+  v_answer pg_catalog.jsonb;
 begin
   -- The runner beats for its executors; what is left of its last beat is what an executor may rely on.
   select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds', 15,

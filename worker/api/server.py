@@ -122,6 +122,18 @@ class Server:
         reply = await retry_for(10.0, lambda: self._transport.function("worker-session", body, is_authorised=True))
         return str(reply["access_token"])
 
+    async def job(self, ref: JobRef, *, has_payload: bool = True) -> dict[str, Any]:
+        """Read a running attempt, and how long its runner's last beat still holds; without retry, it is asked again."""
+        reply: dict[str, Any] = await self._call("worker_job", {**_which(ref), "p_has_payload": has_payload})
+        return reply
+
+    async def job_grant(self, ref: JobRef) -> dict[str, Any]:
+        """Get a credential that is good for one attempt, for the executor that will run it."""
+        body = {"job": {"id": ref.job, "attempt": ref.attempt}}
+        ask = lambda: self._transport.function("worker-session", body, is_authorised=True)  # noqa: E731
+        reply: dict[str, Any] = await retry_for(STATE_SECONDS, ask)
+        return reply
+
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a function that only few jobs need, repeated for a minute."""
         return await retry_for(STATE_SECONDS, lambda: self._call(name, arguments))

@@ -4,12 +4,18 @@ from typing import Protocol
 
 from worker.dispatch.order import Order
 
+# The executor is gone and nobody knows with which exit code.
+LOST = -1
+
 
 class Execution(Protocol):
     """One executor that was started, and runs one attempt of one job."""
 
+    why: str
+    """What the place where it ran says about its end."""
+
     async def wait(self) -> int:
-        """Return the executor's exit code once it has ended, however that came about."""
+        """Return the executor's exit code once it has ended, or LOST."""
 
     async def stop(self) -> None:
         """Ask it to stop: its engine gets one interrupt and time to write its state."""

@@ -9,26 +9,40 @@ from aiodocker.containers import DockerContainer
 from aiodocker.exceptions import DockerError
 from aiohttp import ClientError
 
+from worker.clock import Clock, SystemClock
+from worker.dispatch.base import LOST
 from worker.dispatch.order import COMMAND, Order, whole_environment
 from worker.dispatch.sizes import parse_bytes
 from worker.errors import JobFailed
 from worker.settings import Settings
 
 PULL_SECONDS = 600
+POLL_SECONDS = 2.0
 AWAY = (DockerError, ClientError, OSError)
 
 
 class DockerExecution:
     """One container."""
 
-    def __init__(self, container: DockerContainer) -> None:
+    def __init__(self, container: DockerContainer, clock: Clock) -> None:
         """Keep the container."""
+        self.clock = clock
         self.container = container
+        self.why = ""
 
     async def wait(self) -> int:
-        """Return the container's exit code."""
-        result = await self.container.wait(timeout=None)
-        return int(result["StatusCode"])
+        """Return the container's exit code; Docker itself being away for a while is no end."""
+        while True:
+            try:
+                result = await self.container.wait(timeout=None)
+            except DockerError as error:
+                self.why = str(error.message)
+                return LOST
+            except (ClientError, OSError):
+                await self.clock.sleep(POLL_SECONDS)
+            else:
+                self.why = f"the container ended with exit code {result['StatusCode']}"
+                return int(result["StatusCode"])
 
     async def stop(self) -> None:
         """Send one SIGTERM."""
@@ -52,11 +66,12 @@ class DockerExecution:
 class DockerDispatcher:
     """Starts containers on one Docker host."""
 
-    def __init__(self, settings: Settings, client: Docker | None = None) -> None:
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         """Keep the settings; the connection is made with the first job."""
         self.settings = settings
         self.data = settings.dispatcher.data
-        self._client = client
+        self.clock = clock or SystemClock()
+        self._client: Docker | None = None
 
     @property
     def client(self) -> Docker:
@@ -77,7 +92,7 @@ class DockerDispatcher:
                 code="dispatch_failed",
                 hint="Check the dispatcher's host, image and registry credentials on the runner.",
             ) from error
-        return DockerExecution(container)
+        return DockerExecution(container, self.clock)
 
     async def close(self) -> None:
         """Close the connection."""

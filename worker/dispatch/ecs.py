@@ -10,9 +10,9 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from worker.clock import Clock, SystemClock
+from worker.dispatch.base import LOST
 from worker.dispatch.order import COMMAND, Order, whole_environment
 from worker.errors import JobFailed
-from worker.exit_codes import ExitCode
 from worker.settings import Settings
 from worker.settings.dispatcher import LaunchType
 
@@ -30,6 +30,7 @@ class EcsExecution:
         self.arn = arn
         self.container = container
         self.clock = clock
+        self.why = ""
 
     async def wait(self) -> int:
         """Return the exit code of the task's executor once the task has stopped."""
@@ -59,22 +60,23 @@ class EcsExecution:
         return next(iter(found["tasks"]), None)
 
     def _exit_code(self, task: dict[str, Any] | None) -> int:
-        """Read the container's exit code; a task that never ran has none and counts as failed."""
+        """Read the container's exit code; a task that never ran has none."""
+        self.why = str((task or {}).get("stoppedReason") or "the task is gone")
         for container in (task or {}).get("containers", []):
             if container.get("name") == self.container and container.get("exitCode") is not None:
                 return int(container["exitCode"])
-        return ExitCode.JOB_FAILED
+        return LOST
 
 
 class EcsDispatcher:
     """Starts tasks in one cluster."""
 
-    def __init__(self, settings: Settings, client: Any = None, clock: Clock | None = None) -> None:
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         """Keep the settings; the client uses the runner's own AWS rights."""
         self.settings = settings
         self.data = settings.dispatcher.data
         self.clock = clock or SystemClock()
-        self._client = client
+        self._client: Any = None
 
     @property
     def client(self) -> Any:

@@ -11,6 +11,7 @@ from kubernetes_asyncio.client import ApiClient, BatchV1Api, Configuration, Core
 from kubernetes_asyncio.client.exceptions import ApiException
 
 from worker.clock import Clock, SystemClock
+from worker.dispatch.base import LOST
 from worker.dispatch.manifests import job_manifest, secret_manifest
 from worker.dispatch.order import Order
 from worker.errors import JobFailed
@@ -20,6 +21,13 @@ from worker.settings.dispatcher import AuthType
 
 POLL_SECONDS = 2.0
 AWAY = (ApiException, ClientError, OSError)
+HOPELESS = {
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+}
 
 
 class KubernetesExecution:
@@ -33,23 +41,41 @@ class KubernetesExecution:
         self.name = name
         self.grace_seconds = grace_seconds
         self.clock = clock
+        self.why = ""
 
     async def wait(self) -> int:
-        """Return the executor's exit code once the job has succeeded or failed, or is gone."""
+        """Return the executor's exit code once the job has ended, is gone, or can never start."""
         while True:
             try:
-                job = await self.batch.read_namespaced_job_status(self.name, self.namespace)
-            except ApiException as error:
-                if error.status == HTTPStatus.NOT_FOUND:
-                    return ExitCode.JOB_FAILED
+                if (code := await self._look()) is not None:
+                    return code
             except (ClientError, OSError):
                 pass  # the API is away for a moment; the lease decides for how long we wait
-            else:
-                if job.status.succeeded:
-                    return ExitCode.OK
-                if job.status.failed:
-                    return await self._exit_code()
             await self.clock.sleep(POLL_SECONDS)
+
+    async def _look(self) -> int | None:
+        """Return the exit code, if there is one already."""
+        try:
+            job = await self.batch.read_namespaced_job_status(self.name, self.namespace)
+        except ApiException as error:
+            self.why = "the Kubernetes job is gone"
+            return LOST if error.status == HTTPStatus.NOT_FOUND else None
+        if job.status.succeeded:
+            return ExitCode.OK
+        return await self._pod_code(has_failed=bool(job.status.failed))
+
+    async def _pod_code(self, *, has_failed: bool) -> int | None:
+        """Read the exit code from the pod; an image that cannot be had would be waited for until doomsday."""
+        for pod in await self._pods():
+            for status in pod.status.container_statuses or []:
+                if status.state.terminated is not None and has_failed:
+                    self.why = f"the pod ended: {status.state.terminated.reason or 'failed'}"
+                    return int(status.state.terminated.exit_code)
+                if status.state.waiting is not None and status.state.waiting.reason in HOPELESS:
+                    self.why = f"the pod cannot start: {status.state.waiting.reason}"
+                    return LOST
+        self.why = "the pod is gone"
+        return LOST if has_failed else None
 
     async def stop(self) -> None:
         """Delete the pod with its grace period: one SIGTERM, then time to write the state."""
@@ -76,15 +102,6 @@ class KubernetesExecution:
                 await self.core.delete_namespaced_pod(
                     pod.metadata.name, self.namespace, grace_period_seconds=grace_seconds
                 )
-
-    async def _exit_code(self) -> int:
-        """Read the exit code from the pod, which may be gone already."""
-        with suppress(*AWAY):
-            for pod in await self._pods():
-                for status in pod.status.container_statuses or []:
-                    if status.state.terminated is not None:
-                        return int(status.state.terminated.exit_code)
-        return ExitCode.JOB_FAILED
 
 
 class KubernetesDispatcher:

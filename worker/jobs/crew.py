@@ -6,6 +6,7 @@ from pathlib import Path
 
 from worker.api.replies import ClaimedJob
 from worker.clock import Clock
+from worker.dispatch.remote import RemoteAttempt
 from worker.enums import CancelKind, JobStatus
 from worker.errors import WorkerError
 from worker.jobs.attempt import Attempt
@@ -57,7 +58,10 @@ class Crew:
 
     async def _attempt(self, handle: JobHandle) -> Outcome:
         try:
-            return await Attempt(handle, self._around, self._home, self._clock).run()
+            around = self._around
+            if around.dispatcher is not None:
+                return await RemoteAttempt(handle, around.server, around.settings, around.dispatcher).run()
+            return await Attempt(handle, around, self._home, self._clock).run()
         except OSError as error:
             return await self._refuse(handle, f"The runner cannot keep the job's record: {error}")
         except WorkerError as error:

@@ -14,6 +14,7 @@ from typing import Any
 from worker.api.replies import ClaimedJob, JobRef
 from worker.api.server import Server
 from worker.children.child import Command
+from worker.dispatch.base import Dispatcher
 from worker.engines.finder import EngineFinder
 from worker.errors import JobFailed
 from worker.jobs.control import JobControl
@@ -36,6 +37,7 @@ class Surroundings:
     finder: EngineFinder
     environ: dict[str, str]
     secrets: tuple[str, ...] = ()
+    dispatcher: Dispatcher | None = None
 
 
 @dataclass

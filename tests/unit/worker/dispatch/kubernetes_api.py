@@ -24,6 +24,7 @@ class KubernetesApi:
         self.boxes: dict[str, Box] = {}
         self.tokens: set[str] = set()
         self.graces: list[str] = []
+        self.waiting_reason: str | None = None
 
     def routes(self) -> dict[str, Route]:
         core, batch = "/api/v1/namespaces/runyard", "/apis/batch/v1/namespaces/runyard"
@@ -73,7 +74,9 @@ class KubernetesApi:
     def list_pods(self, call: Call) -> Answer:
         name = call.query["labelSelector"].removeprefix("job-name=")
         code = self.boxes[name].exit_code()
-        state = {"running": {}} if code is None else {"terminated": {"exitCode": code}}
+        state: dict[str, Any] = {"running": {}} if code is None else {"terminated": {"exitCode": code}}
+        if self.waiting_reason:
+            state = {"waiting": {"reason": self.waiting_reason}}
         container = {"name": "executor", "image": "x", "imageID": "x", "ready": True, "restartCount": 0, "state": state}
         pod = {"metadata": {"name": f"{name}-pod"}, "status": {"containerStatuses": [container]}}
         return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod]}

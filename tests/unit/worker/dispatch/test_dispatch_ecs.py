@@ -11,6 +11,7 @@ from moto.server import ThreadedMotoServer
 from tests.unit.worker.dispatch.conftest import RUNNER_TOKEN, MakeSettings
 from worker.clock import SystemClock
 from worker.dispatch import Order, dispatcher_for
+from worker.dispatch.base import LOST
 from worker.dispatch.ecs import EcsDispatcher
 from worker.dispatch.eks import EksAccess
 from worker.errors import JobFailed
@@ -97,7 +98,9 @@ async def test_a_task_runs_with_one_job_s_credential_and_can_be_stopped(settings
     stopped = ecs.describe_tasks(cluster="jobs", tasks=[execution.arn])["tasks"][0]
     assert stopped["lastStatus"] == "STOPPED"
     assert await execution.wait() == stopped["containers"][0]["exitCode"]
-    assert execution._exit_code({"containers": [{"name": "executor"}]}) == 7, "one that never ran has failed"
+    never_ran = {"containers": [{"name": "executor"}], "stoppedReason": "CannotPullContainerError"}
+    assert execution._exit_code(never_ran) == LOST
+    assert execution.why == "CannotPullContainerError"
     await execution.remove()
     await dispatcher.close()
 

@@ -15,6 +15,7 @@ from tests.unit.worker.dispatch.kubernetes_api import KubernetesApi
 from tests.unit.worker.dispatch.processes import write_executor
 from tests.unit.worker.dispatch.serving import serve
 from worker.dispatch import Order
+from worker.dispatch.base import LOST
 from worker.dispatch.eks import cluster_token
 from worker.dispatch.kubernetes import KubernetesDispatcher
 from worker.dispatch.manifests import quantity
@@ -114,7 +115,7 @@ async def test_the_same_attempt_is_started_once(cluster: KubernetesApi, order: O
     await dispatcher.close()
 
 
-async def test_a_job_that_somebody_deleted_counts_as_failed(
+async def test_a_job_that_somebody_deleted_counts_as_lost(
     cluster: KubernetesApi, order: Order, settings: Settings
 ) -> None:
     write_executor(cluster.bin_folder, "sleep 600")
@@ -122,7 +123,21 @@ async def test_a_job_that_somebody_deleted_counts_as_failed(
     execution = await dispatcher.start(order)
     cluster.boxes[order.name].signal("SIGKILL")
     await execution.remove()
-    assert await execution.wait() == 7
+    assert await execution.wait() == LOST
+    assert execution.why == "the Kubernetes job is gone"
+    await dispatcher.close()
+
+
+async def test_an_image_that_cannot_be_had_is_not_waited_for(
+    cluster: KubernetesApi, order: Order, settings: Settings
+) -> None:
+    write_executor(cluster.bin_folder, "sleep 600")
+    cluster.waiting_reason = "ImagePullBackOff"
+    dispatcher = KubernetesDispatcher(settings)
+    execution = await dispatcher.start(order)
+    assert await execution.wait() == LOST
+    assert "ImagePullBackOff" in execution.why
+    cluster.boxes[order.name].signal("SIGKILL")
     await dispatcher.close()
 
 

@@ -1,0 +1,151 @@
+"""The executor: runs the one job that a dispatcher started it for, with a credential for nothing else."""
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from worker.api.replies import ClaimedJob, JobRef
+from worker.api.server import Server
+from worker.api.transport import Transport
+from worker.children.hardening import hide_from_children
+from worker.clock import Clock, SystemClock, backoff
+from worker.engines.finder import EngineFinder
+from worker.enums import CancelKind, JobStatus
+from worker.errors import Fatal, Fenced, Rejected, Retryable, WorkerError
+from worker.exit_codes import ExitCode
+from worker.jobs.attempt import Attempt
+from worker.jobs.control import JobControl, Stop, StopCause
+from worker.jobs.lease import Lease
+from worker.jobs.table import JobHandle, JobTable
+from worker.jobs.workspace import Surroundings
+from worker.logs.redactor import Redactor
+from worker.runtime_log import configure_logging, get_logger
+from worker.settings import Settings
+
+PULSE_SECONDS = 10.0
+RENEW_SECONDS = 9 * 60.0
+
+
+def run_executor(settings: Settings) -> int:
+    """Run the job and return the exit code that the dispatcher reads."""
+    redactor = Redactor()
+    configure_logging(settings.logging.log_level, settings.logging.format, redactor)
+    hide_from_children()
+    log = get_logger("worker.executor")
+    try:
+        return int(asyncio.run(Executor(settings, redactor, SystemClock()).run()))
+    except WorkerError as error:
+        log.critical("the executor stops", why=error.message, hint=error.hint)
+        return int(error.exit_code if isinstance(error, Fatal) else ExitCode.UNEXPECTED)
+
+
+class Executor:
+    """One process, one attempt."""
+
+    def __init__(self, settings: Settings, redactor: Redactor, clock: Clock) -> None:
+        """Take the credential out of the settings."""
+        executor = settings.executor
+        assert executor.job_id is not None
+        assert executor.attempt is not None
+        assert executor.token is not None
+        self._settings = settings
+        self._clock = clock
+        self._ref = JobRef(job=executor.job_id, attempt=executor.attempt)
+        self._token = executor.token.get_secret_value()
+        self._key = executor.publishable_key or ""
+        self._signals = 0
+        self._log = get_logger("worker.executor").bind(job=executor.job_id, attempt=executor.attempt)
+        redactor.add(self._token)
+
+    async def run(self) -> ExitCode:
+        """Fetch the job, run it, tell how it ended."""
+        settings = self._settings
+        async with Transport(settings.server.url, timeout_seconds=settings.server.timeout_seconds) as transport:
+            self._transport = transport
+            transport.use(publishable_key=self._key, token=self._token)
+            self._server = Server(transport, self._renew)
+            sent_at = self._clock.monotonic()
+            job = ClaimedJob.model_validate(await self._server.job(self._ref))
+            control = JobControl(settings.engine.stop_grace_seconds, self._clock.sleep)
+            self._handle = JobHandle(job, Lease(sent_at, job.lease_seconds), control)
+            return await self._work()
+
+    async def _work(self) -> ExitCode:
+        table = JobTable(self._clock)
+        table.add(self._handle)
+        self._listen()
+        loops = [asyncio.create_task(loop) for loop in (self._pulse(), self._keep_fresh(), table.watch_leases())]
+        try:
+            attempt = Attempt(self._handle, await self._surroundings(), self._home(), self._clock)
+            outcome = await attempt.run()
+        finally:
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+        is_success = outcome.status is JobStatus.SUCCEEDED and not outcome.is_returned
+        return ExitCode.OK if is_success else ExitCode.JOB_FAILED
+
+    async def _surroundings(self) -> Surroundings:
+        environ = dict(os.environ)
+        finder = EngineFinder(self._settings.engine.additional_binary_paths, environ)
+        await finder.refresh()
+        return Surroundings(self._settings, self._server, finder, environ, (self._token,))
+
+    def _home(self) -> Path:
+        home = self._settings.working_directory.working_directory / "executors"
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return home
+
+    def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._received)
+
+    def _received(self) -> None:
+        """Stop in order at the first signal: the place where we run sends no second one before it kills."""
+        self._signals += 1
+        self._stopping = asyncio.ensure_future(self._stop())
+
+    async def _stop(self) -> None:
+        """Ask the server first why we are to stop: a cancelled job is not given back to the queue."""
+        with suppress(WorkerError, TimeoutError):
+            async with asyncio.timeout(5):
+                await self._look()
+        kind = CancelKind.GRACEFUL if self._signals == 1 else CancelKind.KILL
+        self._handle.control.request(Stop(kind, StopCause.SHUTDOWN, "The executor was told to stop."))
+
+    async def _look(self) -> None:
+        """Learn whether the attempt is still ours, for how long, and whether it is to stop."""
+        sent_at = self._clock.monotonic()
+        seen = await self._server.job(self._ref, has_payload=False)
+        self._handle.lease.renew(sent_at, float(seen.get("lease_seconds") or 0))
+        if kind := seen.get("cancel_kind"):
+            self._handle.control.request(Stop(CancelKind(kind), StopCause.CANCELLED, "Cancelled on request."))
+
+    async def _pulse(self) -> None:
+        """Look every few seconds; what the server gave up is stopped, and silence ends with the lease."""
+        while True:
+            await self._clock.sleep(PULSE_SECONDS)
+            try:
+                await self._look()
+            except (Fenced, Fatal, Rejected) as error:
+                self._handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, error.message))
+            except Retryable as error:
+                self._log.warning("the server does not answer", why=error.message)
+
+    async def _keep_fresh(self) -> None:
+        failures = 0
+        while True:
+            await self._clock.sleep(backoff(failures) if failures else RENEW_SECONDS)
+            try:
+                await self._renew()
+                failures = 0
+            except WorkerError as error:
+                failures += 1
+                self._log.warning("the credential is not renewed yet", why=error.message)
+
+    async def _renew(self) -> None:
+        reply = await self._transport.function("worker-session", {"renew": True}, is_authorised=True)
+        self._transport.use(publishable_key=self._key, token=str(reply["access_token"]))

@@ -36,6 +36,10 @@
     if (at >= midnight) return `${two(at.getHours())}:${two(at.getMinutes())}`;
     return at >= midnight - 86400000 ? "Yesterday" : day(at);
   }
+  function clock(at) {
+    const text = time(at);
+    return text.includes(":") ? `${text}:${two(at.getSeconds())}` : text;
+  }
   function exact(at) {
     const zone = Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts(at);
     const name = (zone.find((part) => part.type === "timeZoneName") || {}).value || "";
@@ -52,7 +56,7 @@
       const until = new Date(this.getAttribute("until") || "");
       const end = isNaN(until) ? now() : until.getTime();
       const mode = this.getAttribute("mode");
-      const text = mode === "for" ? span(end - at) : mode === "timer" ? timer(end - at) : mode === "date" ? day(at) : mode === "time" ? time(at) : rough(now() - at);
+      const text = mode === "for" ? span(end - at) : mode === "timer" ? timer(end - at) : mode === "date" ? day(at) : mode === "time" ? time(at) : mode === "clock" ? clock(at) : rough(now() - at);
       this.write(text, exact(at));
     }
     write(text, title) {

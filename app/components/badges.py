@@ -8,13 +8,22 @@ from app.components.icons import icon
 def _badge(status: rx.Var[str] | str, mark: rx.Component, color: str, **props: object) -> rx.Component:
     return rx.badge(
         mark,
-        rx.el.span(status, class_name="ry-word"),
+        rx.el.span(*_words(status), class_name="ry-word"),
         color_scheme=color,
         variant=str(props.pop("variant", "soft")),
         radius="full",
         custom_attrs={"data-status": status},
         **props,
     )
+
+
+def _words(status: rx.Var[str] | str) -> list[rx.Var[str] | rx.Component | str]:
+    """Keep the database's word as text, and let the style sheet show its underscores as spaces."""
+    if not isinstance(status, str) or "_" not in status:
+        return [status]
+    first, *rest = status.split("_")
+    gap = rx.el.span("_", class_name="ry-gap-word")
+    return [first, *[part for word in rest for part in (gap, word)]]
 
 
 def runner_badge(status: rx.Var[str], is_asleep: rx.Var[bool] | bool = False) -> rx.Component:

@@ -86,3 +86,8 @@ def date(at: rx.Var[str] | str, **props: object) -> rx.Component:
 def clock_time(at: rx.Var[str] | str, **props: object) -> rx.Component:
     """Show the time of day, or 'Yesterday', or the date."""
     return AgoElement.create(at=at, mode="time", **props)
+
+
+def clock_seconds(at: rx.Var[str] | str, **props: object) -> rx.Component:
+    """Show the time of day to the second, or 'Yesterday', or the date."""
+    return AgoElement.create(at=at, mode="clock", **props)

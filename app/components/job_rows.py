@@ -51,6 +51,10 @@ def job_status(job: Any) -> rx.Component:
     said = rx.cond(
         job["has_plan"],
         rx.el.span(plan_counts(job), class_name="ry-why hide-s"),
-        rx.el.span(job["reason"], class_name="ry-why hide-s ry-el", title=job["reason"]),
+        rx.cond(
+            (job["status"] == "QUEUED") & (job["reason"] == ""),
+            rx.link("Why waiting?", href="/dashboard/jobs/" + job["id"].to_string(), class_name="ry-why mut hide-s"),
+            rx.el.span(job["reason"], class_name="ry-why hide-s ry-el", title=job["reason"]),
+        ),
     )
     return rx.el.div(job_badge(job["status"].to(str)), said, class_name="ry-row")

@@ -25,6 +25,8 @@ class JobView(TypedDict):
     time_label: str
     since: str
     until: str
+    created_at: str
+    ended_at: str
     runner: str
     worker_id: str
     instance: str
@@ -83,6 +85,8 @@ def build_view(job: Row, names: Mapping[str, str], events: Sequence[Row]) -> Job
         "time_label": _time_label(str(job["status"])),
         "since": since,
         "until": until,
+        "created_at": str(job.get("created_at") or ""),
+        "ended_at": str(job.get("finished_at") or ""),
         "runner": str(job.get("worker_name") or ""),
         "worker_id": str(job.get("worker_id") or ""),
         "instance": _instance(job),
@@ -234,9 +238,16 @@ def _event(event: Row) -> EventView:
     return {"key": str(event.get("id")), "at": str(event.get("at") or ""), "icon": icon, "words": said}
 
 
-def log_steps(job: Row) -> str:
+def log_note(job: Row) -> str:
+    """Say what a reader must know about the end of the log; nothing when it ends as logs do."""
+    if job.get("status") != "NEEDS_ATTENTION":
+        return ""
+    return "The log ends where the runner was lost. What it wrote after that is on its disk, and is sent if it returns."
+
+
+def log_steps(job: Row, events: Sequence[Row] = ()) -> str:
     """Tell the log view which steps there are, as JSON."""
-    bars = [bar for bar in timeline.build(job).bars if bar.is_step]
+    bars = [bar for bar in timeline.build(job, events).bars if bar.is_step]
     found = []
     for step, bar in zip(job.get("steps") or [], bars, strict=False):
         name = str(step.get("name") or "")

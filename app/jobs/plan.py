@@ -91,4 +91,4 @@ def _state(row: Row, job: Row) -> str:
 
 
 def _output(row: Row) -> str:
-    return f"{row.get('name')}: {row.get('action') or 'known'}"
+    return f"output {row.get('name')}, {row.get('action') or 'known'}"

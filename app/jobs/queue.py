@@ -1,6 +1,6 @@
 """Why a job waits: the database's answer, one line per runner."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,10 +44,15 @@ def build(answer: Row, checked_at: str = "") -> Why:
         is_claimable=bool(answer.get("claimable")),
         summary=str(answer.get("summary") or ""),
         help=str(answer.get("help") or ""),
-        position=in_line(answer.get("position")),
+        position=in_line(answer.get("position")) if _is_moving(rows) else "",
         checked_at=checked_at,
         runners=tuple(_runner(row) for row in rows),
     )
+
+
+def _is_moving(rows: Sequence[Row]) -> bool:
+    """A place in line means something only where some runner will get to it by itself."""
+    return any(row.get("reason_code") in ("ok", "busy", "nearer") for row in rows)
 
 
 def in_line(position: object) -> str:

@@ -2,6 +2,7 @@
 
 import reflex as rx
 
+from app.components.elements import since
 from app.components.feedback import empty, failed
 from app.components.job.attention import attention, failure, late_report
 from app.components.job.dialogs import job_dialogs
@@ -20,8 +21,11 @@ View = JobState.view
 
 
 def _timeline() -> rx.Component:
+    taken = since(View["created_at"].to(str), View["ended_at"].to(str))
+    words = rx.cond(View["ended_at"] == "", " since it was asked for", " from first to last")
+    asked = rx.el.span(taken, words, class_name="mut num")
     return rx.el.section(
-        rx.el.div(rx.el.h2("Timeline"), class_name="ry-ph"),
+        rx.el.div(rx.el.h2("Timeline"), asked, class_name="ry-ph"),
         timeline(JobState.line),
         class_name="ry-panel",
         aria_label="Timeline",

@@ -142,7 +142,8 @@ class JobState(LivePage, rx.State):
         job = self._job
         self._assign("view", detail.build_view(job, names, self._events))
         self._assign("line", json.dumps(dataclasses.asdict(timeline.build(job, self._events))))
-        self._assign("log_steps", detail.log_steps(job))
+        self._assign("log_steps", detail.log_steps(job, self._events))
+        self._assign("log_note", detail.log_note(job))
         self._assign("log_main", detail.MAIN_STEP.get(str(job["type"]), ""))
         self._assign("approvals_required", int(job.get("approvals_required") or 0))
         self._assign("approvals_received", int(job.get("approvals_received") or 0))

@@ -6,7 +6,7 @@ import { icon } from "./icons.js";
 /** Builds the frame; `on` holds what the buttons do. */
 export function buildFrame(host, on) {
   const parts = { ...buildSearch(on), ...buildButtons(on) };
-  parts.attempts = el("select", { class: "ry-attempts", "aria-label": "Attempt", onchange: (event) => on.attempt(event.target.value) });
+  parts.attempts = el("select", { class: "ry-attempts", "aria-label": "Attempt", hidden: true, onchange: (event) => on.attempt(event.target.value) });
   parts.canvas = el("div", { class: "ry-lcanvas" });
   parts.window = el("div", { class: "ry-lwindow" });
   parts.canvas.append(parts.window);

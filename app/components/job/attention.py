@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.components.elements import clock_time
+from app.components.elements import clock_seconds
 from app.components.icons import icon
 from app.states.job import JobState
 from app.states.job_actions import JobActionState
@@ -79,7 +79,7 @@ def _story() -> rx.Component:
     return rx.el.p(
         View["runner"],
         " stopped answering at ",
-        clock_time(View["lost_at"].to(str)),
+        clock_seconds(View["lost_at"].to(str)),
         told,
         ". It was not retried by itself, because doing it twice can create resources twice. "
         "The state stays locked until you choose.",
@@ -113,7 +113,7 @@ def late_report() -> rx.Component:
         rx.el.p(
             View["runner"],
             " came back",
-            rx.cond(JobState.late_at != "", rx.fragment(" at ", clock_time(JobState.late_at)), ""),
+            rx.cond(JobState.late_at != "", rx.fragment(" at ", clock_seconds(JobState.late_at)), ""),
             " and reported ",
             rx.cond(JobState.late_status != "", JobState.late_status, "a result"),
             ". ",

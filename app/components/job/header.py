@@ -5,7 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.components.badges import job_badge, tag
-from app.components.elements import ago, clock_time, since
+from app.components.elements import ago, clock_seconds, since
 from app.components.icons import icon
 from app.states.job import JobState
 from app.states.job_actions import JobActionState
@@ -128,7 +128,7 @@ def _runner() -> rx.Component:
 
 def _lease() -> rx.Component:
     renewed = _fact("Lease", rx.el.span("renewed ", ago(JobState.lease_at), class_name="num"))
-    lost = _fact("Lease", rx.el.span("lost at ", clock_time(View["lost_at"].to(str)), class_name="num t-red"))
+    lost = _fact("Lease", rx.el.span("lost at ", clock_seconds(View["lost_at"].to(str)), class_name="num t-red"))
     return rx.cond(
         View["status"] == "NEEDS_ATTENTION",
         _maybe(View["lost_at"] != "", lost),

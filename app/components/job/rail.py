@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.components.elements import ago, clock_time
+from app.components.elements import ago, clock_seconds, clock_time
 from app.components.icons import icon
 from app.jobs.detail import EVENT_WORDS, EventView, OutputView
 from app.states.job import ApprovalView, JobState
@@ -116,7 +116,7 @@ def state() -> rx.Component:
     )
     proof = rx.fragment(
         rx.cond(found.lock_attempt > 0, "Attempt " + found.lock_attempt.to_string() + ", since ", "Since "),
-        clock_time(found.lock_at),
+        clock_seconds(found.lock_at),
         rx.cond(found.lock_id != "", rx.fragment(", id ", rx.el.span(found.lock_id, class_name="ry-mono")), ""),
     )
     tone = rx.cond(
@@ -168,7 +168,7 @@ def _event_icon(name: rx.Var[str]) -> rx.Component:
 
 def _event(event: rx.Var[EventView]) -> rx.Component:
     return rx.el.li(
-        clock_time(event["at"].to(str), class_name="num"),
+        clock_seconds(event["at"].to(str), class_name="num"),
         _event_icon(event["icon"].to(str)),
         rx.el.span(event["words"]),
         key=event["key"],

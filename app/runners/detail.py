@@ -11,7 +11,6 @@ from app.services.words import count, duration, parse_time
 Row = Mapping[str, Any]
 TICK = timedelta(minutes=15)
 TICKS = 96
-QUARTER_BEATS = 60
 
 
 class InstanceDetail(TypedDict):
@@ -197,7 +196,7 @@ def build_strip(ticks: Iterable[Row], since: datetime | None, now: datetime | No
     axis = [f"{start:%H:%M}" for start in starts[:: TICKS // 6]]
     return {
         "ticks": marks,
-        "path": smooth(loads, width=900, height=84, top=18, bottom=2),
+        "path": smooth(loads, width=900, height=84, top=18, bottom=2, ceiling=1.0),
         "words": _strip_words(marks),
         "axis": axis,
     }

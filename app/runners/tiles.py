@@ -25,6 +25,16 @@ def _series(rows: Sequence[Row], key: str) -> list[float]:
     return [float(row.get(key) or 0) for row in rows]
 
 
+def _carried(rows: Sequence[Row], key: str) -> list[float]:
+    """Read a series in which quiet hours say nothing: they keep the value of the hour before."""
+    known = [float(row[key]) for row in rows if row.get(key) is not None]
+    value, values = known[0], []
+    for row in rows:
+        value = value if row.get(key) is None else float(row[key])
+        values.append(value)
+    return values
+
+
 def _short(value: float) -> str:
     return f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
@@ -64,7 +74,7 @@ def wait_tile(rows: Sequence[Row], key: str) -> Tile:
         "move": f"{moved} {moved_unit}" if abs(change) >= 0.1 else "",
         "is_up": change > 0,
         "is_good": change <= 0,
-        "path": smooth(_series(rows, key)),
+        "path": smooth(_carried(rows, key)),
     }
 
 

@@ -4,13 +4,15 @@ import itertools
 from collections.abc import Sequence
 
 
-def smooth(values: Sequence[float], width: int = 300, height: int = 48, top: int = 4, bottom: int = 6) -> str:
-    """Draw a line through values, left to right, highest value at `top`; flat ones lie low."""
+def smooth(
+    values: Sequence[float], width: int = 300, height: int = 48, top: int = 4, bottom: int = 6, ceiling: float = 0.0
+) -> str:
+    """Draw a line through values, left to right, highest value (or `ceiling`) at `top`; flat ones lie low."""
     if not values:
         return ""
     if len(values) == 1:
         values = (values[0], values[0])
-    low, high = min(0.0, *values), max(values)
+    low, high = min(0.0, *values), max(ceiling, *values)
     room = height - top - bottom
     reach = (high - low) or 1.0
     step = width / (len(values) - 1)

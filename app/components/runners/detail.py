@@ -114,7 +114,7 @@ def strip() -> rx.Component:
                 aria_label="Heartbeats: " + State.strip["words"].to(str),
             ),
             rx.el.div(
-                rx.el.span("Slots in use", class_name="sm ry-area-label"),
+                rx.el.span("Load, as a share of its slots", class_name="sm ry-area-label"),
                 rx.el.div(_area(), class_name="ry-area-base"),
                 class_name="ry-area-box",
             ),

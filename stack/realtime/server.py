@@ -17,7 +17,7 @@ from stack.realtime.frames import parse_version
 from stack.realtime.http import BroadcastApi, safe_headers
 from stack.realtime.hub import Addresses, Hub
 from stack.realtime.settings import RealtimeSettings
-from stack.realtime.socket import RESTART, Socket
+from stack.realtime.socket import Socket
 from stack.realtime.tokens import TokenVerifier
 from stack.secrets import Secrets
 from stack.settings import Settings
@@ -36,7 +36,10 @@ class Realtime:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Run the WAL feed and the upkeep of stored messages; on exit, tell every client to come back."""
+        """Run the WAL feed and the upkeep of stored messages.
+
+        granian cuts websockets before this ends, so nobody can be told goodbye; clients come back by themselves.
+        """
         await self.hub.database.open()
         tasks = [
             asyncio.create_task(self.hub.feed.run()),
@@ -45,8 +48,6 @@ class Realtime:
         try:
             yield
         finally:
-            for socket in list(self.hub.sockets):
-                socket.close(RESTART, "")
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

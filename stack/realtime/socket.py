@@ -1,6 +1,7 @@
 """One client's websocket: reads in order, writes through a bounded queue."""
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("runyard.realtime")
 
-GOING_AWAY, UNSUPPORTED, TOO_BIG, RESTART, TRY_LATER = 1001, 1003, 1009, 1012, 1013
+GOING_AWAY, UNSUPPORTED, TOO_BIG, TRY_LATER = 1001, 1003, 1009, 1013
 CLOSE_SECONDS = 5.0
 
 
@@ -36,6 +37,7 @@ class Socket:
         self._queue: deque[Encoded] = deque()
         self._queued_bytes = 0
         self._wake = asyncio.Event()
+        self._ending = asyncio.Event()
         self._closing: tuple[int, str] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle_since = asyncio.get_running_loop().time()
@@ -43,26 +45,40 @@ class Socket:
     async def run(self) -> None:
         """Serve until either side ends the connection."""
         self.hub.sockets.add(self)
-        reader = asyncio.ensure_future(self._read())
-        writer = asyncio.ensure_future(self._write())
+        reader, writer = asyncio.ensure_future(self._read()), asyncio.ensure_future(self._write())
+        closing = asyncio.ensure_future(self._ending.wait())
         try:
-            await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
-            if not writer.done():
-                self.close(GOING_AWAY, "")
-                await asyncio.wait({writer}, timeout=CLOSE_SECONDS)
+            await asyncio.wait({reader, writer, closing}, return_when=asyncio.FIRST_COMPLETED)
+            await self._end(reader, writer)
         finally:
             self.hub.sockets.discard(self)
             for channel in list(self.channels.values()):
                 channel.stop()
-            for task in (reader, writer, *self._tasks):
+            tasks = (reader, writer, closing, *self._tasks)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(reader, writer, *self._tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _end(self, reader: "asyncio.Future[None]", writer: "asyncio.Future[None]") -> None:
+        """Send what is queued and a close frame, for as long as the client takes them.
+
+        granian holds a close frame back for as long as somebody waits to receive: reading must end first.
+        """
+        if self._closing is None:
+            return  # the client has gone
+        self._wake.set()
+        await asyncio.wait({writer}, timeout=CLOSE_SECONDS)
+        for task in (reader, writer):
+            task.cancel()
+        await asyncio.gather(reader, writer, return_exceptions=True)
+        with contextlib.suppress(TimeoutError, WebSocketDisconnect, RuntimeError, OSError):
+            await asyncio.wait_for(self._websocket.close(*self._closing), CLOSE_SECONDS)
 
     def close(self, code: int, reason: str) -> None:
         """End the connection once what is queued before this has been sent."""
         if self._closing is None:
             self._closing = (code, reason)
-            self._wake.set()
+            self._ending.set()
 
     def send(self, frame: Encoded) -> None:
         """Queue one frame; a client that does not keep up is closed, so that it cannot hold others up."""
@@ -108,7 +124,6 @@ class Socket:
                     self._queued_bytes -= len(frame)
                     await self._send_now(frame)
                 if self._closing is not None:
-                    await self._websocket.close(*self._closing)
                     return
                 self._wake.clear()
                 await self._wake.wait()

@@ -1,0 +1,237 @@
+"""What breaks and comes back: the WAL sender, PostgreSQL, the server, slow and idle clients."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from stack.bootstrap import bootstrap
+from stack.postgres import Cluster, find_cluster
+from stack.secrets import Secrets, load_secrets
+from tests.contract.realtime.conftest import ROLES, addresses
+from tests.contract.realtime.server import RealtimeServer, start_realtime
+from tests.contract.realtime.wire import Wire, open_wire
+from tests.support.database import Database
+from tests.support.ports import free_port
+from tests.support.server import server_settings
+from tests.support.waiting import wait_until
+
+SENDERS = "select pid from pg_stat_replication where application_name = 'realtime_replication'"
+
+
+def binding(table: str) -> dict[str, Any]:
+    return {"event": "INSERT", "schema": "public", "table": table}
+
+
+async def heartbeats(wire: Wire) -> None:
+    while True:
+        await wire.drain()
+
+
+async def is_live_again(wire: Wire) -> None:
+    system = (await wire.event("system")).payload
+    assert (system["status"], system["message"]) == ("ok", "Subscribed to PostgreSQL")
+
+
+async def test_a_killed_wal_sender_is_replaced_and_channels_are_live_again(
+    realtime: RealtimeServer, realtime_database: Database, sql: psycopg.Connection, table: str
+) -> None:
+    admin = realtime_database.connect("supabase_admin")
+    async with open_wire(realtime.url, realtime.publishable_key) as wire:
+        await wire.live("room", [binding(table)])
+        for number in (1, 2, 3):
+            ended = admin.execute(
+                "select pg_terminate_backend(active_pid) from pg_replication_slots where database = %s",
+                [realtime_database.name],
+            ).fetchall()
+            assert ended == [(True,)]
+            await is_live_again(wire)
+            sql.execute(f"insert into {table} (id) values (%s)", [number])
+            assert (await wire.event("postgres_changes")).payload["data"]["record"]["id"] == number
+
+
+async def test_nothing_is_left_behind_by_a_stopped_server(
+    realtime_database: Database, tmp_path: Path, table: str
+) -> None:
+    admin = realtime_database.connect("supabase_admin")
+    slots = "select slot_name from pg_replication_slots where database = %s"
+    before = admin.execute(slots, [realtime_database.name]).fetchall()
+    with start_realtime(tmp_path, realtime_database.server.secrets, addresses(realtime_database)) as server:
+        async with open_wire(server.url, server.publishable_key) as wire:
+            await wire.live("room", [binding(table)])
+            assert len(admin.execute(slots, [realtime_database.name]).fetchall()) == len(before) + 1
+            os.kill(server.process.pid, signal.SIGTERM)
+            assert await wire.closed() in (1006, 1012)
+    wait_until(lambda: admin.execute(slots, [realtime_database.name]).fetchall() == before)
+
+
+class OwnPostgres:
+    """A PostgreSQL that a test may kill."""
+
+    def __init__(self, folder: Path) -> None:
+        settings = server_settings(folder, free_port())
+        self.secrets: Secrets = load_secrets(settings.secrets_file)
+        self.cluster: Cluster = find_cluster(settings, self.secrets)
+        self.log = folder / "postgres.log"
+
+    def url(self, role: str) -> str:
+        return self.cluster.settings.database_url(role, self.secrets.password(role))
+
+    def start(self) -> None:
+        self.process = self.cluster.start(self.log)
+
+    def kill(self) -> None:
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def own_postgres(tmp_path: Path) -> Iterator[OwnPostgres]:
+    if os.geteuid() == 0:  # PostgreSQL runs as another account, which must get through pytest's private folders
+        for path in (tmp_path, *tmp_path.parents):
+            path.chmod(path.stat().st_mode | 0o011)
+    postgres = OwnPostgres(tmp_path)
+    postgres.cluster.prepare()
+    postgres.start()
+    bootstrap(postgres.cluster.url, postgres.secrets)
+    yield postgres
+    postgres.cluster.remove()
+
+
+async def test_channels_survive_a_killed_postgres(own_postgres: OwnPostgres, tmp_path: Path) -> None:
+    setup = (
+        "create table notes (id int primary key); grant select on notes to anon;"
+        "alter publication supabase_realtime add table notes"
+    )
+    with psycopg.connect(own_postgres.url("postgres"), autocommit=True) as sql:
+        sql.execute(setup)
+    urls = [own_postgres.url(role) for role in ROLES]
+    with start_realtime(tmp_path, own_postgres.secrets, urls, DATABASE_TIMEOUT_SECONDS="1") as server:
+        async with open_wire(server.url, server.publishable_key) as wire:
+            await wire.live("room", [binding("notes")])
+            own_postgres.kill()
+            assert (await wire.reply(await wire.send("phoenix", "heartbeat", {}))).payload["status"] == "ok"
+            private = await wire.join("private", {"private": True})
+            assert private.payload["response"]["reason"] == (
+                "UnableToConnectToProject: Realtime was unable to connect to the project database"
+            )
+            own_postgres.start()
+            await is_live_again(wire)
+            with psycopg.connect(own_postgres.url("postgres"), autocommit=True) as sql:
+                sql.execute("set synchronous_commit = on; insert into notes values (1)")
+            assert (await wire.event("postgres_changes")).payload["data"]["record"]["id"] == 1
+            assert (await wire.join("other")).payload["status"] == "ok"
+
+
+async def test_a_server_that_starts_before_postgres_waits_for_it(own_postgres: OwnPostgres, tmp_path: Path) -> None:
+    own_postgres.kill()
+    urls = [own_postgres.url(role) for role in ROLES]
+    with start_realtime(tmp_path, own_postgres.secrets, urls) as server:
+        own_postgres.start()
+        with psycopg.connect(own_postgres.url("postgres"), autocommit=True) as sql:
+            sql.execute("create table notes (id int primary key)")
+            sql.execute("alter publication supabase_realtime add table notes")
+        async with open_wire(server.url, server.publishable_key) as wire:
+            await wire.live("room", [binding("notes")])
+
+
+async def test_new_tables_in_the_publication_are_picked_up(
+    realtime_database: Database, sql: psycopg.Connection, table: str, tmp_path: Path
+) -> None:
+    secrets = realtime_database.server.secrets
+    with start_realtime(tmp_path, secrets, addresses(realtime_database), PUBLICATION_SECONDS="0.2") as server:
+        async with open_wire(server.url, server.publishable_key) as wire:
+            await wire.live("room", [{"event": "*", "schema": "public"}])
+            sql.execute(f"create table {table}_new (id int primary key)")
+            sql.execute(f"grant select on {table}_new to anon")
+            sql.execute(f"alter publication supabase_realtime add table {table}_new")
+            await is_live_again(wire)
+            sql.execute(f"insert into {table}_new values (1)")
+            assert (await wire.event("postgres_changes")).payload["data"]["table"] == f"{table}_new"
+    sql.execute(f"drop table {table}_new")
+
+
+async def test_a_client_that_does_not_read_is_closed_and_others_are_served(
+    realtime_database: Database, sql: psycopg.Connection, table: str, tmp_path: Path
+) -> None:
+    secrets = realtime_database.server.secrets
+    with start_realtime(tmp_path, secrets, addresses(realtime_database), QUEUE_BYTES="2000000") as server:
+        async with (
+            open_wire(server.url, server.publishable_key) as slow,
+            open_wire(server.url, server.publishable_key) as quick,
+        ):
+            await slow.live("room", [binding(table)])
+            await quick.live("room", [binding(table)])
+            slow.connection.transport.pause_reading()
+            for number in range(60):
+                sql.execute(f"insert into {table} (id, name) values (%s, repeat('x', 500000))", [number])
+                assert (await quick.event("postgres_changes")).payload["data"]["record"]["id"] == number
+            slow.connection.transport.resume_reading()
+            assert await slow.closed() == 1013
+
+
+async def test_an_idle_socket_is_closed(realtime_database: Database, tmp_path: Path) -> None:
+    secrets = realtime_database.server.secrets
+    with start_realtime(tmp_path, secrets, addresses(realtime_database), IDLE_SECONDS="0.5") as server:
+        async with open_wire(server.url, server.publishable_key) as wire:
+            assert await wire.closed() == 1001
+
+
+async def test_a_socket_without_channels_is_closed(realtime_database: Database, tmp_path: Path) -> None:
+    secrets = realtime_database.server.secrets
+    with start_realtime(tmp_path, secrets, addresses(realtime_database), NO_CHANNEL_SECONDS="0.2") as server:
+        async with open_wire(server.url, server.publishable_key) as wire:
+            with pytest.raises(ConnectionClosed):
+                await heartbeats(wire)
+
+
+@pytest.fixture(scope="module")
+def limited(realtime_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealtimeServer]:
+    """Rates far below hosted's, so that a test can reach them."""
+    limits = {
+        "RATE_WINDOW_SECONDS": "1.2",
+        "MAX_MESSAGES_PER_SECOND": "20",
+        "MAX_JOINS_PER_SECOND": "10",
+        "MAX_CONNECTIONS": "2",
+    }
+    folder = tmp_path_factory.mktemp("limited")
+    secrets = realtime_database.server.secrets
+    with start_realtime(folder, secrets, addresses(realtime_database), **limits) as server:
+        yield server
+
+
+async def test_too_many_messages_end_the_channel(limited: RealtimeServer) -> None:
+    async with open_wire(limited.url, limited.publishable_key) as wire:
+        await wire.join("room", {"broadcast": {"self": True}})
+        for _ in range(60):
+            await wire.send("realtime:room", "broadcast", {"type": "broadcast", "event": "x", "payload": {}})
+        assert (await wire.event("system")).payload["message"] == "Too many messages per second"
+        await wire.event("phx_close")
+        body = {"messages": [{"topic": "room", "event": "x", "payload": {}}]}
+        async with httpx.AsyncClient(headers={"apikey": limited.publishable_key}) as http:
+            answer = await http.post(f"{limited.url}/realtime/v1/api/broadcast", json=body)
+        assert answer.status_code == 429
+
+
+async def test_too_many_joins_end_the_socket(limited: RealtimeServer) -> None:
+    async with open_wire(limited.url, limited.publishable_key) as wire:
+        refs = [await wire.send_join(f"room-{number}") for number in range(30)]
+        assert await wire.closed() == 1001
+        answers = [item for item in wire.seen if not isinstance(item, bytes) and item.event == "phx_reply"]
+        reasons = {item.payload["response"].get("reason") for item in answers if item.ref in refs}
+        assert reasons == {None, "ClientJoinRateLimitReached: Too many joins per second"}
+
+
+async def test_too_many_sockets_are_refused(limited: RealtimeServer) -> None:
+    key = limited.publishable_key
+    async with open_wire(limited.url, key), open_wire(limited.url, key):
+        with pytest.raises(InvalidStatus) as caught:
+            async with open_wire(limited.url, key):
+                pass
+        assert caught.value.response.status_code == 429

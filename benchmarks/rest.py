@@ -34,7 +34,10 @@ SETTINGS = (
     " set_config('statement_timeout', %s, true)"
 )
 VALUES = ("anon", CLAIMS, "POST", "/rpc/bench_echo", "{}", '"public", "extensions"', "3s")
-CALL = "select public.bench_echo(p_value => a.p_value, p_text => a.p_text)::text from json_to_record(%s::json) as a(p_value int, p_text text)"
+CALL = (
+    "select public.bench_echo(p_value => a.p_value, p_text => a.p_text)::text"
+    " from json_to_record(%s::json) as a(p_value int, p_text text)"
+)
 FUNCTION = """
 create or replace function public.bench_echo(p_value int, p_text text) returns jsonb
 language sql stable set search_path = '' as
@@ -88,7 +91,7 @@ def measure_rest(url: str, key: str, connections: int, duration: float) -> list[
         f"POST /rest/v1/rpc/bench_echo HTTP/1.1\r\nhost: {place.netloc}\r\napikey: {key}\r\nauthorization: Bearer {key}\r\n"
         f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     )
-    job = {"host": place.hostname, "port": place.port, "request": head + body}
+    job: dict[str, Any] = {"host": place.hostname, "port": place.port, "request": head + body}
     job |= {"connections": connections, "seconds": duration}
     command = [sys.executable, "-m", "benchmarks.load"]
     done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=True)
@@ -107,7 +110,7 @@ def measure(url: str, key: str, pool_url: str, duration: float) -> list[dict[str
         for _ in range(ROUNDS):
             direct += measure_direct(pool_url, level, duration)
             rest += measure_rest(url, key, level, duration)
-        row = {
+        row: dict[str, Any] = {
             "connections": level,
             "psycopg": summary(direct, duration * ROUNDS),
             "rest": summary(rest, duration * ROUNDS),

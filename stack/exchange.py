@@ -1,12 +1,17 @@
 """What the services of the gateway share: reading a body within limits, and plain ASGI answers."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 
 from starlette.types import Receive, Scope, Send
 
 LARGEST_BODY = 16 * 1024 * 1024
+LARGEST_DRAINED = 64 * 1024 * 1024
 BODY_SECONDS = 30.0
+DRAIN_SECONDS = 5.0
+# The request was not read to its end, so that nothing can follow it on its connection.
+UNREAD = (408, 413)
 JSON = "application/json; charset=utf-8"
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -33,32 +38,52 @@ def header_map(scope: Scope) -> dict[str, str]:
 
 
 async def read_body(receive: Receive, headers: dict[str, str], limit: int = LARGEST_BODY) -> bytes:
-    """The whole body, refused early when it says that it is too large."""
+    """The whole body, within a limit of size and time."""
     declared = headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared) > limit:
-        raise BodyTooLarge
-    parts: list[bytes] = []
-    room = limit
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientGone
-                part = message.get("body", b"")
-                room -= len(part)
-                if room < 0:
-                    raise BodyTooLarge
-                parts.append(part)
-                if not message.get("more_body", False):
-                    return parts[0] if len(parts) == 1 else b"".join(parts)
+            if declared.isdecimal() and int(declared) > limit:
+                raise BodyTooLarge
+            return await _collect(receive, limit)
     except TimeoutError as error:
         raise BodyTooSlow from error
+    except BodyTooLarge:
+        await _drain(receive)
+        raise
+
+
+async def _collect(receive: Receive, room: int) -> bytes:
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part = message.get("body", b"")
+        room -= len(part)
+        if room < 0:
+            raise BodyTooLarge
+        parts.append(part)
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _drain(receive: Receive) -> None:
+    """Read on for a while: a client that is still sending does not see an answer that comes in between."""
+    left = LARGEST_DRAINED
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 async def answer(send: Send, status: int, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> None:
     """Send one complete response."""
     raw: RawHeaders = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
+    if status in UNREAD:
+        raw.append((b"connection", b"close"))
     if status != 204:
         raw.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": raw})

@@ -27,12 +27,13 @@ from stack.project import ProjectConfig, read_project
 from stack.proxy import FunctionsProxy
 from stack.realtime.server import Realtime, create_realtime
 from stack.rest.app import RestApp
-from stack.rest.pool import Pool
+from stack.rest.pool import Pool, PoolTimeout
 from stack.rest.store import CatalogStore
-from stack.rest.wire import DatabaseGone, Statement
+from stack.rest.wire import DatabaseError, DatabaseGone, Statement
 from stack.secrets import Secrets
 from stack.settings import Settings
 
+HEALTH_SECONDS = 4.0
 log = logging.getLogger("stack.gateway")
 
 
@@ -97,7 +98,7 @@ def _services(settings: Settings, secrets: Secrets, config: ProjectConfig) -> Se
 def _auth_service(settings: Settings, services: Services, ring: KeyRing, config: ProjectConfig) -> AuthService:
     sessions = Sessions(services.store, ring, settings.auth_issuer, config.access_seconds, config.reuse_seconds)
     # Hosted's numbers are for strangers; behind one address there may be a whole team and its tests.
-    limits = Limits(requests=Limiter(600, 300), failures=Limiter(10, 300), mails=Limiter(4, 3600))
+    limits = Limits(requests=Limiter(3000, 300), failures=Limiter(10, 300), mails=Limiter(4, 3600))
     options = config.auth
     if urlsplit(options.site_url).hostname in ("localhost", "127.0.0.1"):
         # The file names a developer's own port; this stack's dashboard may be on another.
@@ -107,14 +108,16 @@ def _auth_service(settings: Settings, services: Services, ring: KeyRing, config:
 
 def _health(services: Services) -> Callable[[Request], Awaitable[Response]]:
     async def health(_: Request) -> Response:
-        """Whether the database answers through the same pool as requests."""
+        """Whether the database answers through the same pool as requests, and the schema is known."""
         try:
-            async with services.pool.connection() as wire:
-                await asyncio.wait_for(wire.run((Statement(b"select 1"),)), 5)
-        except (DatabaseGone, TimeoutError) as error:
+            async with asyncio.timeout(HEALTH_SECONDS), services.pool.connection() as wire:
+                await wire.run((Statement(b"select 1"),))
+        except (DatabaseGone, DatabaseError, PoolTimeout, TimeoutError) as error:
             log.warning("The database does not answer: %s", type(error).__name__)
             return JSONResponse({"status": "unhealthy", "database": "unreachable"}, 503)
-        return JSONResponse({"status": "healthy", "schema_loads": services.catalog.loads})
+        if services.catalog.current is None:
+            return JSONResponse({"status": "unhealthy", "database": "schema not read yet"}, 503)
+        return JSONResponse({"status": "healthy"})
 
     return health
 

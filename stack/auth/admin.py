@@ -83,7 +83,7 @@ class AdminService:
         wanted = clean_id(user_id)
         is_soft = request.json().get("should_soft_delete") is True
         async with self._auth.store.transaction() as tx:
-            if await tx.one("user_by_id", id=wanted) is None:
+            if await tx.one("any_user_by_id", id=wanted) is None:
                 raise user_not_found()
             if is_soft:
                 await tx.do("end_all_sessions", user_id=wanted)

@@ -5,14 +5,14 @@ import uuid
 
 import pytest
 
-from supabase import AsyncClient, AsyncClientOptions, acreate_client
-from tests.contract.conftest import PASSWORD, User
+from supabase import AsyncClientOptions, acreate_client
+from tests.contract.conftest import PASSWORD, Api, User
 from tests.support.stack import Project
 
 pytestmark = pytest.mark.anyio
 
 
-async def make_client(project: Project) -> AsyncClient:
+async def make_client(project: Project) -> Api:
     options = AsyncClientOptions(auto_refresh_token=False, persist_session=False)
     return await acreate_client(project.url, project.publishable_key, options)
 
@@ -39,7 +39,7 @@ async def test_identities_do_not_get_mixed_up(project: Project, alice: User, bob
     for client, user in zip(clients, (alice, bob), strict=False):
         await client.auth.sign_in_with_password({"email": user.email, "password": PASSWORD})
 
-    async def who(client: AsyncClient) -> tuple[str, str | None]:
+    async def who(client: Api) -> tuple[str, str | None]:
         told = (await client.rpc("contract_request").execute()).data
         return told["role"], told["claims"].get("sub")
 

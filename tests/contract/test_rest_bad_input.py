@@ -36,7 +36,7 @@ def refused(done: httpx.Response, *statuses: int) -> dict[str, str]:
 )  # fmt: skip
 def test_a_query_that_cannot_be_read(http: httpx.Client, query: str) -> None:
     done = http.get(f"{PLACES}?{query}")
-    if query in ("order=",):
+    if query == "order=":
         assert done.status_code == 200
         return
     assert refused(done, 400, 501)["code"] in {"PGRST100", "PGRST108", "PGRST127", "42703"}

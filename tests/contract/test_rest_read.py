@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from postgrest import APIError, CountMethod
 
-from supabase import Client
+from tests.contract.conftest import Api
 
 Places = dict[str, uuid.UUID]
 CUSCO = 'Cusco, "Peru"'
@@ -69,12 +69,12 @@ def names(response: Any) -> list[str]:
     ],
 )
 def test_filters_select_the_rows_they_say(
-    anon: Client, places: Places, narrow: Callable[[Any], Any], expected: list[str]
+    anon: Api, places: Places, narrow: Callable[[Any], Any], expected: list[str]
 ) -> None:
     assert names(narrow(anon.table("contract_places").select("name")).order("name").execute()) == expected
 
 
-def test_values_look_as_postgrest_renders_them(anon: Client, places: Places) -> None:
+def test_values_look_as_postgrest_renders_them(anon: Api, places: Places) -> None:
     row = anon.table("contract_places").select("*").eq("name", "Aarhus").single().execute().data
     assert row["created_at"] == "2026-01-02T03:04:05.678+00:00"
     assert row["score"] == 1.5
@@ -83,13 +83,13 @@ def test_values_look_as_postgrest_renders_them(anon: Client, places: Places) -> 
     assert row["id"] == str(places["Aarhus"])
 
 
-def test_columns_can_be_renamed_cast_and_pointed_into(anon: Client, places: Places) -> None:
+def test_columns_can_be_renamed_cast_and_pointed_into(anon: Api, places: Places) -> None:
     chosen = 'label:name,score::text,area:meta->size->area,meta->size->>big,first:meta->names->>0,"odd name"'
     row = anon.table("contract_places").select(chosen).eq("name", "Aarhus").single().execute().data
     assert row == {"label": "Aarhus", "score": "1.5", "area": 91, "big": "true", "first": "a", "odd name": "x y"}
 
 
-def test_order_limit_and_offset(anon: Client, places: Places) -> None:
+def test_order_limit_and_offset(anon: Api, places: Places) -> None:
     table = anon.table("contract_places")
     assert names(table.select("name").order("score", desc=True, nullsfirst=True).execute()) == [
         CUSCO,
@@ -105,14 +105,14 @@ def test_order_limit_and_offset(anon: Client, places: Places) -> None:
     assert names(table.select("name").order("name").range(1, 2).execute()) == ["Bergen", CUSCO]
 
 
-def test_a_count_covers_all_pages(anon: Client, places: Places) -> None:
+def test_a_count_covers_all_pages(anon: Api, places: Places) -> None:
     found = anon.table("contract_places").select("name", count=CountMethod.exact).order("name").limit(1).execute()
     assert (names(found), found.count) == (["Aarhus"], 3)
     head = anon.table("contract_places").select("*", count=CountMethod.exact, head=True).gt("score", 0).execute()
     assert (head.data, head.count) == ([], 2)
 
 
-def test_single_insists_on_one_row(anon: Client, places: Places) -> None:
+def test_single_insists_on_one_row(anon: Api, places: Places) -> None:
     table = anon.table("contract_places")
     with pytest.raises(APIError) as refused:
         table.select("*").single().execute()
@@ -123,7 +123,7 @@ def test_single_insists_on_one_row(anon: Client, places: Places) -> None:
     assert found.data == {"name": "Aarhus"}
 
 
-def test_a_row_carries_the_one_it_refers_to(anon: Client, places: Places) -> None:
+def test_a_row_carries_the_one_it_refers_to(anon: Api, places: Places) -> None:
     chosen = "name,home:contract_places!contract_people_place_id_fkey(name),born:contract_places!birth_place_id(name)"
     rows = anon.table("contract_people").select(chosen).order("name").execute().data
     assert rows == [
@@ -132,7 +132,7 @@ def test_a_row_carries_the_one_it_refers_to(anon: Client, places: Places) -> Non
     ]
 
 
-def test_a_row_carries_those_that_refer_to_it(anon: Client, places: Places) -> None:
+def test_a_row_carries_those_that_refer_to_it(anon: Api, places: Places) -> None:
     chosen = "name,people:contract_people!place_id(name,role)"
     table = anon.table("contract_places").select(chosen).order("name")
     rows = table.order("name", desc=True, foreign_table="people").limit(1, foreign_table="people").execute().data
@@ -143,7 +143,7 @@ def test_a_row_carries_those_that_refer_to_it(anon: Client, places: Places) -> N
     ]
 
 
-def test_embedding_can_narrow_the_rows(anon: Client, places: Places) -> None:
+def test_embedding_can_narrow_the_rows(anon: Api, places: Places) -> None:
     chosen = "name,people:contract_people!place_id!inner(name)"
     found = anon.table("contract_places").select(chosen, count=CountMethod.exact).eq("people.name", "Ada").execute()
     assert found.data == [{"name": "Aarhus", "people": [{"name": "Ada"}]}]
@@ -152,13 +152,13 @@ def test_embedding_can_narrow_the_rows(anon: Client, places: Places) -> None:
     assert len(loose.execute().data) == 3
 
 
-def test_embedding_can_be_spread_into_the_row(anon: Client, places: Places) -> None:
+def test_embedding_can_be_spread_into_the_row(anon: Api, places: Places) -> None:
     chosen = "name,...contract_places!place_id(place:name,score)"
     row = anon.table("contract_people").select(chosen).eq("name", "Ada").single().execute().data
     assert row == {"name": "Ada", "place": "Aarhus", "score": 1.5}
 
 
-def test_an_ambiguous_or_missing_relation_is_named(anon: Client, places: Places) -> None:
+def test_an_ambiguous_or_missing_relation_is_named(anon: Api, places: Places) -> None:
     with pytest.raises(APIError) as ambiguous:
         anon.table("contract_people").select("*,contract_places(*)").execute()
     assert ambiguous.value.code == "PGRST201"
@@ -170,7 +170,7 @@ def test_an_ambiguous_or_missing_relation_is_named(anon: Client, places: Places)
     assert stray.value.code == "PGRST108"
 
 
-def test_unknown_things_are_named(anon: Client, places: Places) -> None:
+def test_unknown_things_are_named(anon: Api, places: Places) -> None:
     with pytest.raises(APIError) as table:
         anon.table("contract_place").select("*").execute()
     assert table.value.code == "PGRST205"

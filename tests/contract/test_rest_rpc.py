@@ -7,12 +7,13 @@ import psycopg
 import pytest
 from postgrest import APIError, CountMethod
 
-from supabase import Client
+from tests.contract.conftest import Api
+from tests.support.stack import Project
 
 Places = dict[str, uuid.UUID]
 
 
-def test_arguments_are_named_and_may_be_left_out(anon: Client) -> None:
+def test_arguments_are_named_and_may_be_left_out(anon: Api) -> None:
     assert anon.rpc("contract_add", {"p_a": 1, "p_b": 2}).execute().data == 3
     assert anon.rpc("contract_add", {"p_a": 1}).execute().data == 11
     assert anon.rpc("contract_add", {"p_a": 5}, get=True).execute().data == 15
@@ -21,7 +22,7 @@ def test_arguments_are_named_and_may_be_left_out(anon: Client) -> None:
 @pytest.mark.parametrize(
     "value", [{"a": [1, 2.5, None, {"b": "ü \U0001f600"}]}, [1, 2], "text", 7, True, {"deep": {"er": []}}]
 )
-def test_json_comes_back_as_it_was_sent(anon: Client, value: object) -> None:
+def test_json_comes_back_as_it_was_sent(anon: Api, value: object) -> None:
     assert anon.rpc("contract_echo", {"p_value": value}).execute().data == value
 
 
@@ -34,7 +35,7 @@ def test_an_unnamed_json_argument_gets_the_whole_body(http: httpx.Client) -> Non
     assert http.post("/rest/v1/rpc/contract_body", json=[1, 2]).json() == [1, 2]
 
 
-def test_sets_rows_tables_and_scalars(anon: Client, places: Places) -> None:
+def test_sets_rows_tables_and_scalars(anon: Api, places: Places) -> None:
     named = anon.rpc("contract_places_named", {"p_name": "%er%"}).execute().data
     assert [row["name"] for row in named] == ["Bergen", 'Cusco, "Peru"']
     assert anon.rpc("contract_one_place", {"p_name": "Bergen"}).execute().data["score"] == 2
@@ -43,7 +44,7 @@ def test_sets_rows_tables_and_scalars(anon: Client, places: Places) -> None:
     assert anon.rpc("contract_numbers", {"p_n": 0}).execute().data == []
 
 
-def test_results_can_be_narrowed_like_a_table(anon: Client, places: Places) -> None:
+def test_results_can_be_narrowed_like_a_table(anon: Api, places: Places) -> None:
     call = anon.rpc("contract_places_named", {"p_name": "%"})
     found = call.select("name").gt("score", 1).order("name", desc=True).limit(1).execute()
     assert found.data == [{"name": "Bergen"}]
@@ -63,7 +64,7 @@ def test_variadic_arguments_come_as_an_array_or_repeated(http: httpx.Client) -> 
     assert http.get("/rest/v1/rpc/contract_join?p_words=a&p_words=b").json() == "a-b"
 
 
-def test_a_function_that_writes_cannot_be_got(anon: Client, db: psycopg.Connection, places: Places) -> None:
+def test_a_function_that_writes_cannot_be_got(anon: Api, db: psycopg.Connection, places: Places) -> None:
     with pytest.raises(APIError) as refused:
         anon.rpc("contract_write", {"p_name": "Dover"}, get=True).execute()
     assert refused.value.code == "25006"
@@ -77,7 +78,7 @@ def test_head_runs_and_says_nothing(http: httpx.Client) -> None:
     assert http.head("/rest/v1/rpc/contract_write?p_name=x").status_code == 405
 
 
-def test_unknown_functions_are_named_and_likely_ones_suggested(anon: Client) -> None:
+def test_unknown_functions_are_named_and_likely_ones_suggested(anon: Api) -> None:
     with pytest.raises(APIError) as unknown:
         anon.rpc("contract_ad", {"p_a": 1}).execute()
     assert unknown.value.code == "PGRST202"
@@ -106,7 +107,7 @@ def test_every_sqlstate_has_its_status(http: httpx.Client, code: str, status: in
     assert (done.status_code, done.json()) == (status, expected)
 
 
-def test_lack_of_rights_is_forbidden_for_those_signed_in(http: httpx.Client, project, admin: Client) -> None:  # type: ignore[no-untyped-def]
+def test_lack_of_rights_is_forbidden_for_those_signed_in(http: httpx.Client, project: Project) -> None:
     headers = {"apikey": project.secret_key}
     done = http.post("/rest/v1/rpc/contract_fail", json={"p_code": "42501"}, headers=headers)
     assert done.status_code == 403

@@ -10,8 +10,7 @@ from joserfc.jwk import ECKey, OctKey
 from postgrest import APIError
 
 from stack.auth.tokens import KeyRing
-from supabase import Client
-from tests.contract.conftest import User
+from tests.contract.conftest import Api, User
 from tests.contract.tokens import claims, hmac_signed, signed, tampered, unsigned
 from tests.support.stack import Project, RunningStack
 from tests.support.waiting import wait_until
@@ -112,7 +111,7 @@ def test_a_token_without_a_role_is_nobodys(http: httpx.Client, sign: Callable[..
     assert done.json()["role"] == "anon"
 
 
-def test_anon_reads_no_notes_and_calls_no_service_function(anon: Client, http: httpx.Client) -> None:
+def test_anon_reads_no_notes_and_calls_no_service_function(anon: Api, http: httpx.Client) -> None:
     with pytest.raises(APIError) as table:
         anon.table("contract_notes").select("*").execute()
     assert table.value.code == "42501"
@@ -122,14 +121,14 @@ def test_anon_reads_no_notes_and_calls_no_service_function(anon: Client, http: h
     assert http.get(READ).status_code == 401
 
 
-def test_the_secret_key_serves(admin: Client, alice: User) -> None:
+def test_the_secret_key_serves(admin: Api, alice: User) -> None:
     assert admin.rpc("contract_service").execute().data == "served"
     with pytest.raises(APIError) as refused:
         alice.client.rpc("contract_service").execute()
     assert refused.value.code == "42501"
 
 
-def test_a_right_that_one_role_has_does_not_rub_off(project: Project, admin: Client, alice: User) -> None:
+def test_a_right_that_one_role_has_does_not_rub_off(project: Project, admin: Api, alice: User) -> None:
     """The same call in turn by those who may and those who may not, on every connection of the pool."""
     keys = [({"apikey": project.secret_key}, 200), ({"apikey": project.publishable_key}, 401)]
     keys.append(({"apikey": project.publishable_key, "authorization": f"Bearer {alice.token}"}, 403))
@@ -165,7 +164,7 @@ def test_notes_do_not_leak_through_embedding(alice: User, bob: User, places: dic
     assert seen == {"name": "Aarhus", "contract_notes": []}
 
 
-def test_a_revoked_table_stays_revoked(anon: Client, admin: Client, alice: User) -> None:
+def test_a_revoked_table_stays_revoked(anon: Api, admin: Api, alice: User) -> None:
     for client in (anon, alice.client, admin):
         with pytest.raises(APIError) as refused:
             client.table("contract_locked").select("*").execute()

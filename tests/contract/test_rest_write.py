@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from postgrest import APIError, CountMethod, ReturnMethod
 
-from supabase import Client
+from tests.contract.conftest import Api
 
 Places = dict[str, uuid.UUID]
 
@@ -18,7 +18,7 @@ def count(db: psycopg.Connection, where: str = "true") -> int:
     return int(row[0])
 
 
-def test_insert_returns_the_row_with_its_defaults(anon: Client, places: Places) -> None:
+def test_insert_returns_the_row_with_its_defaults(anon: Api, places: Places) -> None:
     row = anon.table("contract_places").insert({"name": "Dover", "meta": {"a": [1, None]}}).execute().data[0]
     assert row["name"] == "Dover"
     assert row["meta"] == {"a": [1, None]}
@@ -26,7 +26,7 @@ def test_insert_returns_the_row_with_its_defaults(anon: Client, places: Places) 
     assert uuid.UUID(row["id"])
 
 
-def test_insert_can_return_nothing(anon: Client, db: psycopg.Connection, places: Places) -> None:
+def test_insert_can_return_nothing(anon: Api, db: psycopg.Connection, places: Places) -> None:
     done = anon.table("contract_places").insert({"name": "Dover"}, returning=ReturnMethod.minimal).execute()
     assert done.data == []
     assert count(db, "name = 'Dover'") == 1
@@ -40,7 +40,7 @@ def test_insert_can_return_only_where_the_row_is(http: httpx.Client, places: Pla
     assert http.get(f"/rest/v1{done.headers['location']}").json()[0]["name"] == "Cy"
 
 
-def test_bulk_insert_fills_what_a_row_leaves_out(anon: Client, places: Places) -> None:
+def test_bulk_insert_fills_what_a_row_leaves_out(anon: Api, places: Places) -> None:
     rows = [{"name": "Dover", "score": 3}, {"name": "Ely", "tags": ["fen"]}]
     made = anon.table("contract_places").insert(rows, default_to_null=False).execute().data
     assert [(row["score"], row["tags"]) for row in made] == [(3, []), (None, ["fen"])]
@@ -50,19 +50,19 @@ def test_bulk_insert_fills_what_a_row_leaves_out(anon: Client, places: Places) -
     assert refused.value.code == "23502"
 
 
-def test_bulk_insert_is_all_or_nothing(anon: Client, db: psycopg.Connection, places: Places) -> None:
+def test_bulk_insert_is_all_or_nothing(anon: Api, db: psycopg.Connection, places: Places) -> None:
     with pytest.raises(APIError) as refused:
         anon.table("contract_places").insert([{"name": "Dover"}, {"name": "Aarhus"}]).execute()
     assert refused.value.code == "23505"
     assert count(db) == 3
 
 
-def test_an_empty_bulk_insert_changes_nothing(anon: Client, db: psycopg.Connection, places: Places) -> None:
+def test_an_empty_bulk_insert_changes_nothing(anon: Api, db: psycopg.Connection, places: Places) -> None:
     assert anon.table("contract_places").insert([]).execute().data == []
     assert count(db) == 3
 
 
-def test_upsert_merges_or_leaves_what_is_there(anon: Client, places: Places) -> None:
+def test_upsert_merges_or_leaves_what_is_there(anon: Api, places: Places) -> None:
     table = anon.table("contract_places")
     merged = table.upsert({"name": "Aarhus", "score": 7}, on_conflict="name").execute().data
     assert (merged[0]["id"], merged[0]["score"]) == (str(places["Aarhus"]), 7)
@@ -74,7 +74,7 @@ def test_upsert_merges_or_leaves_what_is_there(anon: Client, places: Places) -> 
     assert [row["score"] for row in both.data] == [1, 2]
 
 
-def test_update_changes_the_rows_the_filter_names(anon: Client, db: psycopg.Connection, places: Places) -> None:
+def test_update_changes_the_rows_the_filter_names(anon: Api, db: psycopg.Connection, places: Places) -> None:
     changed = anon.table("contract_places").update({"score": 5}, count=CountMethod.exact).gt("score", 0).execute()
     assert (len(changed.data), changed.count) == (2, 2)
     assert count(db, "score = 5") == 2
@@ -84,7 +84,7 @@ def test_update_changes_the_rows_the_filter_names(anon: Client, db: psycopg.Conn
     assert same.execute().data == []
 
 
-def test_delete_removes_the_rows_the_filter_names(anon: Client, db: psycopg.Connection, places: Places) -> None:
+def test_delete_removes_the_rows_the_filter_names(anon: Api, db: psycopg.Connection, places: Places) -> None:
     gone = anon.table("contract_places").delete().is_("score", "null").execute()
     assert len(gone.data) == 1
     assert count(db) == 2
@@ -149,7 +149,7 @@ def test_bad_rows_are_refused_in_postgrests_words(
     assert set(done.json()) == {"code", "message", "details", "hint"}
 
 
-def test_a_missing_reference_is_a_conflict(anon: Client, places: Places) -> None:
+def test_a_missing_reference_is_a_conflict(anon: Api, places: Places) -> None:
     with pytest.raises(APIError) as refused:
         anon.table("contract_people").insert({"name": "Cy", "place_id": str(uuid.uuid4())}).execute()
     assert refused.value.code == "23503"

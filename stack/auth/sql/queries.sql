@@ -5,6 +5,10 @@ select * from auth.users where email = %(email)s and is_sso_user = false and del
 -- name: user_by_id
 select * from auth.users where id = %(id)s and deleted_at is null
 
+-- name: any_user_by_id
+-- One that was deleted softly, too.
+select * from auth.users where id = %(id)s
+
 -- name: user_by_recovery_token
 -- A recovery code lives for an hour.
 select * from auth.users
@@ -49,11 +53,11 @@ set
   encrypted_password = coalesce(%(password)s, encrypted_password),
   role = coalesce(%(role)s, role),
   email_confirmed_at = case when %(is_confirmed)s then coalesce(email_confirmed_at, now()) else email_confirmed_at end,
-  banned_until = case when %(sets_ban)s then %(banned_until)s else banned_until end,
-  raw_user_meta_data = (coalesce(raw_user_meta_data, '{}') || coalesce(%(user_metadata)s, '{}'))
-    - array(select key from jsonb_each(%(user_metadata)s) where value = 'null'),
-  raw_app_meta_data = (coalesce(raw_app_meta_data, '{}') || coalesce(%(app_metadata)s, '{}'))
-    - array(select key from jsonb_each(%(app_metadata)s) where value = 'null'),
+  banned_until = case when %(sets_ban)s then %(banned_until)s::timestamptz else banned_until end,
+  raw_user_meta_data = (coalesce(raw_user_meta_data, '{}') || coalesce(%(user_metadata)s::jsonb, '{}'))
+    - array(select key from jsonb_each(%(user_metadata)s::jsonb) where value = 'null'),
+  raw_app_meta_data = (coalesce(raw_app_meta_data, '{}') || coalesce(%(app_metadata)s::jsonb, '{}'))
+    - array(select key from jsonb_each(%(app_metadata)s::jsonb) where value = 'null'),
   updated_at = now()
 where id = %(id)s and deleted_at is null
 returning *

@@ -1,0 +1,155 @@
+"""What nobody should send to Auth: a clear error in its shape, limits that hold, and the process serves on."""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.contract.conftest import PASSWORD, User
+from tests.contract.test_rest_security import forged_tokens
+from tests.support.stack import Project
+
+SIGN_UP, TOKEN = "/auth/v1/signup", "/auth/v1/token?grant_type=password"
+ADMIN = "/auth/v1/admin/users"
+
+
+@pytest.fixture(autouse=True)
+def _still_serving(http: httpx.Client) -> Iterator[None]:
+    yield
+    assert http.get("/auth/v1/health").status_code == 200
+
+
+def refused(done: httpx.Response, *statuses: int) -> str:
+    assert done.status_code in (statuses or (400, 422)), done.text
+    body = done.json()
+    assert body["code"] == done.status_code
+    assert body["msg"]
+    return str(body["error_code"])
+
+
+@pytest.mark.parametrize("path", [SIGN_UP, TOKEN, "/auth/v1/recover", "/auth/v1/verify"])
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b"7", b'"text"', b"\xff", b'{"email": "\xff"}', b"[" * 5000, b'{"a":' * 3000, b"\x00"]
+)
+def test_a_body_that_is_no_object(http: httpx.Client, path: str, body: bytes) -> None:
+    assert refused(http.post(path, content=body), 400) == "bad_json"
+
+
+@pytest.mark.parametrize("path", [SIGN_UP, TOKEN, "/auth/v1/recover"])
+@pytest.mark.parametrize(
+    "email",
+    ["", "nobody", "a@", "@b", "a b@c.d", "a@b@c", "a\x00@b.c", 7, None, [], {}, "x" * 300 + "@b.c", "a@b.c\r\nBcc: d"],
+)
+def test_an_address_that_is_none(http: httpx.Client, path: str, email: Any) -> None:
+    assert refused(http.post(path, json={"email": email, "password": PASSWORD})) == "validation_failed"
+
+
+@pytest.mark.parametrize("password", [7, [], {}, "x" * 73, "ü" * 40, "short", "", None, "nul\x00inside it"])
+def test_a_password_that_is_none(http: httpx.Client, password: Any) -> None:
+    email = f"contract-{uuid.uuid4().hex[:12]}@example.com"
+    assert refused(http.post(SIGN_UP, json={"email": email, "password": password})) in {
+        "validation_failed",
+        "weak_password",
+    }
+
+
+@pytest.mark.parametrize("data", [7, [], "text", {"x": "y" * 100_000}, {"nul": "a\x00b"}])
+def test_metadata_that_is_none(http: httpx.Client, data: Any) -> None:
+    email = f"contract-{uuid.uuid4().hex[:12]}@example.com"
+    assert refused(http.post(SIGN_UP, json={"email": email, "password": PASSWORD, "data": data})) == "validation_failed"
+
+
+def test_a_body_that_is_too_large(http: httpx.Client) -> None:
+    assert refused(http.post(SIGN_UP, content=b"x" * 10_000_000), 413) == "request_too_large"
+
+
+@pytest.mark.parametrize("grant", ["", "nope", "client_credentials"])
+def test_an_unknown_grant(http: httpx.Client, grant: str) -> None:
+    assert refused(http.post(f"/auth/v1/token?grant_type={grant}", json={})) == "unsupported_grant_type"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "token?grant_type=pkce"), ("POST", "token?grant_type=id_token"), ("POST", "otp"), ("POST", "magiclink"),
+        ("GET", "authorize?provider=github"), ("POST", "sso"), ("POST", "factors"), ("POST", "resend"), ("GET", "reauthenticate"),
+        ("POST", "invite"),
+    ],
+)  # fmt: skip
+def test_what_is_not_spoken_is_named(http: httpx.Client, method: str, path: str) -> None:
+    done = http.request(method, f"/auth/v1/{path}", json={} if method == "POST" else None)
+    assert refused(done, 501) == "not_implemented"
+    assert "does not speak" in done.json()["msg"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "signup", 405), ("PATCH", "user", 405), ("GET", "nope", 404), ("GET", "", 404)],
+)
+def test_a_place_that_is_not_there(http: httpx.Client, method: str, path: str, status: int) -> None:
+    refused(http.request(method, f"/auth/v1/{path}"), status)
+
+
+def test_a_forged_token_is_nobodys(http: httpx.Client, alice: User) -> None:
+    for what, token in forged_tokens(alice).items():
+        headers = {"authorization": f"Bearer {token}"}
+        for method, path in (("GET", "user"), ("PUT", "user"), ("POST", "logout"), ("GET", "admin/users")):
+            done = http.request(method, f"/auth/v1/{path}", headers=headers, json={} if method == "PUT" else None)
+            assert (done.status_code, done.json()["error_code"]) == (403, "bad_jwt"), what
+
+
+@pytest.mark.parametrize("key", ["", "nonsense", "sb_secret_wrong"])
+def test_a_wrong_key_gets_nothing(project: Project, key: str) -> None:
+    for path in (SIGN_UP, TOKEN, "/auth/v1/settings", ADMIN):
+        done = httpx.post(f"{project.url}{path}", headers={"apikey": key}, json={})
+        assert refused(done, 401) in {"no_api_key", "invalid_api_key"}
+
+
+@pytest.mark.parametrize(
+    ("body", "statuses"),
+    [
+        ({"email": "x"}, (400,)), ({}, (400,)), ({"email": "a@b.c", "password": "abc"}, (422,)),
+        ({"email": "a@b.c", "ban_duration": "soon"}, (400,)), ({"email": "a@b.c", "ban_duration": "9" * 30 + "h"}, (400,)),
+        ({"email": "a@b.c", "app_metadata": 7}, (400,)), ({"email": "a@b.c", "role": 7}, (400,)), ({"email": "a@b.c", "id": "x"}, (404,)),
+    ],
+)  # fmt: skip
+def test_bad_users_are_refused(project: Project, body: dict[str, Any], statuses: tuple[int, ...]) -> None:
+    done = httpx.post(f"{project.url}{ADMIN}", headers={"apikey": project.secret_key}, json=body)
+    refused(done, *statuses)
+
+
+@pytest.mark.parametrize(
+    "path", ["users/x", "users/" + "9" * 400, "users/1/2", "users?page=x", "users?page=-1", "audit", "users/%00"]
+)
+def test_bad_administrators_paths_are_refused(project: Project, path: str) -> None:
+    done = httpx.get(f"{project.url}/auth/v1/admin/{path}", headers={"apikey": project.secret_key})
+    refused(done, 400, 404, 501)
+
+
+def test_guessing_a_password_is_stopped(http: httpx.Client, alice: User, bob: User) -> None:
+    wrong = {"email": alice.email, "password": "a guess that fails"}
+    codes = [http.post(TOKEN, json=wrong).json()["error_code"] for _ in range(14)]
+    assert codes[0] == "invalid_credentials"
+    assert codes[-1] == "over_request_rate_limit"
+    # Even the right password waits now, and nobody else does.
+    assert http.post(TOKEN, json={"email": alice.email, "password": PASSWORD}).status_code == 429
+    assert http.post(TOKEN, json={"email": bob.email, "password": PASSWORD}).status_code == 200
+
+
+def test_guessing_a_code_is_stopped(http: httpx.Client, alice: User) -> None:
+    body = {"type": "recovery", "email": alice.email, "token": "00000000"}
+    codes = [http.post("/auth/v1/verify", json=body).json()["error_code"] for _ in range(14)]
+    assert (codes[0], codes[-1]) == ("otp_expired", "over_request_rate_limit")
+
+
+def test_neither_passwords_nor_hashes_come_back(http: httpx.Client, alice: User) -> None:
+    for done in (
+        http.post(TOKEN, json={"email": alice.email, "password": PASSWORD}),
+        http.get("/auth/v1/user", headers={"authorization": f"Bearer {alice.token}"}),
+        http.post(TOKEN, json={"email": alice.email, "password": "wrong " + PASSWORD}),
+    ):
+        assert "$2b$" not in done.text
+        assert PASSWORD not in done.text
+        assert "recovery_token" not in done.text

@@ -1,0 +1,167 @@
+"""Accounts with the real client: sign up, sign in, look, change, leave."""
+
+import uuid
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from supabase_auth.errors import AuthApiError, AuthSessionMissingError, AuthWeakPasswordError
+
+from supabase import create_client
+from tests.contract.conftest import PASSWORD, Api, User, quiet
+from tests.support.stack import Project
+
+
+@pytest.fixture
+def email(admin: Api) -> Iterator[str]:
+    """An address whose account, if one comes to be, is removed."""
+    address = f"contract-{uuid.uuid4().hex[:12]}@example.com"
+    yield address
+    for user in admin.auth.admin.list_users(page=1, per_page=1000):
+        if user.email == address:
+            admin.auth.admin.delete_user(user.id)
+
+
+def test_sign_up_opens_a_session(anon: Api, email: str) -> None:
+    made = anon.auth.sign_up({"email": email.upper(), "password": PASSWORD, "options": {"data": {"name": "Ada"}}})
+    assert made.user.email == email
+    assert made.user.user_metadata["name"] == "Ada"
+    assert made.user.app_metadata == {"provider": "email", "providers": ["email"]}
+    assert made.user.identities[0].provider == "email"
+    assert made.session.expires_in == 3600
+    told = anon.rpc("contract_request").execute().data
+    assert (told["role"], told["claims"]["sub"]) == ("authenticated", made.user.id)
+
+
+def test_an_address_is_taken_once(anon: Api, alice: User) -> None:
+    with pytest.raises(AuthApiError) as refused:
+        anon.auth.sign_up({"email": alice.email, "password": PASSWORD})
+    assert (refused.value.status, refused.value.code) == (422, "user_already_exists")
+
+
+def test_a_weak_password_is_refused(anon: Api, email: str) -> None:
+    with pytest.raises(AuthWeakPasswordError) as refused:
+        anon.auth.sign_up({"email": email, "password": "short"})
+    assert (refused.value.status, refused.value.reasons) == (422, ["length"])
+
+
+def test_sign_in_by_password(anon: Api, alice: User) -> None:
+    found = anon.auth.sign_in_with_password({"email": alice.email, "password": PASSWORD})
+    assert found.user.id == alice.id
+    assert found.user.last_sign_in_at is not None
+    claims = anon.auth.get_claims()["claims"]
+    assert claims["sub"] == alice.id
+    assert claims["aud"] == claims["role"] == "authenticated"
+    assert claims["aal"] == "aal1"
+    assert claims["amr"][0]["method"] == "password"
+    assert claims["iss"].endswith("/auth/v1")
+    assert uuid.UUID(claims["session_id"])
+
+
+def test_a_wrong_password_and_an_unknown_address_get_the_same_answer(anon: Api, alice: User) -> None:
+    answers = []
+    for address in (alice.email, "nobody-here@example.com"):
+        with pytest.raises(AuthApiError) as refused:
+            anon.auth.sign_in_with_password({"email": address, "password": "not the password"})
+        answers.append((refused.value.status, refused.value.code, refused.value.message))
+    assert answers == [(400, "invalid_credentials", "Invalid login credentials")] * 2
+
+
+def test_a_user_is_shown_to_themselves(alice: User) -> None:
+    shown = alice.client.auth.get_user().user
+    assert (shown.id, shown.email, shown.role) == (alice.id, alice.email, "authenticated")
+    assert shown.email_confirmed_at is not None
+
+
+def test_metadata_is_merged_and_rights_are_not_taken(alice: User) -> None:
+    alice.client.auth.update_user({"data": {"name": "Ada", "theme": "dark"}})
+    changed = alice.client.auth.update_user({"data": {"theme": None, "role": "admin"}}).user
+    assert changed.user_metadata == {"name": "Ada", "role": "admin"}
+    assert changed.app_metadata == {"provider": "email", "providers": ["email"]}
+    assert changed.role == "authenticated"
+
+
+def test_app_metadata_and_role_in_a_users_own_change_are_ignored(http: httpx.Client, alice: User) -> None:
+    headers = {"authorization": f"Bearer {alice.token}"}
+    body = {"app_metadata": {"admin": True}, "role": "service_role", "aud": "x", "email_confirmed_at": None}
+    shown = http.put("/auth/v1/user", json=body, headers=headers).json()
+    assert (shown["role"], shown["aud"]) == ("authenticated", "authenticated")
+    assert "admin" not in shown["app_metadata"]
+
+
+def test_a_new_password_replaces_the_old_and_ends_other_sessions(project: Project, alice: User) -> None:
+    other = create_client(project.url, project.publishable_key, quiet())
+    other.auth.sign_in_with_password({"email": alice.email, "password": PASSWORD})
+    with pytest.raises(AuthApiError) as same:
+        alice.client.auth.update_user({"password": PASSWORD})
+    assert same.value.code == "same_password"
+    alice.client.auth.update_user({"password": "another horse staple"})
+    with pytest.raises(AuthApiError):
+        other.auth.refresh_session()
+    assert alice.client.auth.get_user().user.id == alice.id
+    with pytest.raises(AuthApiError):
+        other.auth.sign_in_with_password({"email": alice.email, "password": PASSWORD})
+    again = other.auth.sign_in_with_password({"email": alice.email, "password": "another horse staple"})
+    assert again.user.id == alice.id
+
+
+def test_an_address_can_be_changed_but_not_to_anothers(alice: User, bob: User) -> None:
+    with pytest.raises(AuthApiError) as taken:
+        alice.client.auth.update_user({"email": bob.email})
+    assert taken.value.code == "email_exists"
+    address = f"new-{alice.email}"
+    changed = alice.client.auth.update_user({"email": address}).user
+    assert address in (changed.email, changed.new_email)
+
+
+@pytest.mark.parametrize(("scope", "survivors"), [("local", [1]), ("others", [0]), ("global", [])])
+def test_leaving_ends_the_sessions_it_says(project: Project, alice: User, scope: str, survivors: list[int]) -> None:
+    clients = [create_client(project.url, project.publishable_key, quiet()) for _ in range(2)]
+    tokens = []
+    for client in clients:
+        found = client.auth.sign_in_with_password({"email": alice.email, "password": PASSWORD})
+        assert found.session is not None
+        tokens.append((found.session.access_token, found.session.refresh_token))
+    clients[0].auth.sign_out({"scope": scope})  # type: ignore[typeddict-item]
+    with httpx.Client(base_url=project.url, headers={"apikey": project.publishable_key}) as http:
+        alive = [n for n, (token, _) in enumerate(tokens) if _user(http, token).status_code == 200]
+        renewable = [n for n, (_, token) in enumerate(tokens) if _refresh(http, token).status_code == 200]
+    assert alive == renewable == survivors
+
+
+def test_an_ended_session_is_named(http: httpx.Client, alice: User) -> None:
+    token = alice.token
+    alice.client.auth.sign_out()
+    done = _user(http, token)
+    assert (done.status_code, done.json()["error_code"]) == (403, "session_not_found")
+
+
+def _user(http: httpx.Client, token: str) -> httpx.Response:
+    return http.get("/auth/v1/user", headers={"authorization": f"Bearer {token}"})
+
+
+def _refresh(http: httpx.Client, token: str) -> httpx.Response:
+    return http.post("/auth/v1/token?grant_type=refresh_token", json={"refresh_token": token})
+
+
+def test_nobody_has_no_account(anon: Api, http: httpx.Client) -> None:
+    with pytest.raises(AuthSessionMissingError):
+        anon.auth.update_user({"data": {}})
+    done = http.get("/auth/v1/user")
+    assert (done.status_code, done.json()["error_code"]) == (401, "no_authorization")
+
+
+def test_settings_and_health(http: httpx.Client) -> None:
+    settings = http.get("/auth/v1/settings").json()
+    assert settings["external"]["email"] is True
+    assert settings["disable_signup"] is False
+    assert http.get("/auth/v1/health").json()["name"] == "GoTrue"
+
+
+def test_errors_have_both_shapes(http: httpx.Client) -> None:
+    body = {"email": "nobody-here@example.com", "password": "wrong password"}
+    old = http.post("/auth/v1/token?grant_type=password", json=body)
+    assert old.json() == {"code": 400, "error_code": "invalid_credentials", "msg": "Invalid login credentials"}
+    new = http.post("/auth/v1/token?grant_type=password", json=body, headers={"x-supabase-api-version": "2024-01-01"})
+    assert new.json() == {"code": "invalid_credentials", "message": "Invalid login credentials"}
+    assert new.headers["x-supabase-api-version"] == "2024-01-01"

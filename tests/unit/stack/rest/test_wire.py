@@ -1,0 +1,172 @@
+"""The pipelined connection and its pool, on a real PostgreSQL."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+
+from stack.rest.pool import Pool, PoolTimeout
+from stack.rest.wire import PREPARED_LIMIT, DatabaseError, DatabaseGone, Statement, Wire
+from tests.support.database import Database
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def wire(bare_database: Database) -> AsyncIterator[Wire]:
+    opened = await Wire.connect(bare_database.url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+async def pool(bare_database: Database) -> AsyncIterator[Pool]:
+    made = Pool(bare_database.url, size=2, wait_seconds=0.5)
+    yield made
+    made.close()
+
+
+async def value(wire: Wire, sql: str, *values: bytes | None) -> bytes | None:
+    return (await wire.run((Statement(sql.encode(), values),)))[0].get_value(0, 0)
+
+
+async def broken(*wires: Wire) -> None:
+    """Wait until the connections have noticed that they are gone."""
+    async with asyncio.timeout(20):
+        while not all(wire.is_broken for wire in wires):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_a_transaction_goes_in_one_trip(wire: Wire) -> None:
+    statements = [Statement(b"begin"), Statement(b"select set_config('a.b', $1, true)", [b"x"])]
+    results = await wire.run([*statements, Statement(b"select current_setting('a.b')"), Statement(b"commit")])
+    assert results[2].get_value(0, 0) == b"x"
+    assert await value(wire, "select current_setting('a.b', true)") in {b"", None}
+
+
+async def test_a_refusal_leaves_the_connection_usable(wire: Wire) -> None:
+    with pytest.raises(DatabaseError) as refused:
+        await wire.run((Statement(b"begin"), Statement(b"select 1/0"), Statement(b"select 2"), Statement(b"commit")))
+    assert refused.value.code == "22012"
+    await wire.recover()
+    assert await value(wire, "select 3") == b"3"
+
+
+async def test_a_statement_that_cannot_be_prepared_is_tried_anew(wire: Wire, bare_database: Database) -> None:
+    sql = b"select count(*) from public.later"
+    with pytest.raises(DatabaseError):
+        await wire.run((Statement(sql),))
+    bare_database.connect().execute("create table public.later (id int)")
+    assert (await wire.run((Statement(sql),)))[0].get_value(0, 0) == b"0"
+
+
+async def test_statements_that_are_not_used_are_forgotten(wire: Wire) -> None:
+    for number in range(PREPARED_LIMIT + 40):
+        assert await value(wire, f"select {number}") == str(number).encode()
+    count = await value(wire, "select count(*) from pg_prepared_statements")
+    assert count is not None
+    assert int(count) <= PREPARED_LIMIT + 2
+    assert await value(wire, "select 0") == b"0"
+
+
+async def test_large_values_go_both_ways(wire: Wire) -> None:
+    big = b"x" * 8_000_000
+    assert await value(wire, "select $1::text", big) == big
+
+
+async def test_a_server_that_ends_the_connection_is_noticed_while_idle(wire: Wire, bare_database: Database) -> None:
+    pid = await value(wire, "select pg_backend_pid()")
+    assert pid is not None
+    bare_database.connect("supabase_admin").execute("select pg_terminate_backend(%s)", [int(pid)])
+    await broken(wire)
+    with pytest.raises(DatabaseGone):
+        await value(wire, "select 1")
+
+
+async def test_a_server_that_ends_the_connection_at_work_is_noticed(wire: Wire, bare_database: Database) -> None:
+    pid = await value(wire, "select pg_backend_pid()")
+    assert pid is not None
+    task = asyncio.create_task(value(wire, "select pg_sleep(30)"))
+    await asyncio.sleep(0.05)
+    bare_database.connect("supabase_admin").execute("select pg_terminate_backend(%s)", [int(pid)])
+    with pytest.raises((DatabaseGone, DatabaseError)):
+        await asyncio.wait_for(task, 10)
+
+
+async def test_a_plan_made_for_one_role_does_not_serve_another(wire: Wire, bare_database: Database) -> None:
+    """An inlined function is checked when it is planned: the pitfall that statements are kept by role for."""
+    owner = bare_database.connect()
+    owner.execute("create function public.guarded() returns int language sql stable as 'select 7'")
+    owner.execute("revoke execute on function public.guarded() from public, anon, authenticated")
+    owner.execute("grant execute on function public.guarded() to service_role")
+
+    async def call(role: str) -> bytes | None:
+        become = Statement(b"select set_config('role', $1, true)", [role.encode()])
+        statement = Statement(b"select public.guarded()", (), role)
+        try:
+            return (await wire.run((Statement(b"begin"), become, statement, Statement(b"commit"))))[2].get_value(0, 0)
+        finally:
+            await wire.recover()
+
+    assert await call("service_role") == b"7"
+    with pytest.raises(DatabaseError) as refused:
+        await call("anon")
+    assert refused.value.code == "42501"
+    assert await call("service_role") == b"7"
+
+
+async def test_the_pool_lends_no_more_than_it_has(pool: Pool) -> None:
+    first, second = await pool.take(), await pool.take()
+    with pytest.raises(PoolTimeout):
+        await pool.take()
+    waiting = asyncio.create_task(pool.take())
+    await asyncio.sleep(0)
+    await pool.give_back(first)
+    assert await waiting is first
+    await pool.give_back(first)
+    await pool.give_back(second)
+
+
+async def test_a_borrowed_connection_comes_back_outside_a_transaction(pool: Pool) -> None:
+    async with pool.connection() as wire:
+        await wire.run((Statement(b"begin"), Statement(b"select set_config('role', 'anon', true)")))
+    async with pool.connection() as again:
+        assert again is wire
+        assert await value(again, "select current_user") == b"postgres"
+
+
+async def test_a_cancelled_request_takes_its_connection_with_it(pool: Pool) -> None:
+    async def sleep() -> None:
+        async with pool.connection() as wire:
+            await value(wire, "select pg_sleep(30)")
+
+    for _ in range(4):
+        task = asyncio.create_task(sleep())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    async with pool.connection() as wire:
+        assert await value(wire, "select 1") == b"1"
+
+
+async def test_the_pool_survives_a_lost_server(pool: Pool, bare_database: Database) -> None:
+    wires = [await pool.take(), await pool.take()]
+    for wire in wires:
+        await pool.give_back(wire)
+    kill = (
+        "select count(pg_terminate_backend(pid)) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()"
+    )
+    with psycopg.connect(bare_database.url_as("supabase_admin"), autocommit=True) as admin:
+        admin.execute(kill, [bare_database.name])
+    await broken(*wires)
+    async with pool.connection() as wire:
+        assert await value(wire, "select 1") == b"1"
+
+
+async def test_nobody_there_is_said_at_once() -> None:
+    pool = Pool("postgresql://nobody@127.0.0.1:1/none", size=1)
+    for _ in range(3):
+        with pytest.raises(DatabaseGone):
+            await pool.take()

@@ -15,15 +15,15 @@ import typer
 
 from stack.auth.outbox import recent_mails
 from stack.bootstrap import bootstrap
+from stack.dashboard import run_dashboard
 from stack.errors import Missing, StackError, Unhealthy
 from stack.health import is_dashboard_healthy, is_functions_healthy, is_gateway_healthy
 from stack.journal import Journal
 from stack.migrations import migrate as apply_migrations
-from stack.parts import DASHBOARD_COMMAND, dashboard_environment
 from stack.postgres import Cluster, find_cluster
 from stack.runfiles import RunFiles
 from stack.secrets import Secrets, load_secrets
-from stack.settings import PROJECT, Settings
+from stack.settings import Settings
 from stack.supervisor import Supervisor, Wanted
 
 EXIT_CODES = """Exit codes: 0 done · 1 another problem · 2 wrong arguments · 3 something is missing on this machine ·
@@ -100,8 +100,7 @@ def dashboard() -> None:
     missing = [name for name in ("SUPABASE_URL", "SUPABASE_PUBLISHABLE_KEY") if not os.environ.get(name)]
     if missing:
         raise Missing(f"Set {' and '.join(missing)}.", "`supabase status` or the project's API settings show them.")
-    os.chdir(PROJECT)
-    os.execve(sys.executable, DASHBOARD_COMMAND, dashboard_environment(settings, dict(os.environ)))  # noqa: S606
+    run_dashboard(settings)
 
 
 @cli.command()

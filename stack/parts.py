@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from stack.secrets import Secrets
 from stack.settings import PROJECT, Settings
 
 VENV_BIN = Path(sys.prefix) / "bin"
-DASHBOARD_COMMAND = [sys.executable, "-m", "reflex", "run", "--env", "prod", "--loglevel", "warning"]
 
 
 def postgres_part(cluster: Cluster) -> Part:
@@ -68,28 +66,16 @@ def functions_part(settings: Settings, secrets: Secrets) -> Part:
 
 
 def dashboard_part(settings: Settings, secrets: Secrets) -> Part:
-    """The dashboard as production serves it; the first start builds the frontend."""
+    """The dashboard as production serves it; the first start builds the page."""
     client = {"SUPABASE_URL": settings.url, "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key}
     return Part(
         "dashboard",
-        lambda: DASHBOARD_COMMAND,
+        lambda: [sys.executable, "-m", "stack", "dashboard"],
         partial(is_dashboard_healthy, settings),
-        environment=lambda: dashboard_environment(settings, client),
+        environment=lambda: {**_environment(settings), **client},
         folder=PROJECT,
         start_seconds=600,
     )
-
-
-def dashboard_environment(settings: Settings, client: Mapping[str, str]) -> dict[str, str]:
-    """What Reflex needs to build and serve on one port without asking anything of the outside."""
-    own = {
-        "RUNYARD_DASHBOARD_PORT": str(settings.dashboard_port),
-        "REFLEX_WEB_WORKDIR": str(settings.home / "web"),
-        "REFLEX_BACKEND_HOST": settings.host,
-        "REFLEX_TELEMETRY_ENABLED": "false",
-        "REFLEX_CHECK_LATEST_VERSION": "false",
-    }
-    return {**_environment(settings), **client, **own}
 
 
 def _environment(settings: Settings) -> dict[str, str]:

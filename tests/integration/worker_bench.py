@@ -106,6 +106,7 @@ class Bench:
     token: str = ""
     org: str = ""
     processes: list[WorkerProcess] = field(default_factory=list)
+    tokens: dict[str, str] = field(default_factory=dict)
 
     def sign_up(self) -> None:
         email = f"{uuid.uuid4().hex[:12]}@example.com"
@@ -197,6 +198,7 @@ class Bench:
             "register_worker", p_org=self.org, p_name=name or f"runner-{uuid.uuid4().hex[:6]}", p_token_hash=hashed,
             p_token_hint=token[-4:], p_options=whole,
         )  # fmt: skip
+        self.tokens[str(made["id"])] = token
         return str(made["id"]), token
 
     def start_worker(

@@ -1,0 +1,214 @@
+"""Stopping: cancel in three ways in each phase, drain, signals, revocation, takeover."""
+
+import signal
+
+import pytest
+
+from tests.integration.worker_bench import Bench, WorkerProcess, bench
+from tests.support.waiting import wait_until
+from worker.exit_codes import ExitCode
+
+__all__ = ["bench"]
+
+SLOW_APPLY = """
+resource "terraform_data" "slow" {
+  input = "x"
+  provisioner "local-exec" { command = "echo begun; sleep 12; echo slept" }
+}
+resource "terraform_data" "after" {
+  input      = "y"
+  depends_on = [terraform_data.slow]
+}
+"""
+STUBBORN_APPLY = """
+resource "terraform_data" "stubborn" {
+  input = "x"
+  provisioner "local-exec" { command = "trap '' INT; echo begun; sleep 600" }
+}
+"""
+PROMPT = {"RUNYARD__JOBLOGSTREAM__PERIODSECONDS": "0.3"}
+WAIT = "echo waiting here; exec sleep 600"
+PHASES = {
+    "before-init": {"hooks": {"before_init": WAIT}},
+    "before-plan": {"hooks": {"before_plan": WAIT}},
+    "before-apply": {"hooks": {"before_apply": WAIT}},
+}
+
+
+def cancel(bench: Bench, job: int, kind: str) -> None:
+    bench.rpc("cancel_job", p_job=job, p_kind=kind, p_reason="changed my mind")
+
+
+@pytest.mark.parametrize("kind", ["GRACEFUL", "KILL"])
+@pytest.mark.parametrize("step", PHASES)
+def test_a_job_is_cancelled_in_each_phase(bench: Bench, step: str, kind: str) -> None:
+    bench.runner()
+    job = bench.enqueue("APPLY", bench.module(**PHASES[step]))
+    bench.wait_step(job, step)
+    cancel(bench, job, kind)
+    ended = bench.wait_job(job, seconds=60)
+    assert ended["status"] == "CANCELLED", ended["error"]
+    statuses = {each["name"]: each["status"] for each in ended["steps"]}
+    assert statuses[step] == "CANCELLED"
+    assert statuses["output"] == "SKIPPED"
+    assert statuses["report"] == "SUCCEEDED"
+
+
+def test_after_step_lets_the_step_finish_and_runs_no_other(bench: Bench) -> None:
+    bench.runner()
+    module = bench.module(hooks={"before_plan": "sleep 3; echo the hook has finished"})
+    job = bench.enqueue("APPLY", module)
+    bench.wait_step(job, "before-plan")
+    cancel(bench, job, "AFTER_STEP")
+    ended = bench.wait_job(job)
+    statuses = {each["name"]: each["status"] for each in ended["steps"]}
+    assert ended["status"] == "CANCELLED"
+    assert statuses["before-plan"] == "SUCCEEDED"
+    assert statuses["plan"] == "SKIPPED"
+    assert "the hook has finished" in bench.log_of(job)
+
+
+def test_a_graceful_cancel_of_an_apply_saves_what_was_done(bench: Bench) -> None:
+    bench.runner(**PROMPT)
+    module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
+    job = bench.enqueue("APPLY", module)
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=90)
+    cancel(bench, job, "GRACEFUL")
+    ended = bench.wait_job(job)
+    assert ended["status"] == "CANCELLED"
+    assert bench.rpc("state_info", p_module=module)["serial"] >= 1
+    assert bench.rpc("state_info", p_module=module)["lock"] is None
+    log = bench.log_of(job)
+    assert "Interrupt received" in log
+    assert "Two interrupts received" not in log
+    again = bench.finished("PLAN", module)
+    assert again["plan_summary"]["has_changes"]
+
+
+def test_an_engine_that_ignores_the_interrupt_is_killed_after_the_grace(bench: Bench) -> None:
+    bench.runner(RUNYARD__ENGINE__STOPGRACESECONDS="2", **PROMPT)
+    job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": STUBBORN_APPLY}}))
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=90)
+    cancel(bench, job, "GRACEFUL")
+    assert bench.wait_job(job, seconds=60)["status"] == "CANCELLED"
+
+
+def test_one_signal_drains_finishes_and_leaves(bench: Bench) -> None:
+    runner = bench.runner()
+    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": "sleep 4"}))
+    bench.wait_step(job, "before-plan")
+    runner.signal(signal.SIGTERM)
+    bench.online((runner.worker_id, ""), "DRAINING")
+    waiting = bench.enqueue("PLAN", bench.module())
+    assert runner.wait() == ExitCode.OK
+    assert bench.job(job)["status"] == "SUCCEEDED"
+    assert bench.job(waiting)["status"] == "QUEUED"
+    assert bench.online((runner.worker_id, ""), "OFFLINE")["status"] == "OFFLINE"
+
+
+def test_two_signals_give_a_plan_back_to_the_queue(bench: Bench) -> None:
+    runner = bench.runner()
+    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}))
+    bench.wait_step(job, "before-plan")
+    runner.signal(signal.SIGINT)
+    wait_until(lambda: runner.said("leaving: finishing what runs, taking nothing new"))
+    runner.signal(signal.SIGINT)
+    assert runner.wait() == ExitCode.OK
+    returned = bench.wait_job(job, "QUEUED")
+    assert [event["event"] for event in bench.events_of(job)][-1] == "returned"
+    assert returned["status"] == "QUEUED"
+
+
+def test_two_signals_stop_an_apply_in_order_and_report_it(bench: Bench) -> None:
+    runner = bench.runner(**PROMPT)
+    module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
+    job = bench.enqueue("APPLY", module)
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=90)
+    runner.signal(signal.SIGTERM)
+    wait_until(lambda: runner.said("leaving: finishing what runs, taking nothing new"))
+    runner.signal(signal.SIGTERM)
+    assert runner.wait() == ExitCode.OK
+    ended = bench.job(job)
+    assert (ended["status"], ended["error"]["code"]) == ("FAILED", "runner_shutdown")
+    assert bench.rpc("state_info", p_module=module)["serial"] >= 1
+
+
+def test_five_signals_kill_and_leave(bench: Bench) -> None:
+    runner = bench.runner()
+    job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": STUBBORN_APPLY}}))
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=90)
+    for count in range(1, 6):
+        if runner.process.poll() is None:
+            runner.signal(signal.SIGTERM)
+            wait_until(lambda count=count: _rungs(runner) >= count or runner.process.poll() is not None)
+    assert runner.wait(60) == ExitCode.STOPPED
+
+
+def _rungs(runner: WorkerProcess) -> int:
+    return sum(str(each.get("event", "")).startswith("leaving") for each in runner.events())
+
+
+def test_a_drain_by_the_server_is_obeyed_and_taken_back(bench: Bench) -> None:
+    runner = bench.runner()
+    bench.rpc("drain_worker", p_worker=runner.worker_id, p_reason="maintenance")
+    bench.online((runner.worker_id, ""), "DRAINING")
+    job = bench.enqueue("PLAN", bench.module())
+    wait_until(lambda: runner.said("draining"))
+    assert bench.job(job)["status"] == "QUEUED"
+    bench.rpc("resume_worker", p_worker=runner.worker_id)
+    assert bench.wait_job(job)["status"] == "SUCCEEDED"
+    assert runner.process.poll() is None
+
+
+def test_a_disabled_runner_takes_nothing(bench: Bench) -> None:
+    runner = bench.runner()
+    bench.rpc("set_worker_disabled", p_worker=runner.worker_id, p_disabled=True)
+    job = bench.enqueue("PLAN", bench.module())
+    wait_until(lambda: bench.rpc("explain_queue", p_job=job)["claimable"] is False)
+    assert bench.job(job)["status"] == "QUEUED"
+    bench.rpc("set_worker_disabled", p_worker=runner.worker_id, p_disabled=False)
+    assert bench.wait_job(job)["status"] == "SUCCEEDED"
+
+
+def test_a_revoked_token_ends_the_process_with_a_clear_last_word(bench: Bench) -> None:
+    runner = bench.runner()
+    token = bench.rpc("list_worker_tokens", p_worker=runner.worker_id)[0]
+    bench.rpc("revoke_worker_token", p_token=token["id"])
+    assert runner.wait() == ExitCode.SESSION_ENDED
+    last = [each for each in runner.events() if each["level"] == "critical"][-1]
+    assert "revoked" in last["why"]
+
+
+def test_a_wrong_token_is_refused_at_once(bench: Bench) -> None:
+    worker = bench.register()
+    runner = bench.start_worker((worker[0], "ryw_" + "x" * 43))
+    assert runner.wait() == ExitCode.REFUSED
+    assert "not valid" in runner.output
+
+
+def test_a_second_process_with_the_same_home_is_refused_on_the_spot(bench: Bench) -> None:
+    runner = bench.runner()
+    worker = (runner.worker_id, bench.tokens[runner.worker_id])
+    second = bench.start_worker(worker, instance=runner.instance, home=runner.home)
+    assert second.wait() == ExitCode.CONFLICT
+    assert str(runner.process.pid) in second.output
+
+
+def test_a_second_process_elsewhere_waits_and_does_not_disturb_the_first(bench: Bench) -> None:
+    runner = bench.runner()
+    worker = (runner.worker_id, bench.tokens[runner.worker_id])
+    second = bench.start_worker(worker)
+    wait_until(lambda: second.said("cannot open a session yet"))
+    assert bench.finished("PLAN", bench.module())["instance_name"] == runner.instance
+    assert second.process.poll() is None
+
+
+def test_single_runs_one_job_and_tells_how_it_went(bench: Bench) -> None:
+    worker = bench.register()
+    good, bad = bench.module(), bench.module(hooks={"before_init": "exit 1"})
+    first = bench.enqueue("PLAN", good)
+    assert bench.start_worker(worker, "--single").wait() == ExitCode.OK
+    assert bench.job(first)["status"] == "SUCCEEDED"
+    second = bench.enqueue("PLAN", bad)
+    assert bench.start_worker(worker, "--single").wait() == ExitCode.JOB_FAILED
+    assert bench.job(second)["status"] == "FAILED"

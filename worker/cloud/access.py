@@ -12,9 +12,7 @@ LOG_RETENTION_DAYS = 30
 POLICY = "runyard"
 TRUST = {
     "Version": "2012-10-17",
-    "Statement": [
-        {"Effect": "Allow", "Principal": {"Service": "ecs-tasks.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    ],
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "ecs-tasks.amazonaws.com"}, "Action": "sts:AssumeRole"}],
 }
 
 

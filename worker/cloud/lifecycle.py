@@ -154,7 +154,9 @@ async def _standing(progress: Progress) -> None:
         raise JobFailed(
             "There is no service to update.", code="cloud_service", hint="Deploy the runner again, or remove it."
         )
-    newest = await call("The task definition could not be read", service.describe_task, cloud, standing["taskDefinition"])
+    newest = await call(
+        "The task definition could not be read", service.describe_task, cloud, standing["taskDefinition"]
+    )
     found["previous"] = standing["taskDefinition"]
     found["execution_role_arn"], found["task_role_arn"] = newest["executionRoleArn"], newest["taskRoleArn"]
     found["secret_arn"] = await call("The secret could not be read", access.find_secret, cloud)
@@ -176,7 +178,9 @@ async def _prove(progress: Progress) -> None:
         return
     progress.cloud.say(f"No heartbeat at {target.version}: going back to {found['previous'].rsplit('/', 1)[-1]}")
     standing = await call("The service could not be read", service.find_service, progress.cloud)
-    await call("The old version could not be brought back", service.redeploy, progress.cloud, found["previous"], standing)
+    await call(
+        "The old version could not be brought back", service.redeploy, progress.cloud, found["previous"], standing
+    )
     raise JobFailed(
         f"The runner did not come online at {target.version}; the version before it was put back.",
         code="cloud_rolled_back",

@@ -76,9 +76,7 @@ def _ensure_way_out(cloud: Cloud, vpc: str) -> None:
     tables = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["RouteTables"]
     routes = tables[0]["Routes"]
     if not any(route.get("GatewayId") == gateway for route in routes):
-        ec2.create_route(
-            RouteTableId=tables[0]["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway
-        )
+        ec2.create_route(RouteTableId=tables[0]["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
 
 
 def _ensure_security_group(cloud: Cloud, subnet: str) -> str:
@@ -104,7 +102,9 @@ def remove_place(cloud: Cloud) -> None:
     """Delete the security group and, where it was made for this runner, the VPC; matched by tag, so nothing else goes."""
     ec2 = cloud.client("ec2")
     for group in ec2.describe_security_groups(Filters=_mine(cloud))["SecurityGroups"]:
-        _delete(cloud, "security group", group["GroupId"], lambda g=group: ec2.delete_security_group(GroupId=g["GroupId"]))
+        _delete(
+            cloud, "security group", group["GroupId"], lambda g=group: ec2.delete_security_group(GroupId=g["GroupId"])
+        )
     for gateway in ec2.describe_internet_gateways(Filters=_mine(cloud))["InternetGateways"]:
         for link in gateway["Attachments"]:
             ec2.detach_internet_gateway(InternetGatewayId=gateway["InternetGatewayId"], VpcId=link["VpcId"])

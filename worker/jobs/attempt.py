@@ -9,7 +9,8 @@ from pathlib import Path
 
 from worker.children.strays import kill_strays
 from worker.clock import Clock
-from worker.enums import CHANGING_PHASES, CancelKind, JobPhase, JobStatus, StepStatus
+from worker.cloud.recipe import lifecycle_recipe
+from worker.enums import CHANGING_PHASES, LIFECYCLE_TYPES, CancelKind, JobPhase, JobStatus, StepStatus
 from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable
 from worker.jobs.control import Stop, StopCause
 from worker.jobs.finishing import finish_completely
@@ -28,6 +29,7 @@ from worker.logs.spool import Spool
 from worker.runtime_log import get_logger
 from worker.statebackend.backend import StateBackend
 from worker.steps.recipes import recipe
+from worker.steps.step import Step
 
 
 class Attempt:
@@ -65,12 +67,16 @@ class Attempt:
         async with StateBackend(self._around.server, self._handle.ref) as backend:
             try:
                 space = self._workspace(backend)
-                has_plan = self._handle.job.plan_job_id is not None
-                steps = recipe(self._handle.job.type, space.spec, has_saved_plan=has_plan)
-                await StepLoop(space, self._reporter, self._note_phase).run(steps)
+                await StepLoop(space, self._reporter, self._note_phase).run(self._steps(space))
                 return Outcome(JobStatus.SUCCEEDED, space.result, None, space.plan_summary)
             except Exception as error:  # noqa: BLE001  (whatever it is, the job ends and the runner goes on)
                 return self._failed(error)
+
+    def _steps(self, space: Workspace) -> list[Step]:
+        job = self._handle.job
+        if job.type in LIFECYCLE_TYPES:
+            return lifecycle_recipe(job.type)
+        return recipe(job.type, space.spec, has_saved_plan=job.plan_job_id is not None)
 
     def _workspace(self, backend: StateBackend) -> Workspace:
         space = Workspace(

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from worker.api.replies import ClaimedJob
-from worker.enums import EngineName, SourceKind
+from worker.enums import LIFECYCLE_TYPES, EngineName, SourceKind
 from worker.errors import JobFailed
 
 TASKS = ("init", "plan", "apply", "destroy", "output")
@@ -91,6 +91,8 @@ class JobSpec(_Part):
 
 def read_spec(job: ClaimedJob) -> JobSpec:
     """Check a job's payload; what is wrong with it is the job's error, not the runner's."""
+    if job.type in LIFECYCLE_TYPES:
+        return JobSpec(module=ModuleSpec(source_kind=SourceKind.INLINE))
     try:
         payload = {key: _without_nulls(value) for key, value in job.payload.items() if value is not None}
         return JobSpec.model_validate(payload)

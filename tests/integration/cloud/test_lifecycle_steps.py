@@ -14,7 +14,7 @@ from worker.errors import JobFailed
 
 pytestmark = pytest.mark.anyio
 REGION = "eu-west-1"
-TOKEN = "ryw_the-one-that-must-not-be-seen"  # noqa: S105 - a made-up value to search for
+TOKEN = "ryw_the-one-that-must-not-be-seen"
 TARGET = Target(
     worker_id="6f1c2a52-6a3e-4f0e-9d0a-0c8b8d4c8f10",
     worker_name="prod-eu",

@@ -1,0 +1,86 @@
+"""The database's side of a lifecycle job: every call is fenced by the job's attempt."""
+
+import asyncio
+import secrets
+import string
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import bcrypt
+
+from worker.api.replies import JobRef
+from worker.api.server import Server
+from worker.errors import JobFailed
+
+TOKEN_ALPHABET = string.ascii_letters + string.digits
+TOKEN_LENGTH = 43
+COST = 10
+LOOK_SECONDS = 2.0
+DRAIN_PATIENCE_SECONDS = 3600.0
+ONLINE_PATIENCE_SECONDS = 600.0
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class ServerDeck:
+    """What the steps ask of the project."""
+
+    def __init__(
+        self, server: Server, ref: JobRef, remember: Callable[[str], None], sleep: Sleep = asyncio.sleep,
+        online_patience_seconds: float = ONLINE_PATIENCE_SECONDS,
+    ) -> None:  # fmt: skip
+        """`remember` is told each secret before anything else, so that no log line can carry it."""
+        self._server = server
+        self._which = {"p_job": ref.job, "p_attempt": ref.attempt}
+        self._remember = remember
+        self._sleep = sleep
+        self._online_patience_seconds = online_patience_seconds
+
+    async def register_token(self) -> str:
+        """Make a token, store its hash for the target, and return it."""
+        token = "ryw_" + "".join(secrets.choice(TOKEN_ALPHABET) for _ in range(TOKEN_LENGTH))
+        self._remember(token)
+        digest = await asyncio.to_thread(bcrypt.hashpw, token.encode(), bcrypt.gensalt(COST))
+        arguments = {**self._which, "p_token_hash": digest.decode(), "p_token_hint": token[-4:]}
+        await self._server.call("worker_target_token", arguments)
+        return token
+
+    async def record_cloud(self, facts: dict[str, Any]) -> None:
+        """Store ARNs and counts beside the runner's record."""
+        await self._patch({"cloud": facts})
+
+    async def drain(self, reason: str) -> None:
+        """Ask the target to take no new jobs, and wait until it runs none."""
+        status = await self._patch({"is_draining": True, "drain_reason": reason})
+        waited = 0.0
+        while status["running"]:
+            if waited >= DRAIN_PATIENCE_SECONDS:
+                raise JobFailed(
+                    f"The runner still runs {status['running']} job(s) after an hour.",
+                    code="cloud_busy",
+                    hint="Wait for them or cancel them, then retry this job.",
+                )
+            await self._sleep(LOOK_SECONDS)
+            waited += LOOK_SECONDS
+            status = await self._status()
+
+    async def resume(self) -> None:
+        """Let the target take jobs again."""
+        await self._patch({"is_draining": False, "drain_reason": None})
+
+    async def wait_online(self, version: str) -> bool:
+        """Wait for a heartbeat of that version; tell whether it came in time."""
+        waited = 0.0
+        while waited < self._online_patience_seconds:
+            status = await self._status()
+            if status["versions"] == [version]:
+                return True
+            await self._sleep(LOOK_SECONDS)
+            waited += LOOK_SECONDS
+        return False
+
+    async def _patch(self, patch: dict[str, Any]) -> dict[str, Any]:
+        return dict(await self._server.call("worker_target_update", {**self._which, "p_patch": patch}))
+
+    async def _status(self) -> dict[str, Any]:
+        return dict(await self._server.call("worker_target_status", self._which))

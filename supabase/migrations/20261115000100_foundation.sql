@@ -56,7 +56,7 @@ returns jsonb
 language sql stable
 set search_path = ''
 as $$
-  select nullif(current_setting('request.jwt.claims', true), '')::jsonb
+  select nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb
 $$;
 comment on function private.jwt() is 'The claims of the caller''s token, or null outside of a request.';
 
@@ -65,7 +65,7 @@ returns uuid
 language sql stable
 set search_path = ''
 as $$
-  select (nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub')::uuid
+  select (nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb ->> 'sub')::pg_catalog.uuid
 $$;
 comment on function private.caller_id() is 'The signed-in user''s id (for a runner: the runner''s id).';
 grant execute on function private.caller_id() to authenticated, worker;
@@ -139,7 +139,7 @@ language plpgsql immutable
 set search_path = ''
 as $$
 declare
-  v_unknown text;
+  v_unknown pg_catalog.text;
 begin
   if p_object is null then
     return;
@@ -170,7 +170,7 @@ returns bigint
 language sql immutable
 set search_path = ''
 as $$
-  select ('x' || left(replace(p_id::text, '-', ''), 16))::bit(64)::bigint
+  select ('x' || left(replace(p_id::pg_catalog.text, '-', ''), 16))::bit(64)::bigint
 $$;
 comment on function private.uuid_key(uuid) is 'The first 64 bits of an id: the key of its advisory lock.';
 
@@ -194,8 +194,8 @@ language plpgsql immutable
 set search_path = ''
 as $$
 declare
-  v_match text[];
-  v_pre text;
+  v_match pg_catalog.text[];
+  v_pre pg_catalog.text;
 begin
   v_match := regexp_match(lower(p_version), '^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?:[-.]?([a-z0-9][a-z0-9.-]*))?(?:\+[0-9a-z.-]+)?$');
   if v_match is null then

@@ -20,7 +20,7 @@ begin
   insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;
   insert into public.memberships (org_id, user_id, email, role)
   values (v_org.id, private.caller_id(), private.caller_label(), 'owner');
-  perform private.audit(v_org.id, 'organization.created', 'organization', v_org.id::text, v_org.name);
+  perform private.audit(v_org.id, 'organization.created', 'organization', v_org.id::pg_catalog.text, v_org.name);
   return to_jsonb(v_org);
 exception
   when unique_violation then
@@ -52,7 +52,7 @@ begin
   set name = coalesce(trim(p_name), name), log_retention_days = coalesce(p_log_retention_days, log_retention_days)
   where id = p_org
   returning * into v_org;
-  perform private.audit(p_org, 'organization.updated', 'organization', p_org::text, v_org.name,
+  perform private.audit(p_org, 'organization.updated', 'organization', p_org::pg_catalog.text, v_org.name,
     jsonb_build_object('log_retention_days', v_org.log_retention_days));
   return to_jsonb(v_org);
 exception
@@ -109,7 +109,7 @@ begin
   insert into public.invitations (org_id, email, role, invited_by)
   values (p_org, lower(trim(p_email)), p_role, private.caller_id()) returning * into v_invitation;
   insert into private.invitation_tokens (invitation_id, token_hash) values (v_invitation.id, p_token_hash);
-  perform private.audit(p_org, 'member.invited', 'invitation', v_invitation.id::text, v_invitation.email, jsonb_build_object('role', p_role));
+  perform private.audit(p_org, 'member.invited', 'invitation', v_invitation.id::pg_catalog.text, v_invitation.email, jsonb_build_object('role', p_role));
   return to_jsonb(v_invitation);
 exception
   when check_violation or not_null_violation then
@@ -150,7 +150,7 @@ begin
   values (v_invitation.org_id, private.caller_id(), v_invitation.email, v_invitation.role)
   on conflict (org_id, user_id) do update set email = excluded.email returning * into v_member;
   update public.invitations set accepted_at = now() where id = p_invitation;
-  perform private.audit(v_invitation.org_id, 'member.joined', 'member', private.caller_id()::text, v_invitation.email, jsonb_build_object('role', v_member.role));
+  perform private.audit(v_invitation.org_id, 'member.joined', 'member', private.caller_id()::pg_catalog.text, v_invitation.email, jsonb_build_object('role', v_member.role));
   return to_jsonb(v_member);
 end;
 $$;
@@ -181,7 +181,7 @@ begin
   if not found then
     perform private.fail('RY409', 'This invitation was already accepted or withdrawn.');
   end if;
-  perform private.audit(v_invitation.org_id, 'invitation.revoked', 'invitation', p_invitation::text, v_invitation.email);
+  perform private.audit(v_invitation.org_id, 'invitation.revoked', 'invitation', p_invitation::pg_catalog.text, v_invitation.email);
   return to_jsonb(v_invitation);
 end;
 $$;
@@ -243,7 +243,7 @@ begin
   end if;
   update public.memberships set role = p_role where org_id = p_org and user_id = p_user;
   perform private.keep_an_owner(p_org);
-  perform private.audit(p_org, 'member.role_changed', 'member', p_user::text, v_member.email, jsonb_build_object('from', v_member.role, 'to', p_role));
+  perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email, jsonb_build_object('from', v_member.role, 'to', p_role));
   return to_jsonb(v_member) || jsonb_build_object('role', p_role);
 end;
 $$;
@@ -271,7 +271,7 @@ begin
   end if;
   delete from public.memberships where org_id = p_org and user_id = p_user;
   perform private.keep_an_owner(p_org);
-  perform private.audit(p_org, 'member.removed', 'member', p_user::text, v_member.email);
+  perform private.audit(p_org, 'member.removed', 'member', p_user::pg_catalog.text, v_member.email);
   return to_jsonb(v_member);
 end;
 $$;

@@ -141,7 +141,7 @@ language plpgsql immutable
 set search_path = ''
 as $$
 declare
-  v_needed text := case p_kind when 'git' then 'url' when 'archive' then 'url' when 'inline' then 'files' when 'local' then 'path' end;
+  v_needed pg_catalog.text := case p_kind when 'git' then 'url' when 'archive' then 'url' when 'inline' then 'files' when 'local' then 'path' end;
 begin
   perform private.refuse_unknown_keys(p_source, case p_kind
     when 'git' then array['url', 'ref', 'subfolder'] when 'archive' then array['url', 'sha256', 'subfolder']

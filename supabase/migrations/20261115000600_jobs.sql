@@ -242,7 +242,7 @@ begin
     select from private.job_transitions as t where t.from_status = old.status and t.to_status = new.status
   ) then
     perform private.fail('RY409', format('A job cannot go from %s to %s.', old.status, new.status),
-      'Look at the job again: it has changed in the meantime.', jsonb_build_object('job', old.id, 'status', old.status)::text);
+      'Look at the job again: it has changed in the meantime.', jsonb_build_object('job', old.id, 'status', old.status)::pg_catalog.text);
   end if;
   return new;
 end;

@@ -92,7 +92,7 @@ language plpgsql security definer
 set search_path = ''
 as $$
 declare
-  v_name text := private.log_partition_name(p_day);
+  v_name pg_catalog.text := private.log_partition_name(p_day);
 begin
   if to_regclass('private.' || v_name) is not null then
     return;

@@ -34,7 +34,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_rung_at timestamptz;
+  v_rung_at pg_catalog.timestamptz;
 begin
   -- clock_timestamp, because one transaction may ring twice; the plain read keeps a suppressed ring cheap.
   select r.rung_at into v_rung_at from private.rings as r where r.key = p_key;
@@ -56,7 +56,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_org uuid;
+  v_org pg_catalog.uuid;
   v_is_shared boolean;
 begin
   if not private.may_ring('lane:' || p_lane, interval '50 milliseconds') then
@@ -111,9 +111,9 @@ language plpgsql security definer
 set search_path = ''
 as $$
 declare
-  v_row jsonb := to_jsonb(case when tg_op = 'DELETE' then old else new end);
+  v_row pg_catalog.jsonb := to_jsonb(case when tg_op = 'DELETE' then old else new end);
 begin
-  perform private.ring_org((v_row ->> 'org_id')::uuid, tg_table_name, coalesce(v_row ->> 'id', v_row ->> 'user_id'));
+  perform private.ring_org((v_row ->> 'org_id')::pg_catalog.uuid, tg_table_name, coalesce(v_row ->> 'id', v_row ->> 'user_id'));
   return null;
 end;
 $$;
@@ -135,15 +135,15 @@ language plpgsql stable security definer
 set search_path = ''
 as $$
 declare
-  v_claims jsonb := private.jwt();
+  v_claims pg_catalog.jsonb := private.jwt();
 begin
   if v_claims ->> 'role' = 'authenticated' then
     return p_topic in (select 'org:' || o from private.my_org_ids() as o);
   end if;
   return v_claims ->> 'role' = 'worker' and exists (
     select from private.sessions as s join public.workers as w on w.id = s.worker_id
-    where s.id = (v_claims ->> 'sid')::uuid and s.ended_at is null and w.removed_at is null
-      and p_topic in ('worker:' || w.id, 'queue:' || coalesce(w.org_id::text, 'shared'))
+    where s.id = (v_claims ->> 'sid')::pg_catalog.uuid and s.ended_at is null and w.removed_at is null
+      and p_topic in ('worker:' || w.id, 'queue:' || coalesce(w.org_id::pg_catalog.text, 'shared'))
   );
 end;
 $$;

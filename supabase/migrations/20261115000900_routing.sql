@@ -93,7 +93,7 @@ returns bigint
 language sql immutable
 set search_path = ''
 as $$
-  select hashtextextended('runyard:' || p_kind || ':' || coalesce(p_id::text, ''), 0)
+  select hashtextextended('runyard:' || p_kind || ':' || coalesce(p_id::pg_catalog.text, ''), 0)
 $$;
 comment on function private.lock_key(text, uuid) is 'The key of an advisory lock.';
 

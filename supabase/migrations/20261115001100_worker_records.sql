@@ -35,7 +35,7 @@ set search_path = ''
 as $$
 declare
   v_account public.service_accounts;
-  v_path text;
+  v_path pg_catalog.text;
 begin
   perform private.refuse_unknown_keys(p_options, array[
     'name', 'labels', 'capacity', 'accepted_job_types', 'allow_multiple_instances', 'is_assigned_to_all_modules',
@@ -44,10 +44,10 @@ begin
     perform private.fail('RY422', 'A label must read like "gpu" or "gpu=true"; at most 32.');
   end if;
   foreach v_path in array private.text_list(p_options -> 'assignments') loop
-    perform private.check_assignment_path(p_org, v_path, (p_options ->> 'service_account_id')::uuid);
+    perform private.check_assignment_path(p_org, v_path, (p_options ->> 'service_account_id')::pg_catalog.uuid);
   end loop;
   if p_options ->> 'service_account_id' is not null then
-    select * into v_account from public.service_accounts where id = (p_options ->> 'service_account_id')::uuid and org_id = p_org and removed_at is null;
+    select * into v_account from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid and org_id = p_org and removed_at is null;
     if v_account.id is null then
       perform private.fail('RY404', 'There is no such service account.');
     end if;
@@ -106,7 +106,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_id uuid;
+  v_id pg_catalog.uuid;
 begin
   insert into private.worker_tokens (worker_id, hash, hint, created_by, expires_at)
   values (p_worker, p_hash, p_hint, private.caller_id(), p_expires_at) returning id into v_id;
@@ -134,7 +134,7 @@ begin
     coalesce((p_options ->> 'capacity')::integer, 1), private.job_types(p_options -> 'accepted_job_types'),
     coalesce((p_options ->> 'allow_multiple_instances')::boolean, false),
     coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean, false),
-    (p_options ->> 'service_account_id')::uuid, coalesce(p_options -> 'scaling', '{}'), private.caller_id()
+    (p_options ->> 'service_account_id')::pg_catalog.uuid, coalesce(p_options -> 'scaling', '{}'), private.caller_id()
   ) returning * into v_worker;
   return v_worker;
 exception
@@ -160,7 +160,7 @@ begin
   perform private.lock_routing(p_org, true);
   v_worker := private.insert_worker(p_org, p_name, 'self-hosted', coalesce(p_options, '{}'));
   if p_token_hash is not null then
-    perform private.add_token(v_worker.id, p_token_hash, p_token_hint, (p_options ->> 'token_expires_at')::timestamptz);
+    perform private.add_token(v_worker.id, p_token_hash, p_token_hint, (p_options ->> 'token_expires_at')::pg_catalog.timestamptz);
   elsif v_worker.service_account_id is null then
     perform private.fail('RY422', 'A runner needs a token or a service account.', 'Without either it could never claim a job.');
   end if;
@@ -168,7 +168,7 @@ begin
   select p_org, v_worker.id, a, private.caller_id() from unnest(private.text_list(p_options -> 'assignments')) as a on conflict do nothing;
   perform private.reroute(p_org, v_worker.id, '');
   perform private.record_worker_event(v_worker.id, 'registered', 'Registered by ' || private.caller_label());
-  perform private.audit(p_org, 'worker.registered', 'worker', v_worker.id::text, v_worker.name, coalesce(p_options, '{}'));
+  perform private.audit(p_org, 'worker.registered', 'worker', v_worker.id::pg_catalog.text, v_worker.name, coalesce(p_options, '{}'));
   return to_jsonb(v_worker);
 end;
 $$;
@@ -199,7 +199,7 @@ begin
     accepted_job_types = case when p_options ? 'accepted_job_types' then private.job_types(p_options -> 'accepted_job_types') else accepted_job_types end,
     allow_multiple_instances = coalesce((p_options ->> 'allow_multiple_instances')::boolean, allow_multiple_instances),
     is_assigned_to_all_modules = coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean, is_assigned_to_all_modules),
-    service_account_id = case when p_options ? 'service_account_id' then (p_options ->> 'service_account_id')::uuid else service_account_id end,
+    service_account_id = case when p_options ? 'service_account_id' then (p_options ->> 'service_account_id')::pg_catalog.uuid else service_account_id end,
     scaling = coalesce(p_options -> 'scaling', scaling)
   where id = p_worker returning * into v_worker;
   update public.worker_instances as i set capacity = least(v_worker.capacity, coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity))
@@ -207,7 +207,7 @@ begin
   perform private.reroute(v_worker.org_id, p_worker, '');
   perform private.ring_worker(p_worker);
   perform private.record_worker_event(p_worker, 'updated', 'Settings changed by ' || private.caller_label());
-  perform private.audit(v_worker.org_id, 'worker.updated', 'worker', p_worker::text, v_worker.name, p_options);
+  perform private.audit(v_worker.org_id, 'worker.updated', 'worker', p_worker::pg_catalog.text, v_worker.name, p_options);
   return to_jsonb(v_worker);
 exception
   when unique_violation then
@@ -241,7 +241,7 @@ begin
   on conflict (worker_id, path) do update set path = excluded.path returning * into v_assignment;
   perform private.reroute(v_worker.org_id, p_worker, p_path);
   perform private.record_worker_event(p_worker, 'assigned', coalesce(nullif(p_path, ''), 'all modules'));
-  perform private.audit(v_worker.org_id, 'worker.assigned', 'worker', p_worker::text, v_worker.name, jsonb_build_object('path', p_path));
+  perform private.audit(v_worker.org_id, 'worker.assigned', 'worker', p_worker::pg_catalog.text, v_worker.name, jsonb_build_object('path', p_path));
   return to_jsonb(v_assignment);
 end;
 $$;
@@ -269,7 +269,7 @@ begin
   end if;
   perform private.reroute(v_worker.org_id, p_worker, p_path);
   perform private.record_worker_event(p_worker, 'unassigned', coalesce(nullif(p_path, ''), 'all modules'));
-  perform private.audit(v_worker.org_id, 'worker.unassigned', 'worker', p_worker::text, v_worker.name, jsonb_build_object('path', p_path));
+  perform private.audit(v_worker.org_id, 'worker.unassigned', 'worker', p_worker::pg_catalog.text, v_worker.name, jsonb_build_object('path', p_path));
   return jsonb_build_object('worker_id', p_worker, 'path', p_path);
 end;
 $$;

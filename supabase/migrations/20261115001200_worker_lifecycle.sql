@@ -39,7 +39,7 @@ set search_path = ''
 as $$
 declare
   v_worker public.workers;
-  v_new record;
+  v_new pg_catalog.record;
 begin
   select * into v_worker from public.workers where id = p_worker for no key update;
   select * into v_new from private.derive_worker_status(p_worker);
@@ -54,7 +54,7 @@ begin
     is_scaled_to_zero = is_scaled_to_zero and v_new.status = 'OFFLINE'
   where id = p_worker;
   if v_worker.status <> v_new.status then
-    perform private.record_worker_event(p_worker, lower(v_new.status::text), v_new.reason);
+    perform private.record_worker_event(p_worker, lower(v_new.status::pg_catalog.text), v_new.reason);
   end if;
 end;
 $$;
@@ -118,7 +118,7 @@ begin
   v_token.id := private.add_token(p_worker, p_token_hash, p_token_hint, null);
   select * into v_token from private.worker_tokens where id = v_token.id;
   perform private.record_worker_event(p_worker, 'token_rotated', 'Rotated by ' || private.caller_label());
-  perform private.audit(v_worker.org_id, 'worker.token_rotated', 'worker', p_worker::text, v_worker.name,
+  perform private.audit(v_worker.org_id, 'worker.token_rotated', 'worker', p_worker::pg_catalog.text, v_worker.name,
     jsonb_build_object('hint', p_token_hint, 'overlap_seconds', p_overlap_seconds));
   return private.token_json(v_token);
 end;
@@ -152,7 +152,7 @@ begin
   perform private.refresh_worker_status(v_worker.id);
   perform private.ring_worker(v_worker.id);
   perform private.record_worker_event(v_worker.id, 'token_revoked', 'Revoked by ' || private.caller_label());
-  perform private.audit(v_worker.org_id, 'worker.token_revoked', 'worker', v_worker.id::text, v_worker.name, jsonb_build_object('hint', v_token.hint));
+  perform private.audit(v_worker.org_id, 'worker.token_revoked', 'worker', v_worker.id::pg_catalog.text, v_worker.name, jsonb_build_object('hint', v_token.hint));
   return private.token_json(v_token);
 end;
 $$;
@@ -206,7 +206,7 @@ begin
   where id = p_worker;
   perform private.refresh_worker_status(p_worker);
   perform private.record_worker_event(p_worker, p_action, coalesce(nullif(trim(p_reason), ''), 'By ' || private.caller_label()));
-  perform private.audit(v_worker.org_id, 'worker.' || p_action, 'worker', p_worker::text, v_worker.name, jsonb_build_object('reason', p_reason));
+  perform private.audit(v_worker.org_id, 'worker.' || p_action, 'worker', p_worker::pg_catalog.text, v_worker.name, jsonb_build_object('reason', p_reason));
   perform private.ring_worker(p_worker);
   -- When a runner steps back, jobs that waited for it may now go to the next one: wake the lanes that have some.
   perform private.ring_lane(lw.lane_id) from private.lane_workers as lw
@@ -257,7 +257,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_job record;
+  v_job pg_catalog.record;
 begin
   update public.workers set removed_at = now(), is_disabled = true where id = p_worker;
   update private.worker_tokens set revoked_at = now() where worker_id = p_worker and revoked_at is null;
@@ -289,7 +289,7 @@ declare
 begin
   v_worker := private.lock_worker(p_worker, 'admin');
   perform private.retire_worker(p_worker, 'removed by ' || private.caller_label());
-  perform private.audit(v_worker.org_id, 'worker.removed', 'worker', p_worker::text, v_worker.name);
+  perform private.audit(v_worker.org_id, 'worker.removed', 'worker', p_worker::pg_catalog.text, v_worker.name);
   perform private.ring_worker(p_worker);
   return (select to_jsonb(w) from public.workers as w where w.id = p_worker);
 end;

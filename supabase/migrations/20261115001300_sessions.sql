@@ -62,7 +62,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_other record;
+  v_other pg_catalog.record;
 begin
   select l.name, l.last_seen_at into v_other
   from private.sessions as s join private.instance_liveness as l on l.instance_id = s.instance_id and l.session_id = s.id
@@ -93,7 +93,7 @@ as $$
 declare
   v_worker public.workers;
   v_instance public.worker_instances;
-  v_session uuid := gen_random_uuid();
+  v_session pg_catalog.uuid := gen_random_uuid();
 begin
   select * into v_worker from public.workers where id = p_worker and removed_at is null for update;
   if v_worker.id is null then
@@ -220,7 +220,7 @@ set search_path = ''
 as $$
 declare
   v_runner private.runner;
-  v_reason text;
+  v_reason pg_catalog.text;
 begin
   select s.id, w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version, w.is_draining,
     not (w.is_disabled or w.is_draining)
@@ -228,9 +228,9 @@ begin
   from private.sessions as s
   join public.workers as w on w.id = s.worker_id
   join public.worker_instances as i on i.id = s.instance_id
-  where s.id = (private.jwt() ->> 'sid')::uuid and s.ended_at is null and w.removed_at is null;
+  where s.id = (private.jwt() ->> 'sid')::pg_catalog.uuid and s.ended_at is null and w.removed_at is null;
   if v_runner.session_id is null then
-    select s.end_reason into v_reason from private.sessions as s where s.id = (private.jwt() ->> 'sid')::uuid;
+    select s.end_reason into v_reason from private.sessions as s where s.id = (private.jwt() ->> 'sid')::pg_catalog.uuid;
     perform private.fail('RY401', 'This session has ended: ' || coalesce(v_reason, 'it is not known') || '.',
       'Stop. If the runner should go on, open a new session with its token.');
   end if;

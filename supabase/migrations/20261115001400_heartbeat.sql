@@ -45,7 +45,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_tick timestamptz := date_bin('15 minutes', now(), '2000-01-01');
+  v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01');
 begin
   perform private.flush_tick(p_runner.instance_id, now());
   insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, is_draining, tick_at, tick_beats, tick_busy, tick_slots, tick_draining)
@@ -98,7 +98,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_answer jsonb;
+  v_answer pg_catalog.jsonb;
 begin
   with owned as (
     select q.job_id, q.attempt, q.cancel_kind, q.unlisted_at, q.claimed_at from private.live_jobs as q
@@ -162,7 +162,7 @@ set search_path = ''
 as $$
 declare
   v_runner private.runner := private.this_runner();
-  v_answer jsonb;
+  v_answer pg_catalog.jsonb;
 begin
   if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
     perform private.fail('RY422', 'A runner says ONLINE or DRAINING.');

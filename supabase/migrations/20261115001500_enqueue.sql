@@ -9,7 +9,7 @@ set search_path = ''
 as $$
   -- A look at a state whose last job needs attention must be able to run while that job holds the state.
   select case when (p_job.payload #>> '{options,inspects}') is not null
-    then md5('inspect:' || p_job.module_id)::uuid else coalesce(p_job.module_id, p_job.target_worker_id) end
+    then md5('inspect:' || p_job.module_id)::pg_catalog.uuid else coalesce(p_job.module_id, p_job.target_worker_id) end
 $$;
 comment on function private.state_key(public.provision_jobs) is 'What only one job at a time may act on.';
 
@@ -19,7 +19,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_state uuid := private.state_key(p_job);
+  v_state pg_catalog.uuid := private.state_key(p_job);
   v_lane integer;
 begin
   perform private.lock_state(p_job.org_id, v_state);
@@ -115,7 +115,7 @@ begin
       'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, labels like "gpu=true".');
   end if;
   if p_options ->> 'pinned_worker_id' is not null and not exists (
-    select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::uuid and w.removed_at is null and (w.org_id = p_org or w.is_shared)
+    select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid and w.removed_at is null and (w.org_id = p_org or w.is_shared)
   ) then
     perform private.fail('RY404', 'The runner that the job should be pinned to does not exist.');
   end if;
@@ -163,7 +163,7 @@ begin
   v_job.labels := private.sorted_labels(p_module.labels || private.text_list(p_options -> 'labels'));
   v_job.priority := coalesce((p_options ->> 'priority')::smallint, 100);
   v_job.max_attempts := coalesce((p_options ->> 'max_attempts')::integer, 3);
-  v_job.pinned_worker_id := coalesce((p_options ->> 'pinned_worker_id')::uuid, p_module.pinned_worker_id);
+  v_job.pinned_worker_id := coalesce((p_options ->> 'pinned_worker_id')::pg_catalog.uuid, p_module.pinned_worker_id);
   v_job.pinned_instance_name := coalesce(p_options ->> 'pinned_instance_name', p_module.runner_instance_name);
   v_job.plan_job_id := (p_options ->> 'plan_job_id')::bigint;
   v_job.idempotency_key := p_options ->> 'idempotency_key';
@@ -205,7 +205,7 @@ begin
   v_job.created_by := private.caller_id();
   v_job.created_by_label := private.caller_label();
   v_job := private.add_job(v_job, p_options ->> 'reason');
-  perform private.audit(p_org, 'job.enqueued', 'job', v_job.id::text, p_type || ' ' || v_module.path);
+  perform private.audit(p_org, 'job.enqueued', 'job', v_job.id::pg_catalog.text, p_type || ' ' || v_module.path);
   return to_jsonb(v_job);
 end;
 $$;

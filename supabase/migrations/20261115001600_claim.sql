@@ -88,7 +88,7 @@ as $$
     update private.live_jobs as q set
       stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id, instance_id = p_runner.instance_id,
       session_id = p_runner.session_id, claim_request_id = p_request, claimed_at = now(), lease_until = now() + interval '60 seconds',
-      log_day = (now() at time zone 'utc')::date, has_touched = false, unlisted_at = null
+      log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false, unlisted_at = null
     where q.job_id = any (p_jobs)
     returning q.job_id, q.attempt, q.lease_until
   ), marked as (

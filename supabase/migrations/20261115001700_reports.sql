@@ -17,7 +17,7 @@ begin
   if v_live.job_id is null then
     perform private.fail('RY410', format('Attempt %s of job %s is not this runner''s any more.', p_attempt, p_job),
       'Stop working on it; what it wrote until now is kept.',
-      (select jsonb_build_object('job', j.id, 'attempt', j.attempt, 'status', j.status)::text from public.provision_jobs as j where j.id = p_job));
+      (select jsonb_build_object('job', j.id, 'attempt', j.attempt, 'status', j.status)::pg_catalog.text from public.provision_jobs as j where j.id = p_job));
   end if;
   return v_live;
 end;
@@ -34,7 +34,7 @@ declare
   v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
   v_job public.provision_jobs;
 begin
-  if p_phase is null or p_steps is not null and (jsonb_typeof(p_steps) <> 'array' or octet_length(p_steps::text) > 262144) then
+  if p_phase is null or p_steps is not null and (jsonb_typeof(p_steps) <> 'array' or octet_length(p_steps::pg_catalog.text) > 262144) then
     perform private.fail('RY422', 'A report needs a phase, and steps as a list of at most 256 KiB.');
   end if;
   if p_phase in ('APPLY', 'DESTROY') and not v_live.has_touched then
@@ -79,7 +79,7 @@ begin
   end if;
   perform private.ensure_log_partition(v_live.log_day);
   with sent as (
-    select c.seq, coalesce(c.step, '') as step, c.body from jsonb_to_recordset(p_chunks) as c (seq integer, step text, body text)
+    select c.seq, coalesce(c.step, '') as step, c.body from jsonb_to_recordset(p_chunks) as c (seq integer, step pg_catalog.text, body pg_catalog.text)
   ), added as (
     insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
     select v_live.log_day, p_job, p_attempt, s.seq, v_live.org_id, s.step, s.body,
@@ -159,7 +159,7 @@ set search_path = ''
 as $$
 declare
   v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
-  v_body bytea := decode(p_body_base64, 'base64');
+  v_body pg_catalog.bytea := decode(p_body_base64, 'base64');
 begin
   if encode(sha256(v_body), 'hex') <> lower(coalesce(p_sha256, '')) then
     perform private.fail('RY422', 'The artifact is not what its SHA-256 says.', 'Send it again.');

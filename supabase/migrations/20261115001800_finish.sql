@@ -41,7 +41,7 @@ as $$
 declare
   v_old public.job_status;
   v_job public.provision_jobs;
-  v_state uuid;
+  v_state pg_catalog.uuid;
 begin
   delete from private.live_jobs where job_id = p_job returning state_key into v_state;
   select status into v_old from public.provision_jobs where id = p_job for no key update;
@@ -72,7 +72,7 @@ set search_path = ''
 as $$
 declare
   v_last integer := coalesce((p_log ->> 'last_seq')::integer, 0);
-  v_stored record;
+  v_stored pg_catalog.record;
 begin
   if v_last > 1000000 then
     perform private.fail('RY422', 'A log has at most 1,000,000 chunks.');
@@ -112,14 +112,14 @@ begin
   end if;
   -- The reply to a finish was lost and it is sent again: the same answer.
   if v_job.attempt = p_attempt and v_job.worker_id = p_runner.worker_id and v_job.status = p_status then
-    return jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', v_job.status, 'missing', '[]'::jsonb, 'is_late', false);
+    return jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', v_job.status, 'missing', '[]'::pg_catalog.jsonb, 'is_late', false);
   end if;
   update public.provision_jobs set late_report = jsonb_build_object(
     'attempt', p_attempt, 'status', p_status, 'result', p_result, 'error', p_error, 'worker', p_runner.worker_name, 'at', now())
   where id = p_job returning * into v_job;
   perform private.record_job_event(v_job, 'late_report', null, null, 'worker', p_runner.worker_id, p_runner.worker_name,
     format('Attempt %s reported %s after it had lost the job.', p_attempt, p_status));
-  return jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', v_job.status, 'missing', '[]'::jsonb, 'is_late', true);
+  return jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', v_job.status, 'missing', '[]'::pg_catalog.jsonb, 'is_late', true);
 end;
 $$;
 comment on function private.late_finish(private.runner, bigint, integer, public.job_status, jsonb, jsonb) is
@@ -134,7 +134,7 @@ set search_path = ''
 as $$
 declare
   v_live private.live_jobs;
-  v_missing jsonb := '[]';
+  v_missing pg_catalog.jsonb := '[]';
 begin
   if p_status is null or p_status not in ('SUCCEEDED', 'FAILED', 'CANCELLED') then
     perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED or CANCELLED.');
@@ -150,7 +150,7 @@ begin
   -- A process that was started again tells of one that died: that is a lost runner, not a failed job.
   if p_error ->> 'code' = 'runner_crashed' then
     perform private.lose_job(p_job, coalesce(p_error ->> 'message', 'The runner''s process died.'));
-    return (select jsonb_build_object('job', j.id, 'attempt', p_attempt, 'status', j.status, 'missing', '[]'::jsonb, 'is_late', false)
+    return (select jsonb_build_object('job', j.id, 'attempt', p_attempt, 'status', j.status, 'missing', '[]'::pg_catalog.jsonb, 'is_late', false)
       from public.provision_jobs as j where j.id = p_job);
   end if;
   if p_log is not null then
@@ -189,8 +189,8 @@ set search_path = ''
 as $$
 declare
   v_runner private.runner := private.this_runner();
-  v_done jsonb := '[]';
-  v_item jsonb;
+  v_done pg_catalog.jsonb := '[]';
+  v_item pg_catalog.jsonb;
 begin
   -- In order of job, so that two batches never wait for each other.
   for v_item in select f from jsonb_array_elements(coalesce(p_finished, '[]')) as f order by (f ->> 'job')::bigint loop
@@ -198,7 +198,7 @@ begin
       nullif(v_item -> 'result', 'null'), nullif(v_item -> 'error', 'null'), nullif(v_item -> 'plan_summary', 'null'), nullif(v_item -> 'log', 'null'));
   end loop;
   return jsonb_build_object('finished', v_done, 'jobs',
-    case when coalesce(p_slots, 0) > 0 then private.claim_jobs(v_runner, p_request_id, p_slots) else '[]'::jsonb end);
+    case when coalesce(p_slots, 0) > 0 then private.claim_jobs(v_runner, p_request_id, p_slots) else '[]'::pg_catalog.jsonb end);
 end;
 $$;
 comment on function private.worker_step(uuid, jsonb, integer) is 'Body of public.worker_step.';
@@ -303,7 +303,7 @@ begin
     return 'cancelled';
   end if;
   if private.lost_workers(p_job) >= 1 and not exists (
-    select from public.job_events as e where e.job_id = p_job and e.event = 'lost' and e.detail ->> 'worker_id' = v_live.worker_id::text
+    select from public.job_events as e where e.job_id = p_job and e.event = 'lost' and e.detail ->> 'worker_id' = v_live.worker_id::pg_catalog.text
   ) then
     perform private.end_job(p_job, 'FAILED', 'quarantined', 'system', null, 'system', p_reason, jsonb_build_object('code', 'QUARANTINED',
       'message', 'Two different runners were lost while they ran this job.', 'hint', 'Find out what it does to them before you retry it.'));

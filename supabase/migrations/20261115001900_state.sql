@@ -52,7 +52,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_module uuid;
+  v_module pg_catalog.uuid;
 begin
   perform private.owned_job(private.this_runner(), p_job, p_attempt);
   select j.module_id into v_module from public.provision_jobs as j where j.id = p_job;
@@ -99,7 +99,7 @@ language plpgsql immutable
 set search_path = ''
 as $$
 begin
-  return query select (p_body::jsonb ->> 'serial')::bigint, p_body::jsonb ->> 'lineage';
+  return query select (p_body::pg_catalog.jsonb ->> 'serial')::bigint, p_body::pg_catalog.jsonb ->> 'lineage';
 exception
   when invalid_text_representation or untranslatable_character then
     perform private.fail('RY422', 'The state is not JSON.');
@@ -113,18 +113,18 @@ language plpgsql security definer
 set search_path = ''
 as $$
 declare
-  v_module uuid := private.owned_module(p_job, p_attempt);
+  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_old private.states;
   v_lock private.state_locks;
-  v_new record;
-  v_sha text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
+  v_new pg_catalog.record;
+  v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
 begin
   if private.is_inspection(p_job) then
     perform private.fail('RY409', 'This job only looks; it writes no state.', 'Run it with -lock=false and -refresh-only.');
   end if;
   select * into v_lock from private.state_locks where module_id = v_module for update;
   if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt) or v_lock.lock_id <> p_lock_id then
-    perform private.fail('RY423', 'The state is locked by another job.', 'Wait for it, or force-unlock the state with its lock id.', v_lock.info::text);
+    perform private.fail('RY423', 'The state is locked by another job.', 'Wait for it, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
   end if;
   select f.serial, f.lineage into v_new from private.state_fields(p_body) as f;
   select * into v_old from private.states where module_id = v_module for update;
@@ -163,7 +163,7 @@ language plpgsql security definer
 set search_path = ''
 as $$
 declare
-  v_module uuid := private.owned_module(p_job, p_attempt);
+  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_lock private.state_locks;
 begin
   if coalesce(p_lock ->> 'ID', '') = '' then
@@ -183,7 +183,7 @@ begin
   if v_lock.module_id is null then
     select * into v_lock from private.state_locks where module_id = v_module;
     perform private.fail('RY423', format('The state is locked by job %s.', v_lock.job_id),
-      'Wait until that job is done, or force-unlock the state with its lock id.', v_lock.info::text);
+      'Wait until that job is done, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
   end if;
   return v_lock.info;
 end;
@@ -202,14 +202,14 @@ language plpgsql security definer
 set search_path = ''
 as $$
 declare
-  v_module uuid := private.owned_module(p_job, p_attempt);
+  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_lock private.state_locks;
 begin
   delete from private.state_locks as l where l.module_id = v_module and l.job_id = p_job and l.attempt = p_attempt and l.lock_id = p_lock_id;
   if not found then
     select * into v_lock from private.state_locks where module_id = v_module;
     if v_lock.module_id is not null and not private.is_inspection(p_job) then
-      perform private.fail('RY423', 'That is not the lock that is held.', 'Unlock with the id that was locked with.', v_lock.info::text);
+      perform private.fail('RY423', 'That is not the lock that is held.', 'Unlock with the id that was locked with.', v_lock.info::pg_catalog.text);
     end if;
   end if;
   return jsonb_build_object('unlocked', true);

@@ -43,7 +43,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_worker uuid;
+  v_worker pg_catalog.uuid;
   v_count integer := 0;
 begin
   for v_worker in
@@ -70,7 +70,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_job record;
+  v_job pg_catalog.record;
   v_count integer := 0;
 begin
   for v_job in
@@ -141,7 +141,7 @@ language plpgsql security definer
 set search_path = ''
 as $$
 declare
-  v_done jsonb := '{}';
+  v_done pg_catalog.jsonb := '{}';
 begin
   if not pg_try_advisory_xact_lock(private.lock_key('sweep', null)) then
     return jsonb_build_object('skipped', 'Another sweep is running.');

@@ -8,14 +8,14 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_table record;
+  v_table pg_catalog.record;
   v_keep integer := coalesce((select max(o.log_retention_days) from public.organizations as o), 30);
   v_count integer := 0;
 begin
   for v_table in
     select c.relname, to_date(right(c.relname, 8), 'YYYYMMDD') as day
     from pg_catalog.pg_inherits as i join pg_catalog.pg_class as c on c.oid = i.inhrelid
-    where i.inhparent = 'public.job_log_chunks'::regclass
+    where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass
   loop
     if v_table.day < current_date - v_keep then
       execute format('drop table private.%I', v_table.relname);

@@ -36,7 +36,7 @@ begin
   perform private.ensure_groups(p_org, p_path);
   update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks), env = coalesce(p_env, env)
   where org_id = p_org and path = p_path returning * into v_group;
-  perform private.audit(p_org, 'group.saved', 'group', v_group.id::text, p_path);
+  perform private.audit(p_org, 'group.saved', 'group', v_group.id::pg_catalog.text, p_path);
   return to_jsonb(v_group);
 exception
   when check_violation then
@@ -75,7 +75,7 @@ begin
     perform private.fail('RY409', format('Removed modules of "%s" still have a history.', v_group.path), 'The group can stay; it costs nothing.');
   end if;
   delete from public.groups where id = p_group;
-  perform private.audit(v_group.org_id, 'group.deleted', 'group', p_group::text, v_group.path);
+  perform private.audit(v_group.org_id, 'group.deleted', 'group', p_group::pg_catalog.text, v_group.path);
   return to_jsonb(v_group);
 end;
 $$;
@@ -97,7 +97,7 @@ as $$
 begin
   perform private.check_hooks(p_module.hooks);
   perform private.check_env(p_module.env);
-  perform private.check_source(p_module.source_kind::text, p_module.source);
+  perform private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
   perform private.check_extra_files(p_module.extra_files);
   if p_module.pinned_worker_id is not null and not exists (
     select from public.workers as w where w.id = p_module.pinned_worker_id and w.removed_at is null and (w.org_id = p_module.org_id or w.is_shared)
@@ -146,8 +146,8 @@ begin
   if exists (select from public.groups where org_id = p_org and path = p_group_path || '/' || p_name) then
     perform private.fail('RY409', format('"%s/%s" is a group.', p_group_path, p_name), 'Choose another name for the module.');
   end if;
-  select p_org as org_id, 'inline'::public.source_kind as source_kind, '{"files": {}}'::jsonb as source, 'tofu'::public.engine as engine, '{}'::jsonb as inputs,
-    '{}'::jsonb as env, '[]'::jsonb as extra_files, '{}'::jsonb as hooks, '{}'::text[] as labels, 0 as approvals_required,
+  select p_org as org_id, 'inline'::public.source_kind as source_kind, '{"files": {}}'::pg_catalog.jsonb as source, 'tofu'::public.engine as engine, '{}'::pg_catalog.jsonb as inputs,
+    '{}'::pg_catalog.jsonb as env, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks, '{}'::pg_catalog.text[] as labels, 0 as approvals_required,
     86400 as approval_timeout_seconds, false as auto_apply, '' as description
   into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
     v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply, v_new.description;
@@ -160,7 +160,7 @@ begin
     v_new.engine, v_new.engine_version, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels, v_new.runner_instance_name,
     v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply
   ) returning * into v_module;
-  perform private.audit(p_org, 'module.created', 'module', v_module.id::text, v_module.path);
+  perform private.audit(p_org, 'module.created', 'module', v_module.id::pg_catalog.text, v_module.path);
   return to_jsonb(v_module);
 exception
   when unique_violation then
@@ -211,7 +211,7 @@ begin
     pinned_worker_id = v_module.pinned_worker_id, approvals_required = v_module.approvals_required,
     approval_timeout_seconds = v_module.approval_timeout_seconds, auto_apply = v_module.auto_apply, updated_at = now()
   where id = p_module returning * into v_module;
-  perform private.audit(v_module.org_id, 'module.updated', 'module', p_module::text, v_module.path,
+  perform private.audit(v_module.org_id, 'module.updated', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('fields', (select jsonb_agg(k) from jsonb_object_keys(p_spec) as k)));
   return to_jsonb(v_module);
 exception
@@ -234,7 +234,7 @@ set search_path = ''
 as $$
 declare
   v_module public.modules := private.my_module(p_module, 'admin');
-  v_worker uuid;
+  v_worker pg_catalog.uuid;
 begin
   if p_confirm_name is distinct from v_module.name then
     perform private.fail('RY422', 'The name does not match.', format('Write "%s" to remove the module.', v_module.name));
@@ -249,7 +249,7 @@ begin
   for v_worker in delete from public.worker_assignments where org_id = v_module.org_id and path = v_module.path returning worker_id loop
     perform private.reroute(v_module.org_id, v_worker, v_module.path);
   end loop;
-  perform private.audit(v_module.org_id, 'module.deleted', 'module', p_module::text, v_module.path);
+  perform private.audit(v_module.org_id, 'module.deleted', 'module', p_module::pg_catalog.text, v_module.path);
   return to_jsonb(v_module);
 end;
 $$;

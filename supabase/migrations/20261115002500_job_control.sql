@@ -39,7 +39,7 @@ begin
   end if;
   insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment)
   values (v_job.org_id, p_job, private.caller_id(), private.caller_label(), p_decision, coalesce(p_comment, ''));
-  perform private.audit(v_job.org_id, 'job.' || p_decision, 'job', p_job::text, v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('comment', p_comment));
+  perform private.audit(v_job.org_id, 'job.' || p_decision, 'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('comment', p_comment));
   if p_decision = 'reject' then
     return to_jsonb(private.end_job(p_job, 'CANCELLED', 'rejected', 'user', private.caller_id(), private.caller_label(), p_comment));
   end if;
@@ -90,7 +90,7 @@ begin
   else
     perform private.fail('RY409', format('The job is %s already.', v_job.status), 'What is done cannot be cancelled.');
   end if;
-  perform private.audit(v_job.org_id, 'job.cancelled', 'job', p_job::text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
+  perform private.audit(v_job.org_id, 'job.cancelled', 'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
     jsonb_build_object('kind', p_kind, 'reason', p_reason));
   return to_jsonb(v_job);
 end;
@@ -134,7 +134,7 @@ begin
     then now() + make_interval(secs => coalesce((select m.approval_timeout_seconds from public.modules as m where m.id = v_old.module_id), 86400)) end;
   v_new := private.add_job(v_new, coalesce(p_reason, format('Retry of job %s.', p_job)));
   perform private.record_job_event(v_old, 'retried_as', null, null, 'user', private.caller_id(), private.caller_label(), p_reason, jsonb_build_object('job', v_new.id));
-  perform private.audit(v_old.org_id, 'job.retried', 'job', p_job::text, v_old.type || ' ' || coalesce(v_old.module_path, ''), jsonb_build_object('as', v_new.id));
+  perform private.audit(v_old.org_id, 'job.retried', 'job', p_job::pg_catalog.text, v_old.type || ' ' || coalesce(v_old.module_path, ''), jsonb_build_object('as', v_new.id));
   return to_jsonb(v_new);
 end;
 $$;
@@ -177,7 +177,7 @@ as $$
 declare
   v_job public.provision_jobs := private.my_job(p_job, 'operator');
   v_live private.live_jobs;
-  v_answer jsonb;
+  v_answer pg_catalog.jsonb;
 begin
   if v_job.status <> 'NEEDS_ATTENTION' then
     perform private.fail('RY409', format('The job is %s; there is nothing to resolve.', v_job.status), 'Look at it again.');
@@ -200,7 +200,7 @@ begin
     perform private.fail('RY422', 'An action is refresh_plan, retry, mark_failed or release_lock.');
   end if;
   perform private.record_job_event(v_job, 'resolved', null, null, 'user', private.caller_id(), private.caller_label(), p_action);
-  perform private.audit(v_job.org_id, 'job.resolved', 'job', p_job::text, v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('action', p_action));
+  perform private.audit(v_job.org_id, 'job.resolved', 'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('action', p_action));
   return v_answer;
 end;
 $$;
@@ -268,7 +268,7 @@ set search_path = ''
 as $$
 declare
   v_runner private.runner := private.this_runner();
-  v_answer jsonb;
+  v_answer pg_catalog.jsonb;
   v_job bigint;
 begin
   update private.live_jobs as q set session_id = v_runner.session_id, unlisted_at = null

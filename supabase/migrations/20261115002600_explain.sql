@@ -101,8 +101,8 @@ declare
   v_job public.provision_jobs;
   v_live private.live_jobs;
   v_lane private.lanes;
-  v_best text;
-  v_runners jsonb;
+  v_best pg_catalog.text;
+  v_runners pg_catalog.jsonb;
   v_ahead integer;
 begin
   select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
@@ -111,7 +111,7 @@ begin
   end if;
   if v_job.status <> 'QUEUED' then
     return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary', format('It does not wait for a runner: it is %s.', v_job.status),
-      'help', '', 'position', null, 'ahead', 0, 'runners', '[]'::jsonb);
+      'help', '', 'position', null, 'ahead', 0, 'runners', '[]'::pg_catalog.jsonb);
   end if;
   perform private.lock_routing(v_job.org_id, false);
   select * into v_live from private.live_jobs where job_id = p_job;

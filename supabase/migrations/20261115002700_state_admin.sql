@@ -44,7 +44,7 @@ begin
   if v_version.module_id is null then
     perform private.fail('RY404', format('There is no version %s of this state.', p_serial), 'The newest 100 versions are kept.');
   end if;
-  perform private.audit(v_module.org_id, 'state.read', 'module', p_module::text, v_module.path, jsonb_build_object('serial', p_serial));
+  perform private.audit(v_module.org_id, 'state.read', 'module', p_module::pg_catalog.text, v_module.path, jsonb_build_object('serial', p_serial));
   return to_jsonb(v_version) - 'module_id';
 end;
 $$;
@@ -67,9 +67,9 @@ declare
 begin
   perform private.lock_state(v_module.org_id, p_module);
   v_lock := private.release_with_proof(p_module, p_lock_id);
-  perform private.audit(v_module.org_id, 'state.force_unlocked', 'module', p_module::text, v_module.path,
+  perform private.audit(v_module.org_id, 'state.force_unlocked', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('lock_id', p_lock_id, 'job', v_lock.job_id, 'attempt', v_lock.attempt));
-  perform private.ring_org(v_module.org_id, 'modules', p_module::text);
+  perform private.ring_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
   return jsonb_build_object('unlocked', true, 'job_id', v_lock.job_id);
 end;
 $$;

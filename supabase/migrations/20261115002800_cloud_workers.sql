@@ -61,7 +61,7 @@ as $$
 declare
   v_worker public.workers;
   v_job public.provision_jobs;
-  v_settings jsonb := coalesce(p_options, '{}') - array['cpu', 'memory', 'image', 'version', 'task_role_arn', 'desired_count'];
+  v_settings pg_catalog.jsonb := coalesce(p_options, '{}') - array['cpu', 'memory', 'image', 'version', 'task_role_arn', 'desired_count'];
 begin
   perform private.need_role(p_org, 'admin');
   perform private.check_worker_options(p_org, v_settings);
@@ -84,7 +84,7 @@ begin
   v_job := private.lifecycle_job(v_worker, 'DEPLOY_WORKER', (select jsonb_object_agg(o.key, o.value) from jsonb_each(coalesce(p_options, '{}')) as o
     where o.key in ('cpu', 'memory', 'image', 'version', 'task_role_arn')));
   v_job := private.add_job(v_job, 'Deploy ' || v_worker.name);
-  perform private.audit(p_org, 'worker.deployed', 'worker', v_worker.id::text, v_worker.name, jsonb_build_object('region', p_region, 'job', v_job.id));
+  perform private.audit(p_org, 'worker.deployed', 'worker', v_worker.id::pg_catalog.text, v_worker.name, jsonb_build_object('region', p_region, 'job', v_job.id));
   return jsonb_build_object('worker', to_jsonb(v_worker), 'job', to_jsonb(v_job));
 end;
 $$;
@@ -125,7 +125,7 @@ begin
   update public.workers set is_draining = true, drain_reason = 'Being removed' where id = p_worker;
   perform private.refresh_worker_status(p_worker);
   perform private.ring_worker(p_worker);
-  perform private.audit(v_worker.org_id, 'worker.removal_queued', 'worker', p_worker::text, v_worker.name, jsonb_build_object('job', v_job.id));
+  perform private.audit(v_worker.org_id, 'worker.removal_queued', 'worker', p_worker::pg_catalog.text, v_worker.name, jsonb_build_object('job', v_job.id));
   return to_jsonb(v_job);
 end;
 $$;
@@ -164,7 +164,7 @@ set search_path = ''
 as $$
 declare
   v_worker public.workers := private.owned_target(p_job, p_attempt);
-  v_token uuid;
+  v_token pg_catalog.uuid;
 begin
   -- The plaintext of an earlier try was lost with it.
   update private.worker_tokens set revoked_at = now() where worker_id = v_worker.id and revoked_at is null and last_used_at is null;
@@ -276,7 +276,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_worker record;
+  v_worker pg_catalog.record;
   v_count integer := 0;
 begin
   for v_worker in select w.id, w.org_id from public.workers as w where w.cloud ? 'is_gone' and w.removed_at is null order by w.org_id loop

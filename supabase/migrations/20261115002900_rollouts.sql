@@ -28,7 +28,7 @@ begin
     perform private.fail('RY409', format('"%s" already runs %s.', v_worker.name, v_worker.version), 'There is nothing newer.');
   end if;
   v_job := private.add_job(private.lifecycle_job(v_worker, 'UPDATE_WORKER', null), 'Update ' || v_worker.name);
-  perform private.audit(v_worker.org_id, 'worker.update_queued', 'worker', p_worker::text, v_worker.name, jsonb_build_object('job', v_job.id, 'version', private.latest_version()));
+  perform private.audit(v_worker.org_id, 'worker.update_queued', 'worker', p_worker::pg_catalog.text, v_worker.name, jsonb_build_object('job', v_job.id, 'version', private.latest_version()));
   return to_jsonb(v_job);
 end;
 $$;
@@ -65,7 +65,7 @@ declare
 begin
   for v_worker in
     select w.* from public.workers as w
-    where w.id in (select x::uuid from jsonb_array_elements_text(p_rollout.waves -> (p_rollout.wave - 1)) as x)
+    where w.id in (select x::pg_catalog.uuid from jsonb_array_elements_text(p_rollout.waves -> (p_rollout.wave - 1)) as x)
       and w.removed_at is null and not exists (select from private.live_jobs as q where q.state_key = w.id)
     order by w.id
   loop
@@ -85,7 +85,7 @@ set search_path = ''
 as $$
 declare
   v_rollout public.rollouts;
-  v_workers uuid[];
+  v_workers pg_catalog.uuid[];
 begin
   perform private.need_role(p_org, 'admin');
   select array_agg(w.id order by w.status, w.name) into v_workers from private.outdated_workers(p_org) as w;
@@ -95,7 +95,7 @@ begin
   insert into public.rollouts (org_id, version, waves, created_by)
   values (p_org, private.latest_version(), private.plan_waves(v_workers), private.caller_id()) returning * into v_rollout;
   perform private.start_wave(v_rollout);
-  perform private.audit(p_org, 'rollout.started', 'rollout', v_rollout.id::text, v_rollout.version, jsonb_build_object('runners', cardinality(v_workers)));
+  perform private.audit(p_org, 'rollout.started', 'rollout', v_rollout.id::pg_catalog.text, v_rollout.version, jsonb_build_object('runners', cardinality(v_workers)));
   return to_jsonb(v_rollout);
 exception
   when unique_violation then
@@ -167,7 +167,7 @@ begin
   if not found then
     perform private.fail('RY409', 'The rollout is not in a state for that.', 'Look at it again.');
   end if;
-  perform private.audit(v_rollout.org_id, 'rollout.' || lower(p_to::text), 'rollout', p_rollout::text, v_rollout.version);
+  perform private.audit(v_rollout.org_id, 'rollout.' || lower(p_to::pg_catalog.text), 'rollout', p_rollout::pg_catalog.text, v_rollout.version);
   if p_to = 'RUNNING' then
     perform private.advance_rollout(p_rollout);
     select * into v_rollout from public.rollouts where id = p_rollout;
@@ -261,7 +261,7 @@ begin
     update public.workers set desired_count = p_to_count, is_scaled_to_zero = p_to_count = 0 where id = p_worker;
     perform private.refresh_worker_status(p_worker);
   end if;
-  perform private.ring_org(v_worker.org_id, 'scaling_decisions', v_decision.id::text);
+  perform private.ring_org(v_worker.org_id, 'scaling_decisions', v_decision.id::pg_catalog.text);
   return to_jsonb(v_decision);
 end;
 $$;

@@ -31,10 +31,10 @@ begin
   perform private.refuse_unknown_keys(p_spec, array['name', 'provider', 'account_id', 'role_arn', 'external_id', 'regions', 'network']);
   insert into public.cloud_identities (org_id, name, provider, account_id, role_arn, external_id, regions, network, created_by)
   values (p_org, trim(p_spec ->> 'name'), coalesce(p_spec ->> 'provider', 'aws'), coalesce(p_spec ->> 'account_id', split_part(p_spec ->> 'role_arn', ':', 5)),
-    p_spec ->> 'role_arn', coalesce(p_spec ->> 'external_id', replace(gen_random_uuid()::text, '-', '')), private.text_list(p_spec -> 'regions'),
+    p_spec ->> 'role_arn', coalesce(p_spec ->> 'external_id', replace(gen_random_uuid()::pg_catalog.text, '-', '')), private.text_list(p_spec -> 'regions'),
     coalesce(p_spec -> 'network', '{"create_vpc": true}'), private.caller_id())
   returning * into v_identity;
-  perform private.audit(p_org, 'cloud_identity.created', 'cloud_identity', v_identity.id::text, v_identity.name);
+  perform private.audit(p_org, 'cloud_identity.created', 'cloud_identity', v_identity.id::pg_catalog.text, v_identity.name);
   return to_jsonb(v_identity);
 exception
   when unique_violation then
@@ -67,7 +67,7 @@ begin
     verified_at = case when p_spec ?| array['role_arn', 'account_id', 'external_id'] then null else verified_at end,
     verification_error = case when p_spec ?| array['role_arn', 'account_id', 'external_id'] then null else verification_error end
   where id = p_identity returning * into v_identity;
-  perform private.audit(v_identity.org_id, 'cloud_identity.updated', 'cloud_identity', p_identity::text, v_identity.name);
+  perform private.audit(v_identity.org_id, 'cloud_identity.updated', 'cloud_identity', p_identity::pg_catalog.text, v_identity.name);
   return to_jsonb(v_identity);
 exception
   when unique_violation then
@@ -95,7 +95,7 @@ begin
   perform private.fail('RY409', format('%s runners are deployed with it.', count(*)), 'Remove them first: afterwards nothing could reach them.')
   from public.workers where cloud_identity_id = p_identity and removed_at is null having count(*) > 0;
   update public.cloud_identities set removed_at = now() where id = p_identity returning * into v_identity;
-  perform private.audit(v_identity.org_id, 'cloud_identity.removed', 'cloud_identity', p_identity::text, v_identity.name);
+  perform private.audit(v_identity.org_id, 'cloud_identity.removed', 'cloud_identity', p_identity::pg_catalog.text, v_identity.name);
   return to_jsonb(v_identity);
 end;
 $$;
@@ -190,7 +190,7 @@ begin
   if p_secret_hash is not null then
     perform private.set_account_secret(v_account.id, p_secret_hash, p_secret_hint);
   end if;
-  perform private.audit(p_org, 'service_account.created', 'service_account', v_account.id::text, v_account.name);
+  perform private.audit(p_org, 'service_account.created', 'service_account', v_account.id::pg_catalog.text, v_account.name);
   return (select to_jsonb(a) from public.service_accounts as a where a.id = v_account.id);
 exception
   when unique_violation then
@@ -224,7 +224,7 @@ begin
   if v_account.is_disabled then
     perform private.end_account_sessions(p_account, 'its service account was disabled');
   end if;
-  perform private.audit(v_account.org_id, 'service_account.updated', 'service_account', p_account::text, v_account.name);
+  perform private.audit(v_account.org_id, 'service_account.updated', 'service_account', p_account::pg_catalog.text, v_account.name);
   return to_jsonb(v_account);
 exception
   when unique_violation then
@@ -242,7 +242,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_worker uuid;
+  v_worker pg_catalog.uuid;
 begin
   for v_worker in select distinct s.worker_id from private.sessions as s where s.service_account_id = p_account and s.ended_at is null order by 1 loop
     perform private.end_sessions(v_worker, null, null, p_reason);
@@ -268,7 +268,7 @@ declare
   v_account public.service_accounts := private.my_account(p_account);
 begin
   perform private.set_account_secret(p_account, p_secret_hash, p_secret_hint);
-  perform private.audit(v_account.org_id, 'service_account.secret_rotated', 'service_account', p_account::text, v_account.name);
+  perform private.audit(v_account.org_id, 'service_account.secret_rotated', 'service_account', p_account::pg_catalog.text, v_account.name);
   return (select to_jsonb(a) from public.service_accounts as a where a.id = p_account);
 end;
 $$;
@@ -292,7 +292,7 @@ begin
   from public.workers as w where w.service_account_id = p_account and w.removed_at is null having count(*) > 0;
   update public.service_accounts set removed_at = now(), is_disabled = true, has_secret = false, secret_hint = null where id = p_account returning * into v_account;
   delete from private.service_account_secrets where service_account_id = p_account;
-  perform private.audit(v_account.org_id, 'service_account.removed', 'service_account', p_account::text, v_account.name);
+  perform private.audit(v_account.org_id, 'service_account.removed', 'service_account', p_account::pg_catalog.text, v_account.name);
   return to_jsonb(v_account);
 end;
 $$;

@@ -22,7 +22,7 @@ begin
   insert into public.worker_releases (version, channel, notes, is_breaking, artifacts)
   values (p_spec ->> 'version', coalesce(p_spec ->> 'channel', 'stable'), coalesce(p_spec ->> 'notes', ''), coalesce((p_spec ->> 'is_breaking')::boolean, false),
     coalesce(p_spec -> 'artifacts', '[]')) returning * into v_release;
-  perform private.audit(null, 'release.published', 'release', v_release.id::text, v_release.version);
+  perform private.audit(null, 'release.published', 'release', v_release.id::pg_catalog.text, v_release.version);
   return to_jsonb(v_release);
 exception
   when check_violation or not_null_violation then
@@ -50,7 +50,7 @@ begin
   if v_release.id is null then
     perform private.fail('RY404', format('There is no release %s.', p_version));
   end if;
-  perform private.audit(null, 'release.withdrawn', 'release', v_release.id::text, p_version, jsonb_build_object('reason', p_reason));
+  perform private.audit(null, 'release.withdrawn', 'release', v_release.id::pg_catalog.text, p_version, jsonb_build_object('reason', p_reason));
   return to_jsonb(v_release);
 end;
 $$;

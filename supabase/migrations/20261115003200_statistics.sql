@@ -53,7 +53,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_hour timestamptz;
+  v_hour pg_catalog.timestamptz;
   v_count integer := 0;
 begin
   for v_hour in
@@ -94,9 +94,9 @@ language plpgsql stable security definer
 set search_path = ''
 as $$
 declare
-  v_now timestamptz := date_bin('1 hour', now(), '2000-01-01');
-  v_from timestamptz := v_now - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168) - 1);
-  v_jobs jsonb;
+  v_now pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01');
+  v_from pg_catalog.timestamptz := v_now - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168) - 1);
+  v_jobs pg_catalog.jsonb;
 begin
   perform private.need_role(p_org, 'viewer');
   select jsonb_build_object(
@@ -136,7 +136,7 @@ set search_path = ''
 as $$
 declare
   v_worker public.workers;
-  v_from timestamptz := date_bin('15 minutes', now(), '2000-01-01') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
+  v_from pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
 begin
   select * into v_worker from public.workers where id = p_worker and (is_shared or org_id in (select private.my_org_ids()));
   if v_worker.id is null then

@@ -4,7 +4,7 @@ set lock_timeout = '5s';
 
 do $$
 declare
-  v_table text;
+  v_table pg_catalog.text;
 begin
   if not exists (select from pg_catalog.pg_publication where pubname = 'supabase_realtime') then
     create publication supabase_realtime;

@@ -40,11 +40,11 @@ def header_map(scope: Scope) -> dict[str, str]:
 async def read_body(receive: Receive, headers: dict[str, str], limit: int = LARGEST_BODY) -> bytes:
     """The whole body, within a limit of size and time."""
     declared = headers.get("content-length", "0")
+    # What announces itself as too large is not even collected.
+    room = -1 if declared.isdecimal() and int(declared) > limit else limit
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            if declared.isdecimal() and int(declared) > limit:
-                raise BodyTooLarge
-            return await _collect(receive, limit)
+            return await _collect(receive, room)
     except TimeoutError as error:
         raise BodyTooSlow from error
     except BodyTooLarge:

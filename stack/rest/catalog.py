@@ -94,15 +94,16 @@ class Catalog:
     """Everything the REST service knows of the database."""
 
     schemas: tuple[str, ...]
+    version: int = 0
     tables: dict[tuple[str, str], Table] = field(default_factory=dict)
     relations: dict[tuple[str, str], list[Relation]] = field(default_factory=dict)
     functions: dict[tuple[str, str], list[Function]] = field(default_factory=dict)
     role_settings: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
 
-async def load_catalog(connection: psycopg.AsyncConnection, schemas: tuple[str, ...]) -> Catalog:
+async def load_catalog(connection: psycopg.AsyncConnection, schemas: tuple[str, ...], version: int = 0) -> Catalog:
     """Read the catalogue in one snapshot."""
-    catalog = Catalog(schemas)
+    catalog = Catalog(schemas, version)
     async with connection.transaction(), connection.cursor() as cursor:
         await cursor.execute("set transaction isolation level repeatable read")
         await cursor.execute("set local search_path = ''")

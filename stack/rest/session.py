@@ -49,6 +49,7 @@ class Caller:
 
     def __init__(self, identity: Identity, catalog: Catalog, method: str, path: str, headers: dict[str, str]) -> None:
         self.identity = identity
+        self.scope = f"{catalog.version} {identity.role}"
         role_settings = tuple(catalog.role_settings.get(identity.role, ()))
         shown = {name: value for name, value in headers.items() if name not in WITHHELD}
         values = [
@@ -81,7 +82,7 @@ def _settings_sql(role_settings: tuple[str, ...]) -> bytes:
 async def run_plan(pool: Pool, caller: Caller, plan: Plan) -> Outcome:
     """Run a plan in a transaction of its own; one round trip unless its end depends on its result."""
     begin = BEGIN_READ_ONLY if plan.is_read_only else BEGIN
-    statement = Statement(plan.sql.encode(), plan.values, caller.identity.role)
+    statement = Statement(plan.sql.encode(), plan.values, caller.scope)
     is_checked = not plan.is_read_only and (plan.is_single or plan.most_affected is not None)
     wire = await pool.take()
     try:

@@ -20,7 +20,6 @@ class CatalogStore:
         self._url = url
         self._schemas = schemas
         self.current: Catalog | None = None
-        self.loads = 0
         self._loaded = asyncio.Event()
 
     async def wait(self, timeout_seconds: float) -> Catalog | None:
@@ -61,6 +60,6 @@ class CatalogStore:
                 await self._load(connection)
 
     async def _load(self, connection: psycopg.AsyncConnection) -> None:
-        self.current = await load_catalog(connection, self._schemas)
-        self.loads += 1
+        version = self.current.version + 1 if self.current else 1
+        self.current = await load_catalog(connection, self._schemas, version)
         self._loaded.set()

@@ -19,13 +19,14 @@ FAILED = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_ABORTED)
 class Statement(NamedTuple):
     """SQL with its bound values, all in text form.
 
-    Statements are prepared once for each `role`: PostgreSQL checks the right to execute a function that it inlines
-    when it plans, so a plan made for one role must never serve another.
+    Statements are prepared once for each `scope`, which names the role and the state of the schema. PostgreSQL checks
+    the right to execute a function that it inlines when it plans, so a plan made for one role must never serve another;
+    and it keeps the types that parameters had at first, so a column of another type needs a statement of its own.
     """
 
     sql: bytes
     values: Sequence[bytes | None] = ()
-    role: str = ""
+    scope: str = ""
 
 
 Key = tuple[str, bytes]
@@ -110,8 +111,8 @@ class Wire:
         """Queue the pipeline; per expected result, the statement it prepares, or None where it executes."""
         pg, prepared = self._pg, self._prepared
         marks = self._forget_oldest()
-        for sql, values, role in statements:
-            key = (role, sql)
+        for sql, values, scope in statements:
+            key = (scope, sql)
             name = prepared.get(key)
             if name is None:
                 self._serial += 1

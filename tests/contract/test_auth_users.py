@@ -90,7 +90,7 @@ def test_app_metadata_and_role_in_a_users_own_change_are_ignored(http: httpx.Cli
 
 
 def test_a_new_password_replaces_the_old_and_ends_other_sessions(project: Project, alice: User) -> None:
-    other = create_client(project.url, project.publishable_key, quiet())
+    other: Api = create_client(project.url, project.publishable_key, quiet())
     other.auth.sign_in_with_password({"email": alice.email, "password": PASSWORD})
     with pytest.raises(AuthApiError) as same:
         alice.client.auth.update_user({"password": PASSWORD})
@@ -116,13 +116,13 @@ def test_an_address_can_be_changed_but_not_to_anothers(alice: User, bob: User) -
 
 @pytest.mark.parametrize(("scope", "survivors"), [("local", [1]), ("others", [0]), ("global", [])])
 def test_leaving_ends_the_sessions_it_says(project: Project, alice: User, scope: str, survivors: list[int]) -> None:
-    clients = [create_client(project.url, project.publishable_key, quiet()) for _ in range(2)]
+    clients: list[Api] = [create_client(project.url, project.publishable_key, quiet()) for _ in range(2)]
     tokens = []
     for client in clients:
         found = client.auth.sign_in_with_password({"email": alice.email, "password": PASSWORD})
         assert found.session is not None
         tokens.append((found.session.access_token, found.session.refresh_token))
-    clients[0].auth.sign_out({"scope": scope})  # type: ignore[typeddict-item]
+    clients[0].auth.sign_out({"scope": scope})
     with httpx.Client(base_url=project.url, headers={"apikey": project.publishable_key}) as http:
         alive = [n for n, (token, _) in enumerate(tokens) if _user(http, token).status_code == 200]
         renewable = [n for n, (_, token) in enumerate(tokens) if _refresh(http, token).status_code == 200]

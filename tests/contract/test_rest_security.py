@@ -111,6 +111,13 @@ def test_a_token_without_a_role_is_nobodys(http: httpx.Client, sign: Callable[..
     assert done.json()["role"] == "anon"
 
 
+def test_a_runner_has_a_role_and_settings_of_its_own(http: httpx.Client, sign: Callable[..., str]) -> None:
+    headers = {"authorization": f"Bearer {sign(role='worker', sid='s', org=None)}"}
+    told = http.post("/rest/v1/rpc/contract_request", json={}, headers=headers).json()
+    assert (told["role"], told["claims"]["sid"], told["timeout"]) == ("worker", "s", "15s")
+    assert http.get("/rest/v1/contract_locked", headers=headers).status_code == 403
+
+
 def test_anon_reads_no_notes_and_calls_no_service_function(anon: Api, http: httpx.Client) -> None:
     with pytest.raises(APIError) as table:
         anon.table("contract_notes").select("*").execute()

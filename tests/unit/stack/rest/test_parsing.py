@@ -1,6 +1,7 @@
 """The query language: what is read, and that nothing written in it can break the reader."""
 
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import quote
 
 import pytest
@@ -105,7 +106,7 @@ def test_no_text_breaks_the_readers(text: str) -> None:
         lambda t: parse_filter(Field("a"), t),
         lambda t: parse_tree("or", t, is_negated=False),
     ):
-        assert refusal(lambda read=read: read(text)) in {None, 400, 501}
+        assert refusal(partial(read, text)) in {None, 400, 501}
 
 
 @given(st.dictionaries(st.text(max_size=12), st.text(max_size=24), max_size=4))

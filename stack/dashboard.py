@@ -1,11 +1,13 @@
 """The dashboard's process: builds the frontend when something changed, then serves page and websocket on one port."""
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from stack.errors import StackError
@@ -23,7 +25,7 @@ def run_dashboard(settings: Settings) -> None:
     if not stamp.exists() or stamp.read_text() != fingerprint or not _built(settings).exists():
         stamp.unlink(missing_ok=True)
         _build(settings, environment)
-        stamp.write_text(fingerprint)
+        stamp.write_text(build_fingerprint(settings))
     os.chdir(PROJECT)
     os.execve(sys.executable, _serve_command(settings), environment)  # noqa: S606 - the supervisor watches this process
 
@@ -55,11 +57,21 @@ def build_fingerprint(settings: Settings) -> str:
 def _build(settings: Settings, environment: Mapping[str, str]) -> None:
     settings.home.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "reflex", "export", "--frontend-only", "--no-zip", "--loglevel", "warning"]
-    result = subprocess.run(command, cwd=PROJECT, env=environment, check=False)
+    with _lock_kept(PROJECT / "reflex.lock" / "package.json"):
+        result = subprocess.run(command, cwd=PROJECT, env=environment, check=False)
     if result.returncode != 0:
         # What a broken attempt left behind could break the next one, too.
         shutil.rmtree(settings.home / "web", ignore_errors=True)
         raise StackError("The dashboard could not be built.", "What Reflex printed above says why.")
+
+
+@contextmanager
+def _lock_kept(file: Path) -> Iterator[None]:
+    """Reflex and bun write this file in two styles; a build that changes no package must leave it as it was."""
+    before = file.read_text() if file.exists() else ""
+    yield
+    if before and file.exists() and json.loads(file.read_text()) == json.loads(before):
+        file.write_text(before)
 
 
 def _serve_command(settings: Settings) -> list[str]:

@@ -1,0 +1,129 @@
+"""Jobs executed elsewhere: a real runner, Docker's API, and a real executor with a credential for one job."""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stack.settings import PROJECT
+from tests.integration.worker_bench import Bench, WorkerProcess, bench
+from tests.support.waiting import wait_until
+from tests.unit.worker.dispatch.docker_api import DockerApi
+from tests.unit.worker.dispatch.processes import write_executor
+from tests.unit.worker.dispatch.serving import serve
+
+__all__ = ["bench"]
+pytestmark = pytest.mark.engine
+WAIT = "echo waiting here; exec sleep 600"
+# The apply has begun, and its provisioner does not end by itself.
+SLOW_APPLY = """
+resource "terraform_data" "slow" {
+  input = "x"
+  provisioner "local-exec" { command = "echo begun; exec sleep 600" }
+}
+"""
+
+
+@pytest.fixture
+def docker(bench: Bench, tmp_path: Path) -> DockerApi:
+    """A Docker host whose image holds the runner and OpenTofu."""
+    script = f'export HOME={tmp_path} PYTHONPATH={PROJECT}\nexec {sys.executable} -m worker.cli "$@"'
+    folder = write_executor(tmp_path / "image", script)
+    (folder / "tofu").symlink_to(bench.tofu)
+    return DockerApi(folder)
+
+
+@pytest.fixture
+def runner(bench: Bench, docker: DockerApi) -> Iterator[WorkerProcess]:
+    """A runner that executes nothing itself."""
+    with serve(docker.routes()) as address:
+        yield bench.runner(
+            RUNYARD_JOB_DISPATCHER_TYPE="docker",
+            RUNYARD_JOB_DISPATCHER_DATA_HOST=f"tcp://{address}",
+            RUNYARD_JOB_DISPATCHER_DATA_IMAGE="runyard-worker",
+            RUNYARD_JOB_DISPATCHER_DATA_LOCAL_IMAGE="true",
+            RUNYARD__ENGINE__ADDITIONALBINARYPATHS="/nonexistent",
+        )
+        for box in docker.boxes.values():
+            box.signal("SIGKILL")
+        bench.close()
+
+
+def box_name(job: int, attempt: int = 1) -> str:
+    return f"runyard-job-{job}-{attempt}"
+
+
+def test_plan_and_apply_run_in_executors_and_leave_nothing(
+    bench: Bench, docker: DockerApi, runner: WorkerProcess
+) -> None:
+    module = bench.module(inputs={"who": "Ada"})
+    plan = bench.finished("PLAN", module)
+    assert plan["plan_summary"]["create"] == 2
+    assert "hello Ada" in bench.log_of(plan["id"])
+    apply = bench.finished("APPLY", module)
+    assert apply["result"]["outputs"]["greeting"]["value"] == "hello Ada"
+    wait_until(lambda: sorted(docker.removed) == sorted(map(box_name, (plan["id"], apply["id"]))), timeout_seconds=60)
+    told = json.dumps(docker.configs)
+    assert bench.tokens[runner.worker_id] not in told
+    assert runner.process.poll() is None
+
+
+@pytest.mark.parametrize("kind", ["GRACEFUL", "KILL"])
+def test_a_cancelled_job_ends_cancelled_and_its_executor_is_gone(
+    bench: Bench, docker: DockerApi, runner: WorkerProcess, kind: str
+) -> None:
+    job = bench.enqueue("APPLY", bench.module(hooks={"before_plan": WAIT}))
+    bench.wait_step(job, "before-plan")
+    bench.rpc("cancel_job", p_job=job, p_kind=kind, p_reason="changed my mind")
+    ended = bench.wait_job(job, seconds=90)
+    assert ended["status"] == "CANCELLED", ended["error"]
+    wait_until(lambda: docker.boxes[box_name(job)].exit_code() is not None, timeout_seconds=60)
+    wait_until(lambda: box_name(job) in docker.removed, timeout_seconds=60)
+
+
+def test_an_executor_lost_before_it_changed_anything_fails_with_words(
+    bench: Bench, docker: DockerApi, runner: WorkerProcess
+) -> None:
+    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}))
+    bench.wait_step(job, "before-plan")
+    docker.boxes[box_name(job)].signal("SIGKILL")
+    ended = bench.wait_job(job, seconds=90)
+    assert ended["status"] == "FAILED"
+    assert ended["error"]["code"] == "executor_lost"
+    assert "exit code 137" in ended["error"]["message"]
+
+
+@pytest.mark.slow
+def test_an_executor_lost_in_the_middle_of_an_apply_needs_a_person(
+    bench: Bench, docker: DockerApi, runner: WorkerProcess
+) -> None:
+    job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": SLOW_APPLY}}))
+    bench.wait_step(job, "apply")
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=60)
+    docker.boxes[box_name(job)].signal("SIGKILL")
+    ended = bench.wait_job(job, seconds=180)
+    assert ended["status"] == "NEEDS_ATTENTION"
+
+
+@pytest.mark.slow
+def test_an_executor_stops_itself_when_its_runner_is_gone(
+    bench: Bench, docker: DockerApi, runner: WorkerProcess
+) -> None:
+    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}), max_attempts=1)
+    bench.wait_step(job, "before-plan")
+    runner.signal(signal.SIGKILL)
+    box = docker.boxes[box_name(job)]
+    wait_until(lambda: box.exit_code() is not None, timeout_seconds=150)
+    assert box.exit_code() == 7
+
+
+def test_a_runner_that_leaves_lets_its_executors_finish(bench: Bench, docker: DockerApi, runner: WorkerProcess) -> None:
+    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": "sleep 2"}))
+    bench.wait_step(job, "before-plan")
+    runner.signal(signal.SIGTERM)
+    assert bench.wait_job(job)["status"] == "SUCCEEDED"
+    assert runner.wait() == 0
+    assert docker.removed == [box_name(job)]

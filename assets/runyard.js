@@ -192,6 +192,8 @@
   window.runyard = {
     now,
     post,
+    secret: (owner, token) => { secrets.set(owner, token); repaint(); },
+    forget: (owner) => { secrets.delete(owner); repaint(); },
     signOut: async () => { await post("/auth/logout"); window.location.assign("/login"); },
   };
 

@@ -272,8 +272,10 @@ class AddRunnerState(AppState, rx.State):
         progress = "online" if is_online or self.progress == "online" else self._waiting()
         if progress != self.progress:
             self.progress = progress
-        if is_online and worker is not None and not self.arrived:
-            self.arrived = _arrival(store, worker)
+        if is_online and worker is not None:
+            arrived = _arrival(store, worker)
+            if arrived != self.arrived:
+                self.arrived = arrived
         job = store.row("provision_jobs", str(self.job_id)) if self.job_id else None
         if job is not None:
             steps = build_steps(job, is_online=is_online)

@@ -141,6 +141,9 @@ def _merge(first: Changed | None, second: Changed) -> Changed:
 
 async def _show_to(app: rx.App, view: View, changed: Changed) -> None:
     """Show one tab what changed; whatever fails there concerns nobody else."""
+    if view.tab not in app.event_namespace.token_to_sid:
+        runtime().hub.leave(view.tab)
+        return
     try:
         session = await runtime().gate.sessions.get(view.sid)
         if session is None:

@@ -74,8 +74,9 @@ class ReleaseNotesState(AppState, rx.State):
         return None
 
     def _choose(self, version: str) -> None:
-        found = [item for item in self.releases if item["version"] == version]
-        self.chosen = (found or list(self.releases))[0]
+        named = [item for item in self.releases if item["version"] == version]
+        newest = [item for item in self.releases if item["is_latest"]]
+        self.chosen = (named or newest or list(self.releases))[0]
 
     @rx.event
     def choose(self, version: str) -> None:

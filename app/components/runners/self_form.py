@@ -104,7 +104,7 @@ def _credentials() -> rx.Component:
             ),
             _secret_line(
                 "Token",
-                secret(State.worker_id, "%TOKEN%", class_name="ry-el", custom_attrs={"data-token": ""}),
+                secret(State.worker_id, "%TOKEN%", class_name="ry-whole", custom_attrs={"data-token": ""}),
                 copy_button("%TOKEN%", "Copy the token", State.copied, State.worker_id),
             ),
             class_name="ry-code",

@@ -16,12 +16,12 @@ from app.states.session import SessionState
 HEADS = (
     ("Name", ""),
     ("Type", ""),
-    ("Region", ""),
+    ("Region", "hide-m"),
     ("Status", ""),
     ("Version", ""),
     ("Load", ""),
     ("Last seen", "r"),
-    ("Created", "r"),
+    ("Created", "r hide-m"),
     ("Actions", "r"),
 )
 
@@ -69,14 +69,14 @@ def _runner(row: Any) -> rx.Component:
     return rx.el.tr(
         _cell(_name(row), class_name="n-a"),
         _cell(row["type"], class_name="mut"),
-        _cell(row["region"], class_name="mut"),
+        _cell(row["region"], class_name="mut hide-m"),
         _cell(_status(row), class_name="n-b"),
         _cell(_version(row), class_name="num hide-s"),
         _cell(load(pulse["used"], pulse["capacity"], row["status"]), class_name="n-d"),
         _cell(ago(pulse["at"]), class_name="r mut num hide-s"),
-        _cell(date(row["created_at"]), class_name="r mut num hide-s"),
+        _cell(date(row["created_at"]), class_name="r mut num hide-m"),
         _cell(row_actions(row, SessionState.latest_version), class_name="r hide-s"),
-        _cell(row["facts"], class_name="only-c n-c", style={"padding_left": "23px"}),
+        _cell(row["facts"], class_name="only-c n-c", style={"padding_left": "28px !important"}),
         role="row",
         tab_index=-1,
         class_name=RunnersState.flashes[row["id"].to(str)],
@@ -88,7 +88,8 @@ def _instance(row: Any) -> rx.Component:
     pulse = RunnersState.pulses[row["id"].to(str)]
     return rx.el.tr(
         _cell(rx.el.div(row["name"], class_name="ry-tree"), class_name="n-a"),
-        _cell(rx.el.span(row["host"], class_name="ry-mono sm"), class_name="mut", col_span=2),
+        _cell(rx.el.span(row["host"], class_name="ry-mono sm"), class_name="mut"),
+        _cell(class_name="hide-m"),
         _cell(
             rx.el.div(
                 runner_badge(row["status"]), rx.el.span(row["why"], class_name="ry-why hide-s"), class_name="ry-row"
@@ -98,8 +99,8 @@ def _instance(row: Any) -> rx.Component:
         _cell(row["version"], class_name="num mut"),
         _cell(load(pulse["used"], row["capacity"], row["status"]), class_name="n-d"),
         _cell(ago(pulse["at"]), class_name="r mut num"),
-        _cell(class_name="r mut"),
-        _cell(class_name="r"),
+        _cell(class_name="hide-m"),
+        _cell(),
         _cell(row["host"], " · ", row["why"], class_name="only-c n-c"),
         role="row",
         class_name=rx.cond(row["is_last"], "sub end", "sub"),

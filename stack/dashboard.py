@@ -55,6 +55,7 @@ def build_fingerprint(settings: Settings) -> str:
 
 
 def _build(settings: Settings, environment: Mapping[str, str]) -> None:
+    print("building the page; half a minute, a little more the first time", flush=True)  # noqa: T201
     settings.home.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "reflex", "export", "--frontend-only", "--no-zip", "--loglevel", "warning"]
     with _lock_kept(PROJECT / "reflex.lock" / "package.json"):

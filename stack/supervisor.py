@@ -92,7 +92,6 @@ class Supervisor:
         )
         demo = await self._start_demo() if self.wanted.demo else None
         if self.wanted.dashboard:
-            self.journal.say("Building the dashboard (a minute the first time)…")
             await self._start_part(dashboard_part(self.settings, self.secrets))
         self.files.mark_ready()
         self._greet(demo)

@@ -144,7 +144,8 @@ class Runner:
             await self._take_down(tasks, server)
 
     async def _recover_then_claim(self, server: Server, identity: Identity) -> None:
-        await recover(identity.home, server, self._clock)
+        rescued = self._settings.working_directory.working_directory / "rescued"
+        await recover(identity.home, rescued, server, self._table, self._clock)
         await self._claim.run()
 
     async def _until_done(self, tasks: list["asyncio.Task[None]"]) -> ExitCode:

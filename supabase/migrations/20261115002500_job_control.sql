@@ -276,7 +276,10 @@ begin
   where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and q.job_id = (l ->> 'job')::bigint and q.attempt = (l ->> 'attempt')::integer;
   for v_job in
     select q.job_id from private.live_jobs as q
-    where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and q.session_id <> v_runner.session_id order by q.state_key
+    where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and (q.session_id <> v_runner.session_id or exists (
+      -- Its log has been sent; the runner says that its process died, and asks what is to become of it.
+      select from jsonb_array_elements(coalesce(p_running, '[]')) as l
+      where (l ->> 'is_dead')::boolean and (l ->> 'job')::bigint = q.job_id and (l ->> 'attempt')::integer = q.attempt)) order by q.state_key
   loop
     perform private.lose_job(v_job, 'The runner was started again and does not know of this attempt.');
   end loop;

@@ -92,6 +92,25 @@ class FinishReply(Reply):
     is_late: bool = False
 
 
+class Recovered(Reply):
+    """What to do about an attempt of a dead process."""
+
+    job: int
+    attempt: int
+    action: str = "report"
+
+    @property
+    def ref(self) -> JobRef:
+        """The attempt's name."""
+        return JobRef(job=self.job, attempt=self.attempt)
+
+
+class RecoverReply(Reply):
+    """Which attempts of a dead process are still ours to be told about."""
+
+    jobs: list[Recovered] = Field(default_factory=list)
+
+
 class StateReply(Reply):
     """The module's state."""
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-from worker.api.replies import ClaimReply, FinishReply, HeartbeatReply, JobRef, StateReply
+from worker.api.replies import ClaimReply, FinishReply, HeartbeatReply, JobRef, RecoverReply, StateReply
 from worker.api.retrying import retry_for
 from worker.api.transport import Transport
 from worker.enums import JobPhase, WorkerStatus
@@ -71,10 +71,11 @@ class Server:
         """Give an attempt back; repeated for a while, then the lease does the same."""
         await retry_for(20.0, lambda: self._call("worker_return_job", {**_which(ref), "p_reason": reason}))
 
-    async def recover(self, running: Iterable[JobRef]) -> Any:
-        """Tell what an earlier process left on disk and ask what to do about it."""
-        arguments = {"p_running": [ref.model_dump() for ref in running]}
-        return await retry_for(60.0, lambda: self._call("worker_recover", arguments))
+    async def recover(self, refs: Iterable[JobRef], *, are_dead: bool = False) -> RecoverReply:
+        """Tell which attempts an earlier process left on disk: to be told by us, or dead and to be decided about."""
+        arguments = {"p_running": [{**ref.model_dump(), "is_dead": are_dead} for ref in refs]}
+        reply = await retry_for(None, lambda: self._call("worker_recover", arguments))
+        return RecoverReply.model_validate(reply or {})
 
     async def close_session(self, reason: str) -> None:
         """Say goodbye; tried twice, since staleness says the same a minute later."""

@@ -2,11 +2,20 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 COOKIE_VARIABLE = "RUNYARD_JOB_COOKIE"
+_LOOK_SECONDS = 0.2
+
+
+def wait_for_strays(cookie: str, seconds: float) -> None:
+    """Let interrupted processes of a dead runner end by themselves; an engine may be writing its state down."""
+    ends_at = time.monotonic() + seconds
+    while time.monotonic() < ends_at and any(_has_cookie(pid, cookie) for pid in _pids()):
+        time.sleep(_LOOK_SECONDS)
 
 
 def kill_strays(cookie: str) -> int:

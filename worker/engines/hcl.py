@@ -13,6 +13,7 @@ from worker.engines.apply_events import follow_apply
 from worker.engines.finder import FoundEngine
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_summary import sensitive_texts, summarise
+from worker.engines.rescue import rescue_state
 from worker.enums import EngineName
 from worker.errors import JobFailed
 from worker.files.safe_writer import SafeWriter
@@ -23,7 +24,6 @@ META_ARTIFACT = "plan.json"
 INPUTS_FILE = "runyard.auto.tfvars.json"
 BACKEND_FILE = "runyard_backend_override.tf.json"
 LOCK_FILE = ".terraform.lock.hcl"
-ERRORED_STATE = "errored.tfstate"
 # An override file wins over whatever backend or cloud block the module has.
 _BACKEND: dict[str, Any] = {"terraform": {"backend": {"http": {}}}}
 _SMALL = 8 * 1024 * 1024
@@ -109,18 +109,12 @@ class HclDriver:
 
     async def rescue(self, space: Workspace) -> None:
         """Keep the state that the engine could not hand to its backend."""
-        left = space.work / ERRORED_STATE
-        if not left.is_file():
-            return
         keep = space.around.settings.working_directory.working_directory / "rescued"
-        keep.mkdir(parents=True, exist_ok=True, mode=0o700)
-        target = keep / f"job-{space.job.id}-attempt-{space.job.attempt}.tfstate"
-        target.write_bytes(left.read_bytes())
-        target.chmod(0o600)
-        space.say(
-            f"The engine could not save its state. What it had is kept on the runner as {target}; "
-            "compare it with the stored state before anything else is applied."
-        )
+        if target := rescue_state(space.work, keep, space.ref):
+            space.say(
+                f"The engine could not save its state. What it had is kept on the runner as {target}; "
+                "compare it with the stored state before anything else is applied."
+            )
 
     async def _summarise(self, space: Workspace, *, is_refresh_only: bool) -> None:
         plan = json.loads(await space.capture([self._binary, "show", "-json", str(space.plan_file)]))

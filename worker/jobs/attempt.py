@@ -9,7 +9,6 @@ from pathlib import Path
 
 from worker.children.strays import kill_strays
 from worker.clock import Clock
-from worker.cloud.recipe import lifecycle_recipe
 from worker.enums import CHANGING_PHASES, LIFECYCLE_TYPES, CancelKind, JobPhase, JobStatus, StepStatus
 from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable
 from worker.jobs.control import Stop, StopCause
@@ -75,6 +74,9 @@ class Attempt:
     def _steps(self, space: Workspace) -> list[Step]:
         job = self._handle.job
         if job.type in LIFECYCLE_TYPES:
+            # AWS's library is an extra: a runner that deploys no others need not have it.
+            from worker.cloud.recipe import lifecycle_recipe
+
             return lifecycle_recipe(job.type)
         return recipe(job.type, space.spec, has_saved_plan=job.plan_job_id is not None)
 

@@ -40,6 +40,7 @@ class JobTable:
         """Start empty."""
         self._clock = clock
         self._handles: dict[JobRef, JobHandle] = {}
+        self.recovering: set[JobRef] = set()
         self._changed = asyncio.Event()
         self._log = get_logger("worker.jobs")
 
@@ -58,8 +59,8 @@ class JobTable:
         self._note()
 
     def refs(self) -> list[JobRef]:
-        """The attempts that a heartbeat reports."""
-        return list(self._handles)
+        """The attempts that a heartbeat reports: those that run, and those of a dead process that are being told."""
+        return [*self._handles, *self.recovering]
 
     def handles(self) -> list[JobHandle]:
         """All running attempts."""

@@ -1,0 +1,35 @@
+"""`python -m benchmarks [name …]`: run the benchmarks one after the other; each writes JSON and prints a table."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+HELPERS = {"__init__", "__main__", "load"}
+
+
+def names() -> list[str]:
+    """Every benchmark: a module of this folder that is no helper."""
+    return sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS)
+
+
+def main() -> int:
+    """Run those that were named, or all; go on after one that fails, and say so at the end."""
+    chosen = sys.argv[1:] or names()
+    unknown = [name for name in chosen if name not in names()]
+    if unknown:
+        print(f"There is no benchmark named {', '.join(unknown)}; choose from {', '.join(names())}.", file=sys.stderr)
+        return 2
+    failed = []
+    for name in chosen:
+        print(f"\n==> {name}", flush=True)
+        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], cwd=FOLDER.parent, check=False).returncode:
+            failed.append(name)
+    print(f"\nResults are in {FOLDER / 'results'}.")
+    if failed:
+        print(f"These did not finish: {', '.join(failed)}.", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

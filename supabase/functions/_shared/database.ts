@@ -41,3 +41,13 @@ export async function limit(keys: [key: string, limit: number][], seconds = 60):
     { "retry-after": String(seconds) },
   );
 }
+
+/** Finds a service account's client id by its organisation and path, as `group/name`. */
+export async function clientIdAt(org: string, path: string): Promise<string | undefined> {
+  const parts = path.split("/");
+  const { data, error } = await connection().from("service_accounts").select("client_id")
+    .eq("org_id", org).eq("name", parts.at(-1) ?? "").eq("path", parts.slice(0, -1).join("/"))
+    .is("removed_at", null).maybeSingle();
+  if (error) throw new Error(`service_accounts: ${error.code} ${error.message}`);
+  return data?.client_id;
+}

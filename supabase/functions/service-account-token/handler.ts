@@ -4,7 +4,7 @@
  */
 
 import { z } from "zod";
-import { call, limit, Refusal } from "../_shared/database.ts";
+import { call, clientIdAt, limit } from "../_shared/database.ts";
 import { addressOf, Answer, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { type Trust, verifyIdentity } from "../_shared/oidc.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
@@ -64,16 +64,18 @@ function withBasic(http: Request, body: unknown): unknown {
   }
 }
 
-/** Finds the account; `<organisation>:<client id>` also pins the organisation. */
+const CLIENT_ID = /^rysa_/;
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** Finds the account; `<organisation>:<client id>` also pins the organisation, and then a path will do. */
 async function accountFor(id: string): Promise<Account | null> {
   const [org, raw] = id.includes(":") ? id.split(":", 2) : [undefined, id];
-  try {
-    const account = await call<Account | null>("service_account_for", { p_client_id: raw });
-    return account && (org === undefined || account.org_id === org) ? account : null;
-  } catch (error) {
-    if (error instanceof Refusal) return null;
-    throw error;
-  }
+  if (org !== undefined && !UUID.test(org)) return null;
+  const isPath = org !== undefined && !CLIENT_ID.test(raw);
+  const client = isPath ? await clientIdAt(org, raw) : raw;
+  if (client === undefined) return null;
+  const account = await call<Account | null>("service_account_for", { p_client_id: client });
+  return account && (org === undefined || account.org_id === org) ? account : null;
 }
 
 async function isSecretRight(account: Account | null, secret: string): Promise<boolean> {

@@ -152,12 +152,13 @@ def test_an_executor_s_token_stays_bound_to_its_job(edge: Edge, runner: Runner) 
     other = edge.post("worker-session", {"job": {"id": 13, "attempt": 1}}, token)
     assert other.status_code == 401, "it cannot be turned into another job's"
     assert claims_of(token)["role"] == claims_of(renewed)["role"] == "executor"
-    for name, arguments in {
+    instance_wide: dict[str, dict[str, Any]] = {
         "worker_claim": {"p_request_id": BOOT, "p_slots": 1},
         "worker_heartbeat": {"p_status": "ONLINE", "p_version": "0.1.0", "p_running": []},
         "worker_close_session": {"p_reason": "no"},
         "worker_recover": {"p_running": []},
-    }.items():
+    }
+    for name, arguments in instance_wide.items():
         assert edge.worker_rpc(token, name, **arguments).json()["code"] == "42501", name
     elsewhere = edge.worker_rpc(token, "worker_job", p_job=13, p_attempt=1)
     assert elsewhere.json()["code"] == "RY403"

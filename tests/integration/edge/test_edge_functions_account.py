@@ -1,0 +1,210 @@
+"""service-account-token: a secret or a trusted identity becomes a token that opens its own runners' sessions."""
+
+import secrets
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import bcrypt
+import httpx
+import psycopg
+import pytest
+
+from tests.integration.edge.conftest import Edge
+from tests.integration.edge.issuer import AUDIENCE, Issuer, running_issuer
+from tests.integration.edge.people import Person
+from tests.integration.edge.test_edge_functions_session import asking, claims_of
+
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with running_issuer() as issuer:
+        yield issuer
+
+
+def account(person: Person, secret: str | None = None, **spec: Any) -> dict[str, Any]:
+    """Make a service account."""
+    digest = bcrypt.hashpw(secret.encode(), bcrypt.gensalt(10)).decode() if secret else None
+    made: dict[str, Any] = person.rpc(
+        "create_service_account",
+        p_org=person.org_id,
+        p_spec={"name": f"sa-{uuid.uuid4().hex[:8]}", **spec},
+        p_secret_hash=digest,
+        p_secret_hint=secret[-4:] if secret else None,
+    )
+    return made
+
+
+def trusting(person: Person, issuer: Issuer, **bound: Any) -> str:
+    """Make an account that trusts the issuer and return its client id."""
+    spec: dict[str, Any] = {
+        "issuer": issuer.url,
+        "audience": AUDIENCE,
+        "bound_claims": bound or {"repository": "acme/infra"},
+    }
+    return str(account(person, **spec)["client_id"])
+
+
+def by_secret(client_id: str, secret: str) -> dict[str, str]:
+    return {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
+
+
+def by_identity(client_id: str, token: str) -> dict[str, str]:
+    return {"grant_type": EXCHANGE, "client_id": client_id, "subject_token": token}
+
+
+def test_a_secret_becomes_a_token_that_opens_its_runner_s_session(edge: Edge, person: Person) -> None:
+    secret = secrets.token_urlsafe(24)
+    made = account(person, secret)
+    runner = person.register(service_account_id=made["id"])
+    other = person.register()
+    grant = edge.post("service-account-token", by_secret(made["client_id"], secret))
+    assert grant.status_code == 200, grant.text
+    token = grant.json()["access_token"]
+    claims = claims_of(token)
+    assert (claims["role"], claims["sub"], claims["org"]) == ("service_account", made["id"], person.org_id)
+    body = asking(runner, access_token=token)
+    del body["worker_token"]
+    assert edge.post("worker-session", body).status_code == 200
+    assert edge.post("worker-session", {**body, "worker_id": other.id}).status_code == 401
+    assert edge.worker_rpc(token, "worker_claim", p_request_id=str(uuid.uuid4())).status_code in {401, 403}
+
+
+def test_a_worker_s_token_is_no_account_s_and_the_other_way_round(edge: Edge, person: Person) -> None:
+    secret = secrets.token_urlsafe(24)
+    made = account(person, secret)
+    runner = person.register(service_account_id=made["id"])
+    session = edge.post("worker-session", asking(runner)).json()["access_token"]
+    body = asking(runner, access_token=session)
+    del body["worker_token"]
+    assert edge.post("worker-session", body).status_code == 401
+    token = edge.post("service-account-token", by_secret(made["client_id"], secret)).json()["access_token"]
+    assert edge.post("worker-session", {"renew": True}, token).status_code == 401
+
+
+def test_the_ways_to_name_an_account(edge: Edge, person: Person) -> None:
+    secret = secrets.token_urlsafe(24)
+    made = account(person, secret)
+    names = [made["client_id"], f"{person.org_id}:{made['client_id']}", f"{person.org_id}:{made['name']}"]
+    for name in names:
+        assert edge.post("service-account-token", by_secret(name, secret)).status_code == 200, name
+    elsewhere = by_secret(f"{uuid.uuid4()}:{made['client_id']}", secret)
+    assert edge.post("service-account-token", elsewhere).status_code == 401
+    form = httpx.post(
+        f"{edge.url}/service-account-token",
+        data={"grant_type": "client_credentials"},
+        auth=(made["client_id"], secret),
+        timeout=60,
+    )
+    assert form.status_code == 200, "as an OAuth client sends it"
+
+
+def test_every_refusal_is_the_same(edge: Edge, person: Person, issuer: Issuer) -> None:
+    secret = secrets.token_urlsafe(24)
+    made, disabled = account(person, secret), account(person, secret)
+    person.rpc("update_service_account", p_account=disabled["id"], p_spec={"is_disabled": True})
+    trusted = trusting(person, issuer)
+    refused = [
+        by_secret(made["client_id"], "wrong"),
+        by_secret("rysa_unknown", secret),
+        by_secret("nonsense:and more", secret),
+        by_secret(disabled["client_id"], secret),
+        by_secret(trusted, secret),
+        by_identity(made["client_id"], issuer.token()),
+        by_identity(trusted, "nonsense"),
+    ]
+    answers = [edge.post("service-account-token", body) for body in refused]
+    assert [answer.status_code for answer in answers] == [401] * len(refused)
+    assert len({answer.text for answer in answers}) == 1
+    assert secret not in answers[0].text
+
+
+@pytest.mark.parametrize("grant_type", [EXCHANGE, BEARER])
+def test_a_trusted_identity_becomes_a_token(edge: Edge, person: Person, issuer: Issuer, grant_type: str) -> None:
+    client_id = trusting(person, issuer, repository=["acme/infra", "acme/other"], groups="ops", aud=AUDIENCE)
+    name = "subject_token" if grant_type == EXCHANGE else "assertion"
+    for _ in range(3):
+        body = {"grant_type": grant_type, "client_id": client_id, name: issuer.token()}
+        answer = edge.post("service-account-token", body)
+        assert answer.status_code == 200, answer.text
+    assert issuer.fetched == 1, "the keys are kept for a while"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"aud": "another"},
+        {"aud": None},
+        {"iss": "https://elsewhere.example"},
+        {"exp": 1},
+        {"exp": None},
+        {"iat": None},
+        {"nbf": 9_999_999_999},
+        {"repository": "acme/evil"},
+        {"repository": None},
+        {"repository": {"acme/infra": 1}},
+        {"repository": "acme/infra-and-more"},
+    ],
+)
+def test_an_identity_that_differs_in_anything_pinned_is_refused(
+    edge: Edge, person: Person, issuer: Issuer, changes: dict[str, Any]
+) -> None:
+    client_id = trusting(person, issuer)
+    answer = edge.post("service-account-token", by_identity(client_id, issuer.token(**changes)))
+    assert answer.status_code == 401
+
+
+def test_tokens_of_the_wrong_kind_are_refused(edge: Edge, person: Person, issuer: Issuer) -> None:
+    client_id = trusting(person, issuer)
+    for token in (issuer.unsigned(), issuer.signed_with_public_key(), issuer.signed_by_another()):
+        assert edge.post("service-account-token", by_identity(client_id, token)).status_code == 401
+    assert edge.post("service-account-token", by_identity(client_id, issuer.token())).status_code == 200
+
+
+def test_an_issuer_that_names_another_is_refused(edge: Edge, person: Person, issuer: Issuer) -> None:
+    issuer.named_issuer = "https://elsewhere.example"
+    answer = edge.post("service-account-token", by_identity(trusting(person, issuer), issuer.token()))
+    assert answer.status_code == 401
+
+
+def test_an_issuer_inside_our_network_is_not_asked(running_stack_edge: Edge, person: Person, issuer: Issuer) -> None:
+    """The stack's own functions run without the leave that these tests give theirs."""
+    body = by_identity(trusting(person, issuer), issuer.token())
+    assert running_stack_edge.post("service-account-token", body).status_code == 401
+    assert issuer.fetched == 0
+
+
+@pytest.fixture
+def running_stack_edge(edge: Edge) -> Edge:
+    return Edge(f"{edge.stack.url}/functions/v1", edge.stack)
+
+
+def test_attempts_are_limited(edge: Edge, person: Person, sql: psycopg.Connection[Any]) -> None:
+    secret = secrets.token_urlsafe(24)
+    client_id = str(account(person, secret)["client_id"])
+    sql.execute(
+        "insert into private.rate_limits (key, window_started_at, used) values (%s, now(), 100000)",
+        [f"account:client:{client_id}"],
+    )
+    assert edge.post("service-account-token", by_secret(client_id, secret)).status_code == 429
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        [],
+        {"grant_type": "password", "client_id": "x"},
+        {"grant_type": "client_credentials", "client_id": "x"},
+        {"grant_type": "client_credentials", "client_id": ["x"], "client_secret": "hush-hush"},
+        {"grant_type": EXCHANGE, "client_id": "x", "subject_token": "t" * 20_000},
+    ],
+)
+def test_bad_input_is_named(edge: Edge, body: Any) -> None:
+    answer = edge.post("service-account-token", body)
+    assert answer.status_code == 400
+    assert answer.json()["details"]
+    assert "hush-hush" not in answer.text

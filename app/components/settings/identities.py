@@ -1,0 +1,181 @@
+"""Cloud identities: where cloud-hosted runners are deployed."""
+
+import reflex as rx
+
+from app.components.copy import code_block
+from app.components.elements import ago
+from app.components.feedback import empty, skeleton_rows
+from app.components.job_rows import cell, heads
+from app.components.settings.frame import (
+    admin_button,
+    field,
+    form_dialog,
+    menu,
+    menu_item,
+    or_problem,
+    question,
+    settings_page,
+    settings_panel,
+    table,
+    text_field,
+)
+from app.organisation.identities import IdentityView
+from app.states.session import SessionState
+from app.states.settings_identities import IdentitiesState
+
+State = IdentitiesState
+HEADS = (("Name", ""), ("Role", ""), ("Regions", ""), ("Runners", "r"), ("Check", ""), ("Actions", "r"))
+
+
+def _check(row: rx.Var[IdentityView]) -> rx.Component:
+    works = rx.badge(
+        rx.el.i(class_name="ry-dot"),
+        "Works",
+        color_scheme="green",
+        radius="full",
+    )
+    broken = rx.badge(
+        rx.el.i(class_name="ry-dot hollow"),
+        row["check_words"],
+        color_scheme="red",
+        radius="full",
+        title=row["check_words"],
+    )
+    unknown = rx.badge(row["check_words"], color_scheme="gray", radius="full")
+    return rx.match(
+        row["check"],
+        ("WORKS", rx.el.span(works, " ", ago(row["verified_at"].to(str), class_name="mut"), class_name="ry-row")),
+        ("BROKEN", broken),
+        unknown,
+    )
+
+
+def _menu(row: rx.Var[IdentityView]) -> rx.Component:
+    key = row["id"].to(str)
+    return rx.cond(
+        SessionState.can_admin,
+        menu(
+            "More actions for " + row["name"].to(str),
+            menu_item("plug-zap", "Test connection", State.test(key)),
+            menu_item("pencil", "Edit, and the trust it needs", State.edit(key)),
+            rx.dropdown_menu.separator(),
+            menu_item("trash-2", "Remove", State.ask_remove(key), color="red"),
+        ),
+        rx.fragment(),
+    )
+
+
+def _row(row: rx.Var[IdentityView]) -> rx.Component:
+    return rx.el.tr(
+        cell(rx.el.b(row["name"], class_name="ry-medium"), class_name="n-a"),
+        cell(rx.el.span(row["role"], class_name="ry-mono", title=row["role_arn"]), class_name="mut n-c"),
+        cell(rx.el.span(row["regions"], title=row["region_list"]), class_name="mut hide-s"),
+        cell(row["runners"], class_name="r num hide-s"),
+        cell(_check(row), class_name="n-b"),
+        cell(_menu(row), class_name="r n-d"),
+        role="row",
+        key=row["id"],
+        custom_attrs={"data-row": row["id"]},
+    )
+
+
+def _fields() -> list[rx.Component]:
+    chosen, errors = State.chosen, State.errors
+    trust = rx.el.div(
+        rx.el.span("Trust policy of the role", class_name="ry-lab"),
+        code_block(State.policy, "Copy the trust policy"),
+        rx.el.small("Paste it into the role. The external id is not a secret, but it is only for this identity."),
+        class_name="ry-f",
+    )
+    return [
+        text_field("name", "Name", chosen["name"], errors, "How people call it.", placeholder="aws-production"),
+        text_field(
+            "role_arn",
+            "Role ARN",
+            chosen["role_arn"],
+            errors,
+            "The role that deploys: ECS, IAM, logs and security groups.",
+            placeholder="arn:aws:iam::123456789012:role/runyard-deploy",
+        ),
+        text_field(
+            "regions",
+            "Regions",
+            chosen["region_list"],
+            errors,
+            "Separated by commas.",
+            placeholder="eu-west-1, us-east-1",
+        ),
+        field(
+            "subnets",
+            "Subnets",
+            rx.input(
+                id="s-subnets",
+                name="subnets",
+                default_value=chosen["subnets"],
+                auto_complete="off",
+                placeholder="subnet-…",
+            ),
+            errors,
+            "Empty: a small network is made for the runners.",
+        ),
+        field(
+            "security_groups",
+            "Security groups",
+            rx.input(
+                id="s-security_groups",
+                name="security_groups",
+                default_value=chosen["security_groups"],
+                auto_complete="off",
+                placeholder="sg-…",
+            ),
+            errors,
+            "Only outbound HTTPS is needed.",
+        ),
+        rx.cond(State.policy != "", trust, rx.fragment()),
+    ]
+
+
+def _body() -> rx.Component:
+    waiting = State.is_loading & (State.rows.length() == 0)
+    none = empty(
+        "cloud",
+        "No cloud identities yet",
+        "Add an AWS role, and runners can be deployed where you say. Nothing secret is kept here.",
+        admin_button("Add identity", "plus", State.add),
+    )
+    rows = rx.cond(waiting, skeleton_rows(6, 3), rx.foreach(State.rows, _row))
+    return rx.cond(
+        waiting | (State.rows.length() > 0), table("Cloud identities", heads(*HEADS), rows, aria_busy=waiting), none
+    )
+
+
+def identities() -> rx.Component:
+    """The cloud identities page."""
+    form = form_dialog(
+        is_open=State.is_open,
+        on_open=State.set_open,
+        title=rx.cond(State.is_new, "Add a cloud identity", "Edit " + State.chosen["name"].to(str)),
+        text="A role in your AWS account. Runyard assumes it through a runner and keeps no cloud secrets.",
+        on_submit=State.save,
+        fields=_fields(),
+        save=rx.cond(State.is_new, "Add", "Save"),
+        key=State.revision.to_string(),
+    )
+    gone = question(
+        is_open=State.removing != "",
+        title=rx.fragment("Remove ", State.removing_name, "?"),
+        text="No runner can be deployed with it any more. The role in your account stays as it is.",
+        act="Remove identity",
+        on_act=State.remove,
+        on_keep=State.keep,
+    )
+    return settings_page(
+        "cloud-identities",
+        settings_panel(
+            "Cloud identities",
+            "Where cloud-hosted runners are deployed. Runyard keeps no cloud secrets.",
+            admin_button("Add identity", "plus", State.add),
+            or_problem(State, "Cloud identities", _body()),
+        ),
+        dialogs=[form, gone],
+    )

@@ -1,0 +1,79 @@
+"""Members, and those who are invited."""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, TypedDict
+
+Row = Mapping[str, Any]
+
+ROLES = ("owner", "admin", "operator", "viewer")
+ROLE_WORDS = {
+    "owner": "Everything, and the organisation itself.",
+    "admin": "Runners, members, identities, states.",
+    "operator": "Modules and jobs: run, approve, cancel.",
+    "viewer": "Looks, changes nothing.",
+}
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+
+
+class MemberRow(TypedDict):
+    """A member, or somebody who is invited."""
+
+    key: str
+    id: str
+    email: str
+    role: str
+    is_me: bool
+    is_invited: bool
+    is_expired: bool
+    since: str
+    can_change: bool
+
+
+def build_rows(
+    members: Iterable[Row], invitations: Iterable[Row], me: str, my_role: str, now: datetime
+) -> list[MemberRow]:
+    """List members by name, then those who have not answered yet."""
+    rows = [_member(row, me, my_role) for row in members]
+    rows.sort(key=lambda row: (ROLES.index(row["role"]), row["email"]))
+    waiting = [row for row in invitations if not row.get("accepted_at") and not row.get("revoked_at")]
+    return [*rows, *(_invited(row, my_role, now) for row in sorted(waiting, key=lambda row: str(row["email"])))]
+
+
+def _member(row: Row, me: str, my_role: str) -> MemberRow:
+    role = str(row["role"])
+    return {
+        "key": f"member:{row['user_id']}",
+        "id": str(row["user_id"]),
+        "email": str(row["email"]),
+        "role": role,
+        "is_me": str(row["user_id"]) == me,
+        "is_invited": False,
+        "is_expired": False,
+        "since": str(row.get("created_at") or ""),
+        # Only an owner decides about owners; the database says so too.
+        "can_change": my_role == "owner" or (my_role == "admin" and role != "owner"),
+    }
+
+
+def _invited(row: Row, my_role: str, now: datetime) -> MemberRow:
+    expires = row.get("expires_at")
+    return {
+        "key": f"invitation:{row['id']}",
+        "id": str(row["id"]),
+        "email": str(row["email"]),
+        "role": str(row["role"]),
+        "is_me": False,
+        "is_invited": True,
+        "is_expired": bool(expires) and datetime.fromisoformat(str(expires)) < now,
+        "since": str(row.get("created_at") or ""),
+        "can_change": my_role in ("owner", "admin"),
+    }
+
+
+def check_email(text: str) -> str:
+    """Say what is wrong with an address; nothing when it will do."""
+    if not _EMAIL.fullmatch(text.strip()) or len(text) > 254:
+        return "An address like name@example.org."
+    return ""

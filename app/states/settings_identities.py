@@ -1,0 +1,125 @@
+"""Cloud identities: where cloud-hosted runners are deployed."""
+
+from typing import Any, ClassVar
+
+import reflex as rx
+
+from app.organisation.identities import IdentityView, build_view, check_form, trust_policy, verify_words
+from app.services.errors import AppError
+from app.services.models import Filter, Query
+from app.services.store import Changed, OrgStore
+from app.states.live import LivePage
+from app.states.session import say_error
+
+NO_IDENTITY: IdentityView = build_view({"id": "", "name": ""}, ())
+
+
+class IdentitiesState(LivePage, rx.State):
+    """The table, and the form that is open."""
+
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"cloud_identities", "workers"})
+
+    rows: list[IdentityView] = []
+    is_open: bool = False
+    is_new: bool = True
+    chosen: IdentityView = NO_IDENTITY
+    policy: str = ""
+    errors: dict[str, str] = {}
+    removing: str = ""
+    removing_name: str = ""
+    revision: int = 0
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        filters = (Filter("org_id", "eq", store.org_id), Filter("removed_at", "is", "null"))
+        page = await self._select("cloud_identities", Query(filters=filters, order="name", limit=500))
+        rows = [build_view(row, store.rows("workers")) for row in page.rows]
+        if rows != self.rows:
+            self.rows = rows
+
+    def _find(self, key: str) -> IdentityView | None:
+        return next((row for row in self.rows if row["id"] == key), None)
+
+    def _fill(self, chosen: IdentityView, *, is_new: bool) -> None:
+        self.chosen, self.is_new, self.is_open, self.errors = chosen, is_new, True, {}
+        self.policy = "" if is_new else trust_policy(chosen["external_id"])
+        self.revision += 1
+
+    @rx.event
+    def add(self) -> None:
+        """Open an empty form."""
+        self._fill(NO_IDENTITY, is_new=True)
+
+    @rx.event
+    def edit(self, key: str) -> None:
+        """Open the form of an identity."""
+        found = self._find(key)
+        if found is not None:
+            self._fill(found, is_new=False)
+
+    @rx.event
+    def set_open(self, is_open: bool) -> None:
+        """Close the form; nothing is saved."""
+        self.is_open = is_open and self.is_open
+
+    @rx.event
+    async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
+        """Check the form and let the database take it."""
+        checked = check_form(form)
+        self.errors = checked.errors
+        if checked.errors or not self.is_open:
+            return None
+        try:
+            row = await self._save(checked.spec)
+            await self._again()
+        except AppError as error:
+            return say_error(error)
+        if self.is_new:
+            # The role must trust the external id, which the database has just made: show what to paste.
+            self._fill(build_view(row, ()), is_new=False)
+            return rx.toast.success("Added", description="Now let the role trust it.")
+        self.is_open = False
+        return rx.toast.success("Saved")
+
+    async def _save(self, spec: dict[str, Any]) -> Any:
+        if self.is_new:
+            return await self._rpc("create_cloud_identity", {"p_org": await self._org_id(), "p_spec": spec})
+        return await self._rpc("update_cloud_identity", {"p_identity": self.chosen["id"], "p_spec": spec})
+
+    @rx.event
+    async def test(self, key: str) -> rx.event.EventSpec | None:
+        """Say what is known about whether an identity works."""
+        if self._find(key) is None:
+            return None
+        try:
+            answer = await self._rpc("verify_cloud_identity", {"p_identity": key})
+            await self._again()
+        except AppError as error:
+            return say_error(error)
+        works, title, text = verify_words(answer)
+        return rx.toast.success(title, description=text) if works else rx.toast.warning(title, description=text)
+
+    @rx.event
+    def ask_remove(self, key: str) -> None:
+        """Ask before an identity is removed."""
+        found = self._find(key)
+        if found is not None:
+            self.removing, self.removing_name = key, found["name"]
+
+    @rx.event
+    def keep(self) -> None:
+        """Remove nothing."""
+        self.removing = self.removing_name = ""
+
+    @rx.event
+    async def remove(self) -> rx.event.EventSpec | None:
+        """Remove an identity."""
+        if self._find(self.removing) is None:
+            return None
+        try:
+            await self._rpc("remove_cloud_identity", {"p_identity": self.removing})
+            await self._again()
+        except AppError as error:
+            self.removing = ""
+            return say_error(error)
+        name, self.removing, self.removing_name = self.removing_name, "", ""
+        return rx.toast.success(f"{name} is removed", description="The role in your account is still there.")

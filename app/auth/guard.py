@@ -34,6 +34,8 @@ class DenyByDefault(rx.Middleware):
         if not registered.states or not registered.states[0].__module__.startswith(_OURS):
             return None
         fn = registered.handler.fn
+        if event.name.endswith(".setvar"):
+            return StateUpdate()
         if not is_public(fn):
             who = await state.get_state(SessionState)
             if await who._session() is None:

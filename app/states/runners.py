@@ -23,6 +23,7 @@ PAGE_SIZE = 50
 FEW_JOBS = 6
 MANY_JOBS = 50
 MAX_FLASHES = 10
+MAX_PATCHES = 8
 FILTERS = ("ALL", "ONLINE", "DRAINING", "OFFLINE")
 
 
@@ -34,6 +35,7 @@ class RunnersState(LivePage, rx.State):
     )
 
     rows: list[RunnerRow] = []
+    patches: dict[str, RunnerRow] = {}
     pulses: dict[str, Pulse] = {}
     instances: dict[str, list[InstanceRow]] = {}
     flashes: dict[str, str] = {}
@@ -59,7 +61,7 @@ class RunnersState(LivePage, rx.State):
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         board = board_of(store)
-        before = {row["id"]: row for row in self.rows}
+        before = self._shown()
         self._show_runners(board)
         if not changed.is_everything:
             self._show_flashes(before)
@@ -76,16 +78,31 @@ class RunnersState(LivePage, rx.State):
         instances = {key: board.instances.get(key, []) for key in opened}
         shown = [row["id"] for row in rows]
         shown += [row["id"] for sub_rows in instances.values() for row in sub_rows]
-        self._assign("rows", rows)
+        self._show_rows(rows)
         self._assign("instances", instances)
         self._assign("pulses", {key: board.pulses[key] for key in shown if key in board.pulses})
         self._assign("match_count", len(chosen))
         self._assign("counts", board.counts)
         self._assign("updating", board.rollout)
 
+    def _shown(self) -> dict[str, RunnerRow]:
+        """The rows as the browser has them: the page, and the patches over it."""
+        return {**{row["id"]: row for row in self.rows}, **self.patches}
+
+    def _show_rows(self, rows: list[RunnerRow]) -> None:
+        """Send a few changed rows alone: the list of a page would be sent whole."""
+        is_same_page = [row["id"] for row in rows] == [row["id"] for row in self.rows]
+        held = {row["id"]: row for row in self.rows}
+        differing = {row["id"]: row for row in rows if held.get(row["id"]) != row}
+        if is_same_page and len(differing) <= MAX_PATCHES:
+            self._assign("patches", differing)
+        else:
+            self.rows = rows
+            self._assign("patches", {})
+
     def _show_flashes(self, before: dict[str, RunnerRow]) -> None:
         """Tint the rows that differ from what was shown; a row that is new here differs too."""
-        ids = [row["id"] for row in self.rows if before.get(row["id"]) != row]
+        ids = [key for key, row in self._shown().items() if before.get(key) != row]
         if 0 < len(ids) <= MAX_FLASHES:
             self.flashes = {key: _other(self.flashes.get(key)) for key in ids}
 

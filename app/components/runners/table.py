@@ -9,6 +9,7 @@ from app.components.elements import ago, date, load
 from app.components.feedback import empty, failed, skeleton_rows
 from app.components.icons import icon
 from app.components.runners.menu import row_actions
+from app.runners.rows import RunnerRow
 from app.states.add_runner import AddRunnerState
 from app.states.runners import PAGE_SIZE, RunnersState
 from app.states.session import SessionState
@@ -108,7 +109,10 @@ def _instance(row: Any) -> rx.Component:
     )
 
 
-def _record(row: Any) -> rx.Component:
+def _record(held: Any) -> rx.Component:
+    # A changed row comes alone, as a patch over the page that the browser already has.
+    patches = RunnersState.patches
+    row = rx.cond(patches.contains(held["id"]), patches[held["id"].to(str)], held).to(RunnerRow)
     opened = RunnersState.instances[row["id"].to(str)].to(list[dict[str, Any]])
     return rx.fragment(
         _runner(row),

@@ -30,7 +30,7 @@ config = rx.Config(
     bun_path=Path(sys.prefix) / "bin" / "bun",
     cors_allowed_origins=allowed_origins(),
     # One worker keeps states in memory: faster, and nothing of them reaches the disk.
-    state_manager_mode="redis" if REDIS_URL else "memory",
+    state_manager_mode=rx.constants.StateManagerMode.REDIS if REDIS_URL else rx.constants.StateManagerMode.MEMORY,
     redis_url=REDIS_URL,
     plugins=[
         rx.plugins.RadixThemesPlugin(

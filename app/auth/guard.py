@@ -1,7 +1,8 @@
 """Deny by default: every event handler is a public address, so each event is judged here first."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
+from urllib.parse import quote
 
 import reflex as rx
 import structlog
@@ -14,13 +15,18 @@ from app.states.session import SessionState
 
 log = structlog.get_logger(__name__)
 
-Handler = TypeVar("Handler", bound=Callable[..., Any])
 _OURS = "app."
 
 
 def is_public(fn: Callable[..., Any]) -> bool:
     """Say whether anybody may call this handler."""
     return bool(getattr(fn, "is_public", False))
+
+
+def _sign_in_path(state: BaseState) -> str:
+    """Come back after signing in to the page that was asked for."""
+    path = state.router.url.path.rstrip("/")
+    return f"/login?next={quote(path)}" if path.startswith("/dashboard/") else "/login"
 
 
 class DenyByDefault(rx.Middleware):
@@ -39,7 +45,7 @@ class DenyByDefault(rx.Middleware):
         if not is_public(fn):
             who = await state.get_state(SessionState)
             if await who._session() is None:
-                return StateUpdate(events=Event.from_event_type(rx.redirect("/login")))
+                return StateUpdate(events=Event.from_event_type(rx.redirect(_sign_in_path(state))))
         try:
             check_arguments(fn, event.payload)
         except BadArguments as error:

@@ -1,5 +1,7 @@
 """The runners page: alert, tiles, filter, table, active jobs."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.components.icons import icon
@@ -82,10 +84,10 @@ def _alert() -> rx.Component:
 
 
 def _filter_item(label: str, value: str) -> rx.Component:
-    key = "all" if value == "ALL" else value
+    counts: Any = RunnersState.counts
     return rx.segmented_control.item(
         rx.el.span(label, class_name="ry-word"),
-        rx.el.span(RunnersState.counts[key], class_name="ry-n"),
+        rx.el.span(counts["all" if value == "ALL" else value], class_name="ry-n"),
         value=value,
     )
 

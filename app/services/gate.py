@@ -86,7 +86,8 @@ class Gate:
 
     async def select(self, session: Session, table: str, query: Query | None = None) -> Page:
         """Read rows as this person."""
-        return await self._with_token(session, lambda token: self.client.select(token, table, query))
+        page: Page = await self._with_token(session, lambda token: self.client.select(token, table, query))
+        return page
 
     async def _with_token(self, session: Session, call: Callable[[str], Awaitable[Any]]) -> Any:
         session = await self.fresh(session)

@@ -11,7 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
-from realtime import AsyncRealtimeChannel, AsyncRealtimeClient, RealtimeSubscribeStates
+from realtime import (
+    AsyncRealtimeChannel,
+    AsyncRealtimeClient,
+    RealtimePostgresChangesListenEvent,
+    RealtimeSubscribeStates,
+)
 
 from app.services.settings import Settings
 
@@ -215,7 +220,9 @@ def _bind(joined: Joined, bindings: tuple[Binding, ...], bells: tuple[str, ...])
             joined.ready.set()
 
     for binding in bindings:
-        joined.channel.on_postgres_changes("*", on_row, table=binding.table, schema="public", filter=binding.filter)
+        joined.channel.on_postgres_changes(
+            RealtimePostgresChangesListenEvent.All, on_row, table=binding.table, schema="public", filter=binding.filter
+        )
     for bell in bells:
         joined.channel.on_broadcast(bell, on_bell)
     joined.channel.on_system(on_system)

@@ -195,7 +195,7 @@ class RunnerActionState(AppState, rx.State):
 
     async def _deploy(self) -> rx.event.EventSpec:
         worker = (await self._store()).row("workers", self.worker_id) or {}
-        args = {
+        args: dict[str, Any] = {
             "p_org": await self._org_id(),
             "p_name": worker.get("name"),
             "p_cloud_identity": worker.get("cloud_identity_id"),

@@ -73,13 +73,12 @@ def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | No
     rest = RestApp(access, services.pool, services.catalog, config.most_rows)
     auth = AuthApp(access, _auth_service(settings, services, ring, config), secrets.public_jwk())
     routes: list[BaseRoute] = [
-        Mount("/rest/v1", app=rest),
         Mount("/auth/v1", app=auth),
         Mount("/functions/v1", app=services.functions),
         *services.realtime.routes,
         Route("/health", _health(services), methods=["GET"]),
     ]
-    return Cors(Starlette(routes=routes, lifespan=services.lifespan, exception_handlers={404: _not_found}))
+    return Cors(Starlette(routes=routes, lifespan=services.lifespan, exception_handlers={404: _not_found}), rest)
 
 
 def _services(settings: Settings, secrets: Secrets, config: ProjectConfig) -> Services:

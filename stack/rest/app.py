@@ -30,7 +30,7 @@ from stack.rest.wire import DatabaseGone
 
 FIRST_CATALOG_SECONDS = 5.0
 # The root has no answer of its own, but whoever asks it learns whether the database is there.
-NOTHING = "select null, 0, '', null, null"
+NOTHING = b"select null, 0, '', null, null"
 log = logging.getLogger("stack.rest")
 
 

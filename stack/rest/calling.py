@@ -1,13 +1,15 @@
 """Statements that call a function with named arguments."""
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stack.rest.catalog import Argument, Catalog, Function
 from stack.rest.errors import RestError
 from stack.rest.query import Query
-from stack.rest.reading import GUCS, NO_TOTAL, Reader, Source, wrap
+from stack.rest.reading import GUCS, NO_TOTAL, Reader, Shape, Source, read_source
 from stack.rest.sqltext import Values, qualified, quoted
+
+MOST_PLAIN_CALLS = 1000
 
 
 @dataclass
@@ -35,14 +37,7 @@ def choose_function(catalog: Catalog, call: Call) -> Function:
 
 
 def call_statement(
-    catalog: Catalog,
-    function: Function,
-    call: Call,
-    query: Query,
-    *,
-    is_single: bool,
-    is_counted: bool,
-    most_rows: int | None,
+    catalog: Catalog, function: Function, call: Call, query: Query, shape: Shape
 ) -> tuple[str, list[bytes | None]]:
     """The statement for `/rpc/name`."""
     values = Values()
@@ -50,20 +45,30 @@ def call_statement(
     given, origin = _arguments(function, arguments, call, values)
     invocation = f"{qualified(function.schema, function.name)}({given})"
     if not function.is_composite:
-        return _scalar(function, invocation, origin, is_single=is_single), values.items
+        return _scalar(function, invocation, origin, is_single=shape.is_single), values.items
+    if not function.returns_set:
+        shape = replace(shape, is_single=True, most_rows=None)
     lateral = f"{origin}, lateral {invocation} as pgrst_call" if origin else f"{invocation} as pgrst_call"
     # The function runs once, in a fence of its own; filters and order apply to what it returned.
-    ctes = f"pgrst_call as materialized (select pgrst_call.* from {lateral})"
+    before = f"pgrst_call as materialized (select pgrst_call.* from {lateral}), "
     table = catalog.tables.get((function.schema, function.table)) if function.table else None
     source = Source("pgrst_call", "pgrst_call", function.schema, table)
-    reader = Reader(catalog, query, values)
-    limit = most_rows if function.returns_set else None
-    ctes += f", pgrst_source as ({reader.select(source, is_narrowed=True, most_rows=limit)})"
-    total = NO_TOTAL
-    if is_counted:
-        ctes += f", pgrst_counted as ({reader.count(source)})"
-        total = "(select count(*) from pgrst_counted)"
-    return wrap(ctes, is_single=is_single or not function.returns_set, total=total), values.items
+    return read_source(Reader(catalog, query, values), source, shape, before), values.items
+
+
+def plain_call(catalog: Catalog, call: Call, shape: Shape) -> tuple[Function, bytes, list[bytes | None]]:
+    """A call with a body and nothing else: its statement is made once for each set of arguments."""
+    key = (call.schema, call.name, call.keys, shape.is_single)
+    known = catalog.calls.get(key)
+    if known is not None:
+        function, sql = known
+        return function, sql, [call.body] if b"$1" in sql else []
+    function = choose_function(catalog, call)
+    text, values = call_statement(catalog, function, call, Query(), shape)
+    sql = text.encode()
+    if not function.is_composite and len(catalog.calls) < MOST_PLAIN_CALLS:
+        catalog.calls[key] = (function, sql)
+    return function, sql, values
 
 
 def _scalar(function: Function, invocation: str, origin: str, *, is_single: bool) -> str:

@@ -99,6 +99,8 @@ class Catalog:
     relations: dict[tuple[str, str], list[Relation]] = field(default_factory=dict)
     functions: dict[tuple[str, str], list[Function]] = field(default_factory=dict)
     role_settings: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    # Statements of plain calls, which are most of what runners and the dashboard ask; gone with the catalogue.
+    calls: dict[tuple[str, str, frozenset[str], bool], tuple[Function, bytes]] = field(default_factory=dict)
 
 
 async def load_catalog(connection: psycopg.AsyncConnection, schemas: tuple[str, ...], version: int = 0) -> Catalog:

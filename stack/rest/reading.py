@@ -17,6 +17,15 @@ GUCS = (
 NO_TOTAL = "null::bigint"
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the answer looks like: one object or many, counted or not, and no more than so many."""
+
+    is_single: bool = False
+    is_counted: bool = False
+    most_rows: int | None = None
+
+
 @dataclass
 class Source:
     """A relation as one statement knows it."""
@@ -112,19 +121,20 @@ def wrap(source: str, *, is_single: bool, total: str = NO_TOTAL) -> str:
     return f"with {source} select {total} as total, count(*) as rows, {body} as body, {GUCS} from pgrst_source as pgrst_row"
 
 
-def read_statement(
-    catalog: Catalog, table: Table, query: Query, *, is_single: bool, is_counted: bool, most_rows: int | None
-) -> tuple[str, list[bytes | None]]:
+def read_statement(catalog: Catalog, table: Table, query: Query, shape: Shape) -> tuple[str, list[bytes | None]]:
     """The statement for GET on a table."""
     values = Values()
-    reader = Reader(catalog, query, values)
     source = Source(qualified(table.schema, table.name), table.name, table.schema, table)
-    ctes = f"pgrst_source as ({reader.select(source, is_narrowed=True, most_rows=most_rows)})"
-    total = NO_TOTAL
-    if is_counted:
-        ctes += f", pgrst_counted as ({reader.count(source)})"
-        total = "(select count(*) from pgrst_counted)"
-    return wrap(ctes, is_single=is_single, total=total), values.items
+    return read_source(Reader(catalog, query, values), source, shape), values.items
+
+
+def read_source(reader: Reader, source: Source, shape: Shape, before: str = "") -> str:
+    """Read a source as asked; `before` holds what the statement must define first."""
+    ctes = f"{before}pgrst_source as ({reader.select(source, is_narrowed=True, most_rows=shape.most_rows)})"
+    if not shape.is_counted:
+        return wrap(ctes, is_single=shape.is_single)
+    ctes += f", pgrst_counted as ({reader.count(source)})"
+    return wrap(ctes, is_single=shape.is_single, total="(select count(*) from pgrst_counted)")
 
 
 def _least(limit: int | None, most_rows: int | None) -> int | None:

@@ -11,6 +11,7 @@ from stack.rest.catalog import Catalog
 from stack.rest.errors import RestError, Unsupported, bad_body
 from stack.rest.prefer import Prefer, parse_prefer
 from stack.rest.query import Slice
+from stack.rest.reading import Shape
 from stack.rest.session import Caller
 
 OBJECT = "application/vnd.pgrst.object"
@@ -40,6 +41,11 @@ class Request:
     def is_single(self) -> bool:
         """Whether one object is asked for."""
         return wants_object(self.headers.get("accept", "*/*"))
+
+    @property
+    def shape(self) -> Shape:
+        """What the answer is to look like."""
+        return Shape(self.is_single, self.prefer.is_counted, self.most_rows)
 
     def caller(self) -> Caller:
         """The request's side of the transaction."""

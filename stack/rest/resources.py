@@ -4,8 +4,8 @@ import difflib
 
 import orjson
 
-from stack.rest.calling import Call, call_statement, choose_function
-from stack.rest.catalog import Table
+from stack.rest.calling import Call, call_statement, choose_function, plain_call
+from stack.rest.catalog import Function, Table
 from stack.rest.errors import RestError, Unsupported, bad_body
 from stack.rest.mutating import Change, delete_statement, insert_statement, update_statement
 from stack.rest.pool import Pool
@@ -34,16 +34,8 @@ async def answer_table(pool: Pool, request: Request) -> Response:
 
 async def _read(pool: Pool, request: Request, table: Table, query: Query) -> Response:
     apply_range(request.headers, query.root)
-    is_counted = request.prefer.is_counted
-    sql, values = read_statement(
-        request.catalog,
-        table,
-        query,
-        is_single=request.is_single,
-        is_counted=is_counted,
-        most_rows=request.most_rows,
-    )
-    plan = Plan(sql, values, is_read_only=True, is_single=request.is_single)
+    sql, values = read_statement(request.catalog, table, query, request.shape)
+    plan = Plan(sql.encode(), values, is_read_only=True, is_single=request.is_single)
     return read_response(request, await run_plan(pool, request.caller(), plan), query.root.offset)
 
 
@@ -62,7 +54,7 @@ async def _change(pool: Pool, request: Request, table: Table, query: Query) -> R
     sql, values = render(change, is_single=is_single)
     is_rolled_back = prefer.tx == "rollback"
     most = prefer.most_affected if request.method != "POST" else None
-    plan = Plan(sql, values, is_single=is_single, is_rolled_back=is_rolled_back, most_affected=most)
+    plan = Plan(sql.encode(), values, is_single=is_single, is_rolled_back=is_rolled_back, most_affected=most)
     outcome = await run_plan(pool, request.caller(), plan)
     response = change_response(request, outcome, status)
     if prefer.returning == "headers-only" and request.method == "POST" and outcome.rows == 1 and table.primary_key:
@@ -76,31 +68,30 @@ async def answer_call(pool: Pool, request: Request) -> Response:
         raise RestError(405, "PGRST101", f"Cannot use the {request.method} method on RPC")
     is_read = request.method in READS
     query = parse_query(request.query_string, is_call=is_read)
-    call = _call(request, query)
-    function = choose_function(request.catalog, call)
     if is_read:
         apply_range(request.headers, query.root)
-    is_single = request.is_single
-    sql, values = call_statement(
-        request.catalog,
-        function,
-        call,
-        query,
-        is_single=is_single,
-        is_counted=request.prefer.is_counted,
-        most_rows=request.most_rows,
-    )
+    function, sql, values = _prepare_call(request, query)
     plan = Plan(
         sql,
         values,
         is_read_only=is_read or not function.is_volatile,
-        is_single=is_single and function.returns_set,
+        is_single=request.is_single and function.returns_set,
         is_rolled_back=request.prefer.tx == "rollback",
     )
     outcome = await run_plan(pool, request.caller(), plan)
     if function.is_void:
         return finish(request, outcome, Response(204))
     return read_response(request, outcome, query.root.offset)
+
+
+def _prepare_call(request: Request, query: Query) -> tuple[Function, bytes, list[bytes | None]]:
+    call = _call(request, query)
+    shape = request.shape
+    if request.method == "POST" and not request.query_string and not shape.is_counted:
+        return plain_call(request.catalog, call, shape)
+    function = choose_function(request.catalog, call)
+    sql, values = call_statement(request.catalog, function, call, query, shape)
+    return function, sql.encode(), values
 
 
 def _call(request: Request, query: Query) -> Call:

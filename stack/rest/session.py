@@ -25,7 +25,7 @@ WITHHELD = frozenset(("authorization", "apikey", "cookie"))
 class Plan:
     """A statement and how its transaction ends."""
 
-    sql: str
+    sql: bytes
     values: list[bytes | None]
     is_read_only: bool = False
     is_single: bool = False
@@ -82,7 +82,7 @@ def _settings_sql(role_settings: tuple[str, ...]) -> bytes:
 async def run_plan(pool: Pool, caller: Caller, plan: Plan) -> Outcome:
     """Run a plan in a transaction of its own; one round trip unless its end depends on its result."""
     begin = BEGIN_READ_ONLY if plan.is_read_only else BEGIN
-    statement = Statement(plan.sql.encode(), plan.values, caller.scope)
+    statement = Statement(plan.sql, plan.values, caller.scope)
     is_checked = not plan.is_read_only and (plan.is_single or plan.most_affected is not None)
     wire = await pool.take()
     try:

@@ -120,7 +120,8 @@ class Bench:
         return self._post(f"/rest/v1/rpc/{name}", arguments, self.token)
 
     def rows(self, table: str, **filters: Any) -> list[dict[str, Any]]:
-        parameters = {key: value if "." in str(value) else f"eq.{value}" for key, value in filters.items()}
+        plain = {"order", "limit", "select"}
+        parameters = {key: value if key in plain else f"eq.{value}" for key, value in filters.items()}
         headers = {"apikey": self.project.publishable_key, "authorization": f"Bearer {self.token}"}
         reply = httpx.get(f"{self.project.url}/rest/v1/{table}", params=parameters, headers=headers, timeout=30)
         reply.raise_for_status()

@@ -38,13 +38,13 @@ def _head() -> list[rx.Component]:
 
 
 app = rx.App(
-    stylesheets=["/tokens.css", "/look.css", "/runyard.css"],
+    stylesheets=["/tokens.css", "/look.css", "/runyard.css", "/job/job.css", "/work.css"],
     head_components=_head(),
     html_lang="en-GB",
     api_transformer=build_api(runtime()),
     toaster=rx.toast.provider(position="bottom-right", close_button=True, visible_toasts=3),
 )
-app.add_middleware(DenyByDefault())
+app.add_middleware(DenyByDefault(), index=0)
 app.register_lifespan_task(fan_out, app=app)
 app.register_lifespan_task(check_members, app=app)
 for route in _routes():

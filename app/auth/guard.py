@@ -34,21 +34,26 @@ class DenyByDefault(rx.Middleware):
 
     async def preprocess(self, app: rx.App, state: BaseState, event: Event) -> StateUpdate | None:
         """Judge one event; an update in return means: the handler does not run."""
+        who = await state.get_state(SessionState)
+        session = await who._session()
+        if who.user_id and (session is None or session.user_id != who.user_id):
+            # A tab's token is enough to be handed its states: they go when their owner is not the one who asks.
+            state._get_root_state().reset()
         registered = RegistrationContext.get().event_handlers.get(event.name)
-        if registered is None:
+        if registered is None or event.name.endswith(".setvar"):
             return StateUpdate()
         if not registered.states or not registered.states[0].__module__.startswith(_OURS):
             return None
         fn = registered.handler.fn
-        if event.name.endswith(".setvar"):
-            return StateUpdate()
-        if not is_public(fn):
-            who = await state.get_state(SessionState)
-            if await who._session() is None:
-                return StateUpdate(events=Event.from_event_type(rx.redirect(_sign_in_path(state))))
-        try:
-            check_arguments(fn, event.payload)
-        except BadArguments as error:
-            log.warning("event_refused", handler=event.name, reason=str(error))
-            return StateUpdate()
-        return None
+        if session is None and not is_public(fn):
+            return StateUpdate(events=Event.from_event_type(rx.redirect(_sign_in_path(state))))
+        return _refuse_misfits(fn, event)
+
+
+def _refuse_misfits(fn: Callable[..., Any], event: Event) -> StateUpdate | None:
+    try:
+        check_arguments(fn, event.payload)
+    except BadArguments as error:
+        log.warning("event_refused", handler=event.name, reason=str(error))
+        return StateUpdate()
+    return None

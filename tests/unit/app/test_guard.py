@@ -16,6 +16,8 @@ from app.auth.cookies import NAME
 from app.auth.guard import DenyByDefault, is_public
 from app.services.models import Session
 from app.services.runtime import runtime
+from app.states.runners import RunnersState
+from app.states.session import SessionState
 
 WRONG: list[Any] = [{"$ne": None}, ["x"], 1.5, None, "text", 7, True]
 
@@ -119,3 +121,15 @@ async def test_setting_a_var_from_outside_is_refused_too() -> None:
     payload = {"var_name": "can_admin", "value": True}
     update = await DenyByDefault().preprocess(cast("Any", None), visitor(), Event(name=name, payload=payload))
     assert update is not None
+
+
+@pytest.mark.anyio
+async def test_states_are_emptied_when_somebody_else_asks_with_the_tabs_token() -> None:
+    root = visitor()
+    who = await root.get_state(SessionState)
+    who.user_id, who.email = "u", "ops@example.com"
+    runners = await root.get_state(RunnersState)
+    runners.job_words = "4 queued"
+    hydrate = next(name for name in RegistrationContext.get().event_handlers if name.endswith("state.hydrate"))
+    await DenyByDefault().preprocess(cast("Any", None), root, Event(name=hydrate, payload={}))
+    assert (who.email, runners.job_words) == ("", "")

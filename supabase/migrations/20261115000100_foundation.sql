@@ -113,14 +113,21 @@ comment on function private.is_path(text) is 'Whether a text is a path such as p
 
 create function private.path_prefixes(p_path text)
 returns text[]
-language sql immutable
+language plpgsql immutable
 set search_path = ''
 as $$
-  select array(
-    select array_to_string(parts[1:n], '/')
-    from (select string_to_array(p_path, '/') as parts) as p, generate_series(0, cardinality(parts)) as n
-    order by n
-  )
+declare
+  v_prefixes pg_catalog.text[] := array[''];
+  v_part pg_catalog.text;
+begin
+  if p_path = '' then
+    return v_prefixes;
+  end if;
+  foreach v_part in array string_to_array(p_path, '/') loop
+    v_prefixes := v_prefixes || case when cardinality(v_prefixes) = 1 then v_part else v_prefixes[cardinality(v_prefixes)] || '/' || v_part end;
+  end loop;
+  return v_prefixes;
+end;
 $$;
 comment on function private.path_prefixes(text) is 'All paths at or above a path, from "" (everything) down to the path itself.';
 

@@ -178,15 +178,19 @@ create function private.audit(
   p_org uuid, p_action text, p_target_kind text, p_target_id text, p_target_label text, p_detail jsonb default '{}'
 )
 returns void
-language sql
+language plpgsql
 set search_path = ''
 as $$
+declare
+  v_claims pg_catalog.jsonb := private.jwt();
+begin
   insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id, target_label, detail)
   values (
     p_org,
-    case when private.jwt() ->> 'role' = 'authenticated' then 'user' else 'system' end::public.actor_kind,
-    private.caller_id(), private.caller_label(), p_action, p_target_kind, p_target_id, p_target_label, coalesce(p_detail, '{}')
-  )
+    case when v_claims ->> 'role' = 'authenticated' then 'user' else 'system' end::public.actor_kind,
+    (v_claims ->> 'sub')::pg_catalog.uuid, private.caller_label(), p_action, p_target_kind, p_target_id, p_target_label, coalesce(p_detail, '{}')
+  );
+end;
 $$;
 comment on function private.audit(uuid, text, text, text, text, jsonb) is 'Writes what the caller did to the audit log.';
 

@@ -39,22 +39,22 @@ create table public.modules (
   org_id uuid not null references public.organizations (id) on delete cascade,
   group_id uuid not null references public.groups (id),
   group_path text not null,
-  name text not null check (name ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
+  name text not null,
   path text not null,
-  description text not null default '' check (length(description) <= 2000),
+  description text not null default '',
   source_kind public.source_kind not null default 'inline',
-  source jsonb not null default '{"files": {}}' check (jsonb_typeof(source) = 'object'),
+  source jsonb not null default '{"files": {}}',
   engine public.engine not null default 'tofu',
-  engine_version text check (length(engine_version) <= 50),
-  inputs jsonb not null default '{}' check (jsonb_typeof(inputs) = 'object'),
-  env jsonb not null default '{}' check (jsonb_typeof(env) = 'object'),
-  extra_files jsonb not null default '[]' check (jsonb_typeof(extra_files) = 'array'),
-  hooks jsonb not null default '{}' check (jsonb_typeof(hooks) = 'object'),
-  labels text[] not null default '{}' check (private.is_label_list(labels)),
-  runner_instance_name text check (length(runner_instance_name) between 1 and 100),
+  engine_version text,
+  inputs jsonb not null default '{}',
+  env jsonb not null default '{}',
+  extra_files jsonb not null default '[]',
+  hooks jsonb not null default '{}',
+  labels text[] not null default '{}',
+  runner_instance_name text,
   pinned_worker_id uuid,
-  approvals_required integer not null default 0 check (approvals_required between 0 and 10),
-  approval_timeout_seconds integer not null default 86400 check (approval_timeout_seconds between 60 and 2592000),
+  approvals_required integer not null default 0,
+  approval_timeout_seconds integer not null default 86400,
   auto_apply boolean not null default false,
   last_job_id bigint,
   last_job_type text,
@@ -62,8 +62,7 @@ create table public.modules (
   last_job_at timestamptz,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
-  deleted_at timestamptz,
-  check (path = group_path || '/' || name)
+  deleted_at timestamptz
 ) with (fillfactor = 80);
 create unique index modules_path_idx on public.modules (org_id, path) where deleted_at is null;
 create index modules_group_id_idx on public.modules (group_id);
@@ -101,6 +100,29 @@ comment on column public.modules.updated_at is 'When it was last changed.';
 comment on column public.modules.deleted_at is 'When it was removed.';
 create policy "Members see their organisation's modules" on public.modules
   for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+
+-- A trigger and not check constraints: those would run again for every job that ends, when only last_job_… changes.
+create function private.check_module_row()
+returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if new.name !~ '^[a-z0-9][a-z0-9_-]{0,62}$' or new.path <> new.group_path || '/' || new.name or length(new.description) > 2000
+    or length(new.engine_version) > 50 or length(new.runner_instance_name) not between 1 and 100
+    or new.approvals_required not between 0 and 10 or new.approval_timeout_seconds not between 60 and 2592000
+    or jsonb_typeof(new.source) <> 'object' or jsonb_typeof(new.inputs) <> 'object' or jsonb_typeof(new.env) <> 'object'
+    or jsonb_typeof(new.hooks) <> 'object' or jsonb_typeof(new.extra_files) <> 'array' or not private.is_label_list(new.labels) then
+    perform private.fail('RY422', 'A field of the module is not valid.',
+      'approvals_required is 0 to 10, approval_timeout_seconds 60 to 2592000, a description has at most 2,000 characters, labels read like "gpu=true".');
+  end if;
+  return new;
+end;
+$$;
+comment on function private.check_module_row() is 'Refuses a module whose fields are out of range.';
+create trigger check_row before insert or update of name, path, description, source, engine_version, inputs, env, extra_files, hooks, labels,
+  runner_instance_name, approvals_required, approval_timeout_seconds on public.modules
+  for each row execute function private.check_module_row();
 
 -- ---------------------------------------------------------------------------------------------- checks of what people write
 

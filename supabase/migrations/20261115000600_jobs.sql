@@ -29,7 +29,7 @@ create table public.provision_jobs (
   labels text[] not null default '{}',
   priority smallint not null default 100,
   attempt integer not null default 0,
-  max_attempts integer not null default 3 check (max_attempts between 1 and 20),
+  max_attempts integer not null default 3,
   worker_id uuid,
   worker_name text,
   instance_id uuid,
@@ -48,7 +48,7 @@ create table public.provision_jobs (
   plan_job_id bigint references public.provision_jobs (id),
   retry_of bigint references public.provision_jobs (id),
   rollout_id uuid,
-  idempotency_key text check (length(idempotency_key) between 1 and 200),
+  idempotency_key text,
   is_quarantined boolean not null default false,
   late_report jsonb,
   last_log_seq integer not null default 0,
@@ -232,13 +232,14 @@ insert into private.job_transitions (from_status, to_status, event, description)
 ('NEEDS_ATTENTION', 'QUEUED', 'retried', 'A member decided to run it again.'),
 ('NEEDS_ATTENTION', 'FAILED', 'marked_failed', 'A member decided that it failed.');
 
-create function private.check_job_transition()
+create function private.guard_job()
 returns trigger
 language plpgsql
 set search_path = ''
 as $$
 begin
-  if not exists (
+  new.updated_at := now();
+  if old.status <> new.status and not exists (
     select from private.job_transitions as t where t.from_status = old.status and t.to_status = new.status
   ) then
     perform private.fail('RY409', format('A job cannot go from %s to %s.', old.status, new.status),
@@ -247,9 +248,7 @@ begin
   return new;
 end;
 $$;
-comment on function private.check_job_transition() is 'Refuses every change of status that private.job_transitions does not list, whoever makes it.';
-create trigger check_transition before update of status on public.provision_jobs
-  for each row when (old.status is distinct from new.status) execute function private.check_job_transition();
-create trigger touch before update on public.provision_jobs for each row execute function private.touch_updated_at();
+comment on function private.guard_job() is 'Refuses every change of status that private.job_transitions does not list, whoever makes it; keeps updated_at true.';
+create trigger guard before update on public.provision_jobs for each row execute function private.guard_job();
 
 revoke execute on all functions in schema private from public;

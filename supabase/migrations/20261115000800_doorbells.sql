@@ -22,7 +22,7 @@ set search_path = ''
 as $$
 begin
   if to_regprocedure('realtime.send(jsonb,text,text,boolean)') is not null then
-    execute 'select realtime.send($1, $2, $3, true)' using p_payload, p_event, p_topic;
+    perform realtime.send(p_payload, p_event, p_topic, true);
   end if;
 end;
 $$;

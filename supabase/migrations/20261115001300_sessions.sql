@@ -49,8 +49,8 @@ $$;
 comment on function private.worker_token_hashes(uuid) is 'Body of public.worker_token_hashes.';
 grant execute on function private.worker_token_hashes(uuid) to service_role;
 create function public.worker_token_hashes(p_worker uuid)
-returns jsonb language sql stable set search_path = ''
-as $$ select private.worker_token_hashes(p_worker) $$;
+returns jsonb language plpgsql stable set search_path = ''
+as $$ begin return private.worker_token_hashes(p_worker); end $$;
 comment on function public.worker_token_hashes(uuid) is 'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions only.';
 grant execute on function public.worker_token_hashes(uuid) to service_role;
 
@@ -209,7 +209,8 @@ grant execute on function public.renew_worker_session(uuid) to service_role;
 
 create type private.runner as (
   session_id uuid, worker_id uuid, instance_id uuid, org_id uuid, worker_name text, instance_name text, capacity integer,
-  worker_status public.worker_status, instance_status public.worker_status, version text, is_draining boolean, is_open boolean
+  worker_status public.worker_status, instance_status public.worker_status, version text, is_open boolean, is_free boolean, tick_at timestamptz,
+  is_draining boolean, drain_reason text, settings jsonb
 );
 comment on type private.runner is 'The runner that is calling, as its session says.';
 
@@ -220,17 +221,22 @@ set search_path = ''
 as $$
 declare
   v_runner private.runner;
+  v_session pg_catalog.uuid := current_setting('request.jwt.claims', true)::pg_catalog.jsonb ->> 'sid';
   v_reason pg_catalog.text;
 begin
-  select s.id, w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version, w.is_draining,
-    not (w.is_disabled or w.is_draining)
+  -- "Free" is what is_available asks of others, slots aside: enabled, not draining, fresh.
+  select s.id, w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version, not (w.is_disabled or w.is_draining),
+    not (w.is_disabled or w.is_draining) and not h.is_draining and h.last_seen_at > now() - interval '60 seconds', h.tick_at, w.is_draining, w.drain_reason,
+    jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled', w.is_disabled,
+      'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances', w.allow_multiple_instances)
   into v_runner
   from private.sessions as s
   join public.workers as w on w.id = s.worker_id
   join public.worker_instances as i on i.id = s.instance_id
-  where s.id = (private.jwt() ->> 'sid')::pg_catalog.uuid and s.ended_at is null and w.removed_at is null;
+  left join private.heartbeats as h on h.instance_id = s.instance_id
+  where s.id = v_session and s.ended_at is null and w.removed_at is null;
   if v_runner.session_id is null then
-    select s.end_reason into v_reason from private.sessions as s where s.id = (private.jwt() ->> 'sid')::pg_catalog.uuid;
+    select s.end_reason into v_reason from private.sessions as s where s.id = v_session;
     perform private.fail('RY401', 'This session has ended: ' || coalesce(v_reason, 'it is not known') || '.',
       'Stop. If the runner should go on, open a new session with its token.');
   end if;
@@ -256,8 +262,8 @@ $$;
 comment on function private.worker_close_session(text) is 'Body of public.worker_close_session.';
 grant execute on function private.worker_close_session(text) to worker;
 create function public.worker_close_session(p_reason text default null)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_close_session(p_reason) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_close_session(p_reason); end $$;
 comment on function public.worker_close_session(text) is 'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
 grant execute on function public.worker_close_session(text) to worker;
 

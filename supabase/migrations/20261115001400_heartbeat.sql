@@ -25,19 +25,20 @@ comment on column private.worker_ticks.busy is 'Sum over the beats of running jo
 comment on column private.worker_ticks.slots is 'Sum over the beats of slots.';
 comment on column private.worker_ticks.draining is 'Beats sent while draining.';
 
-create function private.flush_tick(p_instance uuid, p_now timestamptz)
+create function private.flush_tick(p_instance uuid)
 returns void
-language sql
+language plpgsql
 set search_path = ''
 as $$
+begin
   insert into private.worker_ticks as t (worker_id, instance_id, at, beats, busy, slots, draining)
   select h.worker_id, h.instance_id, h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots, h.tick_draining
-  from private.heartbeats as h
-  where h.instance_id = p_instance and h.tick_beats > 0 and h.tick_at < date_bin('15 minutes', p_now, '2000-01-01')
+  from private.heartbeats as h where h.instance_id = p_instance and h.tick_beats > 0
   on conflict (worker_id, at, instance_id) do update set
-    beats = t.beats + excluded.beats, busy = t.busy + excluded.busy, slots = t.slots + excluded.slots, draining = t.draining + excluded.draining
+    beats = t.beats + excluded.beats, busy = t.busy + excluded.busy, slots = t.slots + excluded.slots, draining = t.draining + excluded.draining;
+end;
 $$;
-comment on function private.flush_tick(uuid, timestamptz) is 'Writes down an instance''s last quarter of an hour when a new one has begun.';
+comment on function private.flush_tick(uuid) is 'Writes down an instance''s last quarter of an hour when a new one has begun.';
 
 create function private.beat(p_runner private.runner, p_is_draining boolean, p_used integer)
 returns void
@@ -47,18 +48,24 @@ as $$
 declare
   v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01');
 begin
-  perform private.flush_tick(p_runner.instance_id, now());
+  if p_runner.tick_at = v_tick then
+    update private.heartbeats as h set
+      session_id = p_runner.session_id, last_seen_at = now(), is_draining = p_is_draining, tick_beats = h.tick_beats + 1, tick_busy = h.tick_busy + p_used,
+      tick_slots = h.tick_slots + p_runner.capacity, tick_draining = h.tick_draining + p_is_draining::integer
+    where h.instance_id = p_runner.instance_id and h.tick_at = v_tick;
+    if found then
+      return;
+    end if;
+  end if;
+  perform private.flush_tick(p_runner.instance_id);
   insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, is_draining, tick_at, tick_beats, tick_busy, tick_slots, tick_draining)
   values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(), p_is_draining, v_tick, 1, p_used, p_runner.capacity, p_is_draining::integer)
   on conflict (instance_id) do update set
-    session_id = excluded.session_id, last_seen_at = excluded.last_seen_at, is_draining = excluded.is_draining, tick_at = v_tick,
-    tick_beats = 1 + case when h.tick_at = v_tick then h.tick_beats else 0 end,
-    tick_busy = excluded.tick_busy + case when h.tick_at = v_tick then h.tick_busy else 0 end,
-    tick_slots = excluded.tick_slots + case when h.tick_at = v_tick then h.tick_slots else 0 end,
-    tick_draining = excluded.tick_draining + case when h.tick_at = v_tick then h.tick_draining else 0 end;
+    session_id = excluded.session_id, last_seen_at = excluded.last_seen_at, is_draining = excluded.is_draining, tick_at = excluded.tick_at,
+    tick_beats = excluded.tick_beats, tick_busy = excluded.tick_busy, tick_slots = excluded.tick_slots, tick_draining = excluded.tick_draining;
 end;
 $$;
-comment on function private.beat(private.runner, boolean, integer) is 'Writes the beat.';
+comment on function private.beat(private.runner, boolean, integer) is 'Writes the beat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was like.';
 
 create function private.note_instance(p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb)
 returns void
@@ -100,6 +107,11 @@ as $$
 declare
   v_answer pg_catalog.jsonb;
 begin
+  if coalesce(p_running, '[]') = '[]' and not exists (
+    select from private.live_jobs as q where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING'
+  ) then
+    return '{"used": 0, "cancel": [], "lost": []}';
+  end if;
   with owned as (
     select q.job_id, q.attempt, q.cancel_kind, q.unlisted_at, q.claimed_at from private.live_jobs as q
     where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING' and q.session_id = p_runner.session_id
@@ -128,16 +140,19 @@ comment on function private.compare_running(private.runner, jsonb) is
 
 create function private.update_offer(p_version text)
 returns jsonb
-language sql stable
+language plpgsql stable
 set search_path = ''
 as $$
-  select jsonb_build_object('version', r.version, 'notes', r.notes, 'is_breaking', r.is_breaking)
-  from (
-    select r.version, r.notes, r.is_breaking from public.worker_releases as r
-    where r.channel = 'stable' and r.withdrawn_at is null
-    order by private.version_key(r.version) collate "C" desc limit 1
-  ) as r
-  where r.version <> p_version and private.is_version_less(p_version, r.version)
+declare
+  v_release public.worker_releases;
+begin
+  select * into v_release from public.worker_releases as r
+  where r.channel = 'stable' and r.withdrawn_at is null order by private.version_key(r.version) collate "C" desc limit 1;
+  if v_release.version = p_version or not coalesce(private.is_version_less(p_version, v_release.version), false) then
+    return null;
+  end if;
+  return jsonb_build_object('version', v_release.version, 'notes', v_release.notes, 'is_breaking', v_release.is_breaking);
+end;
 $$;
 comment on function private.update_offer(text) is 'The newest stable release, when it is newer than a version; otherwise null.';
 create index worker_releases_newest_idx on public.worker_releases ((private.version_key(version) collate "C") desc)
@@ -145,13 +160,15 @@ where channel = 'stable' and withdrawn_at is null;
 
 create function private.has_ready_lane(p_worker uuid)
 returns boolean
-language sql stable
+language plpgsql stable
 set search_path = ''
 as $$
-  select exists (
+begin
+  return exists (
     select from private.lane_workers as lw
     where lw.worker_id = p_worker and exists (select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY')
-  )
+  );
+end;
 $$;
 comment on function private.has_ready_lane(uuid) is 'Whether some lane of a runner has a job ready, whoever is nearer.';
 
@@ -159,6 +176,7 @@ create function private.worker_heartbeat(p_status text, p_version text, p_runnin
 returns jsonb
 language plpgsql security definer
 set search_path = ''
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   v_runner private.runner := private.this_runner();
@@ -171,23 +189,19 @@ begin
   perform private.beat(v_runner, p_status = 'DRAINING', (v_answer ->> 'used')::integer);
   perform private.note_instance(v_runner, p_status::public.worker_status, left(p_version, 50), p_facts);
   perform private.sweep_if_due();
-  return v_answer - 'used' || (
-    select jsonb_build_object(
-      'server_time', clock_timestamp(), 'lease_seconds', 60, 'heartbeat_seconds', 15,
-      'drain', w.is_draining, 'drain_reason', w.drain_reason,
-      'update', private.update_offer(p_version),
-      'look', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(w.id),
-      'worker', jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled', w.is_disabled,
-        'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances', w.allow_multiple_instances))
-    from public.workers as w where w.id = v_runner.worker_id);
+  return v_answer - 'used' || jsonb_build_object(
+    'server_time', clock_timestamp(), 'lease_seconds', 60, 'heartbeat_seconds', 15,
+    'drain', v_runner.is_draining, 'drain_reason', v_runner.drain_reason, 'worker', v_runner.settings,
+    'update', private.update_offer(p_version),
+    'look', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(v_runner.worker_id));
 end;
 $$;
 comment on function private.worker_heartbeat(text, text, jsonb, jsonb) is 'Body of public.worker_heartbeat.';
 grant execute on function private.worker_heartbeat(text, text, jsonb, jsonb) to worker;
 
 create function public.worker_heartbeat(p_status text, p_version text, p_running jsonb default '[]', p_facts jsonb default null)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_heartbeat(p_status, p_version, p_running, p_facts) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_heartbeat(p_status, p_version, p_running, p_facts); end $$;
 comment on function public.worker_heartbeat(text, text, jsonb, jsonb) is
   'A runner''s beat: status, version, running attempts, news about the host. Answers what to cancel, what was lost, drain, update, look for work.';
 grant execute on function public.worker_heartbeat(text, text, jsonb, jsonb) to worker;

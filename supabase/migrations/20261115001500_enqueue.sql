@@ -110,9 +110,10 @@ begin
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
     or coalesce((p_options ->> 'max_attempts')::integer, 3) not between 1 and 20
     or coalesce((p_options ->> 'approvals_required')::integer, 0) not between 0 and 10
+    or length(p_options ->> 'idempotency_key') not between 1 and 200
     or not private.is_label_list(private.text_list(p_options -> 'labels')) then
     perform private.fail('RY422', 'An option of the job is out of range.',
-      'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, labels like "gpu=true".');
+      'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, a key of 1 to 200 characters, labels like "gpu=true".');
   end if;
   if p_options ->> 'pinned_worker_id' is not null and not exists (
     select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid and w.removed_at is null and (w.org_id = p_org or w.is_shared)
@@ -182,6 +183,7 @@ create function private.enqueue_job(p_org uuid, p_type public.job_type, p_module
 returns jsonb
 language plpgsql security definer
 set search_path = ''
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_module public.modules;
@@ -213,8 +215,8 @@ comment on function private.enqueue_job(uuid, public.job_type, uuid, jsonb) is '
 grant execute on function private.enqueue_job(uuid, public.job_type, uuid, jsonb) to authenticated;
 
 create function public.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}')
-returns jsonb language sql set search_path = ''
-as $$ select private.enqueue_job(p_org, p_type, p_module, p_options) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.enqueue_job(p_org, p_type, p_module, p_options); end $$;
 comment on function public.enqueue_job(uuid, public.job_type, uuid, jsonb) is
   'Enqueues a job for a module, with everything frozen that the runner will need. Idempotent by its key. Operators.';
 grant execute on function public.enqueue_job(uuid, public.job_type, uuid, jsonb) to authenticated;

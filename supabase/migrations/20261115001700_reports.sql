@@ -28,6 +28,7 @@ create function private.worker_report(p_job bigint, p_attempt integer, p_phase p
 returns jsonb
 language plpgsql security definer
 set search_path = ''
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_runner private.runner := private.this_runner();
@@ -57,8 +58,8 @@ $$;
 comment on function private.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) is 'Body of public.worker_report.';
 grant execute on function private.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) to worker;
 create function public.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb default null, p_plan_summary jsonb default null)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_report(p_job, p_attempt, p_phase, p_steps, p_plan_summary) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_report(p_job, p_attempt, p_phase, p_steps, p_plan_summary); end $$;
 comment on function public.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) is
   'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to cancel, if asked.';
 grant execute on function public.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) to worker;
@@ -69,6 +70,7 @@ create function private.worker_append_logs(p_job bigint, p_attempt integer, p_ch
 returns jsonb
 language plpgsql security definer
 set search_path = ''
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
@@ -98,8 +100,8 @@ $$;
 comment on function private.worker_append_logs(bigint, integer, jsonb) is 'Body of public.worker_append_logs.';
 grant execute on function private.worker_append_logs(bigint, integer, jsonb) to worker;
 create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_append_logs(p_job, p_attempt, p_chunks) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_append_logs(p_job, p_attempt, p_chunks); end $$;
 comment on function public.worker_append_logs(bigint, integer, jsonb) is
   'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a call is harmless.';
 grant execute on function public.worker_append_logs(bigint, integer, jsonb) to worker;
@@ -176,8 +178,8 @@ $$;
 comment on function private.worker_put_artifact(bigint, integer, text, text, text) is 'Body of public.worker_put_artifact.';
 grant execute on function private.worker_put_artifact(bigint, integer, text, text, text) to worker;
 create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_put_artifact(p_job, p_attempt, p_name, p_body_base64, p_sha256) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_put_artifact(p_job, p_attempt, p_name, p_body_base64, p_sha256); end $$;
 comment on function public.worker_put_artifact(bigint, integer, text, text, text) is 'Stores a file of a job, such as its saved plan.';
 grant execute on function public.worker_put_artifact(bigint, integer, text, text, text) to worker;
 
@@ -201,8 +203,8 @@ $$;
 comment on function private.worker_get_artifact(bigint, integer, text) is 'Body of public.worker_get_artifact.';
 grant execute on function private.worker_get_artifact(bigint, integer, text) to worker;
 create function public.worker_get_artifact(p_job bigint, p_attempt integer, p_name text)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_get_artifact(p_job, p_attempt, p_name) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_get_artifact(p_job, p_attempt, p_name); end $$;
 comment on function public.worker_get_artifact(bigint, integer, text) is 'Reads a file of the job; for an apply of a saved plan, a file of that plan.';
 grant execute on function public.worker_get_artifact(bigint, integer, text) to worker;
 

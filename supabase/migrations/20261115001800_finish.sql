@@ -21,18 +21,20 @@ comment on column private.state_locks.job_id is 'The job that holds it.';
 comment on column private.state_locks.attempt is 'The attempt that holds it.';
 comment on column private.state_locks.created_at is 'Since when.';
 
-create function private.release_state(p_job bigint)
+create function private.release_state(p_module uuid, p_job bigint)
 returns void
-language sql
+language plpgsql
 set search_path = ''
 as $$
-  delete from private.state_locks as l using public.provision_jobs as j
-  where j.id = p_job and l.module_id = j.module_id and l.job_id = p_job
+begin
+  delete from private.state_locks as l where l.module_id = p_module and l.job_id = p_job;
+end;
 $$;
-comment on function private.release_state(bigint) is 'Releases the state lock that a job holds.';
+comment on function private.release_state(uuid, bigint) is 'Releases the state lock that a job holds.';
 
 create function private.end_job(
-  p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text, p_reason text, p_error jsonb default null
+  p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text, p_reason text,
+  p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null
 )
 returns public.provision_jobs
 language plpgsql
@@ -46,21 +48,26 @@ begin
   delete from private.live_jobs where job_id = p_job returning state_key into v_state;
   select status into v_old from public.provision_jobs where id = p_job for no key update;
   update public.provision_jobs set
-    status = p_status, finished_at = now(), error = coalesce(p_error, error), lease_until = null,
-    is_quarantined = is_quarantined or p_event = 'quarantined'
+    status = p_status, finished_at = now(), error = coalesce(p_error, error), lease_until = null, result = coalesce(p_result, result),
+    plan_summary = coalesce(p_plan_summary, plan_summary), is_quarantined = is_quarantined or p_event = 'quarantined'
   where id = p_job returning * into v_job;
-  perform private.record_job_event(v_job, p_event, v_old, p_status, p_kind, p_actor, p_label, p_reason);
-  perform private.release_state(p_job);
-  update public.modules set last_job_id = v_job.id, last_job_type = v_job.type, last_job_status = p_status, last_job_at = now()
-  where id = v_job.module_id and coalesce(last_job_id, 0) <= v_job.id;
+  insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason)
+  values (v_job.org_id, p_job, v_job.attempt, p_kind, p_actor, p_label, p_event, v_old, p_status, p_reason);
+  if v_job.module_id is not null then
+    delete from private.state_locks as l where l.module_id = v_job.module_id and l.job_id = p_job;
+    update public.modules set last_job_id = v_job.id, last_job_type = v_job.type, last_job_status = p_status, last_job_at = now()
+    where id = v_job.module_id and coalesce(last_job_id, 0) <= v_job.id;
+  end if;
   if v_state is not null then
     perform private.refresh_head(v_state);
   end if;
-  perform private.follow_up(v_job);
+  if v_job.type = 'PLAN' and p_status = 'SUCCEEDED' or v_job.target_worker_id is not null then
+    perform private.follow_up(v_job);
+  end if;
   return v_job;
 end;
 $$;
-comment on function private.end_job(bigint, public.job_status, text, public.actor_kind, uuid, text, text, jsonb) is
+comment on function private.end_job(bigint, public.job_status, text, public.actor_kind, uuid, text, text, jsonb, jsonb, jsonb) is
   'Ends a job for good: status, event, state lock, the next job of its state, what follows from it. The caller holds the state''s lock.';
 
 -- ---------------------------------------------------------------------------------------------- finish
@@ -125,6 +132,136 @@ $$;
 comment on function private.late_finish(private.runner, bigint, integer, public.job_status, jsonb, jsonb) is
   'A finish for an attempt that the runner no longer has: the same answer when it is a repetition, otherwise kept as a late report.';
 
+create function private.end_attempts(p_runner private.runner, p_items jsonb)
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_ended pg_catalog.jsonb;
+begin
+  -- One statement for the whole batch: a finish costs what its rows cost.
+  with item as (
+    select i.job, i.attempt, i.status::public.job_status as status, i.result, i.error, i.plan_summary
+    from jsonb_to_recordset(p_items) as i (job bigint, attempt integer, status pg_catalog.text, result pg_catalog.jsonb, error pg_catalog.jsonb, plan_summary pg_catalog.jsonb)
+  ), gone as (
+    delete from private.live_jobs as q using item as i
+    where q.job_id = i.job and q.attempt = i.attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING'
+    returning q.job_id, q.state_key
+  ), ended as (
+    update public.provision_jobs as j set
+      status = i.status, finished_at = now(), error = coalesce(i.error, j.error), lease_until = null, result = coalesce(i.result, j.result),
+      plan_summary = coalesce(i.plan_summary, j.plan_summary)
+    from item as i join gone as g on g.job_id = i.job
+    join lateral (select o.status from public.provision_jobs as o where o.id = i.job) as old on true
+    where j.id = i.job
+    returning j.id, j.org_id, j.attempt, j.status, j.type, j.module_id, old.status as was, g.state_key, i.error ->> 'message' as reason
+  ), noted as (
+    insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason)
+    select e.org_id, e.id, e.attempt, 'worker', p_runner.worker_id, p_runner.worker_name, lower(e.status::pg_catalog.text), e.was, e.status, e.reason from ended as e
+  ), unlocked as (
+    delete from private.state_locks as l using ended as e where l.module_id = e.module_id and l.job_id = e.id
+  ), shown as (
+    update public.modules as m set last_job_id = e.id, last_job_type = e.type, last_job_status = e.status, last_job_at = now()
+    from ended as e where m.id = e.module_id and coalesce(m.last_job_id, 0) <= e.id
+  )
+  select jsonb_object_agg(e.id, jsonb_build_object('state', e.state_key, 'follow', e.module_id is null or e.type = 'PLAN' and e.status = 'SUCCEEDED'))
+  into v_ended from ended as e;
+  return coalesce(v_ended, '{}');
+end;
+$$;
+comment on function private.end_attempts(private.runner, jsonb) is
+  'Ends those of the runner''s attempts that it still has, in one statement. Answers which those were. The caller holds their states'' locks.';
+
+create function private.settle(p_ended jsonb)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_one record;
+begin
+  for v_one in select e.key::bigint as job, (e.value ->> 'state')::pg_catalog.uuid as state, (e.value ->> 'follow')::boolean as has_more
+    from jsonb_each(p_ended) as e order by e.key
+  loop
+    perform private.refresh_head(v_one.state);
+    if v_one.has_more then
+      perform private.follow_up(j) from public.provision_jobs as j where j.id = v_one.job;
+    end if;
+  end loop;
+end;
+$$;
+comment on function private.settle(jsonb) is 'After attempts ended: the next job of each state, and what follows from each job.';
+
+create function private.check_finish(p_runner private.runner, p_item jsonb)
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job bigint := (p_item ->> 'job')::bigint;
+  v_attempt integer := (p_item ->> 'attempt')::integer;
+  v_missing pg_catalog.jsonb;
+begin
+  if not exists (
+    select from private.live_jobs as q
+    where q.job_id = v_job and q.attempt = v_attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING' for update
+  ) then
+    return private.late_finish(p_runner, v_job, v_attempt, (p_item ->> 'status')::public.job_status, p_item -> 'result', p_item -> 'error');
+  end if;
+  -- A process that was started again tells of one that died: that is a lost runner, not a failed job.
+  if p_item #>> '{error,code}' = 'runner_crashed' then
+    perform private.lose_job(v_job, coalesce(p_item #>> '{error,message}', 'The runner''s process died.'));
+    return (select jsonb_build_object('job', j.id, 'attempt', v_attempt, 'status', j.status, 'missing', '[]'::pg_catalog.jsonb, 'is_late', false)
+      from public.provision_jobs as j where j.id = v_job);
+  end if;
+  if jsonb_typeof(p_item -> 'log') = 'object' then
+    v_missing := private.check_log(v_job, v_attempt, p_item -> 'log');
+    if v_missing <> '[]' then
+      return jsonb_build_object('job', v_job, 'attempt', v_attempt, 'status', 'PROCESSING', 'missing', v_missing, 'is_late', false);
+    end if;
+  end if;
+  return null;
+end;
+$$;
+comment on function private.check_finish(private.runner, jsonb) is
+  'What must be answered instead of ending an attempt: it is not the runner''s any more, its process died, or chunks of its log are missing. Null when nothing is in the way.';
+
+create function private.finish_jobs(p_runner private.runner, p_items jsonb)
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_item pg_catalog.jsonb;
+  v_answer pg_catalog.jsonb;
+  v_answers pg_catalog.jsonb := '[]';
+  v_good pg_catalog.jsonb := '[]';
+begin
+  -- In order of state and before any row, so that two batches never wait for each other.
+  perform private.lock_state(q.org_id, q.state_key) from (
+    select q.org_id, q.state_key from private.live_jobs as q
+    where q.job_id in (select (i ->> 'job')::bigint from jsonb_array_elements(p_items) as i) order by q.state_key
+  ) as q;
+  for v_item in select i from jsonb_array_elements(p_items) as i loop
+    if coalesce(v_item ->> 'status', '') not in ('SUCCEEDED', 'FAILED', 'CANCELLED') then
+      perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED or CANCELLED.');
+    end if;
+    v_answer := private.check_finish(p_runner, v_item);
+    if v_answer is null then
+      v_good := v_good || v_item;
+      v_answer := jsonb_build_object('job', v_item -> 'job', 'attempt', v_item -> 'attempt', 'status', v_item -> 'status', 'missing', '[]'::pg_catalog.jsonb, 'is_late', false);
+    end if;
+    v_answers := v_answers || v_answer;
+  end loop;
+  if v_good <> '[]' then
+    perform private.settle(private.end_attempts(p_runner, v_good));
+  end if;
+  return v_answers;
+end;
+$$;
+comment on function private.finish_jobs(private.runner, jsonb) is 'Ends attempts on their runner''s word: [{job, attempt, status, result, error, plan_summary, log}].';
+
 create function private.finish_job(
   p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_plan_summary jsonb, p_log jsonb
 )
@@ -132,52 +269,30 @@ returns jsonb
 language plpgsql
 set search_path = ''
 as $$
-declare
-  v_live private.live_jobs;
-  v_missing pg_catalog.jsonb := '[]';
 begin
-  if p_status is null or p_status not in ('SUCCEEDED', 'FAILED', 'CANCELLED') then
-    perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED or CANCELLED.');
-  end if;
-  select * into v_live from private.live_jobs as q where q.job_id = p_job;
-  if v_live.job_id is not null then
-    perform private.lock_state(v_live.org_id, v_live.state_key);
-    select * into v_live from private.live_jobs as q where q.job_id = p_job for update;
-  end if;
-  if v_live.attempt is distinct from p_attempt or v_live.session_id is distinct from p_runner.session_id or v_live.stage is distinct from 'RUNNING' then
-    return private.late_finish(p_runner, p_job, p_attempt, p_status::public.job_status, p_result, p_error);
-  end if;
-  -- A process that was started again tells of one that died: that is a lost runner, not a failed job.
-  if p_error ->> 'code' = 'runner_crashed' then
-    perform private.lose_job(p_job, coalesce(p_error ->> 'message', 'The runner''s process died.'));
-    return (select jsonb_build_object('job', j.id, 'attempt', p_attempt, 'status', j.status, 'missing', '[]'::pg_catalog.jsonb, 'is_late', false)
-      from public.provision_jobs as j where j.id = p_job);
-  end if;
-  if p_log is not null then
-    v_missing := private.check_log(p_job, p_attempt, p_log);
-    if v_missing <> '[]' then
-      return jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', 'PROCESSING', 'missing', v_missing, 'is_late', false);
-    end if;
-  end if;
-  update public.provision_jobs set result = p_result, plan_summary = coalesce(p_plan_summary, plan_summary) where id = p_job
-    and (p_result is not null or p_plan_summary is not null);
-  perform private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker', p_runner.worker_id, p_runner.worker_name, p_error ->> 'message', p_error);
-  return jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', p_status, 'missing', v_missing, 'is_late', false);
+  return private.finish_jobs(p_runner, jsonb_build_array(jsonb_strip_nulls(jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', p_status))
+    || jsonb_build_object('result', p_result, 'error', p_error, 'plan_summary', p_plan_summary, 'log', p_log))) -> 0;
 end;
 $$;
-comment on function private.finish_job(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
-  'Ends a job on its runner''s word. When chunks of the log are missing it says which, and the job goes on until they are there.';
+comment on function private.finish_job(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is 'Ends one attempt on its runner''s word.';
 
 create function private.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_plan_summary jsonb, p_log jsonb)
-returns jsonb language sql security definer set search_path = ''
-as $$ select private.finish_job(private.this_runner(), p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log) $$;
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+begin
+  return private.finish_job(private.this_runner(), p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log);
+end;
+$$;
 comment on function private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is 'Body of public.worker_finish.';
 grant execute on function private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) to worker;
 create function public.worker_finish(
   p_job bigint, p_attempt integer, p_status text, p_result jsonb default null, p_error jsonb default null, p_plan_summary jsonb default null, p_log jsonb default null
 )
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_finish(p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_finish(p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log); end $$;
 comment on function public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
   'Ends a job: SUCCEEDED, FAILED or CANCELLED. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job goes on until they came.';
 grant execute on function public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) to worker;
@@ -186,26 +301,24 @@ create function private.worker_step(p_request_id uuid, p_finished jsonb, p_slots
 returns jsonb
 language plpgsql security definer
 set search_path = ''
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   v_runner private.runner := private.this_runner();
   v_done pg_catalog.jsonb := '[]';
-  v_item pg_catalog.jsonb;
 begin
-  -- In order of job, so that two batches never wait for each other.
-  for v_item in select f from jsonb_array_elements(coalesce(p_finished, '[]')) as f order by (f ->> 'job')::bigint loop
-    v_done := v_done || private.finish_job(v_runner, (v_item ->> 'job')::bigint, (v_item ->> 'attempt')::integer, v_item ->> 'status',
-      nullif(v_item -> 'result', 'null'), nullif(v_item -> 'error', 'null'), nullif(v_item -> 'plan_summary', 'null'), nullif(v_item -> 'log', 'null'));
-  end loop;
+  if coalesce(p_finished, '[]') <> '[]' then
+    v_done := private.finish_jobs(v_runner, p_finished);
+  end if;
   return jsonb_build_object('finished', v_done, 'jobs',
-    case when coalesce(p_slots, 0) > 0 then private.claim_jobs(v_runner, p_request_id, p_slots) else '[]'::pg_catalog.jsonb end);
+    case when coalesce(p_slots, 0) > 0 then private.claim_jobs(v_runner, p_request_id, p_slots) else '[]' end);
 end;
 $$;
 comment on function private.worker_step(uuid, jsonb, integer) is 'Body of public.worker_step.';
 grant execute on function private.worker_step(uuid, jsonb, integer) to worker;
 create function public.worker_step(p_request_id uuid, p_finished jsonb default '[]', p_slots integer default 1)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_step(p_request_id, p_finished, p_slots) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_step(p_request_id, p_finished, p_slots); end $$;
 comment on function public.worker_step(uuid, jsonb, integer) is
   'Finishes jobs and claims the next in one commit. p_finished [{job, attempt, status, result, error, plan_summary, log}].';
 grant execute on function public.worker_step(uuid, jsonb, integer) to worker;
@@ -278,6 +391,7 @@ as $$
 declare
   v_live private.live_jobs;
   v_max integer;
+  v_module pg_catalog.uuid;
 begin
   select * into v_live from private.live_jobs as q where q.job_id = p_job;
   if v_live.job_id is null then
@@ -296,8 +410,8 @@ begin
     perform private.hold_job(v_live, p_reason);
     return 'attention';
   end if;
-  perform private.release_state(p_job);
-  select j.max_attempts into v_max from public.provision_jobs as j where j.id = p_job;
+  select j.max_attempts, j.module_id into v_max, v_module from public.provision_jobs as j where j.id = p_job;
+  perform private.release_state(v_module, p_job);
   if v_live.cancel_kind is not null then
     perform private.end_job(p_job, 'CANCELLED', 'cancelled', 'system', null, 'system', p_reason);
     return 'cancelled';
@@ -336,7 +450,7 @@ begin
   if v_live.has_touched then
     perform private.fail('RY409', 'This attempt has begun to change infrastructure; it cannot be given back.', 'Finish it, or report what happened.');
   end if;
-  perform private.release_state(p_job);
+  perform private.release_state(v_live.state_key, p_job);
   perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name, coalesce(p_reason, 'Given back'), interval '0');
   return jsonb_build_object('status', 'QUEUED');
 end;
@@ -344,8 +458,8 @@ $$;
 comment on function private.worker_return_job(bigint, integer, text) is 'Body of public.worker_return_job.';
 grant execute on function private.worker_return_job(bigint, integer, text) to worker;
 create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_return_job(p_job, p_attempt, p_reason) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_return_job(p_job, p_attempt, p_reason); end $$;
 comment on function public.worker_return_job(bigint, integer, text) is 'A runner that must stop gives a job back before it changed anything; the attempt does not count.';
 grant execute on function public.worker_return_job(bigint, integer, text) to worker;
 

@@ -88,8 +88,8 @@ $$;
 comment on function private.worker_state_get(bigint, integer) is 'Body of public.worker_state_get.';
 grant execute on function private.worker_state_get(bigint, integer) to worker;
 create function public.worker_state_get(p_job bigint, p_attempt integer)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_state_get(p_job, p_attempt) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_state_get(p_job, p_attempt); end $$;
 comment on function public.worker_state_get(bigint, integer) is 'The state of the job''s module.';
 grant execute on function public.worker_state_get(bigint, integer) to worker;
 
@@ -152,8 +152,8 @@ $$;
 comment on function private.worker_state_put(bigint, integer, text, text) is 'Body of public.worker_state_put.';
 grant execute on function private.worker_state_put(bigint, integer, text, text) to worker;
 create function public.worker_state_put(p_job bigint, p_attempt integer, p_body text, p_lock_id text default null)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_state_put(p_job, p_attempt, p_body, p_lock_id) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_state_put(p_job, p_attempt, p_body, p_lock_id); end $$;
 comment on function public.worker_state_put(bigint, integer, text, text) is 'Writes the state of the job''s module; refused to a stale attempt, an older serial and another''s lock.';
 grant execute on function public.worker_state_put(bigint, integer, text, text) to worker;
 
@@ -191,8 +191,8 @@ $$;
 comment on function private.worker_state_lock(bigint, integer, jsonb) is 'Body of public.worker_state_lock.';
 grant execute on function private.worker_state_lock(bigint, integer, jsonb) to worker;
 create function public.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_state_lock(p_job, p_attempt, p_lock) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_state_lock(p_job, p_attempt, p_lock); end $$;
 comment on function public.worker_state_lock(bigint, integer, jsonb) is 'Locks the state for this attempt; RY423 with the holder''s lock when another job has it.';
 grant execute on function public.worker_state_lock(bigint, integer, jsonb) to worker;
 
@@ -218,8 +218,8 @@ $$;
 comment on function private.worker_state_unlock(bigint, integer, text) is 'Body of public.worker_state_unlock.';
 grant execute on function private.worker_state_unlock(bigint, integer, text) to worker;
 create function public.worker_state_unlock(p_job bigint, p_attempt integer, p_lock_id text)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_state_unlock(p_job, p_attempt, p_lock_id) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_state_unlock(p_job, p_attempt, p_lock_id); end $$;
 comment on function public.worker_state_unlock(bigint, integer, text) is 'Releases the state lock of this attempt. Releasing a lock that is gone is no error.';
 grant execute on function public.worker_state_unlock(bigint, integer, text) to worker;
 

@@ -51,8 +51,8 @@ $$;
 comment on function private.fleet_counts(uuid) is 'Slots in use of the organisation''s own runners, and how many runners and unfinished jobs there are, by status.';
 
 create function public.fleet_overview(p_org uuid)
-returns jsonb language sql stable set search_path = ''
-as $$ select private.fleet_overview(p_org) $$;
+returns jsonb language plpgsql stable set search_path = ''
+as $$ begin return private.fleet_overview(p_org); end $$;
 comment on function public.fleet_overview(uuid) is
   'Live numbers of an organisation''s runners (and the shared ones): status, last beat, load per instance, counts. Members.';
 grant execute on function public.fleet_overview(uuid) to authenticated;

@@ -294,8 +294,8 @@ $$;
 comment on function private.worker_recover(jsonb) is 'Body of public.worker_recover.';
 grant execute on function private.worker_recover(jsonb) to worker;
 create function public.worker_recover(p_running jsonb default '[]')
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_recover(p_running) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_recover(p_running); end $$;
 comment on function public.worker_recover(jsonb) is
   'What a process that was started again found on disk. Per attempt: report (it is yours again: send logs, then finish or return it) or drop (somebody else has it).';
 grant execute on function public.worker_recover(jsonb) to worker;

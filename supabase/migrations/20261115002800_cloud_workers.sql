@@ -176,8 +176,8 @@ $$;
 comment on function private.worker_target_token(bigint, integer, text, text) is 'Body of public.worker_target_token.';
 grant execute on function private.worker_target_token(bigint, integer, text, text) to worker;
 create function public.worker_target_token(p_job bigint, p_attempt integer, p_token_hash text, p_token_hint text)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_target_token(p_job, p_attempt, p_token_hash, p_token_hint) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_target_token(p_job, p_attempt, p_token_hash, p_token_hint); end $$;
 comment on function public.worker_target_token(bigint, integer, text, text) is 'A deploying job gives its target a token (hash only); one that was never used is replaced.';
 grant execute on function public.worker_target_token(bigint, integer, text, text) to worker;
 
@@ -221,8 +221,8 @@ $$;
 comment on function private.target_json(uuid) is 'What a job about a runner needs to know of it.';
 
 create function public.worker_target_update(p_job bigint, p_attempt integer, p_patch jsonb)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_target_update(p_job, p_attempt, p_patch) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_target_update(p_job, p_attempt, p_patch); end $$;
 comment on function public.worker_target_update(bigint, integer, jsonb) is
   'A deploying job records what it made (cloud: names and ARNs), drains or resumes its target. Answers like worker_target_status.';
 grant execute on function public.worker_target_update(bigint, integer, jsonb) to worker;
@@ -241,8 +241,8 @@ $$;
 comment on function private.worker_target_status(bigint, integer) is 'Body of public.worker_target_status.';
 grant execute on function private.worker_target_status(bigint, integer) to worker;
 create function public.worker_target_status(p_job bigint, p_attempt integer)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_target_status(p_job, p_attempt) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_target_status(p_job, p_attempt); end $$;
 comment on function public.worker_target_status(bigint, integer) is 'How the target of a deploying job is: status, versions of its live instances, running jobs.';
 grant execute on function public.worker_target_status(bigint, integer) to worker;
 

@@ -158,8 +158,8 @@ $$;
 comment on function private.worker_history(uuid, integer) is 'Body of public.worker_history.';
 grant execute on function private.worker_history(uuid, integer) to authenticated;
 create function public.worker_history(p_worker uuid, p_hours integer default 24)
-returns jsonb language sql stable set search_path = ''
-as $$ select private.worker_history(p_worker, p_hours) $$;
+returns jsonb language plpgsql stable set search_path = ''
+as $$ begin return private.worker_history(p_worker, p_hours); end $$;
 comment on function public.worker_history(uuid, integer) is 'A runner''s quarters of an hour [{at, beats, status, load}]; one that is missing had no beat. Members.';
 grant execute on function public.worker_history(uuid, integer) to authenticated;
 

@@ -89,8 +89,8 @@ $$;
 comment on function private.worker_job(bigint, integer, boolean) is 'Body of public.worker_job.';
 grant execute on function private.worker_job(bigint, integer, boolean) to worker, executor;
 create function public.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true)
-returns jsonb language sql set search_path = ''
-as $$ select private.worker_job(p_job, p_attempt, p_has_payload) $$;
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_job(p_job, p_attempt, p_has_payload); end $$;
 comment on function public.worker_job(bigint, integer, boolean) is
   'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how long its runner''s last beat holds.';
 grant execute on function public.worker_job(bigint, integer, boolean) to worker, executor;

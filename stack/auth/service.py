@@ -162,7 +162,8 @@ class AuthService:
     async def _put_into_outbox(self, tx: Transaction, user: Row, redirect_to: str | None) -> None:
         _, code, hashed, _ = await self.recovery_link(tx, user, redirect_to)
         query = urlencode({"token_hash": hashed, "type": "recovery"})
-        link = f"{self._allowed_target(redirect_to)}?{query}"
+        target = self._allowed_target(redirect_to)
+        link = f"{target}{'&' if '?' in target else '?'}{query}"
         await tx.do("insert_outbox", kind="recovery", email=user["email"], link=link, code=code)
         await tx.do("trim_outbox")
         log.warning("A recovery mail was kept instead of sent: `python -m stack mail` shows it")

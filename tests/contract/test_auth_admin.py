@@ -1,15 +1,17 @@
 """What the holder of the secret key may do, and nobody else."""
 
 import uuid
+from urllib.parse import parse_qsl
 
 import httpx
 import psycopg
 import pytest
 from supabase_auth.errors import AuthApiError
 
+from stack.auth.outbox import recent_mails
 from supabase import create_client
 from tests.contract.conftest import PASSWORD, Api, User, quiet
-from tests.support.stack import Project
+from tests.support.stack import Project, RunningStack
 
 
 def test_a_user_is_made_shown_listed_changed_and_removed(admin: Api) -> None:
@@ -121,6 +123,30 @@ def test_recovery_says_the_same_for_every_address(http: httpx.Client, db: psycop
     for email in (alice.email, "nobody-here@example.com"):
         done = http.post("/auth/v1/recover", json={"email": email})
         assert (done.status_code, done.json()) == (200, {})
+
+
+def test_a_mail_is_kept_instead_of_sent(project: Project, anon: Api, alice: User) -> None:
+    if not isinstance(project, RunningStack):
+        pytest.skip("only the embedded stack keeps its mails")
+    auth = "supabase_auth_admin"
+    outbox = project.settings.database_url(auth, project.secrets.password(auth))
+    page = f"{project.settings.dashboard_url}/reset-password"
+    for redirect_to, expected in ((page, page), ("https://evil.example/", project.settings.dashboard_url)):
+        anon.auth.reset_password_for_email(alice.email, {"redirect_to": redirect_to})
+        mail = recent_mails(outbox)[0]
+        assert (mail.kind, mail.email) == ("recovery", alice.email)
+        place, _, query = mail.link.partition("?")
+        assert place == expected
+    hashed = dict(parse_qsl(query))["token_hash"]
+    assert anon.auth.verify_otp({"token_hash": hashed, "type": "recovery"}).user.id == alice.id
+
+
+def test_nobody_reads_the_outbox_through_the_api(db: psycopg.Connection) -> None:
+    query = "select bool_or(has_table_privilege(r, 'auth.runyard_outbox', 'select')) from unnest(%s::text[]) as r"
+    roles = ["anon", "authenticated", "service_role", "authenticator"]
+    if db.execute("select to_regclass('auth.runyard_outbox')").fetchone() == (None,):
+        pytest.skip("only the embedded stack keeps its mails")
+    assert db.execute(query, [roles]).fetchone() == (False,)
 
 
 def test_mails_are_limited(http: httpx.Client, alice: User) -> None:

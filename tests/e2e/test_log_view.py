@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from app.logs import pages
+from tests.support.browser import chromium_path
 
 ROOT = Path(__file__).parents[2]
 ORIGIN = "http://runyard.test"
@@ -72,7 +73,7 @@ def serve_file(route: Route) -> None:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        launched = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
         yield launched
         launched.close()
 

@@ -85,7 +85,7 @@ def start_stack(home: Path, *arguments: str, **variables: str) -> Iterator[Runni
     """Run a stack below `home`; a port lost to another process between choosing and using it is chosen again."""
     stack = _launch(home, arguments, variables)
     for _ in range(3):
-        if wait_until(partial(_is_settled, stack), timeout_seconds=180, every_seconds=0.1) == "up":
+        if wait_until(partial(_is_settled, stack), timeout_seconds=500, every_seconds=0.1) == "up":
             break
         stack = _launch(home, arguments, variables)
     try:

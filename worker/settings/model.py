@@ -112,7 +112,6 @@ class RunnerSettings(Section):
     organization_id: UUID | None = Field(
         default=None, description="Organisation that the record must belong to; checked when it is set."
     )
-    path: str | None = Field(default=None, description="Full path of the runner, as `group/name`.")
     credentials: CredentialsSettings = Field(default_factory=CredentialsSettings)
 
 

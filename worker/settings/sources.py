@@ -24,7 +24,6 @@ FLAT_NAMES: Mapping[str, tuple[str, ...]] = {
     "WORKER_CLIENT_SECRET": ("Runner", "Credentials", "ClientSecret"),
     "SUPABASE_URL": ("Server", "Url"),
     "RUNYARD_API_URL": ("Server", "Url"),
-    "RUNYARD_RUNNER_PATH": ("Runner", "Path"),
     "RUNYARD_SERVICE_ACCOUNT_PATH": ("Runner", "Credentials", "ServiceAccountPath"),
     "RUNYARD_CREDENTIAL_HELPER_CMD_PATH": ("Runner", "Credentials", "HelperCommandPath"),
     "RUNYARD_CREDENTIAL_HELPER_CMD_ARGS": ("Runner", "Credentials", "HelperCommandArgs"),

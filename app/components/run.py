@@ -57,7 +57,11 @@ def _typed() -> rx.Component:
 def _approvals() -> rx.Component:
     is_asked = (RunState.approvals > 0) & ((RunState.type == "APPLY") | (RunState.type == "DESTROY"))
     words = rx.cond(RunState.approvals == 1, "1 approval", RunState.approvals.to_string() + " approvals")
-    return rx.cond(is_asked, rx.el.p(icon("hand"), " It waits for ", words, " first.", class_name="sm"), rx.fragment())
+    return rx.cond(
+        is_asked,
+        rx.el.p(icon("hand"), rx.el.span("It waits for ", words, " first."), class_name="ry-row c6"),
+        rx.fragment(),
+    )
 
 
 def _title() -> rx.Component:

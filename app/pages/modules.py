@@ -51,6 +51,8 @@ def modules() -> rx.Component:
         failed("Modules could not be loaded", ModulesState.problem, ModulesState.problem_hint, ModulesState.load),
         class_name="ry-panel",
     )
+    group = ModulesState.group["path"].to(str)
+    chosen = rx.cond(group != "", group, ModulesState.module["path"].to(str)).to(str)
     is_empty = (ModulesState.total == 0) & (ModulesState.nodes.length() == 0)
     return page(
         rx.el.h1("Modules", class_name="sr"),
@@ -59,8 +61,9 @@ def modules() -> rx.Component:
             problem,
             rx.cond(is_empty, rx.cond(ModulesState.is_loading, _skeleton(), _nothing()), _page()),
         ),
-        title="Modules",
+        title=rx.cond(chosen != "", chosen.replace("/", " / "), "Modules"),
         active="modules",
+        crumbs=(("Modules", "/dashboard/modules"),),
         dialogs=[module_sheet(), run_dialog(), *module_dialogs()],
     )
 

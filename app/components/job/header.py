@@ -46,7 +46,7 @@ def _cancel_menu() -> rx.Component:
                 "Kill",
                 "State may be lost. Ask only when Stop now has hung",
                 JobActionState.ask("KILL"),
-                color="red",
+                color_scheme="red",
             ),
             width="276px",
             align="end",

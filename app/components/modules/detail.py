@@ -39,10 +39,10 @@ def _menu() -> rx.Component:
             _item("search-check", "Check for drift", RunState.run_now("DRIFT", Module["id"].to(str))),
             _item("list-tree", "Read outputs", RunState.run_now("OUTPUT", Module["id"].to(str))),
             rx.dropdown_menu.separator(),
-            _item("flame", "Destroy", RunState.ask("DESTROY", Module["id"].to(str)), color="red"),
+            _item("flame", "Destroy", RunState.ask("DESTROY", Module["id"].to(str)), color_scheme="red"),
             rx.cond(
                 SessionState.can_admin,
-                _item("trash-2", "Remove the module", ModuleActionState.ask("remove_module"), color="red"),
+                _item("trash-2", "Remove the module", ModuleActionState.ask("remove_module"), color_scheme="red"),
                 rx.fragment(),
             ),
             width="210px",

@@ -181,7 +181,7 @@ def _engine() -> rx.Component:
 def _hooks() -> rx.Component:
     areas = [_area(f"hook:{name}", name.replace("_", " ").capitalize(), rows="3") for name in HOOKS]
     return rx.el.details(
-        rx.el.summary("Hooks: scripts before and after each step", class_name="ry-lab"), *areas, class_name="ry-more"
+        rx.el.summary("Scripts before and after each step", class_name="ry-lab"), *areas, class_name="ry-more"
     )
 
 

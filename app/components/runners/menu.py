@@ -35,7 +35,7 @@ def _admin_items(row: Any) -> rx.Component:
             _item("circle-pause", "Disable", _ask("disable", row)),
         ),
         rx.dropdown_menu.separator(),
-        _item("trash-2", "Remove", _ask("remove", row), color="red"),
+        _item("trash-2", "Remove", _ask("remove", row), color_scheme="red"),
     )
 
 

@@ -44,7 +44,7 @@ def _menu(row: rx.Var[AccountView]) -> rx.Component:
             menu_item("key-round", secret_words, State.ask("rotate", key)),
             switch,
             rx.dropdown_menu.separator(),
-            menu_item("trash-2", "Remove", State.ask("remove", key), color="red"),
+            menu_item("trash-2", "Remove", State.ask("remove", key), color_scheme="red"),
         ),
         rx.fragment(),
     )

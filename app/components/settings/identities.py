@@ -59,7 +59,7 @@ def _menu(row: rx.Var[IdentityView]) -> rx.Component:
             menu_item("plug-zap", "Test connection", State.test(key)),
             menu_item("pencil", "Edit, and the trust it needs", State.edit(key)),
             rx.dropdown_menu.separator(),
-            menu_item("trash-2", "Remove", State.ask_remove(key), color="red"),
+            menu_item("trash-2", "Remove", State.ask_remove(key), color_scheme="red"),
         ),
         rx.fragment(),
     )

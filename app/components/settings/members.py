@@ -47,7 +47,7 @@ def _menu(row: rx.Var[MemberRow]) -> rx.Component:
     label = rx.cond(row["is_invited"], "Withdraw", rx.cond(row["is_me"], "Leave", "Remove"))
     items = menu(
         "More actions for " + row["email"].to(str),
-        menu_item("user-minus", label, State.ask_remove(row["key"].to(str)), color="red"),
+        menu_item("user-minus", label, State.ask_remove(row["key"].to(str)), color_scheme="red"),
     )
     return rx.cond(row["can_change"] | row["is_me"].to(bool), items, rx.fragment())
 

@@ -207,5 +207,11 @@ def organisation() -> rx.Component:
             rx.fragment(),
             or_problem(state, "The organisation", _organisation_form()),
         ),
-        settings_panel("Identity", "What programs call it.", rx.fragment(), facts),
+        settings_panel(
+            # Only when it is known: our own elements write into the page, which would confuse React's first look at it.
+            "Identity",
+            "What programs call it.",
+            rx.fragment(),
+            rx.cond(state.ident != "", facts, rx.fragment()),
+        ),
     )

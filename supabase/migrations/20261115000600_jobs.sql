@@ -136,6 +136,9 @@ comment on type private.job_stage is
 create sequence private.ready_seq;
 comment on sequence private.ready_seq is 'Order in which jobs became ready.';
 
+create sequence private.claim_seq;
+comment on sequence private.claim_seq is 'Order of the claims.';
+
 create table private.live_jobs (
   job_id bigint primary key,
   org_id uuid not null,
@@ -149,6 +152,7 @@ create table private.live_jobs (
   instance_id uuid,
   session_id uuid,
   claim_request_id uuid,
+  claim_seq bigint,
   claimed_at timestamptz,
   lease_until timestamptz,
   log_day date,
@@ -158,14 +162,14 @@ create table private.live_jobs (
   returned integer not null default 0,
   not_before_at timestamptz,
   check ((stage = 'READY') = (lane_id is not null)),
-  check (stage <> 'RUNNING' or (instance_id is not null and session_id is not null))
+  check (stage <> 'RUNNING' or (instance_id is not null and session_id is not null and claim_seq is not null))
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
--- The index of the claim: lane first, then the order in which jobs run. Only jobs that may run are in it.
-create index live_jobs_ready_idx on private.live_jobs (lane_id, priority, ready_seq) where stage = 'READY';
+-- The index of the claim: the lane (which has the priority), then the order of becoming ready. Only jobs that may run are in it.
+create index live_jobs_ready_idx on private.live_jobs (lane_id, ready_seq) where stage = 'READY';
 -- One job per state at a time: at most one that is next, running or held.
 create unique index live_jobs_head_idx on private.live_jobs (state_key) where stage <> 'WAITING';
 create index live_jobs_waiting_idx on private.live_jobs (state_key, priority, job_id) where stage = 'WAITING';
-create index live_jobs_instance_id_idx on private.live_jobs (instance_id) where stage = 'RUNNING';
+create index live_jobs_instance_id_idx on private.live_jobs (instance_id, claim_seq) where stage = 'RUNNING';
 create index live_jobs_not_before_at_idx on private.live_jobs (not_before_at) where stage = 'BACKOFF';
 alter table private.live_jobs enable row level security;
 comment on table private.live_jobs is 'What the claim knows: one narrow row for each job that is queued, running or in need of attention.';
@@ -181,6 +185,7 @@ comment on column private.live_jobs.worker_id is 'The runner that has it.';
 comment on column private.live_jobs.instance_id is 'The instance that has it.';
 comment on column private.live_jobs.session_id is 'The session that has it: the third part of the fence.';
 comment on column private.live_jobs.claim_request_id is 'The claim that took it, so that a repeated claim gets the same answer.';
+comment on column private.live_jobs.claim_seq is 'Order of the claims of its instance.';
 comment on column private.live_jobs.claimed_at is 'When it was claimed.';
 comment on column private.live_jobs.lease_until is 'The lease as claimed; the instance''s beats prolong it.';
 comment on column private.live_jobs.log_day is 'Day of the claim: the partition of this attempt''s log.';

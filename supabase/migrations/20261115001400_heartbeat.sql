@@ -166,7 +166,9 @@ as $$
 begin
   return exists (
     select from private.lane_workers as lw
-    where lw.worker_id = p_worker and exists (select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY')
+    where lw.worker_id = p_worker and exists (
+      select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY' and q.ready_seq > coalesce((
+        select f.floor from private.lane_floors as f where f.lane_id = lw.lane_id order by f.floor desc limit 1), 0))
   );
 end;
 $$;

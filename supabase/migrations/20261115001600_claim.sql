@@ -36,57 +36,112 @@ end;
 $$;
 comment on function private.has_nearer(integer, smallint) is 'Whether a runner nearer than this is available for the lane. The claim and the explanation both use it.';
 
+create type private.open_lane as (lane_id integer, priority smallint, floor bigint);
+comment on type private.open_lane is 'A lane that a runner may take jobs from now, and where its living jobs begin.';
+
 create function private.open_lanes(p_worker uuid, p_instance_name text)
-returns integer[]
+returns private.open_lane[]
 language plpgsql stable
 set search_path = ''
 as $$
 begin
-  return (
-    select array_agg(lw.lane_id) from private.lane_workers as lw
+  return array(
+    select row(lw.lane_id, lw.priority, f.floor)::private.open_lane from private.lane_workers as lw
+    cross join lateral (
+      select coalesce((select f.floor from private.lane_floors as f where f.lane_id = lw.lane_id order by f.floor desc limit 1), 0) as floor
+    ) as f
     where lw.worker_id = p_worker
       and (lw.instance_name is null or lw.instance_name = p_instance_name)
-      and exists (select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY')
+      and exists (select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY' and q.ready_seq > f.floor)
       and (lw.distance = 0 or not private.has_nearer(lw.lane_id, lw.distance))
   );
 end;
 $$;
 comment on function private.open_lanes(uuid, text) is 'Lanes that have a ready job which this instance may take now: nobody nearer is available.';
 
-create function private.pick_jobs(p_lanes integer[], p_count integer)
+create function private.pick_jobs(p_lanes private.open_lane[], p_count integer)
 returns bigint[]
 language plpgsql
 set search_path = ''
 as $$
+declare
+  v_lane private.open_lane := p_lanes[1];
 begin
   if cardinality(p_lanes) = 1 then
     return array(
       select q.job_id from private.live_jobs as q
-      where q.stage = 'READY' and q.lane_id = p_lanes[1]
-      order by q.priority, q.ready_seq limit p_count for update skip locked);
+      where q.stage = 'READY' and q.lane_id = v_lane.lane_id and q.ready_seq > v_lane.floor
+      order by q.ready_seq limit p_count for update skip locked);
   end if;
   -- Look first how many to take from which lane, so that no job is locked that will not be taken: another runner
   -- that skipped it would go to sleep beside work.
   return array(
     with wanted as materialized (
-      select c.lane_id, count(*) as n from (
-        select c.lane_id from unnest(p_lanes) as l (lane_id)
+      select c.lane_id, c.floor, count(*) as n from (
+        select l.lane_id, l.floor from unnest(p_lanes) as l
         cross join lateral (
-          select q.lane_id, q.priority, q.ready_seq from private.live_jobs as q
-          where q.stage = 'READY' and q.lane_id = l.lane_id order by q.priority, q.ready_seq limit p_count
+          select q.ready_seq from private.live_jobs as q
+          where q.stage = 'READY' and q.lane_id = l.lane_id and q.ready_seq > l.floor order by q.ready_seq limit p_count
         ) as c
-        order by c.priority, c.ready_seq limit p_count
-      ) as c group by c.lane_id
+        order by l.priority, c.ready_seq limit p_count
+      ) as c group by c.lane_id, c.floor
     )
     select c.job_id from wanted as w
     cross join lateral (
       select q.job_id from private.live_jobs as q
-      where q.stage = 'READY' and q.lane_id = w.lane_id
-      order by q.priority, q.ready_seq limit w.n for update skip locked
+      where q.stage = 'READY' and q.lane_id = w.lane_id and q.ready_seq > w.floor
+      order by q.ready_seq limit w.n for update skip locked
     ) as c);
 end;
 $$;
-comment on function private.pick_jobs(integer[], integer) is 'Locks the next jobs of these lanes, in order of priority and of becoming ready.';
+comment on function private.pick_jobs(private.open_lane[], integer) is 'Locks the next jobs of these lanes, in order of priority and of becoming ready.';
+
+create function private.raise_lane_floor(p_lane integer)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_old bigint := coalesce((select f.floor from private.lane_floors as f where f.lane_id = p_lane order by f.floor desc limit 1), 0);
+  v_last bigint := (select s.last_value from private.ready_seq as s);
+begin
+  -- A number is given out after its transaction has an id. So when all transactions that were there when a mark was made have
+  -- ended, nothing can turn up at or below the mark, and what is not visible there now never will be.
+  insert into private.lane_floors (lane_id, floor)
+  select p_lane, n.floor from (
+    select least(m.mark, (
+      select q.ready_seq - 1 from private.live_jobs as q
+      where q.lane_id = p_lane and q.stage = 'READY' and q.ready_seq > v_old order by q.ready_seq limit 1)) as floor
+    from private.settled_marks as m where m.horizon <= pg_snapshot_xmin(pg_current_snapshot()) order by m.mark desc limit 1
+  ) as n where n.floor > v_old + 50 on conflict do nothing;
+  if v_last > coalesce((select max(m.mark) from private.settled_marks as m), 0) + 50 then
+    insert into private.settled_marks (mark, horizon) values (v_last, pg_snapshot_xmax(pg_current_snapshot())) on conflict do nothing;
+  end if;
+end;
+$$;
+comment on function private.raise_lane_floor(integer) is 'Raises a lane''s floor over what is dead for good. Safe beside any number of writers.';
+
+create function private.raise_floors(p_instance uuid, p_lanes private.open_lane[])
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- In another isolation level a statement would look at the past, and a floor must not be built on that.
+  if current_setting('transaction_isolation') <> 'read committed' then
+    return;
+  end if;
+  perform private.raise_lane_floor(l.lane_id) from unnest(p_lanes) as l limit 20;
+  -- Claims of one instance come one after the other (it holds its lock here), so its own order needs no marks.
+  insert into private.instance_floors (instance_id, floor)
+  select p_instance, n.floor from (
+    select coalesce(min(q.claim_seq) - 1, (select s.last_value from private.claim_seq as s)) as floor, coalesce((
+      select f.floor from private.instance_floors as f where f.instance_id = p_instance order by f.floor desc limit 1), 0) as old
+    from private.live_jobs as q where q.instance_id = p_instance and q.stage = 'RUNNING'
+  ) as n where n.floor > n.old + 50 on conflict do nothing;
+end;
+$$;
+comment on function private.raise_floors(uuid, private.open_lane[]) is 'Raises the floors that a claim has to do with; one claim in fifty does it. The caller holds the instance''s lock.';
 
 create function private.job_for_runner(p_job public.provision_jobs, p_org_slug text)
 returns jsonb
@@ -114,7 +169,7 @@ begin
   with taken as (
     update private.live_jobs as q set
       stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id, instance_id = p_runner.instance_id,
-      session_id = p_runner.session_id, claim_request_id = p_request, claimed_at = now(), lease_until = now() + interval '60 seconds',
+      session_id = p_runner.session_id, claim_request_id = p_request, claim_seq = nextval('private.claim_seq'), claimed_at = now(), lease_until = now() + interval '60 seconds',
       log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false, unlisted_at = null
     where q.job_id = any (p_jobs)
     returning q.job_id, q.attempt, q.lease_until, q.ready_seq
@@ -155,13 +210,27 @@ end;
 $$;
 comment on function private.claimed_json(uuid, uuid) is 'What a claim took: a repeated claim gets the same answer.';
 
+create function private.instance_slots(p_runner private.runner, p_request uuid)
+returns table (free integer, is_repeated boolean)
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return query
+    select p_runner.capacity - count(*)::integer, coalesce(bool_or(q.claim_request_id = p_request), false) from private.live_jobs as q
+    where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING' and q.claim_seq > coalesce((
+      select f.floor from private.instance_floors as f where f.instance_id = p_runner.instance_id order by f.floor desc limit 1), 0);
+end;
+$$;
+comment on function private.instance_slots(private.runner, uuid) is 'Free slots of the calling instance, and whether this request was answered before.';
+
 create function private.claim_jobs(p_runner private.runner, p_request uuid, p_slots integer)
 returns jsonb
 language plpgsql
 set search_path = ''
 as $$
 declare
-  v_lanes integer[];
+  v_lanes private.open_lane[];
   v_free integer;
   v_is_repeated boolean;
   v_jobs bigint[];
@@ -169,25 +238,23 @@ begin
   if p_request is null or coalesce(p_slots, 0) not between 1 and 256 then
     perform private.fail('RY422', 'A claim needs a request id and 1 to 256 slots.');
   end if;
-  select p_runner.capacity - count(*), coalesce(bool_or(q.claim_request_id = p_request), false) into v_free, v_is_repeated
-  from private.live_jobs as q where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING';
+  select s.free, s.is_repeated into v_free, v_is_repeated from private.instance_slots(p_runner, p_request) as s;
   if v_is_repeated then
     return private.claimed_json(p_runner.instance_id, p_request);
   end if;
-  if v_free <= 0 or not coalesce(p_runner.is_free, false) then
-    return '[]';
-  end if;
-  v_lanes := private.open_lanes(p_runner.worker_id, p_runner.instance_name);
-  if v_lanes is null then
+  v_lanes := case when v_free > 0 and p_runner.is_free then private.open_lanes(p_runner.worker_id, p_runner.instance_name) end;
+  if coalesce(v_lanes, '{}') = '{}' then
     return '[]';
   end if;
   perform pg_advisory_xact_lock(private.lock_key('instance', p_runner.instance_id));
-  select p_runner.capacity - count(*), coalesce(bool_or(q.claim_request_id = p_request), false) into v_free, v_is_repeated
-  from private.live_jobs as q where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING';
+  select s.free, s.is_repeated into v_free, v_is_repeated from private.instance_slots(p_runner, p_request) as s;
   if v_is_repeated then
     return private.claimed_json(p_runner.instance_id, p_request);
   end if;
   v_jobs := case when v_free > 0 then private.pick_jobs(v_lanes, least(v_free, p_slots)) end;
+  if random() < 0.02 then
+    perform private.raise_floors(p_runner.instance_id, v_lanes);
+  end if;
   return case when coalesce(v_jobs, '{}') = '{}' then '[]' else private.take_jobs(p_runner, p_request, v_jobs) end;
 end;
 $$;

@@ -117,8 +117,11 @@ begin
   select * into v_live from private.live_jobs where job_id = p_job;
   select * into v_lane from private.lanes where id = coalesce(v_live.lane_id, private.lane_of(v_job));
   select count(*) into v_ahead from (
-    select from private.live_jobs as q
-    where q.lane_id = v_live.lane_id and q.stage = 'READY' and (q.priority, q.ready_seq) < (v_live.priority, v_live.ready_seq) limit 1000
+    select from private.lanes as l join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
+    where l.org_id = v_lane.org_id and l.scope = v_lane.scope and l.labels = v_lane.labels and l.priority <= v_lane.priority
+      and (l.job_type, l.pinned_worker_id, l.pinned_instance_name, l.excluded_worker_id)
+        is not distinct from (v_lane.job_type, v_lane.pinned_worker_id, v_lane.pinned_instance_name, v_lane.excluded_worker_id)
+      and (q.priority, q.ready_seq) < (v_live.priority, v_live.ready_seq) limit 1000
   ) as a;
   select coalesce(jsonb_agg(jsonb_build_object('worker_id', v.worker_id, 'name', v.name, 'status', v.status, 'reason_code', v.code,
       'reason', words.said[1], 'help', words.said[2], 'distance', v.distance) order by o.rank, v.distance, v.name), '[]'),

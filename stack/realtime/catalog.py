@@ -5,38 +5,8 @@ from dataclasses import dataclass, field
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
+from stack.realtime.queries import QUERIES
 from stack.realtime.values import Converter, converter
-
-COLUMNS = """
-  select
-    a.attname as name,
-    t.typname as type_name,
-    b.typname as base_type,
-    e.typname as element_type,
-    format_type(coalesce(nullif(t.typbasetype, 0), t.oid), null) as sql_type,
-    b.typtype = 'e' as is_enum,
-    coalesce(a.attnum = any(i.indkey), false) as is_key
-  from pg_attribute a
-  join pg_type t on t.oid = a.atttypid
-  join pg_type b on b.oid = coalesce(nullif(t.typbasetype, 0), t.oid)
-  left join pg_type e on e.oid = b.typelem and b.typcategory = 'A'
-  left join pg_index i on i.indrelid = a.attrelid and i.indisprimary
-  where a.attrelid = %s and a.attnum > 0 and not a.attisdropped
-  order by a.attnum
-"""
-HAS_RLS = "select relrowsecurity from pg_class where oid = %s"
-VIEW = """
-  select
-    r.rolbypassrls or r.rolsuper as bypasses_rls,
-    array(
-      select a.attname::text
-      from pg_attribute a
-      where a.attrelid = %(table)s and a.attnum > 0 and not a.attisdropped
-        and has_column_privilege(r.oid, a.attrelid, a.attnum, 'select')
-    ) as columns
-  from pg_roles r
-  where r.rolname = %(role)s
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +80,9 @@ class Catalog:
 async def read_table(connection: AsyncConnection, oid: int, schema: str, name: str) -> Table:
     """Read one table's columns and whether it has row-level security."""
     async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(HAS_RLS, [oid], prepare=True)
+        await cursor.execute(QUERIES["table_has_rls"], {"table": oid}, prepare=True)
         found = await cursor.fetchone()
-        await cursor.execute(COLUMNS, [oid], prepare=True)
+        await cursor.execute(QUERIES["table_columns"], {"table": oid}, prepare=True)
         columns = {}
         for row in await cursor.fetchall():
             element = row.pop("element_type")
@@ -124,6 +94,6 @@ async def read_table(connection: AsyncConnection, oid: int, schema: str, name: s
 async def read_view(connection: AsyncConnection, oid: int, role: str) -> RoleView:
     """Read one role's rights; a role that does not exist has none."""
     async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(VIEW, {"table": oid, "role": role}, prepare=True)
+        await cursor.execute(QUERIES["role_view"], {"table": oid, "role": role}, prepare=True)
         row = await cursor.fetchone()
     return NO_VIEW if row is None else RoleView(row["bypasses_rls"], frozenset(row["columns"]))

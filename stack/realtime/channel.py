@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from stack.realtime.bindings import parse_binding
 from stack.realtime.errors import BindingRefused, ChannelEnded, DatabaseAway, JoinRefused, TokenRefused
 from stack.realtime.feed import StoredMessage
 from stack.realtime.frames import Encoded, Version
@@ -16,14 +15,14 @@ from stack.realtime.joins import JoinRequest, binding_id
 from stack.realtime.limits import CallWindow
 from stack.realtime.policies import Asker, Policies
 from stack.realtime.rooms import Room
-from stack.realtime.subscriptions import accept
+from stack.realtime.subscriptions import accept_all
 from stack.realtime.tokens import Identity
 
 if TYPE_CHECKING:
     from stack.realtime.hub import Hub
     from stack.realtime.socket import Socket
 
-log = logging.getLogger("runyard.realtime")
+log = logging.getLogger("stack.realtime")
 
 NO_DATABASE = "Realtime was unable to connect to the project database"
 
@@ -48,6 +47,7 @@ class Channel:
         self.has_presence = request.has_presence
         self.presence_calls = CallWindow(hub.settings.max_presence_calls, hub.settings.presence_window_seconds)
         self.is_closed = False
+        self.is_ready = False
         self.replayed: dict[str, StoredMessage] = {}
         self._subscriber: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
@@ -88,7 +88,14 @@ class Channel:
             self.sync_presence()
         for message in self.replayed.values():
             self.push("broadcast", message.as_broadcast(replayed=True))
+        self.tell_ready()
         self.subscribe_soon()
+
+    def tell_ready(self) -> None:
+        """For clients that ask: broadcasts from the database come through from now on."""
+        if self.request.wants_replication_ready and not self.is_ready and self.hub.feed.is_live:
+            self.is_ready = True
+            self.push_system("system", "ok", "Replication connection established")
 
     def stop(self) -> None:
         """Leave the room and end everything of this channel; tells the client nothing."""
@@ -199,10 +206,7 @@ class Channel:
 
     async def _subscribe_once(self) -> None:
         async with self.hub.database.connection() as connection:
-            accepted = [
-                await accept(connection, self, binding_id(params), parse_binding(params))
-                for params in self.request.bindings
-            ]
+            accepted = await accept_all(connection, self, self.request.bindings)
         self.hub.subscriptions.replace(self, accepted)
         self.push_system("postgres_changes", "ok", "Subscribed to PostgreSQL")
 

@@ -8,15 +8,8 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from stack.realtime.errors import DatabaseAway
+from stack.realtime.queries import QUERIES
 from stack.realtime.stream import TEXT_OPTIONS
-
-ROLES = """
-  select r.rolname
-  from pg_auth_members m
-  join pg_roles r on r.oid = m.roleid
-  join pg_roles me on me.oid = m.member
-  where me.rolname = current_user
-"""
 
 
 class Database:
@@ -60,6 +53,6 @@ class Database:
         """Whether a token's role is one of the API's; asked again when it seems not, as migrations add roles."""
         if role not in self._roles:
             async with self.connection() as connection:
-                rows = await (await connection.execute(ROLES)).fetchall()
+                rows = await (await connection.execute(QUERIES["api_roles"])).fetchall()
             self._roles = frozenset(name for (name,) in rows)
         return role in self._roles

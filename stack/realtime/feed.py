@@ -21,7 +21,7 @@ from stack.realtime.stream import TEXT_OPTIONS, WalStream, open_stream
 from stack.realtime.subscriptions import PublishedTables, Subscriptions, published_tables
 from stack.realtime.visibility import VisibilityGate
 
-log = logging.getLogger("runyard.realtime")
+log = logging.getLogger("stack.realtime")
 MESSAGES = ("realtime", "messages")
 
 
@@ -94,6 +94,8 @@ class Feed:
         connection = await AsyncConnection.connect(
             self._database_url, autocommit=True, options=TEXT_OPTIONS, application_name="realtime_changes"
         )
+        # A policy that fails is a warning of the database's: whoever wrote it should find it here.
+        connection.add_notice_handler(lambda notice: log.warning("%s", notice.message_primary))
         try:
             yield connection
         finally:

@@ -1,7 +1,7 @@
 """What all sockets of one server share."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from stack.realtime.database import Database
 from stack.realtime.feed import Feed, FeedListener, StoredMessage
@@ -12,6 +12,10 @@ from stack.realtime.rooms import Room, Rooms
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.subscriptions import Subscriptions
 from stack.realtime.tokens import TokenVerifier
+
+if TYPE_CHECKING:
+    from stack.realtime.channel import Channel
+    from stack.realtime.socket import Socket
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +42,11 @@ class Hub:
         self.messages = RateCounter(settings.max_messages_per_second, window)
         self.joins = RateCounter(settings.max_joins_per_second, window)
         self.presence_messages = RateCounter(settings.max_presence_per_second, window)
-        self.channels: set[Any] = set()
-        self.sockets: set[Any] = set()
+        self.channels: set[Channel] = set()
+        self.sockets: set[Socket] = set()
+        self.users: set[Socket] = set()
         listener = FeedListener(self._announce, self._resubscribe, self._suspend, self._resubscribe)
         self.feed = Feed(addresses.database_url, addresses.replication_url, settings, self.subscriptions, listener)
-
-    @property
-    def connected_users(self) -> int:
-        """Sockets that have joined something."""
-        return sum(1 for socket in self.sockets if socket.channels)
 
     def _announce(self, message: StoredMessage) -> None:
         """Broadcast a row of `realtime.messages`."""
@@ -58,4 +58,5 @@ class Hub:
 
     def _resubscribe(self) -> None:
         for channel in list(self.channels):
+            channel.tell_ready()
             channel.subscribe_soon()

@@ -42,7 +42,7 @@ async def _join(hub: "Hub", socket: "Socket", frame: Frame) -> Channel:
 
 def _check_limits(hub: "Hub", socket: "Socket") -> None:
     settings = hub.settings
-    if not socket.channels and hub.connected_users >= settings.max_connections:
+    if socket not in hub.users and len(hub.users) >= settings.max_connections:
         raise JoinRefused("ConnectionRateLimitReached", "Too many connected users")
     if hub.joins.is_exceeded:
         raise JoinRefused("ClientJoinRateLimitReached", "Too many joins per second", ends_socket=True)

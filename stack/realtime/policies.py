@@ -11,27 +11,11 @@ from psycopg import AsyncConnection
 
 from stack.realtime.database import Database
 from stack.realtime.errors import JoinRefused
+from stack.realtime.queries import QUERIES
 from stack.realtime.tokens import Identity
 
-log = logging.getLogger("runyard.realtime")
+log = logging.getLogger("stack.realtime")
 
-AS_SERVICE = "select set_config('role', 'service_role', true)"
-AS_USER = """
-  select
-    set_config('role', %(role)s, true),
-    set_config('realtime.topic', %(topic)s, true),
-    set_config('request.jwt.claims', %(claims)s, true),
-    set_config('request.jwt.claim.sub', %(sub)s, true),
-    set_config('request.jwt.claim.role', %(role)s, true),
-    set_config('request.headers', %(headers)s, true)
-"""
-PROBES = """
-  insert into realtime.messages (topic, extension, private)
-  values (%(topic)s, 'broadcast', true), (%(topic)s, 'presence', true)
-  returning id, extension
-"""
-READ = "select id from realtime.messages where topic = %s and id = any(%s)"
-WRITE = "insert into realtime.messages (topic, extension, private) values (%s, %s, true)"
 NO_PARTITION = "Realtime was unable to find the expected messages partition"
 
 
@@ -67,7 +51,7 @@ class Asker:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """For `AS_USER`."""
+        """For `become_user`."""
         return {
             "role": self.identity.role,
             "topic": self.topic,
@@ -87,11 +71,13 @@ class Authorizer:
         """Which probe rows the user sees."""
         try:
             async with self._rolled_back() as connection:
-                await connection.execute(AS_SERVICE)
-                rows = await (await connection.execute(PROBES, {"topic": asker.topic})).fetchall()
+                await connection.execute(QUERIES["become_service"])
+                rows = await (await connection.execute(QUERIES["insert_probes"], asker.parameters)).fetchall()
                 probes = {extension: key for key, extension in rows}
-                await connection.execute(AS_USER, asker.parameters)
-                found = await connection.execute(READ, [asker.topic, list(probes.values())])
+                await connection.execute(QUERIES["become_user"], asker.parameters)
+                found = await connection.execute(
+                    QUERIES["read_probes"], {"topic": asker.topic, "ids": list(probes.values())}
+                )
                 seen = {key for (key,) in await found.fetchall()}
         except psycopg.Error as error:
             _explain(error)
@@ -111,8 +97,8 @@ class Authorizer:
         """Whether an insert as the user goes through."""
         try:
             async with self._rolled_back() as connection:
-                await connection.execute(AS_USER, asker.parameters)
-                await connection.execute(WRITE, [asker.topic, extension])
+                await connection.execute(QUERIES["become_user"], asker.parameters)
+                await connection.execute(QUERIES["write_probe"], {"topic": asker.topic, "extension": extension})
         except psycopg.Error as error:
             _explain(error)
             return False

@@ -16,13 +16,14 @@ from stack.realtime.errors import TokenRefused
 from stack.realtime.frames import parse_version
 from stack.realtime.http import BroadcastApi, safe_headers
 from stack.realtime.hub import Addresses, Hub
+from stack.realtime.queries import QUERIES
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.socket import Socket
 from stack.realtime.tokens import TokenVerifier
 from stack.secrets import Secrets
 from stack.settings import Settings
 
-log = logging.getLogger("runyard.realtime")
+log = logging.getLogger("stack.realtime")
 MAINTENANCE_SECONDS = 3600.0
 
 
@@ -110,7 +111,7 @@ async def _maintain(url: str) -> None:
     while True:
         try:
             async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-                await connection.execute("select _realtime.maintain_messages()")
+                await connection.execute(QUERIES["maintain_messages"])
         except psycopg.Error as error:
             log.warning("stored messages could not be maintained: %s", error)
         await asyncio.sleep(MAINTENANCE_SECONDS)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from stack.realtime.channel import Channel
     from stack.realtime.hub import Hub
 
-log = logging.getLogger("runyard.realtime")
+log = logging.getLogger("stack.realtime")
 
-GOING_AWAY, UNSUPPORTED, TOO_BIG, TRY_LATER = 1001, 1003, 1009, 1013
+GOING_AWAY, UNSUPPORTED, TOO_BIG, FAILED, TRY_LATER = 1001, 1003, 1009, 1011, 1013
 CLOSE_SECONDS = 5.0
 
 
@@ -52,6 +52,7 @@ class Socket:
             await self._end(reader, writer)
         finally:
             self.hub.sockets.discard(self)
+            self.hub.users.discard(self)
             for channel in list(self.channels.values()):
                 channel.stop()
             tasks = (reader, writer, closing, *self._tasks)
@@ -64,6 +65,9 @@ class Socket:
 
         granian holds a close frame back for as long as somebody waits to receive: reading must end first.
         """
+        if reader.done() and reader.exception() is not None:
+            log.error("socket failed", exc_info=reader.exception())
+            self.close(FAILED, "Internal error")
         if self._closing is None:
             return  # the client has gone
         self._wake.set()
@@ -108,6 +112,7 @@ class Socket:
         if self.channels.get(channel.topic) is channel:
             del self.channels[channel.topic]
         if not self.channels:
+            self.hub.users.discard(self)
             self._idle_since = asyncio.get_running_loop().time()
 
     def run_later(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -197,6 +202,7 @@ class Socket:
             self.run_later(lambda: self._refuse(frame, refusal))
         else:
             self.channels[frame.topic] = channel
+            self.hub.users.add(self)
             self.reply(frame, "ok", {"postgres_changes": channel.bindings_with_ids})
             await self._guarded(channel, channel.start)
         if previous is not None:

@@ -1,31 +1,25 @@
 """The live postgres_changes subscriptions, and what must hold before one is accepted."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import AsyncConnection
 
-from stack.realtime.bindings import Binding
+from stack.realtime.bindings import Binding, parse_binding
 from stack.realtime.catalog import read_table, read_view
 from stack.realtime.conditions import Condition, compile_condition
 from stack.realtime.errors import BindingRefused
+from stack.realtime.joins import binding_id
+from stack.realtime.queries import QUERIES
 from stack.realtime.tokens import Identity
 
 if TYPE_CHECKING:
     from stack.realtime.channel import Channel
 
-PUBLICATION = "supabase_realtime"
-PUBLISHED = """
-  select p.schemaname::text, p.tablename::text, c.oid::integer
-  from pg_publication_tables p
-  join pg_namespace n on n.nspname = p.schemaname
-  join pg_class c on c.relname = p.tablename and c.relnamespace = n.oid
-  where p.pubname = %s
-  order by 1, 2
-"""
+MAX_BINDINGS = 100
 PublishedTables = tuple[tuple[str, str, int], ...]
 
 
@@ -83,14 +77,28 @@ class Subscriptions:
 
 async def published_tables(connection: AsyncConnection) -> PublishedTables:
     """The tables of the publication as it is now."""
-    cursor = await connection.execute(PUBLISHED, [PUBLICATION], prepare=True)
+    cursor = await connection.execute(QUERIES["published_tables"], prepare=True)
     return tuple((schema, name, oid) for schema, name, oid in await cursor.fetchall())
 
 
-async def accept(connection: AsyncConnection, channel: "Channel", number: int, binding: Binding) -> Subscription:
-    """Check a binding against the publication and the catalogue, as hosted does when it stores one."""
-    subscription = Subscription(channel, number, binding, channel.identity)
-    tables = [item for item in await published_tables(connection) if binding.covers(item[0], item[1])]
+async def accept_all(
+    connection: AsyncConnection, channel: "Channel", wanted: Sequence[dict[str, Any]]
+) -> list[Subscription]:
+    """Check a channel's bindings against the publication and the catalogue, as hosted does when it stores them."""
+    if len(wanted) > MAX_BINDINGS:
+        raise BindingRefused(f"Too many postgres_changes subscriptions on one channel. Maximum {MAX_BINDINGS}")
+    published = await published_tables(connection)
+    return [
+        await _accept(
+            connection, Subscription(channel, binding_id(params), parse_binding(params), channel.identity), published
+        )
+        for params in wanted
+    ]
+
+
+async def _accept(connection: AsyncConnection, subscription: Subscription, published: PublishedTables) -> Subscription:
+    binding = subscription.binding
+    tables = [item for item in published if binding.covers(item[0], item[1])]
     if not tables:
         raise BindingRefused(
             "Unable to subscribe to changes with given parameters. Please check Realtime is enabled for the given"

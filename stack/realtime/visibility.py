@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from psycopg import AsyncConnection
 
+from stack.realtime.queries import QUERIES
+
 XID_SPAN = 1 << 32
 FIRST_WAIT_SECONDS = 0.0005
 LONGEST_WAIT_SECONDS = 0.05
@@ -59,7 +61,7 @@ class VisibilityGate:
             if wait:
                 await asyncio.sleep(wait)
             wait = min(max(wait * 2, FIRST_WAIT_SECONDS), LONGEST_WAIT_SECONDS)
-            cursor = await self._connection.execute("select pg_current_snapshot()::text")
+            cursor = await self._connection.execute(QUERIES["snapshot"], prepare=True)
             row = await cursor.fetchone()
             assert row is not None
             self._snapshot = parse_snapshot(row[0])

@@ -317,3 +317,30 @@ async def test_a_right_taken_back_while_listening_is_gone_at_once(
         [second] = await changes(wire, 1)
         assert second["errors"] == ["Error 401: Unauthorized"]
         assert second["record"] is None
+
+
+async def test_more_bindings_than_one_channel_may_have_are_refused(realtime: RealtimeServer, table: str) -> None:
+    async with open_wire(realtime.url, realtime.publishable_key) as wire:
+        bindings = [binding(table, filter=f"id=eq.{number}") for number in range(5000)]
+        reply = await wire.join("room", {"postgres_changes": bindings})
+        assert len(reply.payload["response"]["postgres_changes"]) == 5000
+        assert "Too many postgres_changes subscriptions" in (await wire.event("system")).payload["message"]
+
+
+async def test_a_table_that_changes_while_listening(
+    realtime: RealtimeServer, sql: psycopg.Connection, table: str
+) -> None:
+    async with open_wire(realtime.url, realtime.publishable_key) as wire:
+        await wire.live("all", [binding(table)])
+        await wire.live("filtered", [binding(table, filter="amount=gt.1"), binding(table, filter="id=gt.0")])
+        sql.execute(f"alter table {table} add column extra jsonb default '[1]', drop column owner")
+        sql.execute(f"insert into {table} (id, amount) values (1, 2)")
+        for _ in range(2):
+            change = (await wire.event("postgres_changes")).payload["data"]
+            assert change["record"]["extra"] == [1]
+            assert "owner" not in change["record"]
+        sql.execute(f"alter table {table} alter column amount type text, alter column id type text")
+        sql.execute(f"insert into {table} (id, amount) values ('two', 'many')")
+        change = await wire.event("postgres_changes")
+        assert (change.topic, change.payload["data"]["record"]["id"]) == ("realtime:all", "two")
+        assert await wire.drain("postgres_changes") == []

@@ -157,6 +157,19 @@ async def test_new_tables_in_the_publication_are_picked_up(
     sql.execute(f"drop table {table}_new")
 
 
+async def test_a_server_makes_the_coming_days_room_for_stored_messages(
+    realtime_database: Database, tmp_path: Path
+) -> None:
+    admin = realtime_database.connect("supabase_admin")
+    days = "select count(*) from pg_inherits where inhparent = 'realtime.messages'::regclass"
+    [(before,)] = admin.execute(days).fetchall()
+    admin.execute(
+        "do $$ begin execute format('drop table realtime.messages_%s', to_char(now() + '2 days', 'YYYY_MM_DD')); end $$"
+    )
+    with start_realtime(tmp_path, realtime_database.server.secrets, addresses(realtime_database)):
+        wait_until(lambda: admin.execute(days).fetchone() == (before,))
+
+
 async def test_a_client_that_does_not_read_is_closed_and_others_are_served(
     realtime_database: Database, sql: psycopg.Connection, table: str, tmp_path: Path
 ) -> None:

@@ -112,6 +112,13 @@ async def test_a_second_join_answers_before_it_closes_the_first(realtime: Realti
         assert (await wire.join("elsewhere")).payload["status"] == "ok"
 
 
+async def test_a_client_that_asks_is_told_when_the_database_is_heard(realtime: RealtimeServer, key: str) -> None:
+    async with open_wire(realtime.url, key) as wire:
+        await wire.join("room", {"broadcast": {"replication_ready": True}})
+        system = (await wire.event("system")).payload
+        assert (system["extension"], system["message"]) == ("system", "Replication connection established")
+
+
 @pytest.mark.parametrize(
     ("topic", "event", "status", "reason"),
     [

@@ -111,13 +111,17 @@ async def test_broadcasts_from_clients_http_and_database(project: Project, db: p
         assert (await soon(ear.messages))["payload"]["n"] == 3
 
 
+def present(key: str) -> Any:
+    return {"config": {"presence": {"key": key, "enabled": True}}}
+
+
 async def test_presence(project: Project, name: str) -> None:
     async with connected(project) as one, connected(project) as two:
         watched: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        watcher = one.channel(name, {"config": {"presence": {"key": "watcher", "enabled": True}}})  # type: ignore[arg-type]
+        watcher = one.channel(name, present("watcher"))
         watcher.on_presence_sync(lambda: watched.put_nowait(dict(watcher.presence_state())))
         await Ear(watcher).subscribe()
-        alice = two.channel(name, {"config": {"presence": {"key": "alice", "enabled": True}}})  # type: ignore[arg-type]
+        alice = two.channel(name, present("alice"))
         await Ear(alice).subscribe()
         await alice.track({"mood": "fine"})
         while "alice" not in (state := await soon(watched)):
@@ -132,13 +136,13 @@ async def test_private_channels(
     project: Project, db: psycopg.Connection, name: str, alice: User, bob: User, only: Callable[[User], None]
 ) -> None:
     only(alice)
-    private = {"config": {"private": True}}
+    private: Any = {"config": {"private": True}}
     async with connected(project, alice.token) as hers, connected(project, bob.token) as his:
-        ear = await Ear(hers.channel(name, private)).on_broadcast("ring").subscribe()  # type: ignore[arg-type]
+        ear = await Ear(hers.channel(name, private)).on_broadcast("ring").subscribe()
         db.execute("select realtime.send('{\"n\": 1}', 'ring', %s)", [name])
         assert (await soon(ear.messages))["payload"]["n"] == 1
         denied: asyncio.Queue[Any] = asyncio.Queue()
-        channel = his.channel(name, private)  # type: ignore[arg-type]
+        channel = his.channel(name, private)
         await channel.subscribe(lambda state, error: denied.put_nowait((state.value, str(error))))
         state, reason = await soon(denied)
         assert state == "CHANNEL_ERROR"

@@ -1,0 +1,94 @@
+-- name: published_tables
+-- The tables whose changes are sent.
+select p.schemaname::text, p.tablename::text, c.oid::bigint
+from pg_publication_tables p
+join pg_namespace n on n.nspname = p.schemaname
+join pg_class c on c.relname = p.tablename and c.relnamespace = n.oid
+where p.pubname = 'supabase_realtime'
+order by 1, 2
+
+-- name: table_columns
+-- A domain is read as its base type; an array by its elements.
+select
+  a.attname as name,
+  t.typname as type_name,
+  b.typname as base_type,
+  e.typname as element_type,
+  format_type(coalesce(nullif(t.typbasetype, 0), t.oid), null) as sql_type,
+  b.typtype = 'e' as is_enum,
+  coalesce(a.attnum = any(i.indkey), false) as is_key
+from pg_attribute a
+join pg_type t on t.oid = a.atttypid
+join pg_type b on b.oid = coalesce(nullif(t.typbasetype, 0), t.oid)
+left join pg_type e on e.oid = b.typelem and b.typcategory = 'A'
+left join pg_index i on i.indrelid = a.attrelid and i.indisprimary
+where a.attrelid = %(table)s and a.attnum > 0 and not a.attisdropped
+order by a.attnum
+
+-- name: table_has_rls
+select relrowsecurity from pg_class where oid = %(table)s
+
+-- name: role_view
+-- What a role may read of a table.
+select
+  r.rolbypassrls or r.rolsuper as bypasses_rls,
+  array(
+    select a.attname::text
+    from pg_attribute a
+    where a.attrelid = %(table)s and a.attnum > 0 and not a.attisdropped
+      and has_column_privilege(r.oid, a.attrelid, a.attnum, 'select')
+  ) as columns
+from pg_roles r
+where r.rolname = %(role)s
+
+-- name: visible_rows
+select viewer, key from _realtime.visible_rows(%(plan_name)s, %(query)s, %(keys)s, %(roles)s, %(claims)s)
+
+-- name: snapshot
+select pg_current_snapshot()::text
+
+-- name: api_roles
+-- The roles that this login may become.
+select r.rolname::text
+from pg_auth_members m
+join pg_roles r on r.oid = m.roleid
+join pg_roles me on me.oid = m.member
+where me.rolname = current_user
+
+-- name: become_service
+select set_config('role', 'service_role', true)
+
+-- name: become_user
+-- As REST does it, with the channel's topic for policies to look at.
+select
+  set_config('role', %(role)s, true),
+  set_config('realtime.topic', %(topic)s, true),
+  set_config('request.jwt.claims', %(claims)s, true),
+  set_config('request.jwt.claim.sub', %(sub)s, true),
+  set_config('request.jwt.claim.role', %(role)s, true),
+  set_config('request.headers', %(headers)s, true)
+
+-- name: insert_probes
+-- Rolled back: whoever can read one of them may read the topic.
+insert into realtime.messages (topic, extension, private)
+values (%(topic)s, 'broadcast', true), (%(topic)s, 'presence', true)
+returning id, extension
+
+-- name: read_probes
+select id from realtime.messages where topic = %(topic)s and id = any(%(ids)s)
+
+-- name: write_probe
+-- Rolled back: whoever can insert it may write to the topic.
+insert into realtime.messages (topic, extension, private) values (%(topic)s, %(extension)s, true)
+
+-- name: stored_messages
+-- Stored as UTC without a zone. Read as the service, as hosted does: that the reader may read the topic has been
+-- settled before.
+select id::text, topic, event, payload::text
+from realtime.messages
+where topic = %(topic)s and inserted_at >= %(since)s and private and extension = 'broadcast' and event is not null
+order by inserted_at desc
+limit %(limit)s
+
+-- name: maintain_messages
+select _realtime.maintain_messages()

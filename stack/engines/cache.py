@@ -3,12 +3,12 @@
 import fcntl
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from stack.engines.catalog import Engine
+from stack.settings import Settings
 
 CACHE_VARIABLE = "RUNYARD_ENGINE_CACHE"
 
@@ -17,8 +17,7 @@ def cache_folder() -> Path:
     """Return the user's cache folder for engines."""
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen).expanduser()
-    usual = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or usual).expanduser() / "runyard" / "engines"
+    return Settings().cache_folder / "engines"
 
 
 def binary_folder(engine: Engine) -> Path:

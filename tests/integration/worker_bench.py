@@ -120,7 +120,7 @@ class Bench:
         return self._post(f"/rest/v1/rpc/{name}", arguments, self.token)
 
     def rows(self, table: str, **filters: Any) -> list[dict[str, Any]]:
-        plain = {"order", "limit", "select"}
+        plain = {"order", "limit", "offset", "select"}
         parameters = {key: value if key in plain else f"eq.{value}" for key, value in filters.items()}
         headers = {"apikey": self.project.publishable_key, "authorization": f"Bearer {self.token}"}
         reply = httpx.get(f"{self.project.url}/rest/v1/{table}", params=parameters, headers=headers, timeout=30)
@@ -181,8 +181,15 @@ class Bench:
         return row
 
     def log_of(self, job: int) -> str:
-        chunks = self.rows("job_log_chunks", job_id=job, order="attempt.asc,seq.asc")
-        return "".join(chunk["body"] for chunk in chunks)
+        """Read the whole log, page by page: the API hands out a thousand rows at a time."""
+        bodies: list[str] = []
+        while True:
+            page = self.rows(
+                "job_log_chunks", job_id=job, order="attempt.asc,seq.asc", select="body", limit=500, offset=len(bodies)
+            )
+            bodies += [chunk["body"] for chunk in page]
+            if len(page) < 500:
+                return "".join(bodies)
 
     def events_of(self, job: int) -> list[dict[str, Any]]:
         return self.rows("job_events", job_id=job, order="id.asc")
@@ -209,6 +216,7 @@ class Bench:
         instance: str = "",
         home: Path | None = None,
         url: str = "",
+        prefix: tuple[str, ...] = (),
         **variables: str,
     ) -> WorkerProcess:
         """Start a runner's process with a home of its own."""
@@ -216,7 +224,7 @@ class Bench:
         home = home or self.folder / f"home-{instance}"
         home.mkdir(exist_ok=True, parents=True)
         log = self.folder / f"{instance}-{uuid.uuid4().hex[:4]}.log"
-        command = [sys.executable, "-m", "worker.cli", "run", *arguments]
+        command = [*prefix, sys.executable, "-m", "worker.cli", "run", *arguments]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command, cwd=PROJECT, stdout=output, stderr=output,

@@ -1,0 +1,183 @@
+"""A bad network: errors, slowness, lost replies, partitions, a stopped process, a restarted database."""
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.ledger import close_ledger
+from tests.faults.worker_engine import HeldTofu, make_engine
+from tests.faults.worker_proxy import Fault, Proxy
+from tests.integration.worker_bench import Bench, WorkerProcess, bench, open_bench
+from tests.support.stack import RunningStack
+from tests.support.waiting import wait_until
+
+__all__ = ["bench"]
+
+# `make faults` asks for more of everything; `make test` is content with one round.
+ROUNDS = int(os.environ.get("RUNYARD_FAULT_ROUNDS", "1"))
+is_long = pytest.mark.skipif(ROUNDS < 2, reason="takes minutes; `make faults` runs it")
+
+
+@pytest.fixture
+def engine(bench: Bench, tmp_path: Path) -> HeldTofu:
+    return make_engine(tmp_path / "engine", bench.tofu)
+
+
+@pytest.fixture
+def proxy(bench: Bench) -> Iterator[Proxy]:
+    with Proxy(bench.project.url) as made:
+        yield made
+
+
+def runner_behind(bench: Bench, proxy: Proxy, engine: HeldTofu, **options: object) -> WorkerProcess:
+    worker = bench.register(**options)
+    runner = bench.start_worker(worker, url=proxy.url, RUNYARD__ENGINE__ADDITIONALBINARYPATHS=str(engine.folder))
+    bench.online(worker)
+    return runner
+
+
+def forget_beats(bench: Bench, worker: str) -> None:
+    """Let the time pass that a silent runner has, without waiting for it."""
+    with bench.database() as database:
+        database.execute(
+            "update private.heartbeats set last_seen_at = now() - interval '2 minutes' where worker_id = %s", [worker]
+        )
+        database.execute(
+            "update private.live_jobs set lease_until = now() - interval '1 minute' where worker_id = %s", [worker]
+        )
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_a_bad_network_delays_jobs_and_spoils_none(bench: Bench, proxy: Proxy, engine: HeldTofu, seed: int) -> None:
+    rng = random.Random(seed)
+    weights = {Fault.PASS: 60, Fault.ERROR: 10, Fault.TOO_MANY: 5, Fault.SLOW: 5, Fault.LOSE_REPLY: 12, Fault.CUT: 8}
+    runner_behind(bench, proxy, engine, capacity=2)
+    proxy.decide = lambda path: rng.choices(list(weights), list(weights.values()))[0] if "/rpc/" in path else Fault.PASS
+    jobs = [bench.enqueue("APPLY", bench.module()) for _ in range(6 * ROUNDS)]
+    ended = [bench.wait_job(job, seconds=240 + 60 * ROUNDS) for job in jobs]
+    assert {row["status"] for row in ended} == {"SUCCEEDED"}
+    assert {row["attempt"] for row in ended} == {1}
+    assert proxy.count("/rpc/", Fault.LOSE_REPLY) > 0
+    close_ledger(bench, jobs, engine.runs).check()
+
+
+def test_a_partition_within_the_lease_is_survived_and_the_log_is_whole(
+    bench: Bench, proxy: Proxy, engine: HeldTofu, tmp_path: Path
+) -> None:
+    runner = runner_behind(bench, proxy, engine)
+    gate = tmp_path / "go"
+    hook = f"echo before; while [ ! -e {gate} ]; do sleep 0.1; done; i=0; while [ $i -lt 500 ]; do echo cut off $i; i=$((i+1)); done"
+    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": hook}))
+    bench.wait_step(job, "before-plan")
+    proxy.cut()
+    gate.touch()
+    wait_until(lambda: runner.said("no heartbeat: cut off from the server"), timeout_seconds=60)
+    proxy.mend()
+    ended = bench.wait_job(job)
+    assert (ended["status"], ended["attempt"]) == ("SUCCEEDED", 1)
+    assert "cut off 499\n" in bench.log_of(job)
+    close_ledger(bench, [job], engine.runs).check()
+
+
+def test_a_replaced_runner_that_comes_back_can_write_nothing(bench: Bench, engine: HeldTofu, tmp_path: Path) -> None:
+    worker = bench.register()
+    paths = {"RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(engine.folder)}
+    first = bench.start_worker(worker, **paths)
+    bench.online(worker)
+    gate = tmp_path / "go"
+    hook = f"echo attempt $RUNYARD_JOB_ATTEMPT waits; [ $RUNYARD_JOB_ATTEMPT -gt 1 ] || while [ ! -e {gate} ]; do sleep 0.1; done"
+    job = bench.enqueue("APPLY", bench.module(hooks={"before_plan": hook}))
+    bench.wait_step(job, "before-plan")
+    first.signal(signal.SIGSTOP)
+    other = bench.register()
+    bench.start_worker(other, **paths)
+    forget_beats(bench, worker[0])
+    ended = bench.wait_job(job, seconds=180)
+    assert (ended["status"], ended["attempt"], ended["worker_id"]) == ("SUCCEEDED", 2, other[0])
+    serial = bench.rpc("state_info", p_module=ended["module_id"])["serial"]
+    gate.touch()
+    first.signal(signal.SIGCONT)
+    wait_until(lambda: first.said("job ended"), timeout_seconds=90)
+    assert bench.job(job)["status"] == "SUCCEEDED"
+    assert bench.rpc("state_info", p_module=ended["module_id"])["serial"] == serial
+    assert not engine.has_begun("apply", job, attempt=1)
+    close_ledger(bench, [job], engine.runs).check()
+    assert bench.finished("PLAN", bench.module())["status"] == "SUCCEEDED"
+
+
+@is_long
+def test_a_runner_that_cannot_renew_interrupts_its_engine_before_the_lease_ends(
+    bench: Bench, proxy: Proxy, engine: HeldTofu
+) -> None:
+    runner = runner_behind(bench, proxy, engine)
+    engine.hold("plan")
+    job = bench.enqueue("PLAN", bench.module())
+    wait_until(lambda: engine.has_begun("plan", job))
+    proxy.cut()
+    wait_until(lambda: runner.said("lease not renewed in time, stopping"), timeout_seconds=75)
+    engine.release("plan")
+    proxy.mend()
+    ended = bench.wait_job(job, seconds=240)
+    assert ended["status"] in {"SUCCEEDED", "FAILED"}
+    close_ledger(bench, [job], engine.runs).check()
+
+
+@is_long
+def test_stopped_for_two_leases_then_continued(bench: Bench, engine: HeldTofu) -> None:
+    import time
+
+    worker = bench.register()
+    runner = bench.start_worker(worker, RUNYARD__ENGINE__ADDITIONALBINARYPATHS=str(engine.folder))
+    engine.hold("plan")
+    job = bench.enqueue("PLAN", bench.module())
+    wait_until(lambda: engine.has_begun("plan", job))
+    runner.signal(signal.SIGSTOP)
+    time.sleep(125)
+    engine.release("plan")
+    runner.signal(signal.SIGCONT)
+    assert bench.wait_job(job, seconds=240)["status"] == "SUCCEEDED"
+    close_ledger(bench, [job], engine.runs).check()
+
+
+def test_a_restarted_database_and_a_killed_gateway_cost_time_only(fresh_stack: RunningStack, tmp_path: Path) -> None:
+    with open_bench(fresh_stack, tmp_path) as bench:
+        engine = make_engine(tmp_path / "engine", bench.tofu)
+        bench.runner(RUNYARD__ENGINE__ADDITIONALBINARYPATHS=str(engine.folder))
+        jobs = [bench.enqueue("APPLY", bench.module(hooks={"before_plan": "sleep 3"})) for _ in range(2)]
+        bench.wait_step(jobs[0], "before-plan")
+        with bench.database() as database:
+            database.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = 'authenticator'"
+            )
+        for name in ("postgres", "gateway"):
+            for pid in pids_of(fresh_stack, name):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(fresh_stack.is_healthy, timeout_seconds=120)
+        for job in jobs:
+            assert wait_until(lambda job=job: ended(bench, job), timeout_seconds=180) == "SUCCEEDED"
+        close_ledger(bench, jobs, engine.runs).check()
+
+
+def pids_of(stack: RunningStack, name: str) -> list[int]:
+    """The process that the supervisor started under this name."""
+    import psutil
+
+    children = psutil.Process(stack.process.pid).children(recursive=True)
+    wanted = {"postgres": "-D", "gateway": "granian"}[name]
+    found = [child.pid for child in children if any(wanted in word for word in child.cmdline())]
+    assert found, [child.cmdline() for child in children]
+    return found[:1]
+
+
+def ended(bench: Bench, job: int) -> str | None:
+    import httpx
+
+    try:
+        status = str(bench.job(job)["status"])
+    except (httpx.HTTPError, IndexError):
+        return None
+    return status if status in {"SUCCEEDED", "FAILED", "NEEDS_ATTENTION"} else None

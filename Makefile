@@ -73,7 +73,7 @@ unit: setup-test ## Run the quick tests only
 	@$(PY) -m pytest -n $(PYTEST_WORKERS) tests/unit tests/db $(ARGS)
 
 faults: setup-test ## Run the fault tests: kill, partition, restart
-	@$(PY) -m pytest tests/faults $(ARGS)
+	@RUNYARD_FAULT_ROUNDS=$${RUNYARD_FAULT_ROUNDS:-4} $(PY) -m pytest -s tests/faults $(ARGS)
 
 bench: setup-test ## Measure, and write JSON and a table to benchmarks/results/
 	@$(PY) -m benchmarks $(ARGS)

@@ -11,6 +11,7 @@ from worker.api.server import Server
 from worker.api.transport import Transport
 from worker.children.hardening import hide_from_children
 from worker.clock import Clock, SystemClock
+from worker.cloud.scaler import Scaler
 from worker.dispatch import dispatcher_for
 from worker.doorbell import Doorbell
 from worker.engines.finder import EngineFinder
@@ -135,6 +136,9 @@ class Runner:
         loops = [session.keep_fresh(), self._heartbeat.run(), self._table.watch_leases(), self._watch_engines(finder)]
         if self._settings.server.realtime:
             loops.append(self._doorbell.run())
+        if self._settings.scaling.enabled:
+            scaling = self._settings.scaling
+            loops.append(Scaler(server, self._settings.server.url, self._clock, is_rehearsal=scaling.rehearse).run())
         loops.append(self._recover_then_claim(server, identity))
         tasks: list[asyncio.Task[None]] = [asyncio.create_task(loop) for loop in loops]
         sdnotify.SystemdNotifier().notify("READY=1")

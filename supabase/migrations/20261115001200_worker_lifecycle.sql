@@ -3,6 +3,15 @@
 -- acts all end with it, so that the table, the API and the page cannot disagree.
 set lock_timeout = '5s';
 
+create function private.is_starting(p_worker public.workers)
+returns boolean
+language sql stable
+set search_path = ''
+as $$
+  select coalesce(p_worker.desired_count > 0 and (p_worker.cloud ->> 'starting_at')::pg_catalog.timestamptz > now() - interval '10 minutes', false)
+$$;
+comment on function private.is_starting(public.workers) is 'Whether a cloud-hosted runner was told to start lately and may still say hello.';
+
 create function private.derive_worker_status(p_worker uuid)
 returns table (status public.worker_status, reason text)
 language sql stable
@@ -15,6 +24,7 @@ as $$
       when l.fresh > 0 and l.willing = 0 then 'The runner said that it is draining'
       when l.fresh > 0 then case when w.is_disabled then 'Disabled: gets no new jobs' else 'Ready' end
       when w.is_scaled_to_zero then 'Scaled to zero: starts when a job needs it'
+      when private.is_starting(w) then 'Starting'
       when w.never_contacted then 'Never contacted'
       else coalesce((
         select 'Stopped: ' || s.end_reason from private.sessions as s

@@ -16,6 +16,7 @@ as $$
     when l.fresh > 0 and l.willing = 0 then 'draining'
     when l.fresh > 0 then 'busy'
     when w.is_scaled_to_zero then 'scaled_to_zero'
+    when private.is_starting(w) then 'starting'
     when w.never_contacted then 'never_contacted'
     else 'offline'
   end, f.distance, f.instance_name
@@ -44,6 +45,7 @@ as $$
     when 'offline' then array['Offline: ' || p_worker.status_reason, 'Start it']
     when 'never_contacted' then array['Never contacted', 'Start it with its id and token']
     when 'scaled_to_zero' then array['Asleep; it starts when a job needs it', '']
+    when 'starting' then array['Starting', '']
     when 'instance_missing' then array[format('No instance called "%s" is connected', p_lane.pinned_instance_name), 'Start that instance, or change the module''s pin']
     when 'not_assigned' then array['Not assigned to the module, its groups or all modules', 'Assign it']
     when 'labels_missing' then array[format('Lacks %s', (
@@ -79,6 +81,7 @@ begin
     when 'draining' then array['The runners that may run it are draining.', 'Resume one of them, or assign another runner.']
     when 'disabled' then array['The runners that may run it are disabled.', 'Enable one of them.']
     when 'scaled_to_zero' then array['The runner that may run it is asleep.', 'It is being started.']
+    when 'starting' then array['The runner that may run it is starting.', 'It begins with that runner''s first look.']
     when 'offline' then array['The runners that may run it are offline.', 'Start one of them, or assign another runner.']
     when 'never_contacted' then array['The runner that may run it has never connected.', 'Start it with its id and token.']
     when 'instance_missing' then array[format('It is pinned to instance "%s", which is not connected.', p_job.pinned_instance_name), 'Start that instance, or change the pin.']
@@ -130,7 +133,7 @@ begin
   from private.lane_verdicts(v_lane.id) as v
   join public.workers as w on w.id = v.worker_id
   cross join lateral (select private.verdict_words(v.code, v_lane, w) as said) as words
-  cross join lateral (select array_position(array['ok', 'busy', 'nearer', 'scaled_to_zero', 'draining', 'disabled', 'offline', 'never_contacted',
+  cross join lateral (select array_position(array['ok', 'busy', 'nearer', 'starting', 'scaled_to_zero', 'draining', 'disabled', 'offline', 'never_contacted',
     'instance_missing', 'labels_missing', 'type_refused', 'is_target', 'pinned_elsewhere', 'not_assigned'], v.code) as rank) as o;
   return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', v_live.stage = 'READY' and v_best = 'ok',
     'summary', (private.queue_words(v_job, v_live, v_best, jsonb_array_length(v_runners)))[1],

@@ -162,6 +162,15 @@ class MetricsSettings(Section):
     port: int | None = Field(default=None, ge=0, le=65535, description="Port; none means off.")
 
 
+class ScalingSettings(Section):
+    """Whether this runner also puts cloud-hosted runners to sleep and wakes them."""
+
+    enabled: bool = Field(
+        default=True, description="Decide about cloud-hosted runners whenever no other runner of the organisation does."
+    )
+    rehearse: bool = Field(default=False, description="Write decisions down as dry runs, and change nothing.")
+
+
 class ExecutorSettings(Section):
     """What a dispatcher tells the executor that it starts; nobody writes this by hand."""
 
@@ -199,6 +208,7 @@ class Settings(BaseSettings):
         default=False, description="Let the runner replace itself when a newer release is published."
     )
     dispatcher: DispatcherSettings = Field(default_factory=DispatcherSettings)
+    scaling: ScalingSettings = Field(default_factory=ScalingSettings)
     executor: ExecutorSettings = Field(default_factory=ExecutorSettings)
 
     @classmethod

@@ -1,0 +1,132 @@
+-- Scaling, as the runner that holds the cloud's rights does it: it asks for the numbers, decides by a pure planner, sets the count in
+-- the cloud and writes down what it did. One runner decides for an organisation at a time, by a lease that the next one takes over.
+set lock_timeout = '5s';
+
+create table private.scaling_leases (
+  org_id uuid primary key references public.organizations (id) on delete cascade,
+  session_id uuid not null,
+  held_until timestamptz not null
+);
+alter table private.scaling_leases enable row level security;
+comment on table private.scaling_leases is 'Which session decides about an organisation''s cloud-hosted runners.';
+comment on column private.scaling_leases.org_id is 'The organisation.';
+comment on column private.scaling_leases.session_id is 'The session that decides.';
+comment on column private.scaling_leases.held_until is 'Until when, unless it asks again.';
+
+create table private.scaling_memory (
+  worker_id uuid primary key references public.workers (id) on delete cascade,
+  memory jsonb not null default '{}' check (jsonb_typeof(memory) = 'object'),
+  verdict text,
+  updated_at timestamptz not null default now()
+);
+alter table private.scaling_memory enable row level security;
+comment on table private.scaling_memory is 'What the planner has to remember of a runner from one decision to the next.';
+comment on column private.scaling_memory.worker_id is 'The runner.';
+comment on column private.scaling_memory.memory is 'The planner''s own words: since when there are too many tasks, starts without a heartbeat.';
+comment on column private.scaling_memory.verdict is 'What it last decided.';
+comment on column private.scaling_memory.updated_at is 'When.';
+
+create function private.need_lifecycle_runner()
+returns private.runner
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_runner private.runner := private.this_runner();
+begin
+  if not exists (select from public.workers as w where w.id = v_runner.worker_id and w.accepted_job_types @> '{UPDATE_WORKER}') then
+    perform private.fail('RY403', 'This runner does not accept jobs about runners.', 'Let it accept UPDATE_WORKER jobs.');
+  end if;
+  return v_runner;
+end;
+$$;
+comment on function private.need_lifecycle_runner() is 'The calling runner, if it may act on other runners.';
+
+create function private.hold_scaling(p_runner private.runner, p_seconds integer)
+returns setof uuid
+language sql
+set search_path = ''
+as $$
+  insert into private.scaling_leases as l (org_id, session_id, held_until)
+  select distinct w.org_id, p_runner.session_id, now() + make_interval(secs => p_seconds)
+  from public.workers as w
+  where w.type = 'cloud-hosted' and w.removed_at is null and (p_runner.org_id is null or w.org_id = p_runner.org_id)
+  on conflict (org_id) do update set session_id = excluded.session_id, held_until = excluded.held_until
+  where l.session_id = excluded.session_id or l.held_until < now()
+  returning l.org_id
+$$;
+comment on function private.hold_scaling(private.runner, integer) is 'Takes or prolongs the lease of every organisation that is free; answers with those that are held now.';
+
+create function private.worker_scaling_inputs()
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_runner private.runner := private.need_lifecycle_runner();
+  v_orgs pg_catalog.uuid[];
+begin
+  select array_agg(h) into v_orgs from private.hold_scaling(v_runner, 45) as h;
+  return jsonb_build_object(
+    'has_cloud', exists (select from public.workers as w where w.type = 'cloud-hosted' and w.removed_at is null
+      and (v_runner.org_id is null or w.org_id = v_runner.org_id)),
+    'workers', coalesce((
+      select jsonb_agg(i.input || jsonb_build_object('memory', coalesce(m.memory, '{}'), 'verdict', m.verdict, 'identity', jsonb_build_object(
+        'account_id', c.account_id, 'role_arn', c.role_arn, 'external_id', c.external_id, 'network', c.network)))
+      from jsonb_array_elements(private.scaling_inputs()) as i (input)
+      join public.workers as w on w.id = (i.input ->> 'worker_id')::pg_catalog.uuid and w.org_id = any (v_orgs) and w.cloud ? 'service_arn'
+      join public.cloud_identities as c on c.id = w.cloud_identity_id
+      left join private.scaling_memory as m on m.worker_id = w.id
+      where not exists (select from private.live_jobs as q where q.state_key = w.id)
+    ), '[]'));
+end;
+$$;
+comment on function private.worker_scaling_inputs() is 'Body of public.worker_scaling_inputs.';
+grant execute on function private.worker_scaling_inputs() to worker;
+create function public.worker_scaling_inputs()
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_scaling_inputs() $$;
+comment on function public.worker_scaling_inputs() is
+  'Takes the right to decide where nobody has it, and answers with what the planner needs of each deployed runner that no job is at work on.';
+grant execute on function public.worker_scaling_inputs() to worker;
+
+create function private.worker_scaling_decided(p_worker uuid, p_decision jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_runner private.runner := private.need_lifecycle_runner();
+  v_worker public.workers;
+  v_before private.scaling_memory;
+  v_count integer := (p_decision ->> 'desired')::integer;
+begin
+  select w.* into v_worker from public.workers as w
+  join private.scaling_leases as l on l.org_id = w.org_id and l.session_id = v_runner.session_id and l.held_until > now()
+  where w.id = p_worker and w.type = 'cloud-hosted' and w.removed_at is null;
+  if v_worker.id is null then
+    perform private.fail('RY409', 'Another runner decides about this one now.', 'Ask for the numbers again.');
+  end if;
+  select * into v_before from private.scaling_memory where worker_id = p_worker;
+  insert into private.scaling_memory (worker_id, memory, verdict) values (p_worker, coalesce(p_decision -> 'memory', '{}'), p_decision ->> 'verdict')
+  on conflict (worker_id) do update set memory = excluded.memory, verdict = excluded.verdict, updated_at = now();
+  if v_count <> v_worker.desired_count or (p_decision ->> 'verdict' = 'BROKEN' and v_before.verdict is distinct from 'BROKEN') then
+    if v_count > v_worker.desired_count and not coalesce((p_decision ->> 'dry_run')::boolean, false) then
+      update public.workers set cloud = cloud || jsonb_build_object('starting_at', now()) where id = p_worker;
+    end if;
+    return private.record_scaling_decision(p_worker, v_count, p_decision ->> 'reason',
+      p_decision - array['memory', 'reason', 'dry_run'], coalesce((p_decision ->> 'dry_run')::boolean, false));
+  end if;
+  return null;
+end;
+$$;
+comment on function private.worker_scaling_decided(uuid, jsonb) is 'Body of public.worker_scaling_decided.';
+grant execute on function private.worker_scaling_decided(uuid, jsonb) to worker;
+create function public.worker_scaling_decided(p_worker uuid, p_decision jsonb)
+returns jsonb language sql set search_path = ''
+as $$ select private.worker_scaling_decided(p_worker, p_decision) $$;
+comment on function public.worker_scaling_decided(uuid, jsonb) is
+  'Writes down what was decided about a runner: {desired, verdict, reason, load, memory, dry_run}. A row in scaling_decisions only where something changed.';
+grant execute on function public.worker_scaling_decided(uuid, jsonb) to worker;
+
+revoke execute on all functions in schema private, public from public;

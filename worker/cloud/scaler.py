@@ -1,0 +1,104 @@
+"""The loop that puts cloud-hosted runners to sleep and wakes them; one runner of an organisation decides at a time."""
+
+import asyncio
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from worker.api.server import Server
+from worker.clock import Clock
+from worker.cloud.planner import Decision, Limits, Load, Memory, plan
+from worker.cloud.service import set_desired
+from worker.cloud.session import open_cloud
+from worker.cloud.target import Target
+from worker.errors import Rejected, Retryable, WorkerError
+from worker.runtime_log import get_logger
+
+BUSY_SECONDS = 10.0
+QUIET_SECONDS = 300.0
+
+
+class Scaler:
+    """Asks for the numbers, plans, acts, writes down; in that order, so that a lost write is planned again."""
+
+    def __init__(self, server: Server, url: str, clock: Clock, *, is_rehearsal: bool = False) -> None:
+        """`is_rehearsal` plans and writes down, and touches nothing."""
+        self._server = server
+        self._url = url
+        self._clock = clock
+        self._is_rehearsal = is_rehearsal
+        self._log = get_logger("worker.scaling")
+
+    async def run(self) -> None:
+        """Decide for ever; where there is nothing to decide about, look rarely."""
+        while True:
+            has_cloud = False
+            try:
+                has_cloud = await self.look()
+            except Rejected as error:
+                self._log.debug("this runner does not scale others", why=error.message)
+            except Retryable as error:
+                self._log.debug("the numbers could not be read", why=error.message)
+            await self._clock.sleep(BUSY_SECONDS if has_cloud else QUIET_SECONDS)
+
+    async def look(self) -> bool:
+        """Decide once about every runner; tell whether there are any."""
+        reply = await self._server.call("worker_scaling_inputs", {})
+        for entry in reply["workers"]:
+            try:
+                await self._decide(entry)
+            except WorkerError as error:
+                self._log.warning("not scaled", runner=entry["name"], why=error.message)
+            except (BotoCoreError, ClientError) as error:
+                self._log.warning("not scaled", runner=entry["name"], why=str(error))
+        return bool(reply["has_cloud"])
+
+    async def _decide(self, entry: dict[str, Any]) -> None:
+        load = Load(**entry["load"])
+        decision = plan(Limits(**entry["limits"]), load, read_memory(entry["memory"]), datetime.now(UTC))
+        if decision.desired != load.desired and not self._is_rehearsal:
+            await asyncio.to_thread(self._act, entry, decision.desired)
+            self._log.info(
+                "scaled", runner=entry["name"], before=load.desired, now=decision.desired, why=decision.reason
+            )
+        await self._server.call(
+            "worker_scaling_decided",
+            {"p_worker": entry["worker_id"], "p_decision": as_record(decision, load, is_rehearsal=self._is_rehearsal)},
+        )
+
+    def _act(self, entry: dict[str, Any], count: int) -> None:
+        lifecycle = {
+            "identity": entry["identity"],
+            "region": entry["region"],
+            "worker": {"id": entry["worker_id"], "name": entry["name"]},
+            "version": "unchanged",
+        }
+        target = Target.from_payload({"lifecycle": lifecycle}, self._url)
+        set_desired(open_cloud(target, lambda _: None), count)
+
+
+def read_memory(stored: dict[str, Any]) -> Memory:
+    """Read what the last decision remembered; nothing is a fresh start."""
+    times = {
+        name: datetime.fromisoformat(stored[name]) if stored.get(name) else None
+        for name in ("surplus_since", "started_at", "broken_until")
+    }
+    return Memory(boot_failures=int(stored.get("boot_failures") or 0), **times)
+
+
+def as_record(decision: Decision, load: Load, *, is_rehearsal: bool) -> dict[str, Any]:
+    """Write a decision as the ledger keeps it."""
+    memory = {
+        key: value.isoformat() if isinstance(value, datetime) else value
+        for key, value in asdict(decision.memory).items()
+    }
+    return {
+        "desired": decision.desired,
+        "verdict": decision.verdict.value,
+        "reason": decision.reason,
+        "load": asdict(load),
+        "memory": memory,
+        "dry_run": is_rehearsal,
+    }

@@ -204,12 +204,12 @@ declare
   v_match pg_catalog.text[];
   v_pre pg_catalog.text;
 begin
-  v_match := regexp_match(lower(p_version), '^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?:[-.]?([a-z0-9][a-z0-9.-]*))?(?:\+[0-9a-z.-]+)?$');
+  v_match := regexp_match(lower(p_version), '^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?:-([a-z0-9][a-z0-9.-]*)|[.]?((?:a|b|rc|dev|post)\d*))?(?:\+[0-9a-z.-]+)?$');
   if v_match is null then
     return null;
   end if;
   -- PEP 440 writes 1.2.0rc1 for what SemVer writes 1.2.0-rc.1: a number that follows letters is a part of its own.
-  v_pre := regexp_replace(v_match[4], '^([a-z]+)(\d+)', '\1.\2');
+  v_pre := coalesce(v_match[4], regexp_replace(v_match[5], '^([a-z]+)(\d+)', '\1.\2'));
   return lpad(v_match[1], 9, '0') || '.' || lpad(coalesce(v_match[2], '0'), 9, '0') || '.'
     || lpad(coalesce(v_match[3], '0'), 9, '0') || case
       when v_pre is null then '~'

@@ -1,0 +1,147 @@
+"""Groups and modules: what people write is checked, and queued jobs keep what they had."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.world import Organization, World, refused
+
+
+def test_a_module_brings_its_groups(org: Organization) -> None:
+    org.module("platform/network/eu/vpc")
+    assert org.owner.rows("select path from public.groups order by path") == [
+        "platform",
+        "platform/network",
+        "platform/network/eu",
+    ]
+
+
+def test_only_named_fields_change(org: Organization) -> None:
+    module = org.module("platform/vpc", engine="pulumi", labels=["gpu=true"], inputs={"a": 1})
+    changed = org.owner.call("update_module", p_module=module, p_spec={"inputs": {"a": 2}, "auto_apply": True})
+    assert (changed["engine"], changed["labels"], changed["inputs"], changed["auto_apply"]) == (
+        "pulumi",
+        ["gpu=true"],
+        {"a": 2},
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"engine": "ansible"},
+        {"colour": "red"},
+        {"labels": ["Not A Label"]},
+        {"hooks": {"before_lunch": "x"}},
+        {"hooks": {"before_init": 3}},
+        {"env": {"a-b": "x"}},
+        {"env": {"A": 1}},
+        {"source_kind": "git", "source": {"ref": "main"}},
+        {"source_kind": "git", "source": {"url": "https://me:secret@example.org/x.git"}},
+        {"extra_files": [{"path": "../x", "content": ""}]},
+        {"extra_files": [{"path": "/etc/passwd", "content": ""}]},
+        {"extra_files": [{"path": "a"}]},
+        {"approvals_required": 11},
+        {"approval_timeout_seconds": 1},
+        {"inputs": []},
+        {"description": "x" * 2001},
+    ],
+)
+def test_what_no_runner_could_run_is_refused(org: Organization, spec: dict[str, Any]) -> None:
+    with refused("RY422"):
+        org.module("platform/vpc", **spec)
+    module = org.module("platform/other")
+    with refused("RY422"):
+        org.owner.call("update_module", p_module=module, p_spec=spec)
+
+
+@pytest.mark.parametrize("path", ["Platform/x", "a//b", "/a/b", "a b/c", "a/../b"])
+def test_bad_paths_are_refused(org: Organization, path: str) -> None:
+    with refused("RY422"):
+        org.group(path)
+
+
+def test_names_are_unique_until_removed(org: Organization) -> None:
+    module = org.module("platform/vpc")
+    with refused("RY409"):
+        org.module("platform/vpc")
+    org.owner.call("delete_module", p_module=module, p_confirm_name="vpc")
+    assert org.module("platform/vpc") != module
+
+
+def test_a_path_is_either_a_group_or_a_module(org: Organization) -> None:
+    org.module("platform/vpc")
+    with refused("RY409"):
+        org.group("platform/vpc")
+    org.group("platform/eu")
+    with refused("RY409"):
+        org.module("platform/eu")
+
+
+def test_removal_asks_for_the_name_and_waits_for_jobs(org: Organization) -> None:
+    module = org.module("platform/vpc")
+    with refused("RY422"):
+        org.owner.call("delete_module", p_module=module, p_confirm_name="vpd")
+    job = org.enqueue("platform/vpc")
+    with refused("RY409"):
+        org.owner.call("delete_module", p_module=module, p_confirm_name="vpc")
+    org.owner.call("cancel_job", p_job=job)
+    assert org.owner.call("delete_module", p_module=module, p_confirm_name="vpc")["deleted_at"] is not None
+    with refused("RY404"):
+        org.owner.call("enqueue_job", p_org=org.id, p_type="PLAN", p_module=module)
+
+
+def test_groups_are_deleted_when_nothing_needs_them(org: Organization) -> None:
+    group = org.group("platform/eu")["id"]
+    org.group("platform/eu/west")
+    with refused("RY409"):
+        org.owner.call("delete_group", p_group=group)
+    west = org.owner.one("select id from public.groups where path = 'platform/eu/west'")
+    org.worker("r1", assignments=["platform/eu/west"])
+    with refused("RY409"):
+        org.owner.call("delete_group", p_group=west)
+    worker = org.owner.one("select id from public.workers")
+    org.owner.call("unassign_worker", p_worker=worker, p_path="platform/eu/west")
+    org.owner.call("delete_group", p_group=west)
+    assert org.owner.call("delete_group", p_group=group)["path"] == "platform/eu"
+
+
+def test_the_payload_is_frozen_when_enqueued(world: World, org: Organization) -> None:
+    module = org.module("platform/eu/vpc", inputs={"size": 1}, env={"A": "module"})
+    org.group("platform", p_env={"A": "top", "B": "top"}, p_hooks={"before_init": "echo top"})
+    org.group("platform/eu", p_env={"B": "eu"})
+    job = org.enqueue("platform/eu/vpc")
+    org.owner.call("update_module", p_module=module, p_spec={"inputs": {"size": 2}})
+    org.group("platform", p_env={"B": "changed"})
+
+    payload = world.job(job)["payload"]
+
+    assert payload["module"]["inputs"] == {"size": 1}
+    assert payload["module"]["env"] == {"A": "module"}
+    assert payload["group"] == {"env": {"A": "top", "B": "eu"}, "hooks": {"before_init": "echo top"}}
+
+
+@pytest.mark.parametrize(("role", "may"), [("viewer", False), ("operator", True), ("admin", True)])
+def test_who_may_write_modules(org: Organization, role: str, may: bool) -> None:
+    member = org.member(role)
+    arguments = {"p_org": org.id, "p_group_path": "platform", "p_name": "vpc"}
+    if may:
+        assert member.call("create_module", **arguments)["path"] == "platform/vpc"
+    else:
+        with refused("RY403"):
+            member.call("create_module", **arguments)
+
+
+def test_operators_do_not_delete(org: Organization) -> None:
+    module = org.module("platform/vpc")
+    with refused("RY403"):
+        org.member("operator").call("delete_module", p_module=module, p_confirm_name="vpc")
+
+
+def test_another_organisations_module_does_not_exist(org: Organization, other_org: Organization) -> None:
+    module = org.module("platform/vpc")
+    for function in ("update_module", "state_info", "delete_module"):
+        more: dict[str, Any] = {"update_module": {"p_spec": {}}, "delete_module": {"p_confirm_name": "vpc"}}.get(function, {})
+        with refused("RY404"):
+            other_org.owner.call(function, p_module=module, **more)

@@ -1,0 +1,153 @@
+"""Organisations, members, roles and invitations."""
+
+import pytest
+
+from tests.db.world import Organization, World, refused, sha256
+
+
+def test_the_creator_becomes_owner(org: Organization) -> None:
+    assert org.owner.call("my_organizations")[0]["role"] == "owner"
+
+
+def test_a_taken_short_name_is_refused(world: World, org: Organization) -> None:
+    slug = org.owner.one("select slug from public.organizations")
+    with refused("RY409"):
+        world.user().call("create_organization", p_name="X", p_slug=slug)
+
+
+@pytest.mark.parametrize("slug", ["", "A b", "-x", "x-", "a--b", "x" * 41])
+def test_a_bad_short_name_is_refused(world: World, slug: str) -> None:
+    with refused("RY422"):
+        world.user().call("create_organization", p_name="X", p_slug=slug)
+
+
+def test_strangers_see_nothing_of_an_organisation(org: Organization, other_org: Organization) -> None:
+    org.module("platform/network")
+    org.worker("r1", assignments=["platform"])
+    org.enqueue("platform/network")
+    tables = ["organizations", "memberships", "groups", "modules", "workers", "worker_assignments", "provision_jobs", "job_events"]
+    seen = {table: other_org.owner.one(f"select count(*) from public.{table}") for table in tables}
+    assert seen == dict.fromkeys(tables, 0) | {"organizations": 1, "memberships": 1}
+
+
+def test_an_invited_person_joins_with_the_role(org: Organization) -> None:
+    member = org.member("operator")
+    assert member.call("my_organizations") == [
+        {
+            "id": org.id,
+            "role": "operator",
+            "name": member.one("select name from public.organizations"),
+            "slug": member.one("select slug from public.organizations"),
+        }
+    ]
+
+
+def test_an_invitation_needs_its_secret_and_its_address(world: World, org: Organization) -> None:
+    guest, thief = world.user(), world.user()
+    secret = sha256("s")
+    made = org.owner.call("invite_member", p_org=org.id, p_email=guest.email, p_role="viewer", p_token_hash=secret)
+    with refused("RY404"):
+        guest.call("accept_invitation", p_invitation=made["id"], p_token_hash=sha256("guess"))
+    with refused("RY403"):
+        thief.call("accept_invitation", p_invitation=made["id"], p_token_hash=secret)
+    assert guest.call("accept_invitation", p_invitation=made["id"], p_token_hash=secret)["role"] == "viewer"
+    with refused("RY404"):
+        guest.call("accept_invitation", p_invitation=made["id"], p_token_hash=secret)
+
+
+def test_revoked_and_expired_invitations_are_not_valid(world: World, org: Organization) -> None:
+    secret = sha256("s")
+    revoked, expired = world.user(), world.user()
+    invitations = [
+        org.owner.call("invite_member", p_org=org.id, p_email=user.email, p_role="viewer", p_token_hash=secret)["id"]
+        for user in (revoked, expired)
+    ]
+    org.owner.call("revoke_invitation", p_invitation=invitations[0])
+    world.owner.connection.execute("update public.invitations set expires_at = now() where id = %s", [invitations[1]])
+    for user, invitation in zip((revoked, expired), invitations, strict=True):
+        with refused("RY404"):
+            user.call("accept_invitation", p_invitation=invitation, p_token_hash=secret)
+
+
+def test_a_second_invitation_replaces_the_first(world: World, org: Organization) -> None:
+    guest = world.user()
+    first = org.owner.call(
+        "invite_member", p_org=org.id, p_email=guest.email, p_role="viewer", p_token_hash=sha256("1")
+    )
+    org.owner.call("invite_member", p_org=org.id, p_email=guest.email, p_role="admin", p_token_hash=sha256("2"))
+    with refused("RY404"):
+        guest.call("accept_invitation", p_invitation=first["id"], p_token_hash=sha256("1"))
+
+
+def test_members_cannot_be_invited_again(org: Organization) -> None:
+    member = org.member("viewer")
+    with refused("RY409"):
+        org.owner.call("invite_member", p_org=org.id, p_email=member.email, p_role="admin", p_token_hash=sha256("x"))
+
+
+@pytest.mark.parametrize(("role", "may"), [("viewer", False), ("operator", False), ("admin", True)])
+def test_who_may_invite(org: Organization, role: str, may: bool) -> None:
+    member = org.member(role)
+    arguments = {"p_org": org.id, "p_email": "new@example.org", "p_role": "viewer", "p_token_hash": sha256("x")}
+    if may:
+        assert member.call("invite_member", **arguments)["email"] == "new@example.org"
+    else:
+        with refused("RY403"):
+            member.call("invite_member", **arguments)
+
+
+def test_only_owners_make_owners(org: Organization) -> None:
+    admin, viewer = org.member("admin"), org.member("viewer")
+    with refused("RY403"):
+        admin.call("set_member_role", p_org=org.id, p_user=viewer.id, p_role="owner")
+    with refused("RY403"):
+        admin.call("set_member_role", p_org=org.id, p_user=org.owner.id, p_role="viewer")
+    assert org.owner.call("set_member_role", p_org=org.id, p_user=viewer.id, p_role="owner")["role"] == "owner"
+
+
+def test_an_organisation_keeps_an_owner(org: Organization) -> None:
+    with refused("RY409"):
+        org.owner.call("set_member_role", p_org=org.id, p_user=org.owner.id, p_role="admin")
+    with refused("RY409"):
+        org.owner.call("remove_member", p_org=org.id, p_user=org.owner.id)
+
+
+def test_members_may_leave_and_see_nothing_afterwards(org: Organization) -> None:
+    viewer = org.member("viewer")
+    viewer.call("remove_member", p_org=org.id, p_user=viewer.id)
+    assert viewer.rows("select id from public.organizations") == []
+    with refused("RY404"):
+        viewer.call("fleet_overview", p_org=org.id)
+
+
+def test_settings_are_the_owners(org: Organization) -> None:
+    with refused("RY403"):
+        org.member("admin").call("update_organization", p_org=org.id, p_log_retention_days=7)
+    with refused("RY422"):
+        org.owner.call("update_organization", p_org=org.id, p_log_retention_days=0)
+    changed = org.owner.call("update_organization", p_org=org.id, p_name="New name", p_log_retention_days=7)
+    assert (changed["name"], changed["log_retention_days"]) == ("New name", 7)
+
+
+def test_a_foreign_organisation_looks_like_a_missing_one(world: World, org: Organization, other_org: Organization) -> None:
+    messages = []
+    for target in (org.id, "00000000-0000-0000-0000-000000000000"):
+        with refused("RY404") as caught:
+            other_org.owner.call("fleet_overview", p_org=target)
+        messages.append(caught.value.diag.message_primary)
+    assert messages[0] == messages[1]
+
+
+def test_acts_are_audited_and_admins_read_them(org: Organization) -> None:
+    admin, viewer = org.member("admin"), org.member("viewer")
+    org.worker("r1")
+    actions = admin.rows("select action from public.audit_events order by id")
+    assert actions[0] == "organization.created"
+    assert "worker.registered" in actions
+    assert viewer.rows("select action from public.audit_events") == []
+
+
+def test_nobody_can_write_a_table_directly(org: Organization) -> None:
+    for table in ("organizations", "workers", "provision_jobs", "modules", "audit_events"):
+        with refused("42501"):
+            org.owner.connection.execute(f"delete from public.{table}")

@@ -1,0 +1,203 @@
+"""Runner records: registration, tokens, flags, assignments, removal, shared runners."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.world import TOKEN_HASH, Organization, World, refused
+
+
+def rotate(org: Organization, worker: str, overlap: int = 3600) -> dict[str, Any]:
+    made: dict[str, Any] = org.owner.call(
+        "rotate_worker_token", p_worker=worker, p_token_hash=TOKEN_HASH, p_token_hint="wxyz", p_overlap_seconds=overlap
+    )
+    return made
+
+
+def test_registration_stores_the_hash_out_of_sight(world: World, org: Organization) -> None:
+    worker = org.worker("r1", labels=["gpu=true", "gpu=true"], capacity=4)
+    row = world.worker_row(worker)
+    assert (row["labels"], row["capacity"], row["status"], row["status_reason"]) == (["gpu=true"], 4, "OFFLINE", "Never contacted")
+    assert TOKEN_HASH not in str(org.owner.rows("select to_jsonb(w) from public.workers as w"))
+    with refused("42501"):
+        org.owner.connection.execute("select * from private.worker_tokens")
+
+
+def test_names_are_unique_in_an_organisation_only(org: Organization, other_org: Organization) -> None:
+    org.worker("r1")
+    other_org.worker("r1")
+    with refused("RY409"):
+        org.worker("R1")
+
+
+def test_the_name_is_free_again_after_removal(org: Organization) -> None:
+    org.owner.call("remove_worker", p_worker=org.worker("r1"))
+    assert org.worker("r1")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("", {}),
+        (" x", {"capacity": 0}),
+        ("x" * 64, {}),
+        ("r1", {"capacity": 257}),
+        ("r1", {"labels": ["Bad Label"]}),
+        ("r1", {"accepted_job_types": ["DANCE"]}),
+    ],
+)
+def test_bad_settings_are_refused(org: Organization, name: str, options: dict[str, Any]) -> None:
+    with refused("RY422"):
+        org.worker(name, **options)
+
+
+def test_a_token_must_come_as_a_hash(org: Organization) -> None:
+    with refused("RY422"):
+        org.owner.call("register_worker", p_org=org.id, p_name="r1", p_token_hash="plain", p_token_hint="abcd")
+    with refused("RY422"):
+        org.owner.call("register_worker", p_org=org.id, p_name="r1", p_token_hash=None, p_token_hint=None)
+
+
+def test_rotation_overlaps_and_keeps_two_tokens(world: World, org: Organization) -> None:
+    worker = org.worker("r1")
+    for _ in range(3):
+        rotate(org, worker)
+    hashes = world.service.call("worker_token_hashes", p_worker=worker)
+    tokens = org.owner.call("list_worker_tokens", p_worker=worker)
+    assert len(hashes) == 2
+    assert [token["is_live"] for token in tokens] == [True, True, False, False]
+    assert tokens[1]["expires_at"] is not None
+    assert all("hash" not in token for token in tokens)
+
+
+def test_a_session_survives_rotation_and_ends_with_its_token(world: World, org: Organization) -> None:
+    runner = org.runner("r1")
+    rotate(org, runner.worker_id)
+    runner.beat()
+    org.owner.call("revoke_worker_token", p_token=runner.token_id)
+    with refused("RY401") as caught:
+        runner.beat()
+    assert "its token was revoked" in str(caught.value)
+    assert world.worker_row(runner.worker_id)["status"] == "OFFLINE"
+    assert world.rings(f"worker:{runner.worker_id}", "directive")
+
+
+def test_an_expired_token_is_not_offered(world: World, org: Organization) -> None:
+    worker = org.worker("r1", token_expires_at="2020-01-01T00:00:00Z")
+    assert world.service.call("worker_token_hashes", p_worker=worker) == []
+
+
+def test_drain_shows_its_reason_and_resume_ends_it(world: World, org: Organization) -> None:
+    runner = org.runner("r1")
+    org.owner.call("drain_worker", p_worker=runner.worker_id, p_reason="Host maintenance")
+    row = world.worker_row(runner.worker_id)
+    assert (row["status"], row["status_reason"]) == ("DRAINING", "Host maintenance")
+    answer = runner.beat()
+    assert (answer["drain"], answer["drain_reason"]) == (True, "Host maintenance")
+    org.owner.call("resume_worker", p_worker=runner.worker_id)
+    assert world.worker_row(runner.worker_id)["status"] == "ONLINE"
+
+
+def test_assignments_need_something_to_be_assigned_to(org: Organization) -> None:
+    worker = org.worker("r1")
+    with refused("RY404"):
+        org.owner.call("assign_worker", p_worker=worker, p_path="platform")
+    org.module("platform/vpc")
+    for path in ("", "platform", "platform/vpc"):
+        assert org.owner.call("assign_worker", p_worker=worker, p_path=path)["path"] == path
+    org.owner.call("unassign_worker", p_worker=worker, p_path="platform")
+    with refused("RY404"):
+        org.owner.call("unassign_worker", p_worker=worker, p_path="platform")
+
+
+def test_a_service_account_limits_where_its_runner_serves(org: Organization) -> None:
+    org.module("platform/eu/vpc")
+    org.module("apps/web")
+    account = org.owner.call(
+        "create_service_account",
+        p_org=org.id,
+        p_spec={"name": "sa", "path": "platform", "issuer": "https://issuer.example", "audience": "runyard"},
+    )["id"]
+    worker = org.worker("r1", service_account_id=account, assignments=["platform/eu"])
+    with refused("RY422"):
+        org.owner.call("assign_worker", p_worker=worker, p_path="apps")
+    with refused("RY422"):
+        org.worker("r2", service_account_id=account, is_assigned_to_all_modules=True)
+    with refused("RY409"):
+        org.owner.call("remove_service_account", p_account=account)
+
+
+def test_removal_ends_sessions_and_handles_jobs(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=3)
+    planning, applying, pinned = org.enqueue("a/one"), org.enqueue("a/two", "APPLY"), org.enqueue(
+        "a/three", pinned_worker_id=runner.worker_id
+    )
+    jobs = {job["id"]: job for job in runner.claim(2)}
+    runner.report(jobs[applying], "APPLY")
+    runner.report(jobs[planning], "PLAN")
+
+    org.owner.call("remove_worker", p_worker=runner.worker_id)
+
+    assert world.status(planning) == "QUEUED"
+    assert world.status(applying) == "NEEDS_ATTENTION"
+    assert world.status(pinned) == "FAILED"
+    with refused("RY401"):
+        runner.beat()
+    assert org.owner.rows("select path from public.worker_assignments") == []
+
+
+def test_no_organisation_changes_a_shared_runner(fresh_world: World) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    shared = world.shared_worker()
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("update_worker", {"p_options": {"capacity": 9}}),
+        ("drain_worker", {}),
+        ("resume_worker", {}),
+        ("set_worker_disabled", {"p_disabled": True}),
+        ("remove_worker", {}),
+        ("assign_worker", {"p_path": ""}),
+        ("unassign_worker", {"p_path": ""}),
+        ("rotate_worker_token", {"p_token_hash": TOKEN_HASH, "p_token_hint": "wxyz"}),
+        ("update_one_worker", {}),
+        ("remove_cloud_worker", {}),
+    ]
+    before = world.worker_row(shared)
+    for function, more in calls:
+        with refused("RY403"):
+            org.owner.call(function, p_worker=shared, **more)
+    token = world.owner.one("select id from private.worker_tokens where worker_id = %s", shared)
+    with refused("RY403"):
+        org.owner.call("revoke_worker_token", p_token=token)
+    with refused("RY404"):
+        org.owner.call("list_worker_tokens", p_worker=shared)
+    assert world.worker_row(shared) == before
+    assert org.owner.one("select name from public.workers where is_shared") == "shared"
+
+
+def test_configuration_makes_and_changes_a_shared_runner(fresh_world: World) -> None:
+    world = fresh_world
+    first = world.shared_worker(capacity=2)
+    second = world.shared_worker(capacity=5, labels=["big"])
+    row = world.worker_row(first)
+    assert (first, row["capacity"], row["labels"], row["type"], row["org_id"]) == (second, 5, ["big"], "shared", None)
+    assert len(world.service.call("worker_token_hashes", p_worker=first)) == 1
+    world.service.call("remove_shared_worker", p_name="shared")
+    with refused("RY404"):
+        world.service.call("remove_shared_worker", p_name="shared")
+
+
+@pytest.mark.parametrize(("role", "may_drain", "may_register"), [("viewer", False, False), ("operator", True, False), ("admin", True, True)])
+def test_who_may_do_what(org: Organization, role: str, may_drain: bool, may_register: bool) -> None:
+    worker = org.worker("r1")
+    member = org.member(role)
+    acts: list[tuple[bool, str, dict[str, Any]]] = [
+        (may_drain, "drain_worker", {"p_worker": worker}),
+        (may_register, "set_worker_disabled", {"p_worker": worker, "p_disabled": True}),
+        (may_register, "register_worker", {"p_org": org.id, "p_name": "r2", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"}),
+    ]
+    for may, function, arguments in acts:
+        if may:
+            member.call(function, **arguments)
+        else:
+            with refused("RY403"):
+                member.call(function, **arguments)

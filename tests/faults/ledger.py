@@ -29,7 +29,9 @@ _ZOMBIES = """
 _GAPS = """
   select count(*) as n from public.provision_jobs as j
   where j.org_id = %s and j.status in ('SUCCEEDED', 'FAILED', 'CANCELLED') and j.last_log_seq > 0 and (
-    (select count(*) from public.job_log_chunks as c where c.job_id = j.id and c.attempt = j.attempt and c.seq <= j.last_log_seq) <> j.last_log_seq
+    j.last_log_seq <> (
+      select count(*) from public.job_log_chunks as c
+      where c.job_id = j.id and c.attempt = j.attempt and c.seq <= j.last_log_seq)
     or exists (select from public.job_events as e where e.job_id = j.id and e.event = 'log_mismatch'))
 """
 _BROKEN_REPLAY = """
@@ -63,9 +65,8 @@ class Ledger:
 
     def check(self) -> None:
         """Print the ledger and fail unless every promise was kept."""
-        print()
-        for name, value in asdict(self).items():
-            print(f"  {name:<16} {value}")
+        for _name, _value in asdict(self).items():
+            pass
         broken = {
             name: value
             for name, value in asdict(self).items()

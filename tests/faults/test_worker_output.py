@@ -23,7 +23,8 @@ def beats(bench: Bench, worker: str) -> float:
 
 def test_a_flood_of_output_is_cut_with_a_notice_and_the_heartbeat_goes_on(bench: Bench) -> None:
     runner = bench.runner()
-    hook = "timeout 25 sh -c 'while :; do cat /dev/zero | tr \"\\\\0\" x | fold -w 200 | head -c 100000000; done'; echo the end of the flood"
+    flood = "cat /dev/zero | tr \\\\0 x | fold -w 200 | head -c 100000000"
+    hook = f"timeout 25 sh -c 'while :; do {flood}; done'; echo the end of the flood"
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": hook}))
     bench.wait_step(job, "before-plan")
     oldest = 0.0

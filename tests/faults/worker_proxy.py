@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 PIECE = 64 * 1024
@@ -48,7 +48,7 @@ class Proxy:
         self.is_cut = False
         self.seen: list[Seen] = []
 
-    def __enter__(self) -> "Proxy":
+    def __enter__(self) -> Self:
         self._thread.start()
         self._server = self._call(asyncio.start_server(self._serve, "127.0.0.1", 0))
         return self

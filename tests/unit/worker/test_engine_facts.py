@@ -69,7 +69,10 @@ def test_sensitive_outputs_are_named_but_not_told() -> None:
     assert secret_outputs(outputs) == ["hunter2"]
 
 
-@pytest.mark.parametrize("required", [None, "", "1.12.6", "v1.12.6", "= 1.12.6", ">=1.10,<2", ">= 1.10, < 2", "~> 1.12", "~> 1.12.0", "!=1.12.5"])
+FITTING = [None, "", "1.12.6", "v1.12.6", "= 1.12.6", ">=1.10,<2", ">= 1.10, < 2", "~> 1.12", "~> 1.12.0", "!=1.12.5"]
+
+
+@pytest.mark.parametrize("required", FITTING)
 def test_versions_that_fit(required: str | None) -> None:
     check_version("tofu", "1.12.6", required)
 
@@ -107,7 +110,14 @@ async def test_additional_directories_win_over_path_and_changes_are_noticed(tmp_
 
 @pytest.mark.anyio
 async def test_an_engine_in_preparation_is_announced(tmp_path: Path) -> None:
-    progress = {"engine": "tofu", "version": "1.12.6", "percent": 40, "words": "compiling", "is_done": False, "error": None}
+    progress = {
+        "engine": "tofu",
+        "version": "1.12.6",
+        "percent": 40,
+        "words": "compiling",
+        "is_done": False,
+        "error": None,
+    }
     (tmp_path / "progress.json").write_text(json.dumps(progress))
     finder = EngineFinder([tmp_path], {"PATH": "/nonexistent"})
     await finder.refresh()

@@ -1,6 +1,7 @@
 """The redactor: the same answer however the stream is cut, and no secret in any spelling."""
 
 import base64
+import itertools
 import json
 import shlex
 from urllib.parse import quote
@@ -45,7 +46,7 @@ def cut_text(draw: st.DrawFn) -> tuple[str, list[str]]:
     text = "".join(draw(st.lists(fragments, max_size=20)))
     cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=12)))
     edges = [0, *cuts, len(text)]
-    return text, [text[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return text, [text[a:b] for a, b in itertools.pairwise(edges)]
 
 
 @given(cut_text())

@@ -118,11 +118,12 @@ def prepare_browser() -> None:
     sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
     can_install = shutil.which("apt-get") and (not sudo or (shutil.which("sudo") and succeeds([*sudo, "true"])))
     if can_install:
-        step("Installing Chromium for the browser tests")
+        step("Installing Chromium for the browser tests (a minute or two)")
         quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        run([*sudo, "apt-get", "update", "-qq"], environment=quiet, is_needed=False)
-        packages = ["chromium", "fonts-liberation"]
-        run([*sudo, "apt-get", "install", "-y", "-qq", *packages], environment=quiet, is_needed=False)
+        apt = [*sudo, "apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
+        subprocess.run([*apt, "update"], env=quiet, stdout=subprocess.DEVNULL, check=False)
+        install = [*apt, "install", "-y", "--no-install-recommends", "chromium", "fonts-liberation"]
+        subprocess.run(install, env=quiet, stdout=subprocess.DEVNULL, check=False)
     if not find_browser():
         print(
             "\n*** There is no Chromium: the browser tests will be SKIPPED. ***\n"
@@ -143,7 +144,7 @@ def prepare_engine() -> None:
         print("\n*** OpenTofu could not be provided: the tests that need it will be SKIPPED. ***\n", file=sys.stderr)
 
 
-def run(command: list[str], environment: dict[str, str] | None = None, is_needed: bool = True) -> None:
+def run(command: list[str], environment: dict[str, str]) -> None:
     """Run a step in sight of the person; explain a failure."""
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -152,7 +153,7 @@ def run(command: list[str], environment: dict[str, str] | None = None, is_needed
         if not line.startswith((" + ", " - ", " ~ ")):
             print(f"    {line}", end="", flush=True)
     code = process.wait()
-    if code != 0 and is_needed:
+    if code != 0:
         fail(
             f"This step failed with exit code {code}: {' '.join(command)}",
             "What it printed above says why. Without a network the packages cannot be fetched; "

@@ -13,16 +13,16 @@ from tests.support.database import Database, Server
 ROLES = ("authenticator", "supabase_replication_admin", "supabase_realtime_admin")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def realtime_database(postgres_server: Server) -> Iterator[Database]:
-    """A database as hosted hands one out, for all tests of a module."""
+    """A database as hosted hands one out, for all tests of a process."""
     database = Database(postgres_server, postgres_server.create_database(postgres_server.bare_template()))
     yield database
     database.close()
     postgres_server.drop_database(database.name)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def realtime(realtime_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealtimeServer]:
     """A Realtime server on that database."""
     folder = tmp_path_factory.mktemp("realtime")

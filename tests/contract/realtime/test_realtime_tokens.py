@@ -19,7 +19,7 @@ def binding(table: str) -> dict[str, Any]:
 
 async def test_an_expired_token_ends_its_channel_and_not_the_socket(realtime: RealtimeServer) -> None:
     async with open_wire(realtime.url, realtime.publishable_key) as wire:
-        joined = await wire.join("short", access_token=realtime.token(seconds=2))
+        joined = await wire.join("short", access_token=realtime.token(seconds=5))
         assert (await wire.join("long", access_token=realtime.token())).payload["status"] == "ok"
         system = await wire.event("system")
         assert system.topic == "realtime:short"
@@ -35,9 +35,9 @@ async def test_a_refreshed_token_keeps_the_channel_and_its_rows(
     realtime: RealtimeServer, sql: psycopg.Connection, guarded_table: str
 ) -> None:
     async with open_wire(realtime.url, realtime.publishable_key) as wire:
-        short_lived = realtime.token(seconds=3, sub=ALICE)
+        short_lived = realtime.token(seconds=5, sub=ALICE)
         await wire.live("room", [binding(guarded_table)], access_token=short_lived)
-        expires_at = time.time() + 3
+        expires_at = time.time() + 5
         await wire.send("realtime:room", "access_token", {"access_token": realtime.token(sub=ALICE)})
         assert (await wire.event("system")).payload["message"] == "Subscribed to PostgreSQL"
         number = 0

@@ -107,7 +107,10 @@ grant execute on function
   private.worker_state_get(bigint, integer), public.worker_state_get(bigint, integer),
   private.worker_state_put(bigint, integer, text, text), public.worker_state_put(bigint, integer, text, text),
   private.worker_state_lock(bigint, integer, jsonb), public.worker_state_lock(bigint, integer, jsonb),
-  private.worker_state_unlock(bigint, integer, text), public.worker_state_unlock(bigint, integer, text)
+  private.worker_state_unlock(bigint, integer, text), public.worker_state_unlock(bigint, integer, text),
+  private.worker_target_token(bigint, integer, text, text), public.worker_target_token(bigint, integer, text, text),
+  private.worker_target_update(bigint, integer, jsonb), public.worker_target_update(bigint, integer, jsonb),
+  private.worker_target_status(bigint, integer), public.worker_target_status(bigint, integer)
 to executor;
 
 revoke execute on all functions in schema private, public from public;

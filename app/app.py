@@ -44,6 +44,8 @@ app = rx.App(
     api_transformer=build_api(runtime()),
     toaster=rx.toast.provider(position="bottom-right", close_button=True, visible_toasts=3),
 )
+# The mark in the top bar says the same in our words, and stays true while the server is away.
+app.app_wraps[5, "Overlay"] = lambda _stateful: None
 app.add_middleware(DenyByDefault(), index=0)
 app.register_lifespan_task(fan_out, app=app)
 app.register_lifespan_task(check_members, app=app)

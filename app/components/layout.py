@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import reflex as rx
 
+from app.components.connection import connection_banner, connection_mark
 from app.components.elements import ClockElement
 from app.components.icons import icon
 from app.components.keyboard import keyboard_help
@@ -11,51 +12,6 @@ from app.components.release_notes import release_notes
 from app.components.runners.dialogs import confirmations
 from app.components.sidebar import bottom_tabs, sidebar
 from app.states.session import SessionState
-
-
-def _connection() -> rx.Component:
-    mark, word = rx.el.i, rx.el.span
-    return rx.match(
-        SessionState.link,
-        (
-            "live",
-            rx.el.span(mark(), word("Live"), class_name="ry-live", title="Changes arrive as they happen."),
-        ),
-        (
-            "polling",
-            rx.el.span(
-                mark(),
-                word("Polling, every 10 s"),
-                class_name="ry-live poll",
-                title="Live updates stopped, so this page asks every 10 s. Jobs are not affected.",
-            ),
-        ),
-        rx.el.span(
-            mark(),
-            word("Offline"),
-            class_name="ry-live off",
-            title="What you see may be old. Runners go on working.",
-        ),
-    )
-
-
-def _banner() -> rx.Component:
-    return rx.match(
-        SessionState.link,
-        (
-            "offline",
-            rx.el.div(
-                icon("wifi-off"),
-                rx.el.span(
-                    "No connection to the database. What you see may be old. Runners go on working.",
-                    class_name="grow",
-                ),
-                class_name="ry-banner",
-                custom_attrs={"data-accent-color": "red"},
-            ),
-        ),
-        rx.fragment(),
-    )
 
 
 def _crumb(label: rx.Var[str] | str, href: str) -> rx.Component:
@@ -72,7 +28,7 @@ def _top(title: rx.Var[str] | str, crumbs: Sequence[tuple[str, str]]) -> rx.Comp
             class_name="ry-crumb",
             aria_label="Breadcrumb",
         ),
-        rx.el.span(_connection(), role="status"),
+        connection_mark(),
         rx.icon_button(
             rx.color_mode_cond(icon("moon"), icon("sun")),
             on_click=rx.toggle_color_mode,
@@ -104,7 +60,7 @@ def page(
         sidebar(active),
         rx.el.div(
             _top(title, crumbs),
-            _banner(),
+            connection_banner(),
             rx.el.main(*children, class_name="ry-page", id="main", tab_index=-1),
             class_name="ry-main",
         ),

@@ -48,6 +48,11 @@ class Feed:
         self._member = member
         self._needed = COLUMNS_NEEDED
         self._doubts = 0
+        self._nudged = asyncio.Event()
+
+    def nudge(self) -> None:
+        """Try again now."""
+        self._nudged.set()
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -184,7 +189,9 @@ class Feed:
         session = await self._member()
         if session is not None:
             await self._poll(session)
-        await asyncio.sleep(seconds * random.uniform(0.7, 1.3))
+        self._nudged.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._nudged.wait(), seconds * random.uniform(0.7, 1.3))
 
     async def _poll(self, session: Session) -> None:
         try:

@@ -102,6 +102,12 @@ class Hub:
         entry = self._open[org_id] = _Open(store, feed, task)
         return entry
 
+    def nudge(self, org_id: str) -> None:
+        """Let a feed that waits try again now."""
+        entry = self._open.get(org_id)
+        if entry is not None:
+            entry.feed.nudge()
+
     def _note(self, org_id: str, table: str, row_id: str) -> None:
         self._pending.add(org_id, table, row_id)
         self._wake.set()

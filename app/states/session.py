@@ -100,6 +100,11 @@ class SessionState(rx.State):
         self.module_count = (await runtime().gate.select(session, "modules", query)).total
 
     @rx.event
+    def try_now(self) -> None:
+        """Try to go live again at once."""
+        runtime().hub.nudge(self.org_id)
+
+    @rx.event
     async def switch_organisation(self, org_id: str) -> rx.event.EventSpec | None:
         """Look at another organisation of mine."""
         if org_id not in {org["id"] for org in self.orgs}:

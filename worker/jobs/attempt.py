@@ -96,9 +96,8 @@ class Attempt:
             self._jlog.say(f"[runyard] {outcome.error['message'] if outcome.error else error}")
         else:
             outcome.result, outcome.plan_summary = space.result, space.plan_summary
-        stop = self._handle.control.stop
-        is_shutdown = isinstance(error, JobInterrupted) and stop is not None and stop.cause is StopCause.SHUTDOWN
-        outcome.is_returned = is_shutdown and not self._has_touched()
+        # The runner stopped it, for reasons of its own: before infrastructure changed, it can simply be done again.
+        outcome.is_returned = isinstance(error, JobInterrupted) and not self._has_touched()
         return outcome
 
     def _has_touched(self) -> bool:

@@ -1,9 +1,10 @@
 """The one place that decides whether a job must stop, and stops its child."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from worker.children.child import Child, Command, Sink, stop_with_grace
 from worker.enums import CancelKind
@@ -67,7 +68,7 @@ class JobControl:
             return JobCancelled(self.stop.message, code="cancelled")
         return JobInterrupted(self.stop.message, code=f"runner_{self.stop.cause}")
 
-    async def run_step(self, work: Awaitable[None]) -> None:
+    async def run_step(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a step so that a stop also ends it where it waits for something other than a child."""
         self._task = asyncio.ensure_future(_as_coroutine(work))
         try:
@@ -79,6 +80,7 @@ class JobControl:
             raise
         finally:
             self._task = None
+            work.close()
 
     async def run_child(self, command: Command, on_output: Sink, on_errors: Sink | None = None) -> int:
         """Run a child to its end; when it was stopped on the way, the stop is raised instead of its exit code."""

@@ -1,0 +1,101 @@
+"""What answers ask for, and what is sent again."""
+
+import httpx
+import pytest
+
+from tests.unit.worker.fakes import Network, refusal
+from worker.api.faults import fault
+from worker.api.replies import HeartbeatReply, JobRef
+from worker.api.server import Server
+from worker.enums import WorkerStatus
+from worker.errors import Fatal, Fenced, Locked, Rejected, Retryable, TokenExpired
+from worker.logs.spool import Chunk
+
+pytestmark = pytest.mark.anyio
+REF = JobRef(job=7, attempt=2)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "expected"),
+    [
+        (400, "RY401", Fatal),
+        (400, "RY410", Fenced),
+        (400, "RY423", Locked),
+        (400, "RY409", Rejected),
+        (400, "RY422", Rejected),
+        (400, "RY429", Retryable),
+        (401, "PGRST303", TokenExpired),
+        (401, "", TokenExpired),
+        (500, "", Retryable),
+        (503, "53300", Retryable),
+        (429, "", Retryable),
+        (500, "40001", Retryable),
+        (400, "57014", Retryable),
+        (404, "PGRST202", Rejected),
+    ],
+)
+def test_each_answer_has_its_reaction(status: int, code: str, expected: type[Exception]) -> None:
+    error = fault(status, {"code": code, "message": "m", "hint": "h"}, {})
+    assert type(error) is expected
+    assert error.message == "m"
+
+
+def test_retry_after_is_heard_and_bounded() -> None:
+    error = fault(429, {}, {"retry-after": "7"})
+    assert isinstance(error, Retryable)
+    assert error.retry_after_seconds == 7
+    unbounded = fault(429, {}, {"retry-after": "86400"})
+    assert isinstance(unbounded, Retryable)
+    assert unbounded.retry_after_seconds == 120
+
+
+async def test_a_finish_is_repeated_until_it_is_answered() -> None:
+    answers = iter([httpx.ConnectError("down"), (502, {}), {"status": "SUCCEEDED", "missing": []}])
+    network = Network(lambda *_: next(answers))
+    reply = await network.server().finish(REF, {"status": "SUCCEEDED"})
+    assert reply.status == "SUCCEEDED"
+    assert len({str(body) for body in network.named("worker_finish")}) == 1
+    assert len(network.calls) == 3
+
+
+async def test_a_fenced_write_is_not_repeated() -> None:
+    network = Network(lambda *_: refusal("RY410"))
+    with pytest.raises(Fenced):
+        await network.server().state_put(REF, "{}", "lock")
+    assert len(network.calls) == 1
+
+
+async def test_an_expired_token_is_renewed_once_and_the_call_sent_again() -> None:
+    network = Network(
+        lambda *_: (401, {"code": "PGRST303"}) if network.tokens[-1] == "Bearer first" else {"last_seq": 3}
+    )
+    transport = network.transport()
+
+    async def renew() -> None:
+        transport.use(publishable_key="k", token="second")
+
+    assert await Server(transport, renew).append_logs(REF, [Chunk(3, "plan", "x")]) == 3
+    assert network.tokens == ["Bearer first", "Bearer second"]
+
+
+async def test_a_fatal_answer_is_told_to_the_process_as_well() -> None:
+    network = Network(lambda *_: refusal("RY401", "This session has ended: revoked."))
+    told: list[Fatal] = []
+
+    async def renew() -> None:
+        raise AssertionError("not expired")
+
+    with pytest.raises(Fatal):
+        await Server(network.transport(), renew, on_fatal=told.append).heartbeat(WorkerStatus.ONLINE, "1", [], None)
+    assert "revoked" in told[0].message
+
+
+async def test_a_sign_in_page_of_a_proxy_is_not_taken_for_the_project() -> None:
+    network = Network(lambda *_: (302, {}, {"location": "https://login.example"}))
+    with pytest.raises(Retryable, match="redirect"):
+        await network.transport().rpc("worker_claim", {})
+
+
+def test_unknown_fields_of_a_newer_server_are_ignored() -> None:
+    reply = HeartbeatReply.model_validate({"lease_seconds": 60, "brand_new": {"x": 1}})
+    assert reply.lease_seconds == 60

@@ -1,0 +1,280 @@
+"""What a job is made of: its payload, its steps, its control, its hooks, its state backend."""
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.waiting import eventually
+from tests.unit.worker.fakes import HandClock, Network, refusal
+from worker.api.replies import ClaimedJob, JobRef
+from worker.children.child import Command
+from worker.enums import CHANGING_PHASES, CancelKind, JobPhase, JobType
+from worker.errors import Fenced, JobCancelled, JobFailed, JobInterrupted
+from worker.jobs.control import JobControl, Stop, StopCause
+from worker.jobs.reporter import Reporter
+from worker.jobs.spec import read_spec
+from worker.statebackend.backend import StateBackend
+from worker.steps.fetch import find_folder
+from worker.steps.hooks import check_approved
+from worker.steps.recipes import recipe
+
+pytestmark = pytest.mark.anyio
+REF = JobRef(job=1, attempt=1)
+
+
+def claimed(kind: JobType = JobType.PLAN, **module: Any) -> ClaimedJob:
+    whole = {"source_kind": "inline", "source": {"files": {}}, "engine": "tofu", "hooks": None, "env": None, **module}
+    payload = {
+        "module": whole,
+        "group": {"hooks": {"before_plan": "group"}, "env": {"A": "g", "B": "g"}},
+        "options": {"destroy": None},
+    }
+    return ClaimedJob(id=1, attempt=1, type=kind, payload=payload)
+
+
+def names(kind: JobType, *, has_saved_plan: bool = False, **module: Any) -> list[str]:
+    return [step.name for step in recipe(kind, read_spec(claimed(kind, **module)), has_saved_plan=has_saved_plan)]
+
+
+BEGINNING = ["prepare", "fetch", "inputs", "init"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_saved_plan", "expected"),
+    [
+        (JobType.PLAN, False, ["before-plan", "plan", "save-plan"]),
+        (JobType.DRIFT, False, ["before-plan", "plan"]),
+        (JobType.APPLY, False, ["before-plan", "plan", "apply", "output"]),
+        (JobType.APPLY, True, ["load-plan", "apply", "output"]),
+        (JobType.DESTROY, False, ["before-plan", "plan", "destroy"]),
+        (JobType.OUTPUT, False, ["output"]),
+    ],
+)
+def test_each_type_has_its_steps(kind: JobType, has_saved_plan: bool, expected: list[str]) -> None:
+    assert names(kind, has_saved_plan=has_saved_plan) == BEGINNING + expected
+
+
+def test_hooks_surround_their_task_and_share_its_phase() -> None:
+    hooks = {"before_apply": "x", "after_apply": "y", "after_init": "z"}
+    steps = recipe(JobType.APPLY, read_spec(claimed(JobType.APPLY, hooks=hooks)), has_saved_plan=True)
+    order = [step.name for step in steps]
+    assert order[4:8] == ["after-init", "load-plan", "before-apply", "apply"]
+    assert {step.phase for step in steps if step.name.endswith("apply")} == {JobPhase.APPLY}
+
+
+def test_nothing_changes_infrastructure_outside_of_the_changing_phases() -> None:
+    for kind in (JobType.PLAN, JobType.DRIFT, JobType.OUTPUT):
+        assert (
+            not {step.phase for step in recipe(kind, read_spec(claimed(kind)), has_saved_plan=False)} & CHANGING_PHASES
+        )
+
+
+def test_the_module_wins_over_its_groups() -> None:
+    spec = read_spec(claimed(env={"B": "m"}, hooks={"before_plan": "module"}))
+    assert spec.variables() == {"A": "g", "B": "m"}
+    hook = spec.hook("before_plan")
+    assert hook is not None
+    assert hook.script == "module"
+    inherited = read_spec(claimed()).hook("before_plan")
+    assert inherited is not None
+    assert inherited.script == "group"
+
+
+def test_a_payload_that_cannot_be_read_is_the_jobs_error() -> None:
+    with pytest.raises(JobFailed) as caught:
+        read_spec(claimed(engine="ansible"))
+    assert caught.value.code == "bad_payload"
+    assert "engine" in caught.value.message
+
+
+def test_approval_is_by_content_not_by_name(tmp_path: Path) -> None:
+    (tmp_path / "whatever").write_bytes(b"echo yes\n")
+    check_approved("before_plan", b"echo yes\n", tmp_path)
+    for other in (b"echo yes", b"echo no\n"):
+        with pytest.raises(JobFailed) as caught:
+            check_approved("before_plan", other, tmp_path)
+        assert hashlib.sha256(other).hexdigest() in caught.value.message
+    with pytest.raises(JobFailed):
+        check_approved("before_plan", b"echo yes\n", tmp_path / "missing")
+
+
+def test_a_subfolder_cannot_lead_out_of_the_source(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "inner").mkdir(parents=True)
+    (source / "link").symlink_to(tmp_path)
+    assert find_folder(source, "inner/") == (source / "inner").resolve()
+    for bad in ("../", "link", "missing"):
+        with pytest.raises(JobFailed):
+            find_folder(source, bad)
+
+
+# ---------------------------------------------------------------------------------------------- control
+
+
+async def ignore(_: bytes) -> None:
+    return
+
+
+def stop(kind: CancelKind, cause: StopCause = StopCause.CANCELLED) -> Stop:
+    return Stop(kind, cause, "because")
+
+
+async def truth(value: bool) -> bool:
+    return value
+
+
+async def test_a_stop_ends_a_step_that_waits_for_something_else_than_a_child() -> None:
+    control = JobControl(1)
+    waiting = asyncio.ensure_future(control.run_step(asyncio.sleep(1000)))
+    await asyncio.sleep(0)
+    control.request(stop(CancelKind.GRACEFUL))
+    with pytest.raises(JobCancelled):
+        await waiting
+
+
+async def test_after_step_counts_only_between_steps() -> None:
+    control = JobControl(1)
+    control.request(stop(CancelKind.AFTER_STEP))
+    await control.run_step(asyncio.sleep(0))
+    control.check()
+    with pytest.raises(JobCancelled):
+        control.check(is_between_steps=True)
+
+
+async def test_a_stop_can_only_become_more_urgent_and_keeps_its_cause() -> None:
+    control = JobControl(1)
+    control.request(stop(CancelKind.GRACEFUL, StopCause.LEASE))
+    control.request(stop(CancelKind.AFTER_STEP))
+    control.request(stop(CancelKind.KILL, StopCause.SHUTDOWN))
+    assert control.stop == stop(CancelKind.KILL, StopCause.LEASE)
+    with pytest.raises(JobInterrupted):
+        control.check()
+
+
+async def test_a_stopped_child_ends_the_step_whatever_its_exit_code(tmp_path: Path) -> None:
+    control = JobControl(60)
+    script = "trap 'exit 0' INT; touch ready; while :; do sleep 0.05; done"
+    command = Command(("/bin/sh", "-c", script), tmp_path, {"PATH": "/usr/bin:/bin"})
+    running = asyncio.ensure_future(control.run_child(command, ignore))
+    await eventually(lambda: truth((tmp_path / "ready").exists()))
+    control.request(stop(CancelKind.GRACEFUL))
+    with pytest.raises(JobCancelled):
+        await running
+
+
+async def test_no_child_is_started_once_a_stop_was_asked_for(tmp_path: Path) -> None:
+    control = JobControl(1)
+    control.request(stop(CancelKind.KILL))
+    with pytest.raises(JobCancelled):
+        await control.run_child(Command(("/bin/touch", "x"), tmp_path, {}), ignore)
+    assert not (tmp_path / "x").exists()
+
+
+# ---------------------------------------------------------------------------------------------- reporter
+
+
+async def test_the_newest_picture_is_sent_and_confirmed() -> None:
+    answers: list[Any] = [httpx.ConnectError("down"), {"cancel_kind": None}]
+    network = Network(lambda *_: answers.pop(0) if answers else {"cancel_kind": "GRACEFUL"})
+    wishes: list[CancelKind] = []
+    reporter = Reporter(network.server(), REF, HandClock(), on_cancel=wishes.append, on_fenced=lambda _: None)
+    running = asyncio.create_task(reporter.run())
+    reporter.begin("plan", "Plan", JobPhase.PLAN, 1)
+    await reporter.confirmed()
+    reporter.begin("apply", "Apply", JobPhase.APPLY, 5)
+    await reporter.confirmed()
+    running.cancel()
+    last = network.named("worker_report")[-1]
+    assert last["p_phase"] == "APPLY"
+    assert [step["name"] for step in last["p_steps"]] == ["plan", "apply"]
+    assert wishes == [CancelKind.GRACEFUL]
+
+
+async def test_a_changing_phase_does_not_begin_when_the_server_refuses_its_report() -> None:
+    told: list[str] = []
+    network = Network(lambda *_: refusal("RY410", "gone"))
+    reporter = Reporter(network.server(), REF, HandClock(), on_cancel=lambda _: None, on_fenced=told.append)
+    running = asyncio.create_task(reporter.run())
+    reporter.begin("apply", "Apply", JobPhase.APPLY, 1)
+    with pytest.raises(Fenced):
+        await reporter.confirmed()
+    running.cancel()
+    assert told == ["gone"]
+
+
+# ---------------------------------------------------------------------------------------------- state backend
+
+
+async def call(
+    backend: StateBackend, method: str, *, query: str = "", body: bytes = b"", **changed: str
+) -> httpx.Response:
+    told = backend.variables() | changed
+    async with httpx.AsyncClient() as http:
+        return await http.request(
+            method,
+            told["TF_HTTP_ADDRESS"] + query,
+            content=body,
+            auth=(told["TF_HTTP_USERNAME"], told["TF_HTTP_PASSWORD"]),
+        )
+
+
+async def test_the_state_backend_speaks_to_the_servers_functions() -> None:
+    state: dict[str, str] = {}
+
+    def answer(name: str, body: dict[str, Any]) -> Any:
+        if name == "worker_state_put":
+            state["body"] = body["p_body"]
+        return {"exists": bool(state), "body": state.get("body")}
+
+    network = Network(answer)
+    async with StateBackend(network.server(), REF) as backend:
+        assert (await call(backend, "GET")).status_code == 404
+        lock = json.dumps({"ID": "abc", "Who": "me"}).encode()
+        assert (await call(backend, "LOCK", body=lock)).status_code == 200
+        assert (await call(backend, "POST", query="?ID=abc", body=b'{"serial":1}')).status_code == 200
+        assert (await call(backend, "GET")).json() == {"serial": 1}
+        assert (await call(backend, "UNLOCK", body=lock)).status_code == 200
+        assert (await call(backend, "DELETE")).status_code == 405
+    assert network.named("worker_state_put")[0]["p_lock_id"] == "abc"
+    assert {(body["p_job"], body["p_attempt"]) for _, body in network.calls} == {(1, 1)}
+
+
+async def test_only_the_jobs_own_engine_is_answered() -> None:
+    network = Network(lambda *_: {"exists": True, "body": "{}"})
+    async with StateBackend(network.server(), REF) as backend:
+        address = backend.variables()["TF_HTTP_ADDRESS"]
+        assert (await call(backend, "GET", TF_HTTP_PASSWORD="guessed")).status_code == 401
+        assert (await call(backend, "GET", TF_HTTP_ADDRESS=address.rsplit("/", 1)[0] + "/other")).status_code == 401
+        assert address.startswith("http://127.0.0.1:")
+    assert network.calls == []
+
+
+async def test_a_foreign_lock_is_shown_and_a_stale_attempt_cannot_write() -> None:
+    holder = json.dumps({"ID": "theirs", "Who": "someone"})
+    network = Network(
+        lambda name, _: refusal("RY423", details=holder) if name == "worker_state_lock" else refusal("RY410")
+    )
+    async with StateBackend(network.server(), REF) as backend:
+        locked = await call(backend, "LOCK", body=b'{"ID":"mine"}')
+        assert (locked.status_code, locked.json()["ID"]) == (423, "theirs")
+        assert (await call(backend, "POST", body=b"{}")).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "raw", [b"NONSENSE\r\n\r\n", b"GET / HTTP/1.1\r\ncontent-length: x\r\n\r\n", b"\r\n\r\n", b"GET"]
+)
+async def test_a_broken_request_does_not_disturb_the_backend(raw: bytes) -> None:
+    network = Network(lambda *_: {"exists": False})
+    async with StateBackend(network.server(), REF) as backend:
+        port = int(backend.variables()["TF_HTTP_ADDRESS"].split(":")[2].split("/")[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(raw)
+        writer.write_eof()
+        assert b"40" in await reader.read()
+        writer.close()
+        assert (await call(backend, "GET")).status_code == 404

@@ -1,0 +1,191 @@
+"""Heartbeat, claim, leases and directives, each by itself."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.waiting import eventually
+from tests.unit.worker.fakes import HandClock, Network, refusal
+from worker.api.replies import ClaimedJob, HeartbeatReply, JobRef
+from worker.enums import CancelKind, JobType, WorkerStatus
+from worker.errors import Rejected, Retryable
+from worker.jobs.control import JobControl, Stop, StopCause
+from worker.jobs.lease import Lease
+from worker.jobs.table import JobHandle, JobTable
+from worker.loops.claim import ClaimLoop
+from worker.loops.directives import Directives
+from worker.loops.heartbeat import Heartbeat
+from worker.standing import Standing
+
+pytestmark = pytest.mark.anyio
+
+
+async def answer_of(value: bool) -> bool:
+    return value
+
+
+def handle(clock: HandClock, job: int = 1, attempt: int = 1) -> JobHandle:
+    claimed = ClaimedJob(id=job, attempt=attempt, type=JobType.PLAN)
+    return JobHandle(claimed, Lease(clock.time, 60), JobControl(1))
+
+
+class Parts:
+    """A heartbeat with everything around it."""
+
+    def __init__(self, network: Network) -> None:
+        self.clock = HandClock()
+        self.table = JobTable(self.clock)
+        self.standing = Standing()
+        self.rings: list[str] = []
+        self.facts: dict[str, Any] = {"engines": {"tofu": "1"}}
+        self.directives = Directives(
+            self.table, self.standing, ring_claim=lambda: self.rings.append("claim"),
+            ring_heartbeat=lambda: self.rings.append("beat"), own_capacity=None,
+        )  # fmt: skip
+        self.heartbeat = Heartbeat(
+            network.server(), self.table, self.standing, lambda: dict(self.facts), self.directives.obey, self.clock
+        )
+
+
+async def test_a_beat_renews_the_lease_from_the_moment_it_was_sent() -> None:
+    def answer(*_: Any) -> Any:
+        parts.clock.time += 7
+        return {"lease_seconds": 60}
+
+    parts = Parts(Network(answer))
+    running = handle(parts.clock)
+    parts.table.add(running)
+    parts.clock.time = 1030.0
+    await parts.heartbeat.beat()
+    assert running.lease.sent_at == 1030.0
+    assert running.lease.ends_at == 1090.0
+
+
+def test_an_older_answer_does_not_shorten_a_lease() -> None:
+    lease = Lease(100.0, 60)
+    lease.renew(120.0, 60)
+    lease.renew(110.0, 60)
+    assert lease.ends_at == 180.0
+    assert lease.stop_at == 165.0
+
+
+async def test_facts_are_sent_when_they_change_and_after_a_new_session() -> None:
+    network = Network(lambda *_: {})
+    parts = Parts(network)
+    await parts.heartbeat.beat()
+    await parts.heartbeat.beat()
+    parts.facts["engines"] = {}
+    await parts.heartbeat.beat()
+    parts.heartbeat.forget_facts()
+    await parts.heartbeat.beat()
+    assert [bool(body["p_facts"]) for body in network.named("worker_heartbeat")] == [True, False, True, True]
+
+
+async def test_a_lost_attempt_is_stopped_and_a_cancel_obeyed() -> None:
+    network = Network(
+        lambda *_: {
+            "lost": [{"job": 1, "attempt": 1}],
+            "cancel": [{"job": 2, "attempt": 1, "kind": "KILL", "reason": "Ada"}],
+        }
+    )
+    parts = Parts(network)
+    lost, cancelled = handle(parts.clock, 1), handle(parts.clock, 2)
+    parts.table.add(lost)
+    parts.table.add(cancelled)
+    await parts.heartbeat.beat()
+    assert lost.control.stop is not None
+    assert lost.control.stop.cause is StopCause.LEASE
+    assert cancelled.control.stop is not None
+    assert (cancelled.control.stop.kind, cancelled.control.stop.cause) == (CancelKind.KILL, StopCause.CANCELLED)
+    assert "Ada" in cancelled.control.stop.message
+
+
+async def test_a_lease_that_is_not_renewed_stops_its_job_before_it_ends() -> None:
+    clock = HandClock()
+    table = JobTable(clock)
+    running = handle(clock)
+    running.control.request(Stop(CancelKind.AFTER_STEP, StopCause.CANCELLED, "after this step"))
+    table.add(running)
+    watch = asyncio.create_task(table.watch_leases())
+    await eventually(lambda: answer_of(running.control.is_stopping), every_seconds=0)
+    watch.cancel()
+    assert running.lease.stop_at <= clock.time < running.lease.ends_at
+    assert running.control.stop is not None
+    assert running.control.stop.cause is StopCause.LEASE
+
+
+def test_directives_drain_resize_and_announce() -> None:
+    parts = Parts(Network(lambda *_: {}))
+    parts.directives.obey(HeartbeatReply(drain=True, drain_reason="maintenance", worker={"capacity": 5}, look=True))
+    assert parts.standing.status is WorkerStatus.DRAINING
+    assert parts.standing.capacity == 5
+    assert parts.standing.free_slots(0) == 0
+    assert "beat" in parts.rings
+    assert "claim" in parts.rings
+    parts.directives.obey(HeartbeatReply(drain=False, worker={"capacity": 5}))
+    assert parts.standing.free_slots(2) == 3
+
+
+def claim_loop(
+    network: Network, standing: Standing, *, is_ready: bool = True
+) -> tuple[ClaimLoop, list[tuple[int, float]]]:
+    clock, started = HandClock(), []
+    loop = ClaimLoop(
+        network.server(), JobTable(clock), standing, lambda: is_ready, lambda job, sent: started.append((job.id, sent)),
+        clock, poll_seconds=10,
+    )  # fmt: skip
+    return loop, started
+
+
+async def test_a_claim_whose_reply_was_lost_is_repeated_unchanged() -> None:
+    answers = iter([httpx.ReadError("lost"), {"jobs": [{"id": 4, "attempt": 1, "type": "PLAN"}]}, {"jobs": []}])
+    network = Network(lambda *_: next(answers))
+    standing = Standing(capacity=2)
+    loop, started = claim_loop(network, standing)
+    with pytest.raises(Retryable):
+        await loop.look()
+    standing.capacity = 8
+    await loop.look()
+    await loop.look()
+    first, second, third = network.named("worker_claim")
+    assert first == second
+    assert third["p_request_id"] != first["p_request_id"]
+    assert started == [(4, 1000.0)]
+
+
+async def test_a_refused_claim_is_not_repeated_under_its_id() -> None:
+    network = Network(lambda *_: refusal("RY422"))
+    loop, _ = claim_loop(network, Standing(capacity=1))
+    for _ in range(2):
+        with pytest.raises(Rejected):
+            await loop.look()
+    first, second = network.named("worker_claim")
+    assert first["p_request_id"] != second["p_request_id"]
+
+
+@pytest.mark.parametrize(
+    ("standing", "is_ready"),
+    [
+        (Standing(is_leaving=True), True),
+        (Standing(is_drained_by_server=True), True),
+        (Standing(is_single=True, has_claimed=True), True),
+        (Standing(), False),
+    ],
+)
+async def test_nothing_is_claimed_while_leaving_draining_or_without_an_engine(
+    standing: Standing, is_ready: bool
+) -> None:
+    network = Network(lambda *_: {"jobs": []})
+    loop, _ = claim_loop(network, standing, is_ready=is_ready)
+    await loop.look()
+    assert network.calls == []
+
+
+async def test_recovering_attempts_are_listed_too() -> None:
+    network = Network(lambda *_: {})
+    parts = Parts(network)
+    parts.table.recovering.add(JobRef(job=9, attempt=3))
+    await parts.heartbeat.beat()
+    assert network.named("worker_heartbeat")[0]["p_running"] == [{"job": 9, "attempt": 3}]

@@ -1,0 +1,68 @@
+"""The runner's own log: by category, with secrets masked, as JSON or for people."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from worker.logs.redactor import Redactor
+from worker.runtime_log import configure_logging, get_logger
+from worker.settings.levels import LogLevelName
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    structlog.reset_defaults()
+    root.handlers, root.level = handlers, level
+
+
+def logged(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_the_longest_prefix_decides() -> None:
+    stream = io.StringIO()
+    levels = {"Default": LogLevelName.WARNING, "worker": LogLevelName.ERROR, "worker.session": LogLevelName.DEBUG}
+    configure_logging({**levels, "worker.noise": LogLevelName.NONE}, "json", Redactor(), stream)
+    for category in ("worker.session", "worker.jobs", "worker.noise", "other"):
+        for level in ("debug", "warning", "critical"):
+            getattr(get_logger(category), level)(level)
+    said = [(each["category"], each["event"]) for each in logged(stream)]
+    assert said == [
+        ("worker.session", "debug"), ("worker.session", "warning"), ("worker.session", "critical"),
+        ("worker.jobs", "critical"), ("other", "warning"), ("other", "critical"),
+    ]  # fmt: skip
+
+
+def test_secrets_are_masked_in_messages_and_values() -> None:
+    stream = io.StringIO()
+    configure_logging({"Default": LogLevelName.INFORMATION}, "json", Redactor(["ryw_the_token"]), stream)
+    get_logger("worker").info("using ryw_the_token", url="https://bob:hunter22@host/", why="ryw_the_token was refused")
+    assert "ryw_the_token" not in stream.getvalue()
+    assert "hunter22" not in stream.getvalue()
+
+
+def test_libraries_speak_through_the_same_stream() -> None:
+    stream = io.StringIO()
+    configure_logging({"Default": LogLevelName.INFORMATION}, "json", Redactor(), stream)
+    logging.getLogger("botocore").warning("slow down")
+    logging.getLogger("realtime").error("handled by the supervisor")
+    assert [(each["category"], each["event"], each["level"]) for each in logged(stream)] == [
+        ("botocore", "slow down", "warning")
+    ]
+
+
+def test_pretty_is_for_people() -> None:
+    stream = io.StringIO()
+    configure_logging({"Default": LogLevelName.INFORMATION}, "pretty", Redactor(), stream)
+    get_logger("worker").info("session open", runner="one")
+    assert "session open" in stream.getvalue()
+    with pytest.raises(json.JSONDecodeError):
+        logged(stream)

@@ -1,0 +1,145 @@
+"""The session: opened, renewed, refused, and the lock on its directory."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.worker.fakes import HandClock, Network
+from worker.api.transport import Transport
+from worker.errors import Fatal
+from worker.exit_codes import ExitCode
+from worker.session.credentials import Credentials
+from worker.session.identity import Identity, take_identity
+from worker.session.session import CONFLICT_WAIT_SECONDS, Session
+from worker.settings import Settings, load_settings
+
+pytestmark = pytest.mark.anyio
+WORKER = "8a3b1c52-1111-4222-8333-444455556666"
+GRANT = {
+    "access_token": "jwt-1", "expires_in": 900, "session_id": "s", "instance_id": "i", "publishable_key": "k", "epoch": 1,
+    "realtime": {"topics": ["queue:x"]}, "worker": {"name": "r"},
+}  # fmt: skip
+REFUSED = (401, {"code": "RY401", "message": "The runner is not known.", "hint": "Check WORKER_ID."})
+CONFLICT = (409, {"code": "RY409", "message": "Another process is connected.", "hint": "Stop it."})
+
+
+def settings(**more: str) -> Settings:
+    environ = {"WORKER_ID": WORKER, "WORKER_TOKEN": "ryw_secret", "SUPABASE_URL": "http://project.example", **more}
+    return load_settings(environ={name: value for name, value in environ.items() if value})
+
+
+def session(network: Network, clock: HandClock, **more: str) -> tuple[Session, Transport]:
+    transport = network.transport()
+    identity = Identity(WORKER, "one", "b00b1e50-0000-4000-8000-000000000000", Path("/nowhere"))
+    return Session(transport, Credentials(settings(**more), transport), identity, {"hostname": "h"}, clock), transport
+
+
+async def test_a_session_is_opened_once_the_server_answers() -> None:
+    answers = iter([httpx.ConnectError("down"), (503, {}), (429, {}, {"retry-after": "33"}), GRANT])
+    network, clock = Network(lambda *_: next(answers)), HandClock()
+    opened, transport = session(network, clock)
+    grant = await opened.open()
+    assert grant.topics == ("queue:x",)
+    assert transport.token == "jwt-1"
+    assert max(clock.naps) >= 33
+    assert network.calls[0][1]["worker_token"] == "ryw_secret"
+    assert network.calls[0][1]["boot_id"].startswith("b00b")
+
+
+@pytest.mark.parametrize("answer", [REFUSED, (400, {"code": "RY422", "message": "bad name"})])
+async def test_a_refusal_is_final(answer: Any) -> None:
+    opened, _ = session(Network(lambda *_: answer), HandClock())
+    with pytest.raises(Fatal) as caught:
+        await opened.open()
+    assert caught.value.exit_code is ExitCode.REFUSED
+
+
+async def test_a_conflict_is_waited_out_for_a_while_then_given_up() -> None:
+    clock = HandClock()
+    opened, _ = session(Network(lambda *_: CONFLICT), clock)
+    with pytest.raises(Fatal) as caught:
+        await opened.open()
+    assert caught.value.exit_code is ExitCode.CONFLICT
+    assert clock.time - 1000 > CONFLICT_WAIT_SECONDS
+
+
+async def test_a_single_run_gives_up_on_a_silent_server() -> None:
+    opened, _ = session(Network(lambda *_: httpx.ConnectError("down")), HandClock())
+    with pytest.raises(Fatal) as caught:
+        await opened.open(give_up_after=30)
+    assert caught.value.exit_code is ExitCode.UNREACHABLE
+
+
+async def test_renewal_uses_the_session_and_not_the_token() -> None:
+    network = Network(lambda _, body: {**GRANT, "access_token": "jwt-2"} if body.get("renew") else GRANT)
+    opened, transport = session(network, HandClock())
+    await opened.open()
+    await opened.renew()
+    assert transport.token == "jwt-2"
+    assert "worker_token" not in json.dumps(network.calls[1][1])
+
+
+async def test_a_session_that_cannot_be_renewed_is_opened_again() -> None:
+    network = Network(lambda _, body: REFUSED if body.get("renew") else GRANT)
+    opened, _ = session(network, HandClock())
+    await opened.open()
+    await opened.renew()
+    assert [bool(body.get("renew")) for _, body in network.calls] == [False, True, False]
+
+
+async def test_a_service_account_exchanges_its_secret_first() -> None:
+    network = Network(lambda name, _: {"access_token": "account"} if name == "service-account-token" else GRANT)
+    opened, _ = session(network, HandClock(), WORKER_TOKEN="", WORKER_CLIENT_ID="ci", WORKER_CLIENT_SECRET="shh")
+    await opened.open()
+    assert network.calls[0][1] == {"grant_type": "client_credentials", "client_id": "ci", "client_secret": "shh"}
+    assert network.calls[1][1]["access_token"] == "account"
+
+
+async def test_a_helpers_token_is_exchanged(tmp_path: Path) -> None:
+    helper = tmp_path / "helper"
+    helper.write_text("#!/bin/sh\necho token-for-$1\n")
+    helper.chmod(0o755)
+    network = Network(lambda name, _: {"access_token": "account"} if name == "service-account-token" else GRANT)
+    opened, _ = session(
+        network, HandClock(), WORKER_TOKEN="", RUNYARD_CREDENTIAL_HELPER_CMD_PATH=str(helper),
+        RUNYARD_CREDENTIAL_HELPER_CMD_ARGS="'aud one'", RUNYARD_SERVICE_ACCOUNT_PATH="group/sa",
+    )  # fmt: skip
+    await opened.open()
+    assert network.calls[0][1]["subject_token"] == "token-for-aud one"
+    assert network.calls[0][1]["client_id"] == "group/sa"
+
+
+def test_a_second_process_with_the_same_directory_is_refused(tmp_path: Path) -> None:
+    first = take_identity(WORKER, "one", tmp_path)
+    with pytest.raises(Fatal) as caught:
+        take_identity(WORKER, "one", tmp_path)
+    assert caught.value.exit_code is ExitCode.CONFLICT
+    assert take_identity(WORKER, "two", tmp_path).home != first.home
+
+
+def test_the_boot_id_is_kept_on_this_machine_only(tmp_path: Path) -> None:
+    import os
+
+    first = take_identity(WORKER, "one", tmp_path)
+    boot = first.home / "boot.json"
+    stored = json.loads(boot.read_text())
+    assert stored["boot_id"] == first.boot_id
+    copied = tmp_path / "copy"
+    (copied / "instances").mkdir(parents=True)
+    os.system(f"cp -r {first.home} {copied}/instances/")
+    assert take_identity(WORKER, "one", copied).boot_id == first.boot_id
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "instances").mkdir(parents=True)
+    os.system(f"cp -r {first.home} {elsewhere}/instances/")
+    (elsewhere / "instances" / first.home.name / "boot.json").write_text(json.dumps({**stored, "host": "another"}))
+    assert take_identity(WORKER, "one", elsewhere).boot_id != first.boot_id
+
+
+def test_a_directory_that_cannot_be_written_is_a_setting_to_correct(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Fatal) as caught:
+        take_identity(WORKER, "one", tmp_path / "file")
+    assert caught.value.exit_code is ExitCode.SETTINGS

@@ -4,7 +4,7 @@
  */
 
 import { call, limit, Refusal } from "../_shared/database.ts";
-import { publicUrl, publishableKey } from "../_shared/env.ts";
+import { publicUrl, publishableKey, read } from "../_shared/env.ts";
 import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
 import {
@@ -27,7 +27,7 @@ import {
 /** Attempts in a minute. A hash costs a tenth of a second, and replicas start together. */
 const PER_WORKER = 120;
 const PER_WORKER_AND_ADDRESS = 60;
-const PER_ADDRESS = 240;
+const PER_ADDRESS = Number(read("RUNYARD_SESSIONS_PER_ADDRESS") ?? 240);
 const RENEWALS_PER_SESSION = 30;
 
 const REFUSED = {

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import statistics
 import time
 import uuid
 from typing import Any
@@ -83,7 +82,8 @@ def test_an_unknown_runner_takes_as_long_as_a_wrong_token(edge: Edge, runner: Ru
     for _ in range(5):
         wrong.append(seconds(asking(runner, worker_token=make_token()[0])))
         unknown.append(seconds(asking(runner, worker_id=str(uuid.uuid4()))))
-    ratio = statistics.median(unknown) / statistics.median(wrong)
+    # The quickest of each: what a busy machine adds says nothing about the function.
+    ratio = min(unknown) / min(wrong)
     assert 0.5 < ratio < 2, f"an unknown id can be told from a wrong token by time: {ratio:.2f}"
 
 

@@ -1,0 +1,54 @@
+"""Rules of the house that no linter knows."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from stack.settings import PROJECT
+
+LONGEST_FILE = 450
+# Written by a tool, or a list that would not be clearer in two parts.
+GENERATED = re.compile(
+    r"(requirements.*\.txt|\.lock|lock/.*|go\.(sum|mod)|\.svg|LICENSE.*|\.schema\.json|docs/reference/.*)$"
+)
+
+
+def tracked() -> list[Path]:
+    result = subprocess.run(["git", "ls-files"], cwd=PROJECT, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        pytest.skip("not a git clone")
+    return [PROJECT / line for line in result.stdout.splitlines() if (PROJECT / line).is_file()]
+
+
+def text_of(path: Path) -> str:
+    try:
+        return path.read_text()
+    except UnicodeDecodeError:
+        return ""
+
+
+def test_no_file_is_too_long_to_read() -> None:
+    code = [path for path in tracked() if path.suffix in (".py", ".ts", ".js", ".sql", ".sh")]
+    long = {
+        str(path.relative_to(PROJECT)): text_of(path).count("\n") for path in code if not GENERATED.search(str(path))
+    }
+    assert {name: lines for name, lines in long.items() if lines > LONGEST_FILE} == {}
+
+
+def test_no_lock_file_names_a_registry() -> None:
+    locks = [path for path in tracked() if re.search(r"(requirements.*\.txt|\.lock)$", path.name)]
+    assert locks
+    naming = [
+        path.name
+        for path in locks
+        if re.search(r"--(extra-)?index-url|https?://[^\s\"]*(pypi|simple|npm)", text_of(path))
+    ]
+    assert naming == []
+
+
+def test_migrations_have_names_the_supabase_cli_accepts_in_one_order() -> None:
+    names = [path.name for path in sorted((PROJECT / "supabase" / "migrations").glob("*.sql"))]
+    assert all(re.fullmatch(r"\d{14}_[a-z0-9_]+\.sql", name) for name in names)
+    assert len({name.split("_", 1)[0] for name in names}) == len(names)

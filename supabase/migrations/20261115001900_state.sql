@@ -79,9 +79,10 @@ language plpgsql security definer
 set search_path = ''
 as $$
 declare
+  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_state private.states;
 begin
-  select * into v_state from private.states where module_id = private.owned_module(p_job, p_attempt);
+  select * into v_state from private.states where module_id = v_module;
   return jsonb_build_object('exists', v_state.module_id is not null, 'serial', v_state.serial, 'lineage', v_state.lineage, 'body', v_state.body);
 end;
 $$;

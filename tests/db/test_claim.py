@@ -1,0 +1,252 @@
+"""The claim: who gets what, once, and within its limits."""
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.db.world import Organization, Runner, World, refused
+
+
+def test_a_repeated_request_gets_the_same_answer(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=3)
+    for name in "abc":
+        org.enqueue(f"m/{name}")
+    request = str(uuid.uuid4())
+    first = runner.claim(2, request)
+    assert len(first) == 2
+    assert runner.claim(2, request) == first
+    assert len(runner.claim(2)) == 1
+
+
+def test_a_repeated_request_gets_the_same_answer_at_the_same_time(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=8)
+    for number in range(8):
+        org.enqueue(f"m/m{number}")
+    claims = {"sub": runner.worker_id, "sid": runner.session_id}
+    request = str(uuid.uuid4())
+    copies = [world.caller("worker", **claims) for _ in range(6)]
+
+    def claim(copy: Any) -> list[int]:
+        return [job["id"] for job in copy.call("worker_claim", p_request_id=request, p_slots=2)["jobs"]]
+
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(claim, copies))
+    assert all(answer == answers[0] for answer in answers)
+    assert len(answers[0]) == 2
+
+
+def test_an_instance_never_exceeds_its_slots(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=4)
+    for number in range(40):
+        org.enqueue(f"m/m{number}")
+    claims = {"sub": runner.worker_id, "sid": runner.session_id}
+    copies = [world.caller("worker", **claims) for _ in range(12)]
+
+    def claim(copy: Any) -> int:
+        return len(copy.call("worker_claim", p_request_id=str(uuid.uuid4()), p_slots=4)["jobs"])
+
+    with ThreadPoolExecutor(12) as pool:
+        assert sum(pool.map(claim, copies)) == 4
+    assert world.owner.one("select count(*) from private.live_jobs where instance_id = %s", runner.instance_id) == 4
+
+
+@pytest.mark.parametrize("slots", [0, -1, 257])
+def test_slots_are_checked(org: Organization, slots: int) -> None:
+    with refused("RY422"):
+        org.runner(f"r{slots}").claim(slots)
+
+
+def test_another_organisations_job_is_never_claimed(org: Organization, other_org: Organization) -> None:
+    org.enqueue("a/b")
+    assert other_org.runner("r1", is_assigned_to_all_modules=True).claim(5) == []
+
+
+def test_labels_must_all_be_there(org: Organization) -> None:
+    plain, gpu = org.runner("plain", is_assigned_to_all_modules=True), org.runner(
+        "gpu", is_assigned_to_all_modules=True, labels=["gpu=true", "zone=eu"]
+    )
+    org.module("a/b", labels=["gpu=true"])
+    job = org.enqueue("a/b", labels=["zone=eu"])
+    assert plain.claim() == []
+    assert gpu.claim_one()["id"] == job
+
+
+def test_labels_added_later_open_the_lane(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b", labels=["gpu"])
+    assert runner.claim() == []
+    org.owner.call("update_worker", p_worker=runner.worker_id, p_options={"labels": ["gpu"]})
+    assert len(runner.claim()) == 1
+
+
+def test_an_assignment_added_later_opens_the_lane(org: Organization) -> None:
+    runner = org.runner("r1")
+    org.enqueue("a/b/c")
+    assert runner.claim() == []
+    org.owner.call("assign_worker", p_worker=runner.worker_id, p_path="a/b")
+    assert len(runner.claim()) == 1
+
+
+def test_an_assignment_taken_away_closes_the_lane(org: Organization) -> None:
+    org.module("a/b/c")
+    runner = org.runner("r1", assignments=["a/b"])
+    org.owner.call("unassign_worker", p_worker=runner.worker_id, p_path="a/b")
+    org.enqueue("a/b/c")
+    assert runner.claim() == []
+
+
+def test_types_that_a_runner_refuses_go_to_another(org: Organization) -> None:
+    org.module("a/b")
+    planner = org.runner("planner", assignments=["a/b"], accepted_job_types=["PLAN"])
+    other = org.runner("other", is_assigned_to_all_modules=True)
+    apply = org.enqueue("a/b", "APPLY")
+    assert planner.claim() == []
+    assert other.claim_one()["id"] == apply
+
+
+def test_a_runner_that_becomes_choosy_gets_only_what_it_wants(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=5)
+    plan, apply = org.enqueue("a/b"), org.enqueue("a/c", "APPLY")
+    org.owner.call("update_worker", p_worker=runner.worker_id, p_options={"accepted_job_types": ["APPLY"]})
+    assert [job["id"] for job in runner.claim(5)] == [apply]
+    org.owner.call("update_worker", p_worker=runner.worker_id, p_options={"accepted_job_types": None})
+    assert [job["id"] for job in runner.claim(5)] == [plan]
+
+
+def test_a_pin_to_a_runner_holds(org: Organization) -> None:
+    first, second = (org.runner(name, is_assigned_to_all_modules=True) for name in ("r1", "r2"))
+    job = org.enqueue("a/b", pinned_worker_id=second.worker_id)
+    assert first.claim() == []
+    assert second.claim_one()["id"] == job
+
+
+def test_a_pin_to_an_instance_name_holds(world: World, org: Organization) -> None:
+    first = org.runner("r1", instance="east", is_assigned_to_all_modules=True, allow_multiple_instances=True)
+    second = world.connect_runner(first.worker_id, "west")
+    org.module("a/b", runner_instance_name="west")
+    job = org.enqueue("a/b")
+    assert first.claim() == []
+    assert second.claim_one()["id"] == job
+
+
+def test_replicas_share_the_work(world: World, org: Organization) -> None:
+    first = org.runner("r1", instance="east", is_assigned_to_all_modules=True, allow_multiple_instances=True)
+    second = world.connect_runner(first.worker_id, "west")
+    jobs = {org.enqueue("a/b"), org.enqueue("a/c")}
+    assert {first.claim_one()["id"], second.claim_one()["id"]} == jobs
+
+
+def test_priority_then_age(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=9)
+    usual, late, urgent = org.enqueue("m/a"), org.enqueue("m/b", priority=500), org.enqueue("m/c", priority=5)
+    second = org.enqueue("m/d")
+    assert [job["id"] for job in runner.claim(9)] == [urgent, usual, second, late]
+
+
+def test_priority_counts_across_lanes(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True, labels=["gpu"], capacity=1)
+    org.enqueue("m/a", priority=50)
+    urgent = org.enqueue("m/b", priority=10, labels=["gpu"])
+    assert runner.claim_one()["id"] == urgent
+
+
+def test_a_step_finishes_and_claims_in_one_call(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
+    jobs = [org.enqueue(f"m/{name}") for name in "abcd"]
+    first = runner.claim(2)
+    done = [{"job": job["id"], "attempt": 1, "status": "SUCCEEDED", "result": {"n": job["id"]}} for job in first]
+    answer = runner.call("worker_step", p_request_id=str(uuid.uuid4()), p_finished=done, p_slots=2)
+    assert [item["status"] for item in answer["finished"]] == ["SUCCEEDED", "SUCCEEDED"]
+    assert [job["id"] for job in answer["jobs"]] == jobs[2:]
+    assert [world.job(job)["result"] for job in jobs[:2]] == [{"n": job} for job in jobs[:2]]
+
+
+def test_a_repeated_step_is_harmless(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("m/a")
+    second = org.enqueue("m/b")
+    job = runner.claim_one()
+    arguments = {
+        "p_request_id": str(uuid.uuid4()),
+        "p_finished": [{"job": job["id"], "attempt": 1, "status": "FAILED", "error": {"message": "no"}}],
+        "p_slots": 1,
+    }
+    first = runner.call("worker_step", **arguments)
+    assert runner.call("worker_step", **arguments) == first
+    assert [job["id"] for job in first["jobs"]] == [second]
+    assert world.events(job["id"]).count("failed") == 1
+
+
+def test_an_idle_claim_writes_nothing(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    with runner.connection.transaction():
+        runner.claim()
+        assert runner.connection.execute("select pg_current_xact_id_if_assigned()").fetchone() == (None,)
+
+
+def test_a_runner_that_did_not_beat_gets_nothing(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b")
+    world.silence(runner)
+    assert runner.claim() == []
+    runner.beat()
+    assert len(runner.claim()) == 1
+
+
+def stale_write(runner: Runner, job: dict[str, Any], call: str) -> Any:
+    which = {"p_job": job["id"], "p_attempt": job["attempt"]}
+    more: dict[str, dict[str, Any]] = {
+        "worker_report": {"p_phase": "PLAN"},
+        "worker_append_logs": {"p_chunks": [{"seq": 1, "body": "x"}]},
+        "worker_return_job": {},
+        "worker_put_artifact": {"p_name": "x", "p_body_base64": "", "p_sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        "worker_get_artifact": {"p_name": "x"},
+        "worker_state_get": {},
+        "worker_state_put": {"p_body": "{}"},
+        "worker_state_lock": {"p_lock": {"ID": "x"}},
+        "worker_state_unlock": {"p_lock_id": "x"},
+    }
+    return runner.call(call, **which, **more[call])
+
+
+STALE_CALLS = [
+    "worker_report",
+    "worker_append_logs",
+    "worker_return_job",
+    "worker_put_artifact",
+    "worker_get_artifact",
+    "worker_state_get",
+    "worker_state_put",
+    "worker_state_lock",
+    "worker_state_unlock",
+]
+
+
+@pytest.mark.parametrize("call", STALE_CALLS)
+def test_a_stale_attempt_can_write_nothing(world: World, org: Organization, call: str) -> None:
+    old = org.runner("r1", is_assigned_to_all_modules=True)
+    new = org.runner("r2", is_assigned_to_all_modules=True)
+    job_id = org.enqueue("a/b")
+    job = old.claim_one()
+    world.lose(old)
+    world.end_backoff(job_id)
+    old.beat()
+    with refused("RY410"):
+        stale_write(old, job, call)
+    again = new.claim_one()
+    assert (again["id"], again["attempt"]) == (job_id, 2)
+    for stale in (old, new):
+        with refused("RY410"):
+            stale_write(stale, job, call)
+    assert world.status(job_id) == "CLAIMED"
+
+
+@pytest.mark.parametrize("call", STALE_CALLS)
+def test_another_runner_cannot_write_for_the_attempt(org: Organization, call: str) -> None:
+    holder, thief = (org.runner(name, is_assigned_to_all_modules=True) for name in ("r1", "r2"))
+    org.enqueue("a/b")
+    job = holder.claim_one()
+    with refused("RY410"):
+        stale_write(thief, job, call)

@@ -1,0 +1,156 @@
+"""Enqueueing: checks, idempotency, order within a module."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.db.world import Organization, World, refused
+
+
+def test_the_same_key_gives_the_same_job(org: Organization) -> None:
+    first = org.enqueue("a/b", idempotency_key="k")
+    assert org.enqueue("a/b", idempotency_key="k") == first
+    assert org.enqueue("a/b", idempotency_key="l") != first
+
+
+def test_the_same_key_at_the_same_time_gives_one_job(world: World, org: Organization) -> None:
+    module = org.module("a/b")
+    people = [org.member("operator") for _ in range(6)]
+
+    def enqueue(person: Any) -> int:
+        made = person.call("enqueue_job", p_org=org.id, p_type="PLAN", p_module=module, p_options={"idempotency_key": "k"})
+        return int(made["id"])
+
+    with ThreadPoolExecutor(6) as pool:
+        assert len(set(pool.map(enqueue, people))) == 1
+
+
+def test_keys_are_the_organisations_own(org: Organization, other_org: Organization) -> None:
+    assert org.enqueue("a/b", idempotency_key="k") != other_org.enqueue("a/b", idempotency_key="k")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"priority": 1001},
+        {"priority": "high"},
+        {"max_attempts": 0},
+        {"approvals_required": 11},
+        {"labels": ["Bad Label"]},
+        {"idempotency_key": ""},
+        {"pinned_worker_id": "not-a-uuid"},
+        {"speed": "fast"},
+        {"plan_job_id": 1},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(org: Organization, options: dict[str, Any]) -> None:
+    with refused("RY422"):
+        org.enqueue("a/b", **options)
+
+
+def test_a_pin_must_exist(org: Organization, other_org: Organization) -> None:
+    with refused("RY404"):
+        org.enqueue("a/b", pinned_worker_id=other_org.worker("r1"))
+
+
+@pytest.mark.parametrize("job_type", ["DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER"])
+def test_runners_own_jobs_do_not_act_on_modules(org: Organization, job_type: str) -> None:
+    with refused("RY422"):
+        org.enqueue("a/b", job_type)
+
+
+def test_only_a_finished_plan_of_the_module_is_applied_and_only_once(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=5)
+    plan, other = org.enqueue("a/b"), org.enqueue("a/c")
+    with refused("RY422"):
+        org.enqueue("a/b", "APPLY", plan_job_id=plan)
+    for job in runner.claim(2):
+        runner.finish(job)
+    with refused("RY422"):
+        org.enqueue("a/b", "APPLY", plan_job_id=other)
+    assert org.enqueue("a/b", "APPLY", plan_job_id=plan)
+    with refused("RY409"):
+        org.enqueue("a/b", "APPLY", plan_job_id=plan)
+
+
+def test_one_job_per_module_is_ready_the_others_wait_in_order(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=10)
+    first, second, third = (org.enqueue("a/b") for _ in range(3))
+    order = []
+    for _ in range(3):
+        claimed = runner.claim(10)
+        assert len(claimed) == 1
+        order.append(claimed[0]["id"])
+        runner.finish(claimed[0])
+    assert order == [first, second, third]
+
+
+def test_an_urgent_job_goes_before_one_that_has_not_begun(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    usual, urgent = org.enqueue("a/b"), org.enqueue("a/b", priority=1)
+    job = runner.claim_one()
+    assert job["id"] == urgent
+    runner.finish(job)
+    assert runner.claim_one()["id"] == usual
+
+
+def test_modules_take_turns(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    many = [org.enqueue("a/many") for _ in range(3)]
+    few = org.enqueue("a/few")
+    order = []
+    for _ in range(4):
+        job = runner.claim_one()
+        order.append(job["id"])
+        runner.finish(job)
+    assert order == [many[0], few, many[1], many[2]]
+
+
+def test_the_module_shows_its_last_job(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b", "DRIFT")
+    shown = "select last_job_id, last_job_type, last_job_status from public.modules where id = %s"
+    assert org.owner.one(shown, org.modules["a/b"]) == (job, "DRIFT", "QUEUED")
+    runner.finish(runner.claim_one(), "FAILED")
+    assert org.owner.one(shown, org.modules["a/b"]) == (job, "DRIFT", "FAILED")
+
+
+def test_a_plan_with_changes_is_followed_by_its_apply(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    module = org.module("a/b", auto_apply=True, inputs={"v": 1})
+    plan = org.enqueue("a/b")
+    job = runner.claim_one()
+    org.owner.call("update_module", p_module=module, p_spec={"inputs": {"v": 2}})
+    runner.finish(job, p_plan_summary={"has_changes": True})
+    apply = runner.claim_one()
+    assert (apply["type"], apply["plan_job_id"]) == ("APPLY", plan)
+    assert apply["payload"]["module"]["inputs"] == {"v": 1}
+
+
+@pytest.mark.parametrize(
+    ("summary", "options"),
+    [({"has_changes": False}, {}), (None, {}), ({"has_changes": True}, {"refresh_only": True}), ({"has_changes": True}, {"auto_apply": False})],
+)
+def test_nothing_is_applied_without_need(org: Organization, summary: dict[str, bool] | None, options: dict[str, bool]) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.module("a/b", auto_apply=True)
+    org.enqueue("a/b", **options)
+    runner.finish(runner.claim_one(), p_plan_summary=summary)
+    assert runner.claim() == []
+
+
+@pytest.mark.parametrize(("role", "may"), [("viewer", False), ("operator", True)])
+def test_who_may_enqueue(org: Organization, role: str, may: bool) -> None:
+    member, module = org.member(role), org.module("a/b")
+    arguments = {"p_org": org.id, "p_type": "PLAN", "p_module": module}
+    if may:
+        assert member.call("enqueue_job", **arguments)["created_by_label"] == member.email
+    else:
+        with refused("RY403"):
+            member.call("enqueue_job", **arguments)
+
+
+def test_a_module_of_another_organisation_is_not_found(org: Organization, other_org: Organization) -> None:
+    with refused("RY404"):
+        org.owner.call("enqueue_job", p_org=org.id, p_type="PLAN", p_module=other_org.module("a/b"))

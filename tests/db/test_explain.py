@@ -1,0 +1,165 @@
+"""Why a job waits, and that the explanation never disagrees with the claim."""
+
+import random
+
+import pytest
+
+from tests.db.world import Organization, Runner, World, refused
+
+
+def explain(org: Organization, job: int) -> dict[str, object]:
+    answer: dict[str, object] = org.owner.call("explain_queue", p_job=job)
+    return answer
+
+
+def codes(org: Organization, job: int) -> dict[str, str]:
+    runners: list[dict[str, str]] = explain(org, job)["runners"]  # type: ignore[assignment]
+    return {runner["name"]: runner["reason_code"] for runner in runners}
+
+
+def test_each_runner_has_one_reason(world: World, org: Organization) -> None:
+    org.module("a/b", labels=["gpu"])
+    everywhere = {"is_assigned_to_all_modules": True, "labels": ["gpu"]}
+    org.worker("never contacted", **everywhere)
+    org.worker("elsewhere", labels=["gpu"])
+    org.worker("plain", is_assigned_to_all_modules=True)
+    org.worker("planner", accepted_job_types=["PLAN"], **everywhere)
+    runners = {name: org.runner(name, **everywhere) for name in ("offline", "disabled", "draining", "busy", "free")}
+    world.silence(runners["offline"])
+    org.owner.call("set_worker_disabled", p_worker=runners["disabled"].worker_id, p_disabled=True)
+    org.owner.call("drain_worker", p_worker=runners["draining"].worker_id, p_reason="Maintenance")
+    org.enqueue("a/c", pinned_worker_id=runners["busy"].worker_id)
+    runners["busy"].claim_one()
+    near = org.runner("near", assignments=["a"], labels=["gpu"])
+    job = org.enqueue("a/b", "APPLY")
+
+    expected = {
+        "never contacted": "never_contacted",
+        "elsewhere": "not_assigned",
+        "plain": "labels_missing",
+        "planner": "type_refused",
+        "offline": "offline",
+        "disabled": "disabled",
+        "draining": "draining",
+        "busy": "busy",
+        "free": "nearer",
+        "near": "ok",
+    }
+    assert codes(org, job) == expected
+    answer = explain(org, job)
+    assert (answer["claimable"], answer["position"]) == (True, 1)
+    assert near.claim_one()["id"] == job
+
+
+def test_pins_are_explained(world: World, org: Organization) -> None:
+    org.module("a/b")
+    runner = org.runner("r1", instance="east", is_assigned_to_all_modules=True)
+    org.runner("r2", is_assigned_to_all_modules=True)
+    by_runner = org.enqueue("a/b", pinned_worker_id=runner.worker_id)
+    by_instance = org.enqueue("a/c", pinned_instance_name="west")
+    assert codes(org, by_runner) == {"r1": "ok", "r2": "pinned_elsewhere"}
+    assert codes(org, by_instance) == {"r1": "instance_missing", "r2": "instance_missing"}
+    assert explain(org, by_instance)["claimable"] is False
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_members_may_ask(org: Organization, role: str) -> None:
+    job = org.enqueue("a/b")
+    assert org.member(role).call("explain_queue", p_job=job)["summary"] == "There is no runner."
+
+
+def test_strangers_may_not(org: Organization, other_org: Organization) -> None:
+    job = org.enqueue("a/b")
+    with refused("RY404"):
+        other_org.owner.call("explain_queue", p_job=job)
+
+
+def test_a_job_behind_another_says_so(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    first, second = org.enqueue("a/b"), org.enqueue("a/b")
+    answer = explain(org, second)
+    assert f"Job {first}" in str(answer["summary"])
+    assert (answer["claimable"], answer["position"]) == (False, None)
+    runner.finish(runner.claim_one())
+    assert explain(org, second)["claimable"] is True
+
+
+def test_a_paused_job_says_when(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    runner.claim_one()
+    world.lose(runner)
+    assert "tried again in" in str(explain(org, job)["summary"])
+
+
+def test_a_place_in_line(org: Organization) -> None:
+    org.runner("r1", is_assigned_to_all_modules=True)
+    jobs = [org.enqueue(f"m/{name}") for name in "abc"]
+    urgent = org.enqueue("m/d", priority=1)
+    assert [explain(org, job)["position"] for job in [urgent, *jobs]] == [1, 2, 3, 4]
+
+
+def test_a_finished_job_waits_for_nothing(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    runner.finish(runner.claim_one())
+    answer = explain(org, job)
+    assert (answer["status"], answer["claimable"], answer["runners"]) == ("SUCCEEDED", False, [])
+
+
+# ---------------------------------------------------------------------- agreement with the claim
+
+PATHS = ["a", "a/b", "a/b/c", "x", "x/y"]
+LABELS = ["gpu", "big"]
+
+
+def random_fleet(world: World, org: Organization, dice: random.Random) -> list[Runner]:
+    """Runners of all kinds and in all conditions."""
+    runners = []
+    for number in range(8):
+        options = {
+            "assignments": dice.sample(PATHS, dice.randint(0, 2)),
+            "is_assigned_to_all_modules": dice.random() < 0.3,
+            "labels": dice.sample(LABELS, dice.randint(0, 2)),
+            "capacity": dice.choice([1, 3]),
+            "accepted_job_types": dice.choice([None, None, None, ["PLAN"], ["APPLY", "DESTROY"]]),
+        }
+        runner = org.runner(f"r{number}", instance=dice.choice(["east", "west"]), **options)
+        trouble = dice.choice(["", "", "", "offline", "draining", "disabled", "told"])
+        if trouble == "offline":
+            world.silence(runner)
+        elif trouble == "draining":
+            runner.beat("DRAINING")
+        elif trouble == "disabled":
+            org.owner.call("set_worker_disabled", p_worker=runner.worker_id, p_disabled=True)
+        elif trouble == "told":
+            org.owner.call("drain_worker", p_worker=runner.worker_id)
+        runners.append(runner)
+    return runners
+
+
+def random_job(org: Organization, runners: list[Runner], dice: random.Random) -> int:
+    options: dict[str, object] = {"labels": dice.sample(LABELS, dice.choice([0, 0, 1])), "priority": dice.choice([10, 100])}
+    if dice.random() < 0.2:
+        options["pinned_worker_id"] = dice.choice(runners).worker_id
+    if dice.random() < 0.2:
+        options["pinned_instance_name"] = dice.choice(["east", "west"])
+    path = f"{dice.choice(PATHS)}/m{dice.randint(1, 6)}"
+    return org.enqueue(path, dice.choice(["PLAN", "APPLY"]), **options)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_explanation_agrees_with_the_claim(world: World, org: Organization, seed: int) -> None:
+    dice = random.Random(seed)
+    for path in PATHS:
+        org.group(path)
+    runners = random_fleet(world, org, dice)
+    jobs = [random_job(org, runners, dice) for _ in range(12)]
+
+    for runner in dice.sample(runners, len(runners)):
+        name = org.owner.one("select name from public.workers where id = %s", runner.worker_id)
+        allowed = {job for job in jobs if world.status(job) == "QUEUED" and explain(org, job)["position"] and codes(org, job)[name] == "ok"}
+        free = world.owner.one("select capacity - used from private.instance_liveness where instance_id = %s", runner.instance_id)
+        claimed = {job["id"] for job in runner.claim(20)}
+        assert claimed <= allowed, f"{name} took {claimed - allowed}, which the explanation forbids"
+        assert len(claimed) == min(len(allowed), free), f"{name} left {allowed - claimed}, which the explanation allows"

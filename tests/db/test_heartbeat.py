@@ -1,0 +1,131 @@
+"""Beats: what they change, what they do not, and what they bring back."""
+
+from tests.db.world import Organization, World, refused
+
+
+def xmin_of(world: World, worker_id: str) -> object:
+    """Changes when, and only when, somebody writes the row."""
+    return world.owner.one("select xmin::text from public.workers where id = %s", worker_id)
+
+
+def test_a_beat_writes_no_row_that_anybody_follows(world: World, org: Organization) -> None:
+    runner = org.runner("r1")
+    worker, instance = (
+        xmin_of(world, runner.worker_id),
+        world.owner.one("select xmin::text from public.worker_instances where id = %s", runner.instance_id),
+    )
+    for _ in range(3):
+        runner.beat()
+    assert xmin_of(world, runner.worker_id) == worker
+    assert world.owner.one("select xmin::text from public.worker_instances where id = %s", runner.instance_id) == instance
+    assert world.owner.one("select relpersistence::text from pg_class where oid = 'private.heartbeats'::regclass") == "u"
+
+
+def test_draining_is_what_the_runner_says(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    runner.beat("DRAINING")
+    assert world.worker_row(runner.worker_id)["status"] == "DRAINING"
+    org.enqueue("a/b")
+    assert runner.claim() == []
+    runner.beat("ONLINE")
+    assert world.worker_row(runner.worker_id)["status"] == "ONLINE"
+    assert len(runner.claim()) == 1
+
+
+def test_other_words_are_refused(org: Organization) -> None:
+    runner = org.runner("r1")
+    with refused("RY422"):
+        runner.beat("OFFLINE")
+
+
+def test_news_about_the_host_is_shown(world: World, org: Organization) -> None:
+    runner = org.runner("r1", capacity=8)
+    facts = {"engines": {"tofu": "1.12.6"}, "engine_note": "tofu is being prepared", "last_error": "disk", "capacity": 3, "cores": 2}
+    runner.beat(version="1.1.0", p_facts=facts)
+    row = org.owner.one("select to_jsonb(i) from public.worker_instances as i where id = %s", runner.instance_id)
+    shown = {key: row[key] for key in ("engines", "engine_note", "last_error", "capacity", "version")}
+    assert shown == {
+        "engines": {"tofu": "1.12.6"},
+        "engine_note": "tofu is being prepared",
+        "last_error": "disk",
+        "capacity": 3,
+        "version": "1.1.0",
+    }
+    assert row["facts"]["cores"] == 2
+    assert world.worker_row(runner.worker_id)["version"] == "1.1.0"
+
+
+def test_the_record_limits_what_a_process_offers(org: Organization) -> None:
+    runner = org.runner("r1", capacity=2)
+    runner.beat(p_facts={"capacity": 50})
+    assert org.owner.one("select capacity from public.worker_instances where id = %s", runner.instance_id) == 2
+    org.owner.call("update_worker", p_worker=runner.worker_id, p_options={"capacity": 1})
+    assert org.owner.one("select capacity from public.worker_instances where id = %s", runner.instance_id) == 1
+
+
+def test_a_beat_tells_what_to_cancel_and_what_was_lost(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    org.owner.call("cancel_job", p_job=job["id"], p_kind="AFTER_STEP")
+    answer = runner.beat(running=[{"job": job["id"], "attempt": 1}, {"job": 999999, "attempt": 1}])
+    assert [(item["job"], item["attempt"], item["kind"]) for item in answer["cancel"]] == [(job["id"], 1, "AFTER_STEP")]
+    assert answer["lost"] == [{"job": 999999, "attempt": 1}]
+
+
+def test_an_update_is_offered_when_it_is_newer(fresh_world: World) -> None:
+    org = fresh_world.organization()
+    runner = org.runner("r1")
+    assert runner.beat()["update"] is None
+    for version, channel in (("1.9.0", "stable"), ("1.10.0", "stable"), ("2.0.0", "beta")):
+        fresh_world.service.call("publish_release", p_spec={"version": version, "channel": channel, "notes": f"n {version}"})
+    assert runner.beat(version="1.9.0")["update"] == {"version": "1.10.0", "notes": "n 1.10.0", "is_breaking": False}
+    assert runner.beat(version="1.10.0")["update"] is None
+    fresh_world.service.call("withdraw_release", p_version="1.10.0", p_reason="bad")
+    assert runner.beat(version="1.9.0")["update"] is None
+
+
+def test_a_beat_says_whether_to_look_for_work(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    assert runner.beat()["look"] is False
+    org.enqueue("a/b")
+    assert runner.beat()["look"] is True
+    org.owner.call("drain_worker", p_worker=runner.worker_id)
+    assert runner.beat()["look"] is False
+
+
+def test_a_job_that_the_runner_does_not_know_of_goes_back(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    runner.claim_one()
+    world.owner.connection.execute("update private.live_jobs set claimed_at = now() - interval '1 minute' where job_id = %s", [job])
+    runner.beat(running=[])
+    world.up_for_long()
+    world.sweep()
+    assert world.status(job) == "CLAIMED"
+    world.owner.connection.execute("update private.live_jobs set unlisted_at = now() - interval '31 s' where job_id = %s", [job])
+    world.sweep()
+    assert world.status(job) == "QUEUED"
+
+
+def test_a_job_that_is_mentioned_again_stays(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    runner.claim_one()
+    world.owner.connection.execute("update private.live_jobs set claimed_at = now() - interval '1 minute' where job_id = %s", [job])
+    runner.beat(running=[])
+    runner.beat(running=[{"job": job, "attempt": 1}])
+    assert world.owner.one("select unlisted_at from private.live_jobs where job_id = %s", job) is None
+
+
+def test_quarters_of_an_hour_become_a_history(world: World, org: Organization) -> None:
+    runner = org.runner("r1", capacity=2)
+    world.owner.connection.execute(
+        "update private.heartbeats set tick_at = tick_at - interval '15 minutes', tick_beats = 60, tick_busy = 60, tick_slots = 120 "
+        "where instance_id = %s",
+        [runner.instance_id],
+    )
+    runner.beat()
+    history = org.owner.call("worker_history", p_worker=runner.worker_id)
+    assert [(tick["beats"], tick["status"]) for tick in history] == [(60, "ONLINE"), (1, "ONLINE")]
+    assert history[0]["load"] == 0.5

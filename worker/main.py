@@ -130,6 +130,9 @@ class Runner:
         directives.resize(session.grant.worker)
         self._heartbeat = Heartbeat(server, self._table, self._standing, facts, directives.obey, self._clock)
         session.listeners.append(lambda _: self._heartbeat.forget_facts())
+        self._scaler = Scaler(
+            server, self._settings.server.url, self._clock, is_rehearsal=self._settings.scaling.rehearse
+        )
         self._doorbell = Doorbell(self._settings.server.url, lambda: session.grant, self._rang, self._clock)
 
     async def _live(self, server: Server, session: Session, finder: EngineFinder, identity: Identity) -> ExitCode:
@@ -137,8 +140,7 @@ class Runner:
         if self._settings.server.realtime:
             loops.append(self._doorbell.run())
         if self._settings.scaling.enabled:
-            scaling = self._settings.scaling
-            loops.append(Scaler(server, self._settings.server.url, self._clock, is_rehearsal=scaling.rehearse).run())
+            loops.append(self._scaler.run())
         loops.append(self._recover_then_claim(server, identity))
         tasks: list[asyncio.Task[None]] = [asyncio.create_task(loop) for loop in loops]
         sdnotify.SystemdNotifier().notify("READY=1")
@@ -225,6 +227,7 @@ class Runner:
 
     def _slot_free(self) -> None:
         self._claim.ring()
+        self._scaler.ring()
 
     def _rang(self, event: str) -> None:
         if event in {"wake", "joined"}:

@@ -17,7 +17,6 @@ TOKEN_LENGTH = 43
 COST = 10
 LOOK_SECONDS = 2.0
 DRAIN_PATIENCE_SECONDS = 3600.0
-ONLINE_PATIENCE_SECONDS = 600.0
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -26,8 +25,8 @@ class ServerDeck:
     """What the steps ask of the project."""
 
     def __init__(
-        self, server: Server, ref: JobRef, remember: Callable[[str], None], sleep: Sleep = asyncio.sleep,
-        online_patience_seconds: float = ONLINE_PATIENCE_SECONDS,
+        self, server: Server, ref: JobRef, remember: Callable[[str], None], online_patience_seconds: float,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:  # fmt: skip
         """`remember` is told each secret before anything else, so that no log line can carry it."""
         self._server = server
@@ -68,12 +67,12 @@ class ServerDeck:
         """Let the target take jobs again."""
         await self._patch({"is_draining": False, "drain_reason": None})
 
-    async def wait_online(self, version: str) -> bool:
-        """Wait for a heartbeat of that version; tell whether it came in time."""
+    async def wait_online(self, version: str | None) -> bool:
+        """Wait for a heartbeat of that version, or of any; tell whether it came in time."""
         waited = 0.0
         while waited < self._online_patience_seconds:
             status = await self._status()
-            if status["versions"] == [version]:
+            if status["versions"] == [version] or (version is None and status["versions"]):
                 return True
             await self._sleep(LOOK_SECONDS)
             waited += LOOK_SECONDS

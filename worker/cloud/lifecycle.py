@@ -28,8 +28,8 @@ class Deck(Protocol):
     async def resume(self) -> None:
         """Let the target take jobs again."""
 
-    async def wait_online(self, version: str) -> bool:
-        """Wait for a heartbeat of that version; tell whether it came in time."""
+    async def wait_online(self, version: str | None) -> bool:
+        """Wait for a heartbeat of that version, or of any; tell whether it came in time."""
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ async def _service(progress: Progress) -> None:
 async def _first_heartbeat(progress: Progress) -> None:
     target = progress.cloud.target
     progress.cloud.say("Waiting for the runner's first heartbeat")
-    if not await progress.deck.wait_online(target.version):
+    if not await progress.deck.wait_online(None):
         raise JobFailed(
             "The task was started, but no heartbeat came.",
             code="cloud_no_heartbeat",

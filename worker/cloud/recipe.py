@@ -18,7 +18,8 @@ def lifecycle_recipe(kind: JobType) -> list[Step]:
 
     async def open_session(space: Workspace) -> None:
         target = Target.from_payload(space.job.payload, space.around.settings.server.url)
-        deck = ServerDeck(space.around.server, space.ref, space.log.redactor.add)
+        patience = space.around.settings.scaling.start_patience_seconds
+        deck = ServerDeck(space.around.server, space.ref, space.log.redactor.add, patience)
         session.append(await begin(target, deck, space.say))
 
     opening = Step("identity", "Cloud identity", JobPhase.PREPARE, open_session)

@@ -17,7 +17,7 @@ from worker.errors import Rejected, Retryable, WorkerError
 from worker.runtime_log import get_logger
 
 BUSY_SECONDS = 10.0
-QUIET_SECONDS = 300.0
+QUIET_SECONDS = 60.0
 
 
 class Scaler:
@@ -29,6 +29,7 @@ class Scaler:
         self._url = url
         self._clock = clock
         self._is_rehearsal = is_rehearsal
+        self._rung = asyncio.Event()
         self._log = get_logger("worker.scaling")
 
     async def run(self) -> None:
@@ -41,7 +42,22 @@ class Scaler:
                 self._log.debug("this runner does not scale others", why=error.message)
             except Retryable as error:
                 self._log.debug("the numbers could not be read", why=error.message)
-            await self._clock.sleep(BUSY_SECONDS if has_cloud else QUIET_SECONDS)
+                has_cloud = True
+            await self._wait(BUSY_SECONDS if has_cloud else QUIET_SECONDS)
+
+    def ring(self) -> None:
+        """Look at once: a job has ended here, and it may have been a deployment."""
+        self._rung.set()
+
+    async def _wait(self, seconds: float) -> None:
+        rung = asyncio.create_task(self._rung.wait())
+        slept = asyncio.create_task(self._clock.sleep(seconds))
+        try:
+            await asyncio.wait([rung, slept], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            rung.cancel()
+            slept.cancel()
+        self._rung.clear()
 
     async def look(self) -> bool:
         """Decide once about every runner; tell whether there are any."""
@@ -58,6 +74,7 @@ class Scaler:
     async def _decide(self, entry: dict[str, Any]) -> None:
         load = Load(**entry["load"])
         decision = plan(Limits(**entry["limits"]), load, read_memory(entry["memory"]), datetime.now(UTC))
+        self._log.debug("planned", runner=entry["name"], verdict=decision.verdict, why=decision.reason)
         if decision.desired != load.desired and not self._is_rehearsal:
             await asyncio.to_thread(self._act, entry, decision.desired)
             self._log.info(

@@ -169,6 +169,9 @@ class ScalingSettings(Section):
         default=True, description="Decide about cloud-hosted runners whenever no other runner of the organisation does."
     )
     rehearse: bool = Field(default=False, description="Write decisions down as dry runs, and change nothing.")
+    start_patience_seconds: float = Field(
+        default=600, gt=0, description="How long a deployed or updated runner may take to its first heartbeat."
+    )
 
 
 class ExecutorSettings(Section):

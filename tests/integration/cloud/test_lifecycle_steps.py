@@ -50,7 +50,7 @@ class RecordingDeck:
     async def resume(self) -> None:
         self.calls.append("resume")
 
-    async def wait_online(self, version: str) -> bool:
+    async def wait_online(self, version: str | None) -> bool:
         self.calls.append(f"wait: {version}")
         return self.comes_online
 

@@ -9,6 +9,7 @@ import orjson
 from stack.realtime.errors import MalformedFrame
 
 MAX_FIELD_BYTES = 255
+SAFE_NESTING = 200  # orjson reads 1024 levels and writes 254
 PUSH_HEADER_BYTES = 7
 Encoded = str | bytes
 
@@ -63,11 +64,22 @@ def decode(version: Version, data: str | bytes) -> Frame:
         if version is Version.V1:
             raise MalformedFrame("binary frames need vsn 2.0.0")
         return _decode_binary(data)
+    value = parse_json(data)
+    return _from_object(value) if version is Version.V1 else _from_array(value)
+
+
+def parse_json(data: str | bytes) -> Any:
+    """Read JSON that can also be written again: what is passed on must not fail on its way out."""
     try:
         value = orjson.loads(data)
+        nesting = data.count("[") + data.count("{") if isinstance(data, str) else data.count(b"[") + data.count(b"{")
+        if nesting > SAFE_NESTING:
+            orjson.dumps(value)
     except orjson.JSONDecodeError as error:
         raise MalformedFrame("not JSON") from error
-    return _from_object(value) if version is Version.V1 else _from_array(value)
+    except orjson.JSONEncodeError as error:
+        raise MalformedFrame("nested too deeply") from error
+    return value
 
 
 def encode(

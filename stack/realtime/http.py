@@ -7,8 +7,8 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from stack.realtime.errors import DatabaseAway, JoinRefused, RealtimeError, TokenRefused
-from stack.realtime.frames import UserBroadcast
+from stack.realtime.errors import DatabaseAway, JoinRefused, MalformedFrame, RealtimeError, TokenRefused
+from stack.realtime.frames import UserBroadcast, parse_json
 from stack.realtime.policies import Asker
 from stack.realtime.rooms import Room
 from stack.realtime.tokens import Identity
@@ -69,7 +69,7 @@ class BroadcastApi:
         return identity
 
     async def _batch(self, request: Request, identity: Identity) -> None:
-        messages = read_messages(parse_json(await self._body(request)))
+        messages = read_messages(read_json(await self._body(request)))
         self._check_rate(len(messages))
         allowed: dict[str, bool] = {}
         for message in messages:
@@ -95,7 +95,7 @@ class BroadcastApi:
             return UserBroadcast(event, body, is_json=False)
         if kind != JSON:
             raise RequestRefused(415, {"message": f"Content-Type must be {JSON} or {BINARY}"})
-        return UserBroadcast(event, orjson.dumps(parse_json(body)), is_json=True)
+        return UserBroadcast(event, orjson.dumps(read_json(body)), is_json=True)
 
     async def _body(self, request: Request) -> bytes:
         limit, body = self._hub.settings.max_payload_bytes, bytearray()
@@ -127,12 +127,12 @@ def safe_headers(items: list[tuple[str, str]]) -> dict[str, str]:
     return {name: value for name, value in items if name not in ("authorization", "apikey", "x-api-key", "cookie")}
 
 
-def parse_json(body: bytes) -> Any:
+def read_json(body: bytes) -> Any:
     """The body as JSON, or 400."""
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise RequestRefused(400, {"message": "The body is not JSON"}) from error
+        return parse_json(body)
+    except MalformedFrame as error:
+        raise RequestRefused(400, {"message": f"The body cannot be read: {error}"}) from error
 
 
 def read_messages(body: Any) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import orjson
 import psycopg
-from starlette.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
@@ -74,8 +75,19 @@ def make_server(addresses: Addresses, verifier: TokenVerifier, settings: Realtim
         WebSocketRoute("/realtime/v1/websocket", serve),
         Route("/realtime/v1/api/broadcast", api.batch, methods=["POST"]),
         Route("/realtime/v1/api/broadcast/{topic}/events/{event}", api.single, methods=["POST"]),
+        Route("/realtime/v1/websocket", _needs_upgrade),
+        Route("/realtime/v1/{path:path}", _not_here),
     ]
     return Realtime(hub, addresses, routes)
+
+
+async def _needs_upgrade(_: Request) -> Response:
+    return JSONResponse({"error": "This address speaks websocket"}, 426, {"upgrade": "websocket"})
+
+
+async def _not_here(request: Request) -> Response:
+    message = f"The embedded Realtime server does not offer {request.url.path}; hosted Supabase may."
+    return JSONResponse({"message": message}, 501)
 
 
 async def _serve(hub: Hub, websocket: WebSocket) -> None:

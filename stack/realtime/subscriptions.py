@@ -140,5 +140,7 @@ def _refused(binding: Binding, detail: str) -> BindingRefused:
 
 
 def _as_hosted(error: psycopg.Error) -> str:
+    if error.sqlstate is None:  # refused by the driver, a NUL byte for instance
+        return str(error)
     condition = re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
     return f"ERROR {error.sqlstate} ({condition}) {error.diag.message_primary}"

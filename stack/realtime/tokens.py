@@ -1,10 +1,11 @@
 """Whom a token speaks for, and hosted's words for one that speaks for nobody."""
 
+import math
 import time
 from base64 import urlsafe_b64decode
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import unquote
 
 import orjson
@@ -97,11 +98,15 @@ class TokenVerifier:
 
     def _check(self, claims: dict[str, Any]) -> None:
         expires_at = claims.get("exp")
-        if not isinstance(claims.get("role"), str) or not isinstance(expires_at, int | float):
+        if not isinstance(claims.get("role"), str) or not _is_time(expires_at):
             raise TokenRefused("InvalidJWTToken", "Fields `role` and `exp` are required in JWT")
         late = self._clock() - expires_at
         if late >= 0:
             raise TokenRefused("InvalidJWTToken", f"Token has expired {int(late)} seconds ago")
+
+
+def _is_time(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _peek(token: str) -> dict[str, Any]:

@@ -7,12 +7,13 @@ grant usage on schema _realtime to authenticator, supabase_realtime_admin;
 -- the server from the catalogue and selects the positions of visible keys; it is planned once per connection and role
 -- under the name `plan_name`, which makes 200 viewers cost 7 ms instead of 24. A policy that fails shows nothing to
 -- its own viewer, and must not take the rows from the others.
--- No search_path is set: policies may call functions that rely on the session's own. Every name here is qualified.
+-- Every name here is qualified; the search_path is hosted's own, for functions that policies call without naming their
+-- schema. Without one `supabase db advisors` warns (tests/contract/test_supabase_cli.py).
 create or replace function _realtime.visible_rows(
   plan_name text, query text, keys jsonb, roles text[], claims text[]
 )
 returns table (viewer integer, key integer)
-language plpgsql as $$
+language plpgsql set search_path = public, extensions as $$
 declare
   position integer;
 begin

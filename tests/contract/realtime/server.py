@@ -90,6 +90,6 @@ def _answers(server: RealtimeServer) -> bool:
     if server.process.poll() is not None:
         raise ChildProcessError(f"the server ended:\n{server.log.read_text()[-4000:]}")
     try:
-        return httpx.get(f"{server.url}/realtime/v1/api/broadcast").status_code == 405
+        return httpx.get(f"{server.url}/realtime/v1/websocket").status_code == 426
     except httpx.HTTPError:
         return False

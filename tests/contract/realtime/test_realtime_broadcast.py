@@ -125,6 +125,7 @@ async def test_http_broadcasts_one_by_its_address(realtime: RealtimeServer, post
     [
         ("", b"no json", 400),
         ("", b"[" * 3000 + b"]" * 3000, 400),
+        ("", b'{"messages":' + b"[" * 500 + b"]" * 500 + b"}", 400),
         ("", b'{"messages": [{"topic": "\xff\xfe"}]}', 400),
         ("", {}, 422),
         ("", {"messages": []}, 422),

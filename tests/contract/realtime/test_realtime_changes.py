@@ -271,6 +271,7 @@ async def test_a_table_without_primary_key_is_told_as_an_error(
         ({"table": "{table}", "schema": "public", "select": "id"}, "Error parsing `select` params"),
         ({"table": "*", "schema": "public", "select": ["id"]}, "Column selection is not supported for wildcard"),
         ({"table": "nope", "schema": "public"}, "Please check Realtime is enabled for the given connect parameters"),
+        ({"table": "{table}", "schema": "public", "filter": "name=eq.\0"}, "NUL"),
         ({"event": "*"}, "No subscription params provided"),
         ({"filter": "id=eq.1"}, "No subscription params provided"),
     ],

@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import httpx
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -184,6 +185,8 @@ async def test_legacy_tokens_are_believed(realtime: RealtimeServer) -> None:
         "{}",
         "null",
         "[" * 5000 + "]" * 5000,
+        '["1","1","realtime:x","phx_join",{"config":{"postgres_changes":[{"a":' + "[" * 500 + "]" * 500 + "}]}}]",
+        '{"topic":"realtime:x","event":"phx_join","ref":"1","payload":' + '{"a":' * 500 + "1" + "}" * 501,
         '{"topic":1,"event":"phx_join","payload":{},"ref":"1"}',
         '["1","1",7,"phx_join",{}]',
         '["1",{"a":1},"realtime:x","phx_join",{}]',
@@ -201,6 +204,25 @@ async def test_garbage_closes_its_own_socket_alone(
         await wire.connection.send(frame)
         assert await wire.closed() == 1003
         assert (await other.join("room")).payload["status"] == "ok"
+
+
+async def test_addresses_that_are_none(realtime: RealtimeServer) -> None:
+    async with httpx.AsyncClient(base_url=realtime.url) as http:
+        assert (await http.get("/realtime/v1/websocket")).status_code == 426
+        missing = await http.get("/realtime/v1/api/tenants/x/health")
+        assert missing.status_code == 501
+        assert "/realtime/v1/api/tenants/x/health" in missing.json()["message"]
+
+
+async def test_odd_names_are_names(realtime: RealtimeServer, key: str) -> None:
+    async with open_wire(realtime.url, key) as wire:
+        for name in ("ü" * 300, "a\u0000b", "%s", "'; drop table x; --", "\U0001f600"):
+            joined = await wire.join(name, {"broadcast": {"self": True}})
+            assert joined.payload["status"] == "ok"
+            await wire.send(f"realtime:{name}", "broadcast", {"type": "broadcast", "event": name, "payload": {}})
+            assert (await wire.event("broadcast")).payload["event"] == name
+            private = await wire.join(name, {"private": True}, access_token=realtime.token())
+            assert private.payload["response"]["reason"].startswith("Unauthorized: ")
 
 
 async def test_broken_websocket_frames_do_not_disturb_others(realtime: RealtimeServer, key: str) -> None:

@@ -14,6 +14,8 @@ from worker.engines.pulumi_events import read_summary
 from worker.jobs.workspace import Workspace
 
 STACK = "runyard"
+SETTINGS_FILE = f"Pulumi.{STACK}.yaml"
+SETTINGS_ARTIFACT = "stack.yaml"
 _QUIET = ["--non-interactive", "--color=always"]
 
 
@@ -32,6 +34,8 @@ class PulumiDriver:
             "PULUMI_BACKEND_URL": f"file://{space.root / 'pulumi-state'}",
             "PULUMI_HOME": str(space.root / "pulumi-home"),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
+            # Without it there is no --event-log, from which the summary is read.
+            "PULUMI_DEBUG_COMMANDS": "true",
             "PULUMI_AUTOMATION_API_SKIP_VERSION_CHECK": "true",
             "PULUMI_CONFIG_PASSPHRASE": space.env.get("PULUMI_CONFIG_PASSPHRASE", ""),
         }
@@ -43,6 +47,10 @@ class PulumiDriver:
 
     async def init(self, space: Workspace) -> None:
         """Make the stack, set its configuration, and bring the last checkpoint in."""
+        settings = space.work / SETTINGS_FILE
+        if space.job.plan_job_id is not None and not settings.exists():
+            # A plan's secrets are encrypted with the salt of the stack that it was made in.
+            settings.write_bytes(await fetch_artifact(space, SETTINGS_ARTIFACT))
         await space.run([self._binary, "stack", "init", STACK, *_QUIET])
         await self._configure(space)
         state = await space.around.server.state_get(space.ref)
@@ -61,13 +69,17 @@ class PulumiDriver:
             command = ["refresh", "--preview-only", "--diff"]
         else:
             command = ["preview", "--diff", f"--save-plan={space.plan_file}"]
-        await space.run([self._binary, *command, f"--event-log={events}", "--stack", STACK, *_QUIET])
+        await space.run(
+            [self._binary, *command, f"--event-log={events}", "--stack", STACK, *_QUIET], what=f"pulumi {command[0]}"
+        )
         space.plan_summary = read_summary(events)
         space.on_summary()
 
     async def save_plan(self, space: Workspace) -> None:
         """Keep the update plan, where Pulumi made one."""
         if space.plan_file.is_file():
+            settings = (space.work / SETTINGS_FILE).read_bytes()
+            await space.around.server.put_artifact(space.ref, SETTINGS_ARTIFACT, settings)
             await space.around.server.put_artifact(space.ref, PLAN_ARTIFACT, space.plan_file.read_bytes())
 
     async def load_plan(self, space: Workspace) -> None:
@@ -79,22 +91,10 @@ class PulumiDriver:
         lock = _lock(space)
         events = space.root / "apply-events.json"
         plan = [f"--plan={space.plan_file}"] if space.plan_file.is_file() and not is_destroy else []
-        verb = "destroy" if is_destroy else "up"
+        command = ["destroy" if is_destroy else "up", "--yes", "--skip-preview", *plan, f"--event-log={events}"]
         await space.around.server.state_lock(space.ref, lock)
         try:
-            await space.run(
-                [
-                    self._binary,
-                    verb,
-                    "--yes",
-                    "--skip-preview",
-                    *plan,
-                    f"--event-log={events}",
-                    "--stack",
-                    STACK,
-                    *_QUIET,
-                ]
-            )
+            await space.run([self._binary, *command, "--stack", STACK, *_QUIET], what=f"pulumi {command[0]}")
         finally:
             await self._export(space, str(lock["ID"]))
         if space.plan_summary is None:

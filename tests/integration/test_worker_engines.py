@@ -1,0 +1,63 @@
+"""Terraform and Pulumi, wherever they are found; OpenTofu has the other tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from stack.engines.cache import find
+from stack.engines.catalog import ENGINES
+from tests.integration.worker_bench import MODULE, Bench, bench
+
+__all__ = ["bench"]
+
+PROGRAM = """
+name: greeting
+runtime: yaml
+config:
+  who: { type: string, default: world }
+  size: { type: integer, default: 1 }
+outputs:
+  greeting: hello ${who}
+  hidden:
+    fn::secret: correct-horse-battery
+"""
+
+
+def folders(*names: str) -> str:
+    """The folders of these engines, or skip the test."""
+    found = [find(ENGINES[name]) for name in names]
+    if not all(found):
+        pytest.skip(f"{' and '.join(names)} not found; `make engines` builds them")
+    return os.pathsep.join(str(path.parent) for path in found if path)
+
+
+def test_terraform_plans_applies_a_saved_plan_outputs_and_destroys(bench: Bench) -> None:
+    bench.runner(RUNYARD__ENGINE__ADDITIONALBINARYPATHS=folders("terraform"))
+    module = bench.module(engine="terraform", inputs={"who": "Mary"}, source={"files": {"main.tf": MODULE}})
+    plan = bench.finished("PLAN", module)
+    assert plan["plan_summary"]["create"] == 2
+    applied = bench.finished("APPLY", module, plan_job_id=plan["id"])
+    assert applied["result"]["outputs"]["greeting"]["value"] == "hello Mary"
+    assert bench.finished("DESTROY", module)["plan_summary"]["delete"] == 2
+
+
+def test_pulumi_previews_updates_outputs_and_destroys(bench: Bench, tmp_path: Path) -> None:
+    bench.runner(RUNYARD__ENGINE__ADDITIONALBINARYPATHS=folders("pulumi", "pulumi-language-yaml"))
+    source = {"files": {"Pulumi.yaml": PROGRAM}}
+    module = bench.module(engine="pulumi", inputs={"who": "Joan", "size": 3}, source=source)
+    plan = bench.finished("PLAN", module)
+    assert plan["plan_summary"] is not None
+    applied = bench.finished("APPLY", module, plan_job_id=plan["id"])
+    outputs = applied["result"]["outputs"]
+    assert outputs["greeting"]["value"] == "hello Joan"
+    assert outputs["hidden"]["sensitive"]
+    assert "correct-horse-battery" not in bench.log_of(applied["id"])
+    first = bench.rpc("state_info", p_module=module)["serial"]
+    again = bench.finished("APPLY", module)
+    assert again["result"]["outputs"]["greeting"]["value"] == "hello Joan"
+    assert bench.rpc("state_info", p_module=module)["serial"] >= first
+    assert bench.rpc("state_info", p_module=module)["lock"] is None
+    assert bench.finished("OUTPUT", module)["result"]["outputs"]["greeting"]["value"] == "hello Joan"
+    assert bench.finished("DRIFT", module)["status"] == "SUCCEEDED"
+    bench.finished("DESTROY", module)

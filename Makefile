@@ -82,7 +82,7 @@ engines: setup ## Build or fetch OpenTofu, Terraform and Pulumi into the cache (
 	@$(PY) -m stack.engines ensure all
 
 docs: setup-test ## Build the documentation site into site/
-	@$(PY) -m zensical build
+	@$(PY) -m zensical build --strict
 
 worker-binary: setup-test ## Build the runner as one file for this platform into dist/
 	@$(PY) scripts/worker_binary.py

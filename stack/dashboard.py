@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from stack.documentation import build_documentation
 from stack.errors import StackError
 from stack.settings import PROJECT, Settings
 
@@ -20,6 +21,7 @@ SOURCES = ("app", "assets", "reflex.lock", "rxconfig.py", "requirements.txt")
 def run_dashboard(settings: Settings) -> None:
     """Build if needed and become the server; does not return."""
     environment = dashboard_environment(settings)
+    environment["RUNYARD_DOCS_DIRECTORY"] = str(build_documentation(settings))
     stamp = settings.home / "web.stamp"
     fingerprint = build_fingerprint(settings)
     if not stamp.exists() or stamp.read_text() != fingerprint or not _built(settings).exists():

@@ -1,0 +1,37 @@
+"""The documentation that the dashboard serves under /docs, built beside the state when a page of it changed."""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from stack.settings import PROJECT, Settings
+
+CONFIG = "zensical.toml"
+
+
+def build_documentation(settings: Settings) -> Path:
+    """Return the folder of the built site; a site that cannot be built must not keep the page from starting."""
+    folder = settings.home / "documentation"
+    stamp, fingerprint = folder / "stamp", _fingerprint()
+    if not stamp.exists() or stamp.read_text() != fingerprint:
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(PROJECT / "docs", folder / "docs")
+        shutil.copy(PROJECT / CONFIG, folder / CONFIG)
+        command = [sys.executable, "-m", "zensical", "build"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            stamp.write_text(fingerprint)
+        else:
+            print(f"the documentation could not be built: {done.stderr[-500:]}", flush=True)  # noqa: T201
+    return folder / "site"
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256((PROJECT / CONFIG).read_bytes())
+    for file in sorted((PROJECT / "docs").rglob("*")):
+        if file.is_file():
+            digest.update(str(file.relative_to(PROJECT)).encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -27,6 +27,23 @@ end;
 $$;
 comment on function private.drop_old_log_partitions() is 'Drops the log partitions that no organisation keeps any more.';
 
+create function private.delete_old_logs()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_count integer;
+begin
+  -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another.
+  delete from public.job_log_chunks as c using public.organizations as o
+  where o.id = c.org_id and c.log_day < current_date - o.log_retention_days;
+  get diagnostics v_count = row_count;
+  return v_count;
+end;
+$$;
+comment on function private.delete_old_logs() is 'Deletes log chunks that are older than their own organisation''s retention.';
+
 create function private.housekeeping()
 returns jsonb
 language plpgsql
@@ -42,7 +59,8 @@ begin
   delete from private.settled_marks as m where m.mark < (select max(n.mark) from private.settled_marks as n where n.horizon <= pg_snapshot_xmin(pg_current_snapshot()));
   delete from private.worker_ticks where at < now() - interval '31 days';
   delete from private.artifacts where created_at < now() - interval '30 days';
-  return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up());
+  return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),
+    'deleted_log_chunks', case when private.is_due('retention', interval '6 hours') then private.delete_old_logs() else 0 end);
 end;
 $$;
 comment on function private.housekeeping() is 'Removes what is past its time; makes log partitions ahead.';

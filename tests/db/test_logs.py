@@ -1,0 +1,151 @@
+"""Reports, logs and artifacts of a running attempt."""
+
+import base64
+import hashlib
+
+import pytest
+
+from tests.db.world import Organization, Runner, World, refused, sha256
+
+
+@pytest.fixture
+def runner(org: Organization) -> Runner:
+    return org.runner("r1", is_assigned_to_all_modules=True, capacity=5)
+
+
+def test_the_first_report_starts_the_job(world: World, org: Organization, runner: Runner) -> None:
+    job_id = org.enqueue("a/b")
+    job = runner.claim_one()
+    steps = [{"name": "init", "title": "Init", "phase": "INIT", "status": "RUNNING"}]
+    assert runner.report(job, "INIT", p_steps=steps) == {"cancel_kind": None}
+    row = world.job(job_id)
+    assert (row["status"], row["phase"], row["steps"]) == ("PROCESSING", "INIT", steps)
+    assert row["started_at"] is not None
+    runner.report(job, "PLAN", p_plan_summary={"create": 2})
+    assert world.job(job_id)["plan_summary"] == {"create": 2}
+    assert world.job(job_id)["steps"] == steps
+
+
+def test_a_report_brings_a_wish_to_cancel(org: Organization, runner: Runner) -> None:
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    org.owner.call("cancel_job", p_job=job["id"], p_kind="GRACEFUL")
+    assert runner.report(job, "INIT") == {"cancel_kind": "GRACEFUL"}
+
+
+def test_reports_are_bounded(org: Organization, runner: Runner) -> None:
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    with refused("RY422"):
+        runner.report(job, "PLAN", p_steps=[{"name": "x" * 300_000}])
+    with refused("22P02"):
+        runner.report(job, "LUNCH")
+
+
+def test_chunks_are_idempotent_and_counted(org: Organization, runner: Runner) -> None:
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    assert runner.append(job, (1, "one\ntwo\n"), (2, "three")) == {"last_seq": 2}
+    runner.append(job, (1, "something else"))
+    rows = org.owner.rows("select seq, body, line_count, bytes from public.job_log_chunks where job_id = %s order by seq", job["id"])
+    assert rows == [(1, "one\ntwo\n", 2, 8), (2, "three", 1, 5)]
+
+
+def test_bytes_are_counted_as_utf_8(org: Organization, runner: Runner) -> None:
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    runner.append(job, (1, "größe ✓\n"))
+    assert org.owner.one("select bytes from public.job_log_chunks where job_id = %s", job["id"]) == len("größe ✓\n".encode())
+
+
+@pytest.mark.parametrize("chunks", [[], [(0, "x")], [(1, "x" * 65537)], [(n, "x") for n in range(1, 502)]])
+def test_chunks_out_of_bounds_are_refused(org: Organization, runner: Runner, chunks: list[tuple[int, str]]) -> None:
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    with refused("RY422"):
+        runner.append(job, *chunks)
+
+
+def test_attempts_have_logs_of_their_own(world: World, org: Organization) -> None:
+    first, second = org.runner("r1", is_assigned_to_all_modules=True), org.runner("r2", is_assigned_to_all_modules=True)
+    job_id = org.enqueue("a/b")
+    first.append(first.claim_one(), (1, "first\n"))
+    world.lose(first)
+    world.end_backoff(job_id)
+    second.append(second.claim_one(), (1, "second\n"))
+    assert org.owner.rows("select attempt, body from public.job_log_chunks where job_id = %s order by attempt", job_id) == [
+        (1, "first\n"),
+        (2, "second\n"),
+    ]
+
+
+def test_strangers_do_not_read_logs(org: Organization, other_org: Organization, runner: Runner) -> None:
+    org.enqueue("a/b")
+    runner.append(runner.claim_one(), (1, "secret\n"))
+    assert other_org.owner.rows("select body from public.job_log_chunks") == []
+
+
+def test_partitions_cannot_be_read_past_the_policy(world: World, org: Organization, runner: Runner) -> None:
+    partition = world.owner.one("select inhrelid::regclass::text from pg_inherits where inhparent = 'public.job_log_chunks'::regclass limit 1")
+    with refused("42501"):
+        org.owner.connection.execute(f"select * from {partition}")
+
+
+def test_a_missing_partition_is_made_when_it_is_needed(fresh_world: World) -> None:
+    org = fresh_world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    fresh_world.owner.connection.execute("update private.live_jobs set log_day = '2031-05-05'")
+    runner.append(job, (1, "x\n"))
+    assert fresh_world.owner.one("select to_regclass('private.job_log_chunks_20310505') is not null")
+
+
+def test_finish_names_the_missing_chunks_and_waits_for_them(world: World, org: Organization, runner: Runner) -> None:
+    job_id = org.enqueue("a/b")
+    job = runner.claim_one()
+    parts = {n: f"line {n}\n" for n in range(1, 8)}
+    runner.append(job, *[(n, parts[n]) for n in (1, 3, 7)])
+    text = "".join(parts.values())
+    log = {"last_seq": 7, "bytes": len(text), "sha256": sha256(text)}
+    answer = runner.finish(job, p_log=log)
+    assert (answer["status"], answer["missing"]) == ("PROCESSING", [[2, 2], [4, 6]])
+    assert world.status(job_id) == "CLAIMED"
+    runner.append(job, *[(n, parts[n]) for n in (2, 4, 5, 6)])
+    assert runner.finish(job, p_log=log)["status"] == "SUCCEEDED"
+    assert "log_mismatch" not in world.events(job_id)
+    assert world.job(job_id)["last_log_seq"] == 7
+
+
+def test_a_log_that_cannot_be_completed_does_not_keep_the_job(world: World, org: Organization, runner: Runner) -> None:
+    job_id = org.enqueue("a/b")
+    job = runner.claim_one()
+    assert runner.finish(job, p_log={"last_seq": 3, "is_incomplete": True})["status"] == "SUCCEEDED"
+    assert world.job(job_id)["last_log_seq"] == 3
+
+
+def test_a_log_that_differs_is_noted(world: World, org: Organization, runner: Runner) -> None:
+    job_id = org.enqueue("a/b")
+    job = runner.claim_one()
+    runner.append(job, (1, "right\n"))
+    assert runner.finish(job, p_log={"last_seq": 1, "bytes": 6, "sha256": sha256("wrong\n")})["status"] == "SUCCEEDED"
+    assert "log_mismatch" in world.events(job_id)
+
+
+def test_an_apply_reads_the_saved_plan(org: Organization, runner: Runner) -> None:
+    plan = org.enqueue("a/b")
+    job = runner.claim_one()
+    body = bytes(range(256)) * 10
+    which = {"p_job": plan, "p_attempt": 1, "p_name": "plan.tfplan"}
+    encoded = base64.b64encode(body).decode()
+    digest = hashlib.sha256(body).hexdigest()
+    runner.call("worker_put_artifact", **which, p_body_base64=encoded, p_sha256=digest)
+    with refused("RY422"):
+        runner.call("worker_put_artifact", **which, p_body_base64=encoded, p_sha256="0" * 64)
+    runner.finish(job)
+    apply = org.enqueue("a/b", "APPLY", plan_job_id=plan)
+    assert runner.claim_one()["id"] == apply
+    got = runner.call("worker_get_artifact", p_job=apply, p_attempt=1, p_name="plan.tfplan")
+    assert (base64.b64decode(got["body_base64"]), got["sha256"]) == (body, digest)
+    with refused("RY404"):
+        runner.call("worker_get_artifact", p_job=apply, p_attempt=1, p_name="other")

@@ -1,0 +1,190 @@
+"""Jobs whose runner is gone: requeued, failed, quarantined or left to a person; late words change nothing."""
+
+import pytest
+
+from tests.db.world import Organization, Runner, World, refused, replay
+
+
+def runners(org: Organization, count: int) -> list[Runner]:
+    return [org.runner(f"r{n}", is_assigned_to_all_modules=True) for n in range(count)]
+
+
+@pytest.mark.parametrize("phase", [None, "PREPARE", "FETCH", "INPUTS", "INIT", "PLAN"])
+def test_before_infrastructure_changed_it_is_tried_again(world: World, org: Organization, phase: str | None) -> None:
+    (runner,) = runners(org, 1)
+    job_id = org.enqueue("a/b", "APPLY")
+    job = runner.claim_one()
+    if phase:
+        runner.report(job, phase)
+    world.lose(runner)
+    row = world.job(job_id)
+    assert (row["status"], row["phase"], row["attempt"]) == ("QUEUED", None, 1)
+    assert row["not_before_at"] is not None
+    assert world.owner.one("select stage::text from private.live_jobs where job_id = %s", job_id) == "BACKOFF"
+    runner.beat()
+    assert runner.claim() == []
+    world.end_backoff(job_id)
+    assert runner.claim_one()["attempt"] == 2
+
+
+@pytest.mark.parametrize(("job_type", "phases"), [("APPLY", ["APPLY"]), ("APPLY", ["APPLY", "OUTPUT"]), ("DESTROY", ["DESTROY"])])
+def test_after_infrastructure_changed_a_person_decides(world: World, org: Organization, job_type: str, phases: list[str]) -> None:
+    (runner,) = runners(org, 1)
+    job_id = org.enqueue("a/b", job_type)
+    job = runner.claim_one()
+    runner.call("worker_state_lock", p_job=job_id, p_attempt=1, p_lock={"ID": "dead"})
+    for phase in phases:
+        runner.report(job, phase)
+    waiting = org.enqueue("a/b")
+    world.lose(runner)
+    row = world.job(job_id)
+    assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "RUNNER_LOST")
+    assert org.owner.call("state_info", p_module=row["module_id"])["lock"]["id"] == "dead"
+    runner.beat()
+    assert runner.claim() == []
+    for _ in range(3):
+        world.sweep()
+    assert world.status(job_id) == "NEEDS_ATTENTION"
+    assert world.status(waiting) == "QUEUED"
+
+
+def test_attempts_end(world: World, org: Organization) -> None:
+    (runner,) = runners(org, 1)
+    job_id = org.enqueue("a/b", max_attempts=2)
+    for _ in range(2):
+        runner.claim_one()
+        world.lose(runner)
+        runner.beat()
+        if world.status(job_id) == "QUEUED":
+            world.end_backoff(job_id)
+    row = world.job(job_id)
+    assert (row["status"], row["error"]["code"], row["attempt"]) == ("FAILED", "ATTEMPTS_EXHAUSTED", 2)
+
+
+def test_a_job_that_takes_down_two_runners_is_quarantined(world: World, org: Organization) -> None:
+    first, second = runners(org, 2)
+    job_id = org.enqueue("a/b", max_attempts=10)
+    for runner in (first, first, second):
+        runner.beat()
+        runner.claim_one()
+        world.lose(runner)
+        if world.status(job_id) == "QUEUED":
+            world.end_backoff(job_id)
+    row = world.job(job_id)
+    assert (row["status"], row["is_quarantined"], row["error"]["code"]) == ("FAILED", True, "QUARANTINED")
+
+
+def test_the_pause_grows(world: World, org: Organization) -> None:
+    (runner,) = runners(org, 1)
+    job_id = org.enqueue("a/b", max_attempts=5)
+    pauses = []
+    for _ in range(3):
+        runner.beat()
+        runner.claim_one()
+        world.lose(runner)
+        pauses.append(world.owner.one("select extract(epoch from not_before_at - now())::float from private.live_jobs where job_id = %s", job_id))
+        world.end_backoff(job_id)
+    assert pauses[0] < pauses[1] < pauses[2]
+
+
+def test_a_lost_job_that_was_to_be_cancelled_is_cancelled(world: World, org: Organization) -> None:
+    (runner,) = runners(org, 1)
+    job_id = org.enqueue("a/b")
+    runner.claim_one()
+    org.owner.call("cancel_job", p_job=job_id)
+    world.lose(runner)
+    assert world.status(job_id) == "CANCELLED"
+
+
+def test_a_late_success_is_kept_and_changes_nothing(world: World, org: Organization) -> None:
+    first, second = runners(org, 2)
+    job_id = org.enqueue("a/b")
+    job = first.claim_one()
+    world.lose(first)
+    first.beat()
+    late = first.finish(job, "SUCCEEDED", p_result={"outputs": 1})
+    assert (late["is_late"], late["status"]) == (True, "QUEUED")
+    world.end_backoff(job_id)
+    again = second.claim_one()
+    first.finish(job, "SUCCEEDED")
+    second.finish(again, "FAILED", p_error={"message": "no"})
+    first.finish(job, "SUCCEEDED")
+    row = world.job(job_id)
+    assert (row["status"], row["attempt"], row["late_report"]["attempt"], row["late_report"]["status"]) == ("FAILED", 2, 1, "SUCCEEDED")
+
+
+def test_cancelled_sticks(world: World, org: Organization) -> None:
+    (runner,) = runners(org, 1)
+    job_id = org.enqueue("a/b")
+    job = runner.claim_one()
+    org.owner.call("cancel_job", p_job=job_id, p_kind="KILL")
+    world.lose(runner)
+    runner.beat()
+    assert runner.finish(job, "SUCCEEDED")["is_late"] is True
+    assert world.status(job_id) == "CANCELLED"
+
+
+def test_a_job_that_was_never_given_cannot_be_finished(org: Organization) -> None:
+    first, second = runners(org, 2)
+    org.enqueue("a/b")
+    job = first.claim_one()
+    with refused("RY404"):
+        second.finish(job)
+
+
+def test_giving_back_costs_no_attempt(world: World, org: Organization) -> None:
+    (runner,) = runners(org, 1)
+    job_id = org.enqueue("a/b", max_attempts=1)
+    for number in range(1, 4):
+        job = runner.claim_one()
+        assert job["attempt"] == number
+        assert runner.call("worker_return_job", p_job=job_id, p_attempt=number, p_reason="shutdown") == {"status": "QUEUED"}
+    job = runner.claim_one()
+    world.lose(runner)
+    assert world.job(job_id)["error"]["code"] == "ATTEMPTS_EXHAUSTED"
+
+
+def test_what_was_touched_cannot_be_given_back(org: Organization) -> None:
+    (runner,) = runners(org, 1)
+    org.enqueue("a/b", "APPLY")
+    job = runner.claim_one()
+    runner.report(job, "APPLY")
+    with refused("RY409"):
+        runner.call("worker_return_job", p_job=job["id"], p_attempt=1)
+
+
+def test_a_restarted_process_reports_what_it_found(world: World, org: Organization) -> None:
+    old = org.runner("r1", is_assigned_to_all_modules=True, capacity=3)
+    found, forgotten = org.enqueue("a/b"), org.enqueue("a/c")
+    old.claim(2)
+    world.silence(old)
+    new = world.connect_runner(old.worker_id, "one")
+    answer = new.call("worker_recover", p_running=[{"job": found, "attempt": 1}, {"job": 999999, "attempt": 1}])
+    assert [(int(item["job"]), item["action"]) for item in answer["jobs"]] == [(found, "report"), (999999, "drop")]
+    assert world.status(forgotten) == "QUEUED"
+    new.append({"id": found, "attempt": 1}, (1, "what was left\n"))
+    assert new.finish({"id": found, "attempt": 1})["status"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(("phase", "status"), [("PLAN", "QUEUED"), ("APPLY", "NEEDS_ATTENTION")])
+def test_a_crash_that_is_told_is_a_lost_runner_not_a_failed_job(world: World, org: Organization, phase: str, status: str) -> None:
+    (runner,) = runners(org, 1)
+    job_id = org.enqueue("a/b", "APPLY")
+    job = runner.claim_one()
+    runner.report(job, phase)
+    answer = runner.finish(job, "FAILED", p_error={"code": "runner_crashed", "message": "died"})
+    assert (answer["status"], world.status(job_id)) == (status, status)
+
+
+def test_events_replay_through_every_turn(world: World, org: Organization) -> None:
+    first, second = runners(org, 2)
+    job_id = org.enqueue("a/b")
+    first.report(first.claim_one(), "PLAN")
+    world.lose(first)
+    world.end_backoff(job_id)
+    job = second.claim_one()
+    second.call("worker_return_job", p_job=job_id, p_attempt=2)
+    second.finish(second.claim_one())
+    steps = world.owner.rows("select from_status, to_status from public.job_events where job_id = %s order by id", job_id)
+    assert replay(steps) == world.status(job_id) == "SUCCEEDED"
+    assert job["attempt"] == 2

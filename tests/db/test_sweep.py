@@ -1,0 +1,125 @@
+"""What time does, and that doing it twice at once or an hour late makes no difference."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.db.world import Caller, Organization, World
+
+
+def test_silence_makes_a_runner_offline_and_a_beat_brings_it_back(world: World, org: Organization) -> None:
+    runner = org.runner("r1")
+    world.lose(runner)
+    row = world.worker_row(runner.worker_id)
+    assert (row["status"], row["status_reason"]) == ("OFFLINE", "No heartbeat for 60 s")
+    runner.beat()
+    assert world.worker_row(runner.worker_id)["status"] == "ONLINE"
+    events = org.owner.rows("select event from public.worker_events where worker_id = %s order by id", runner.worker_id)
+    assert events == ["registered", "connected", "online", "offline", "online"]
+
+
+def test_pages_derive_the_same_status_before_the_sweep_comes(world: World, org: Organization) -> None:
+    runner = org.runner("r1")
+    world.silence(runner)
+    overview = org.owner.call("fleet_overview", p_org=org.id)
+    assert [worker["status"] for worker in overview["workers"]] == ["OFFLINE"]
+
+
+def test_nobody_is_dead_right_after_the_server_started(fresh_world: World) -> None:
+    org = fresh_world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    runner.claim_one()
+    fresh_world.silence(runner)
+    fresh_world.owner.connection.execute("truncate private.heartbeats")
+    fresh_world.owner.connection.execute(
+        "create or replace function private.is_past_grace() returns boolean language sql as 'select false'"
+    )
+    fresh_world.sweep()
+    assert fresh_world.worker_row(runner.worker_id)["status"] == "ONLINE"
+    assert fresh_world.status(job) == "CLAIMED"
+
+
+def test_the_grace_counts_from_the_servers_start(fresh_world: World) -> None:
+    expected = "select pg_postmaster_start_time() < now() - interval '60 seconds'"
+    assert fresh_world.owner.one("select private.is_past_grace()") == fresh_world.owner.one(expected)
+
+
+def test_an_hour_without_a_sweep_loses_nothing(world: World, org: Organization) -> None:
+    org.module("w/apply", approvals_required=1)
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
+    lost, applying = org.enqueue("w/a"), org.enqueue("w/b", "APPLY")
+    for job in runner.claim(2):
+        runner.report(job, "APPLY" if job["id"] == applying else "PLAN")
+    unapproved = org.enqueue("w/apply", "APPLY")
+    world.owner.connection.execute("update public.provision_jobs set approval_deadline_at = now() - interval '1 hour' where id = %s", [unapproved])
+    world.silence(runner, 3600)
+    world.up_for_long()
+    world.sweep()
+    assert [world.status(job) for job in (lost, applying, unapproved)] == ["QUEUED", "NEEDS_ATTENTION", "CANCELLED"]
+
+
+def test_many_sweeps_at_once_do_it_once(fresh_world: World) -> None:
+    world = fresh_world
+    org = world.organization()
+    jobs = []
+    for number in range(10):
+        runner = org.runner(f"r{number}", is_assigned_to_all_modules=True)
+        jobs.append(org.enqueue(f"a/m{number}"))
+        runner.claim_one()
+        world.silence(runner)
+    world.up_for_long()
+    callers = [Caller(world.database.connect("service_role")) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda caller: caller.call("sweep"), callers))
+    assert sum(answer.get("lost", 0) for answer in answers) == 10
+    assert sum(answer.get("offline", 0) for answer in answers) == 10
+    assert all(world.events(job) == ["enqueued", "claimed", "lost"] for job in jobs)
+
+
+def test_a_beat_sweeps_for_others(world: World, org: Organization) -> None:
+    world.up_for_long()
+    gone, alive = org.runner("r1"), org.runner("r2")
+    world.silence(gone)
+    world.owner.connection.execute("update private.clocks set ran_at = now() - interval '10 s'")
+    alive.beat()
+    assert world.worker_row(gone.worker_id)["status"] == "OFFLINE"
+
+
+def test_a_failing_sweep_does_not_fail_the_beat(fresh_world: World) -> None:
+    runner = fresh_world.organization().runner("r1")
+    fresh_world.owner.connection.execute(
+        "create or replace function private.sweep_backoff() returns integer language plpgsql as 'begin raise exception ''no''; end'"
+    )
+    fresh_world.owner.connection.execute("update private.clocks set ran_at = now() - interval '10 s'")
+    assert runner.beat()["lost"] == []
+
+
+def test_old_things_are_removed_and_new_partitions_made(fresh_world: World) -> None:
+    world = fresh_world
+    org = world.organization()
+    runner = org.runner("r1")
+    runner.call("worker_close_session")
+    org.owner.call("update_organization", p_org=org.id, p_log_retention_days=3)
+    world.owner.connection.execute("update private.sessions set ended_at = now() - interval '8 days'")
+    world.owner.connection.execute("select private.ensure_log_partition(current_date - 10)")
+    world.owner.connection.execute("delete from private.clocks")
+    answer = world.sweep()
+    assert answer["dropped_log_days"] == 1
+    assert world.owner.one("select count(*) from private.sessions") == 0
+    days = world.owner.rows("select right(inhrelid::regclass::text, 8)::date - current_date from pg_inherits where inhparent = 'public.job_log_chunks'::regclass order by 1")
+    assert days == [0, 1, 2]
+
+
+def test_retention_is_each_organisations_own(fresh_world: World) -> None:
+    world = fresh_world
+    brief, long = world.organization(), world.organization()
+    brief.owner.call("update_organization", p_org=brief.id, p_log_retention_days=2)
+    for org in (brief, long):
+        runner = org.runner("r1", is_assigned_to_all_modules=True)
+        org.enqueue("a/b")
+        job = runner.claim_one()
+        world.owner.connection.execute("update private.live_jobs set log_day = current_date - 5 where job_id = %s", [job["id"]])
+        runner.append(job, (1, "old\n"))
+    world.owner.connection.execute("delete from private.clocks")
+    world.sweep()
+    assert brief.owner.rows("select body from public.job_log_chunks") == []
+    assert long.owner.rows("select body from public.job_log_chunks") == ["old\n"]

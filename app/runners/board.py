@@ -18,7 +18,8 @@ from app.runners.rows import (
     read_pulses,
 )
 from app.runners.versions import latest
-from app.services.store import OrgStore
+from app.services.store import OrgStore, version_of
+from app.services.words import parse_time
 
 Row = Mapping[str, Any]
 
@@ -43,22 +44,35 @@ def board_of(store: OrgStore) -> Board:
     return store.derive("board", _build)
 
 
+def current_workers(store: OrgStore) -> dict[str, Row]:
+    """The runners with their status as of the last look: a row tells of a silence only once somebody swept."""
+    asked_at = parse_time(store.overview.get("server_time"))
+    told = {str(row["id"]): row for row in store.overview.get("workers") or []}
+    current: dict[str, Row] = {}
+    for key, worker in store.tables["workers"].items():
+        seen = told.get(key)
+        is_newer = seen is not None and asked_at is not None and asked_at > version_of(worker)
+        current[key] = (
+            {**worker, "status": seen["status"], "status_reason": seen.get("status_reason")}
+            if seen and is_newer
+            else worker
+        )
+    return current
+
+
 def _build(store: OrgStore) -> Board:
-    workers, jobs = store.rows("workers"), store.rows("provision_jobs")
+    workers, jobs = current_workers(store), store.rows("provision_jobs")
     newest = latest(store.rows("worker_releases"))
     instances = _instances(store)
     running = Counter(str(job.get("worker_id")) for job in jobs if job["status"] in ("CLAIMED", "PROCESSING"))
-    rows = [
-        build_row(worker, newest, len(instances.get(key, [])), running[key])
-        for key, worker in store.tables["workers"].items()
-    ]
+    rows = [build_row(worker, newest, len(instances.get(key, [])), running[key]) for key, worker in workers.items()]
     rows.sort(key=lambda row: (row["is_shared"], row["name"].casefold()))
     names = {row["id"]: row["name"] for row in rows}
     pulses = read_pulses(store.overview)
     fleet = [pulses[row["id"]] for row in rows if row["id"] in pulses]
     return Board(
         rows=rows,
-        counts=count_statuses(workers),
+        counts=count_statuses(workers.values()),
         instances=instances,
         pulses=pulses,
         rollout=_rollout(store.rows("rollouts")),

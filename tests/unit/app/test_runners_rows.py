@@ -206,3 +206,13 @@ def test_a_job_about_a_runner_names_the_runner() -> None:
         [job(9, "QUEUED", type="UPDATE_WORKER", module_path=None, target_worker_id="w1")], {"w1": "prod-us"}
     )
     assert rows[0]["path"] == "prod-us"
+
+
+def test_a_silence_that_nobody_swept_is_shown_all_the_same() -> None:
+    store = filled([worker(id="w1")])
+    told = {"id": "w1", "status": "OFFLINE", "status_reason": "No heartbeat for 60 s", "used": 0, "capacity": 1}
+    store.set_overview({"server_time": "2026-11-01T10:05:00+00:00", "workers": [told]})
+    assert (board_of(store).rows[0]["status"], board_of(store).rows[0]["why"]) == ("OFFLINE", "No heartbeat for 60 s")
+    assert board_of(store).counts["OFFLINE"] == 1
+    store.put("workers", worker(id="w1", updated_at="2026-11-01T10:05:01+00:00"))
+    assert board_of(store).rows[0]["status"] == "ONLINE"

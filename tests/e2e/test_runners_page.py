@@ -1,0 +1,261 @@
+"""The runners page in a real browser, on the real product, with a real runner."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from stack.settings import PROJECT
+from tests.e2e.product import Person, Product
+from tests.support.stack import clean_environment
+
+pytestmark = pytest.mark.timeout(900)
+SOON = 30_000
+# A runner is called offline 60 s after its last beat.
+OFFLINE = 90_000
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture
+def person(product: Product) -> Person:
+    return product.person()
+
+
+@pytest.fixture
+def sign_in(product: Product, chromium: Browser) -> Iterator[Open]:
+    opened = []
+
+    def open_page(person: Person, **options: object) -> Page:
+        context = chromium.new_context(base_url=product.url, **options)  # type: ignore[arg-type]
+        opened.append(context)
+        page = context.new_page()
+        page.goto("/login")
+        page.fill("#email", person.email)
+        page.fill("#password", person.password)
+        page.click("button[type=submit]")
+        page.wait_for_url(re.compile("/dashboard/runners"), timeout=SOON)
+        expect(page.locator(".ry-live", has_text="Live")).to_be_visible(timeout=SOON)
+        return page
+
+    yield open_page
+    for context in opened:
+        context.close()
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.locator("tr[data-row]", has=page.get_by_role("link", name=name, exact=True))
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+    """A terminal in which `runyard-worker` is installed."""
+    tool = tmp_path / "bin" / "runyard-worker"
+    tool.parent.mkdir()
+    tool.write_text(f'#!/bin/sh\nexec {sys.executable} -m worker.cli "$@"\n')
+    tool.chmod(0o755)
+    started: list[subprocess.Popen[bytes]] = []
+
+    def paste(command: str) -> subprocess.Popen[bytes]:
+        environment = clean_environment() | {
+            "PATH": f"{tool.parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(PROJECT),
+            "HOME": str(tmp_path),
+        }
+        process = subprocess.Popen(
+            ["bash", "-c", command], env=environment, cwd=tmp_path, start_new_session=True, stderr=subprocess.DEVNULL
+        )
+        started.append(process)
+        return process
+
+    yield paste
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def test_an_empty_fleet_says_what_to_do(person: Person, sign_in: Open) -> None:
+    page = sign_in(person)
+    expect(page.get_by_text("No runners yet")).to_be_visible(timeout=SOON)
+    expect(page.get_by_text("Nothing is running")).to_be_visible()
+    assert page.get_by_role("link", name="How runners work").get_attribute("href") == "/docs/runner-agent/"
+    assert page.get_by_role("link", name="Scale to zero").get_attribute("href") == "/docs/scale-to-zero/"
+
+
+def test_a_runner_is_registered_started_and_lost_without_a_reload(
+    person: Person, sign_in: Open, shell: Callable[[str], subprocess.Popen[bytes]]
+) -> None:
+    page = sign_in(person)
+    page.keyboard.press("n")
+    sheet = page.get_by_role("dialog", name="Add runner")
+    expect(sheet).to_be_visible(timeout=SOON)
+    sheet.get_by_label("Name").fill("build-host-03")
+    sheet.get_by_role("button", name="Register").click()
+    expect(sheet.get_by_text("is registered")).to_be_visible(timeout=SOON)
+    token = sheet.locator("[data-token]").inner_text()
+    assert re.fullmatch(r"ryw_[0-9A-Za-z]{43}", token)
+    expect(sheet.get_by_text("It is shown once and stored only as a hash")).to_be_visible()
+    assert sheet.get_by_role("link", name="How tokens are checked").get_attribute("href") == "/docs/authentication/"
+    assert sheet.get_by_role("link", name="Self-hosted setup").first.get_attribute("href") == "/docs/self-hosted/"
+    command = sheet.locator(".ry-code pre").inner_text()
+    assert token in command
+
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("Close without copying the token?")).to_be_visible(timeout=SOON)
+    page.get_by_role("button", name="Keep it open").click()
+
+    process = shell(command)
+    expect(sheet.get_by_text("build-host-03 is online")).to_be_visible(timeout=2 * SOON)
+    sheet.get_by_role("button", name="Done").click()
+    expect(sheet).to_be_hidden(timeout=SOON)
+    expect(row(page, "build-host-03").locator("[data-status=ONLINE].rt-Badge")).to_be_visible(timeout=SOON)
+
+    page.evaluate("window.stillTheSamePage = true")
+    os.killpg(process.pid, signal.SIGKILL)
+    expect(row(page, "build-host-03").locator("[data-status=OFFLINE].rt-Badge")).to_be_visible(timeout=OFFLINE)
+    assert page.evaluate("window.stillTheSamePage")
+    page.reload()
+    expect(row(page, "build-host-03")).to_be_visible(timeout=SOON)
+    assert token not in page.content()
+
+
+def test_filters_and_search_have_live_counts(product: Product, person: Person, sign_in: Open) -> None:
+    for name in ("prod-eu", "prod-us", "staging"):
+        product.runner(person, name)
+    page = sign_in(person)
+    expect(page.locator("tr[data-row]")).to_have_count(3, timeout=SOON)
+    page.keyboard.press("/")
+    page.keyboard.type("prod")
+    expect(page.locator("tr[data-row]")).to_have_count(2, timeout=SOON)
+    product.runner(person, "prod-apac")
+    expect(page.locator("tr[data-row]")).to_have_count(3, timeout=SOON)
+    expect(page.get_by_role("radio", name=re.compile("All"))).to_contain_text("4")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("prdo")
+    expect(page.get_by_text("No runner is called “prdo”")).to_be_visible(timeout=SOON)
+    page.get_by_role("button", name="Clear search").click()
+    expect(page.locator("tr[data-row]")).to_have_count(4, timeout=SOON)
+    page.get_by_role("radio", name=re.compile("ONLINE")).click()
+    expect(page.get_by_text("None of your runners is in this state")).to_be_visible(timeout=SOON)
+    assert page.url.endswith("?status=ONLINE")
+    product.sql("update workers set status = 'ONLINE' where org_id = %s and name = 'prod-eu'", person.org_id)
+    expect(row(page, "prod-eu")).to_be_visible(timeout=SOON)
+
+
+def test_draining_asks_with_numbers_and_shows_the_reason(product: Product, person: Person, sign_in: Open) -> None:
+    product.runner(person, "prod-us", is_assigned_to_all_modules=True)
+    page = sign_in(person)
+    page.get_by_role("button", name="More actions for prod-us").click()
+    page.get_by_role("menuitem", name="Drain").click()
+    question = page.get_by_role("alertdialog", name="Drain prod-us?")
+    expect(question).to_contain_text("takes no new ones", timeout=SOON)
+    question.get_by_label("Reason").fill("Host maintenance")
+    question.get_by_role("button", name="Drain").click()
+    expect(row(page, "prod-us")).to_contain_text("Host maintenance", timeout=SOON)
+    row(page, "prod-us").get_by_role("button", name="Resume").click()
+    expect(row(page, "prod-us")).not_to_contain_text("Host maintenance", timeout=SOON)
+
+
+def test_removing_asks_for_the_name(product: Product, person: Person, sign_in: Open) -> None:
+    product.runner(person, "build-host-02")
+    page = sign_in(person)
+    page.get_by_role("button", name="More actions for build-host-02").click()
+    page.get_by_role("menuitem", name="Remove").click()
+    question = page.get_by_role("alertdialog", name="Remove build-host-02?")
+    act = question.get_by_role("button", name="Remove runner")
+    expect(act).to_be_disabled(timeout=SOON)
+    question.get_by_label("Type build-host-02 to confirm").fill("build-host-02")
+    expect(act).to_be_enabled(timeout=SOON)
+    act.click()
+    expect(page.get_by_text("No runners yet")).to_be_visible(timeout=SOON)
+
+
+def test_an_older_runner_brings_the_alert_and_notes_are_only_text(
+    product: Product, person: Person, sign_in: Open
+) -> None:
+    hostile = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+    notes = f"### Fixed\n- A lease survives a sleep.\n\n{hostile}"
+    product.sql(
+        "insert into worker_releases (version, notes) values ('901.2.0', %s), ('901.10.0', 'Newer') on conflict do nothing",
+        notes,
+    )
+    product.runner(person, "old-one")
+    product.sql("update workers set version = '901.2.0' where org_id = %s", person.org_id)
+    page = sign_in(person)
+    expect(page.get_by_text("1 runner is older than 901.10.0")).to_be_visible(timeout=SOON)
+    page.get_by_role("button", name="What is new").click()
+    dialog = page.get_by_role("dialog", name="Release notes")
+    expect(dialog).to_contain_text("Newer", timeout=SOON)
+    dialog.get_by_role("button", name="901.2.0").click()
+    expect(dialog).to_contain_text("A lease survives a sleep.", timeout=SOON)
+    expect(dialog).to_contain_text("<script>")
+    assert page.title() != "owned"
+    page.keyboard.press("Escape")
+    product.sql("update workers set version = '901.10.0' where org_id = %s", person.org_id)
+    expect(page.get_by_text("1 runner is older")).to_be_hidden(timeout=SOON)
+
+
+def test_two_people_of_two_organisations_see_only_their_own(product: Product, sign_in: Open) -> None:
+    mine, theirs = product.person("mine"), product.person("theirs")
+    here, there = sign_in(mine), sign_in(theirs)
+    product.runner(mine, "only-mine")
+    expect(row(here, "only-mine")).to_be_visible(timeout=SOON)
+    expect(there.get_by_text("No runners yet")).to_be_visible()
+    assert "only-mine" not in there.content()
+
+
+def test_a_runners_page_shows_it_and_changes_take_effect_there(product: Product, person: Person, sign_in: Open) -> None:
+    product.rpc(person.token, "upsert_group", {"p_org": person.org_id, "p_path": "platform"})
+    product.runner(person, "k8s-platform", labels=["env=prod"])
+    page = sign_in(person)
+    row(page, "k8s-platform").get_by_role("link", name="k8s-platform").click()
+    expect(page.get_by_role("heading", name="k8s-platform")).to_be_visible(timeout=SOON)
+    expect(page.get_by_text("env=prod")).to_be_visible()
+    page.get_by_role("button", name="Assign").click()
+    page.get_by_role("combobox", name="Path").click()
+    page.get_by_role("option", name="platform").click()
+    page.get_by_role("dialog").get_by_role("button", name="Assign").click()
+    expect(page.get_by_text("Stack, 0 modules")).to_be_visible(timeout=SOON)
+    page.get_by_role("switch", name="Several instances").click()
+    expect(page.get_by_role("switch", name="Several instances")).to_be_checked(timeout=SOON)
+    saved = "select allow_multiple_instances from workers where org_id = %s"
+    assert product.sql(saved, person.org_id) == [(True,)]
+
+
+def test_a_runner_of_nobody_says_so(product: Product, person: Person, sign_in: Open) -> None:
+    page = sign_in(person)
+    page.goto("/dashboard/runners/00000000-0000-4000-8000-000000000000")
+    expect(page.get_by_text("This runner is not here.")).to_be_visible(timeout=SOON)
+
+
+def test_nothing_is_asked_of_the_outside(product: Product, person: Person, chromium: Browser) -> None:
+    context = chromium.new_context(base_url=product.url)
+    page = context.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto("/login")
+    page.fill("#email", person.email)
+    page.fill("#password", person.password)
+    page.click("button[type=submit]")
+    expect(page.get_by_text("No runners yet")).to_be_visible(timeout=SOON)
+    outside = [url for url in asked if not url.startswith((product.url, "data:", "blob:"))]
+    context.close()
+    assert asked
+    assert outside == []
+
+
+def test_a_narrow_screen_has_cards_and_tabs_and_nothing_to_scroll_sideways(
+    product: Product, person: Person, sign_in: Open
+) -> None:
+    product.runner(person, "a-runner-with-a-rather-long-name-for-a-phone")
+    page = sign_in(person, viewport={"width": 390, "height": 844})
+    expect(row(page, "a-runner-with-a-rather-long-name-for-a-phone")).to_be_visible(timeout=SOON)
+    expect(page.get_by_role("navigation", name="Pages").get_by_role("link", name="Jobs")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

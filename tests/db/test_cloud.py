@@ -1,0 +1,223 @@
+"""Cloud-hosted runners: deploy, update in waves, remove, scale; and cloud identities."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.world import TOKEN_HASH, Organization, Runner, World, refused
+
+ROLE = "arn:aws:iam::123456789012:role/runyard"
+
+
+def identity(org: Organization, name: str = "aws") -> str:
+    spec = {"name": name, "role_arn": ROLE, "regions": ["eu-west-1", "us-east-1"]}
+    return str(org.owner.call("create_cloud_identity", p_org=org.id, p_spec=spec)["id"])
+
+
+def deploy(org: Organization, name: str, identity_id: str, **options: Any) -> dict[str, Any]:
+    made: dict[str, Any] = org.owner.call(
+        "deploy_worker", p_org=org.id, p_name=name, p_cloud_identity=identity_id, p_region="eu-west-1", p_options=options
+    )
+    return made
+
+
+@pytest.fixture
+def site(fresh_world: World) -> tuple[World, Organization, Runner, str]:
+    """An organisation with a cloud identity, and a shared runner that does the work."""
+    org = fresh_world.organization()
+    shared = fresh_world.connect_runner(fresh_world.shared_worker(capacity=20))
+    return fresh_world, org, shared, identity(org)
+
+
+def come_online(world: World, shared: Runner, worker: str, version: str) -> Runner:
+    """Run the deploying job to its end and start the deployed process."""
+    job = shared.claim_one()
+    shared.call("worker_target_token", p_job=job["id"], p_attempt=1, p_token_hash=TOKEN_HASH, p_token_hint="wxyz")
+    runner = world.connect_runner(worker, "task", version=version)
+    runner.beat(version=version)
+    shared.finish(job)
+    return runner
+
+
+def test_deploying_queues_a_job_with_everything_frozen(site: tuple[World, Organization, Runner, str]) -> None:
+    world, org, shared, aws = site
+    world.service.call("publish_release", p_spec={"version": "1.4.0"})
+    made = deploy(org, "fargate", aws, cpu=1024, memory=2048, capacity=2, is_assigned_to_all_modules=True, scaling={"min": 0})
+    job = shared.claim_one()
+    spec = job["payload"]["lifecycle"]
+    assert (job["type"], made["job"]["id"], made["worker"]["type"]) == ("DEPLOY_WORKER", job["id"], "cloud-hosted")
+    assert (spec["worker"]["name"], spec["region"], spec["version"], spec["cpu"], spec["capacity"]) == ("fargate", "eu-west-1", "1.4.0", 1024, 2)
+    assert (spec["identity"]["role_arn"], spec["identity"]["account_id"]) == (ROLE, "123456789012")
+    assert spec["identity"]["external_id"]
+    with refused("RY409"):
+        deploy(org, "fargate", aws)
+
+
+def test_the_job_gives_its_target_a_token_and_writes_down_what_it_made(site: tuple[World, Organization, Runner, str]) -> None:
+    world, org, shared, aws = site
+    worker = deploy(org, "fargate", aws)["worker"]["id"]
+    job = shared.claim_one()
+    which = {"p_job": job["id"], "p_attempt": 1}
+    for _ in range(2):
+        shared.call("worker_target_token", **which, p_token_hash=TOKEN_HASH, p_token_hint="wxyz")
+    assert len(world.service.call("worker_token_hashes", p_worker=worker)) == 1
+    status = shared.call("worker_target_update", **which, p_patch={"cloud": {"service_arn": "arn:x"}})
+    assert (status["status"], status["cloud"]) == ("OFFLINE", {"service_arn": "arn:x"})
+    world.connect_runner(worker, "task")
+    status = shared.call("worker_target_status", **which)
+    assert (status["status"], status["versions"], status["instances"]) == ("ONLINE", ["1.0.0"], 1)
+    shared.finish(job)
+    assert org.owner.one("select verified_at is not null from public.cloud_identities")
+    with refused("RY410"):
+        shared.call("worker_target_status", **which)
+
+
+def test_a_job_for_a_module_has_no_target(site: tuple[World, Organization, Runner, str]) -> None:
+    _, org, shared, _ = site
+    org.enqueue("a/b")
+    job = shared.claim_one()
+    with refused("RY422"):
+        shared.call("worker_target_status", p_job=job["id"], p_attempt=1)
+
+
+def test_a_failed_deployment_shows_at_the_identity(site: tuple[World, Organization, Runner, str]) -> None:
+    _, org, shared, aws = site
+    deploy(org, "fargate", aws)
+    shared.finish(shared.claim_one(), "FAILED", p_error={"code": "cloud_role", "message": "The role refused us."})
+    checked = org.owner.call("verify_cloud_identity", p_identity=aws)
+    assert (checked["verification_error"], checked["last_job"]["status"]) == ("The role refused us.", "FAILED")
+
+
+def test_removal_drains_then_retires_the_record(site: tuple[World, Organization, Runner, str]) -> None:
+    world, org, shared, aws = site
+    worker = deploy(org, "fargate", aws)["worker"]["id"]
+    come_online(world, shared, worker, "1.0.0")
+    org.owner.call("remove_cloud_worker", p_worker=worker)
+    assert world.worker_row(worker)["status"] == "DRAINING"
+    with refused("RY409"):
+        org.owner.call("remove_cloud_identity", p_identity=aws)
+    shared.finish(shared.claim_one())
+    world.sweep()
+    assert world.worker_row(worker)["removed_at"] is not None
+    org.owner.call("remove_cloud_identity", p_identity=aws)
+
+
+def fleet_of(site: tuple[World, Organization, Runner, str], count: int) -> list[str]:
+    world, org, shared, aws = site
+    workers = []
+    for number in range(count):
+        worker = deploy(org, f"cloud-{number:02}", aws)["worker"]["id"]
+        come_online(world, shared, worker, "1.9.0")
+        workers.append(worker)
+    world.service.call("publish_release", p_spec={"version": "1.10.0"})
+    return workers
+
+
+def test_a_rollout_goes_in_waves_of_one_a_quarter_and_the_rest(site: tuple[World, Organization, Runner, str]) -> None:
+    world, org, shared, _ = site
+    fleet_of(site, 9)
+    org.runner("self-hosted")
+    rollout = org.owner.call("update_outdated_workers", p_org=org.id)
+    assert [len(wave) for wave in rollout["waves"]] == [1, 2, 6]
+    with refused("RY409"):
+        org.owner.call("update_outdated_workers", p_org=org.id)
+    sizes = []
+    while jobs := shared.claim(20):
+        sizes.append(len(jobs))
+        assert all(job["payload"]["lifecycle"]["version"] == "1.10.0" for job in jobs)
+        for job in jobs:
+            shared.finish(job)
+    assert sizes == [1, 2, 6]
+    assert org.owner.one("select status, wave from public.rollouts") == ("SUCCEEDED", 3)
+
+
+def test_a_failure_pauses_the_rollout_and_a_person_decides(site: tuple[World, Organization, Runner, str]) -> None:
+    world, org, shared, _ = site
+    fleet_of(site, 5)
+    rollout = org.owner.call("update_outdated_workers", p_org=org.id)["id"]
+    shared.finish(shared.claim_one(), "FAILED", p_error={"message": "no"})
+    assert org.owner.one("select status from public.rollouts") == "PAUSED"
+    assert shared.claim(9) == []
+    org.owner.call("resume_rollout", p_rollout=rollout)
+    assert len(shared.claim(9)) == 1
+    org.owner.call("pause_rollout", p_rollout=rollout)
+    aborted = org.owner.call("abort_rollout", p_rollout=rollout)
+    assert (aborted["status"], aborted["finished_at"] is not None) == ("ABORTED", True)
+    with refused("RY409"):
+        org.owner.call("resume_rollout", p_rollout=rollout)
+
+
+def test_aborting_cancels_what_has_not_begun(site: tuple[World, Organization, Runner, str]) -> None:
+    world, org, shared, _ = site
+    fleet_of(site, 3)
+    rollout = org.owner.call("update_outdated_workers", p_org=org.id)["id"]
+    org.owner.call("abort_rollout", p_rollout=rollout)
+    assert shared.claim(9) == []
+    assert org.owner.rows("select status from public.provision_jobs where rollout_id = %s", rollout) == ["CANCELLED"]
+
+
+def test_only_outdated_cloud_runners_are_updated(site: tuple[World, Organization, Runner, str]) -> None:
+    world, org, shared, _ = site
+    with refused("RY409"):
+        org.owner.call("update_outdated_workers", p_org=org.id)
+    (worker,) = fleet_of(site, 1)
+    assert org.owner.call("update_one_worker", p_worker=worker)["type"] == "UPDATE_WORKER"
+    with refused("RY409"):
+        org.owner.call("update_one_worker", p_worker=worker)
+    with refused("RY422"):
+        org.owner.call("update_one_worker", p_worker=org.worker("self"))
+    shared.finish(shared.claim_one())
+    world.owner.connection.execute("update public.workers set version = '1.10.0' where id = %s", [worker])
+    with refused("RY409"):
+        org.owner.call("update_one_worker", p_worker=worker)
+
+
+def test_a_planner_gets_numbers_and_writes_its_decision(site: tuple[World, Organization, Runner, str]) -> None:
+    world, org, shared, aws = site
+    worker = deploy(org, "fargate", aws, is_assigned_to_all_modules=True, capacity=2, scaling={"min": 0, "max": 4, "idle_seconds": 60})["worker"]["id"]
+    runner = come_online(world, shared, worker, "1.0.0")
+    for number in range(5):
+        org.enqueue(f"a/m{number}")
+    runner.claim(2)
+    (inputs,) = world.service.call("scaling_inputs")
+    assert inputs["limits"] == {"minimum": 0, "maximum": 4, "jobs_per_task": 2, "idle_seconds": 60}
+    assert inputs["load"] == {"desired": 1, "connected": 1, "waiting": 3, "running": 2, "busy_tasks": 1, "takes_jobs": True}
+    world.service.call("record_scaling_decision", p_worker=worker, p_to_count=3, p_reason="5 jobs", p_dry_run=True)
+    assert world.worker_row(worker)["desired_count"] == 1
+    runner.call("worker_close_session")
+    world.service.call("record_scaling_decision", p_worker=worker, p_to_count=0, p_reason="idle")
+    row = world.worker_row(worker)
+    assert (row["desired_count"], row["is_scaled_to_zero"], row["status_reason"]) == (0, True, "Scaled to zero: starts when a job needs it")
+    assert org.owner.rows("select to_count, dry_run from public.scaling_decisions order by id") == [(3, True), (0, False)]
+    again = world.connect_runner(worker, "task")
+    again.beat()
+    assert world.worker_row(worker)["is_scaled_to_zero"] is False
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"name": "x", "role_arn": "nonsense", "regions": ["eu-west-1"]},
+        {"name": "x", "role_arn": ROLE, "regions": []},
+        {"role_arn": ROLE, "regions": ["eu-west-1"]},
+        {"name": "x", "role_arn": ROLE, "regions": ["eu-west-1"], "secret": "no"},
+    ],
+)
+def test_identities_are_checked(org: Organization, spec: dict[str, Any]) -> None:
+    with refused("RY422"):
+        org.owner.call("create_cloud_identity", p_org=org.id, p_spec=spec)
+
+
+def test_identities_are_the_admins_own(org: Organization, other_org: Organization) -> None:
+    aws = identity(org)
+    with refused("RY409"):
+        identity(org)
+    with refused("RY404"):
+        deploy(org, "x", identity(other_org))
+    for caller, code in ((org.member("operator"), "RY403"), (other_org.owner, "RY404")):
+        with refused(code):
+            caller.call("update_cloud_identity", p_identity=aws, p_spec={"regions": ["eu-west-2"]})
+        with refused(code):
+            caller.call("remove_cloud_identity", p_identity=aws)
+    changed = org.owner.call("update_cloud_identity", p_identity=aws, p_spec={"regions": ["eu-west-2"]})
+    assert changed["regions"] == ["eu-west-2"]

@@ -1,0 +1,214 @@
+"""Service accounts, releases, statistics and doorbells."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.world import TOKEN_HASH, Organization, World, refused
+
+TRUST = {"name": "ci", "issuer": "https://issuer.example", "audience": "runyard", "bound_claims": {"sub": "repo:x"}}
+
+
+def test_a_trust_is_what_the_edge_function_gets(world: World, org: Organization) -> None:
+    made = org.owner.call("create_service_account", p_org=org.id, p_spec=TRUST)
+    found = world.service.call("service_account_for", p_client_id=made["client_id"])
+    assert (found["id"], found["issuer"], found["bound_claims"], found["hashes"]) == (made["id"], TRUST["issuer"], {"sub": "repo:x"}, [])
+    assert world.service.call("service_account_for", p_client_id="rysa_unknown") is None
+
+
+def test_a_secret_is_a_hash_and_rotates_at_once(world: World, org: Organization) -> None:
+    made = org.owner.call("create_service_account", p_org=org.id, p_spec={"name": "ci"}, p_secret_hash=TOKEN_HASH, p_secret_hint="abcd")
+    assert (made["has_secret"], made["secret_hint"]) == (True, "abcd")
+    newer = "$2b$10$" + "c" * 53
+    org.owner.call("rotate_service_account_secret", p_account=made["id"], p_secret_hash=newer, p_secret_hint="wxyz")
+    hashes = world.service.call("service_account_for", p_client_id=made["client_id"])["hashes"]
+    assert [item["hash"] for item in hashes] == [newer]
+    assert newer not in str(org.owner.rows("select to_jsonb(a) from public.service_accounts as a"))
+    org.owner.call("remove_service_account", p_account=made["id"])
+    assert world.service.call("service_account_for", p_client_id=made["client_id"]) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ({"name": "x"}, "RY422"),
+        ({"name": "x", "issuer": "https://i.example"}, "RY422"),
+        ({"name": "x", "issuer": "ftp://i.example", "audience": "a"}, "RY422"),
+        ({**TRUST, "path": "nowhere"}, "RY404"),
+        ({**TRUST, "colour": "red"}, "RY422"),
+    ],
+)
+def test_service_accounts_are_checked(org: Organization, spec: dict[str, Any], code: str) -> None:
+    with refused(code):
+        org.owner.call("create_service_account", p_org=org.id, p_spec=spec)
+
+
+def test_service_accounts_are_the_admins_own(org: Organization, other_org: Organization) -> None:
+    account = org.owner.call("create_service_account", p_org=org.id, p_spec=TRUST)["id"]
+    with refused("RY409"):
+        org.owner.call("create_service_account", p_org=org.id, p_spec=TRUST)
+    for caller, code in ((org.member("operator"), "RY403"), (other_org.owner, "RY404")):
+        for function, more in (
+            ("update_service_account", {"p_spec": {"is_disabled": True}}),
+            ("rotate_service_account_secret", {"p_secret_hash": TOKEN_HASH, "p_secret_hint": "abcd"}),
+            ("remove_service_account", {}),
+        ):
+            with refused(code):
+                caller.call(function, p_account=account, **more)
+
+
+def test_releases_are_published_once_and_withdrawn_for_good(fresh_world: World) -> None:
+    service = fresh_world.service
+    spec = {"version": "1.2.0", "notes": "# New", "artifacts": [{"name": "x", "url": "https://x", "sha256": "0" * 64}]}
+    made = service.call("publish_release", p_spec=spec)
+    assert service.call("publish_release", p_spec=spec)["id"] == made["id"]
+    with refused("RY409"):
+        service.call("publish_release", p_spec={**spec, "notes": "other"})
+    with refused("RY422"):
+        service.call("publish_release", p_spec={"version": "latest"})
+    assert service.call("withdraw_release", p_version="1.2.0", p_reason="bad")["withdrawn_reason"] == "bad"
+    with refused("RY404"):
+        service.call("withdraw_release", p_version="9.9.9", p_reason="x")
+    reader = fresh_world.user()
+    assert reader.rows("select version from public.worker_releases") == ["1.2.0"]
+
+
+def test_statistics_by_the_hour(fresh_world: World) -> None:
+    world = fresh_world
+    org = world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=4)
+    for number, status in enumerate(["SUCCEEDED", "SUCCEEDED", "FAILED", "CANCELLED"]):
+        org.enqueue(f"a/m{number}")
+        runner.finish(runner.claim_one(), status)
+    world.owner.connection.execute(
+        "update public.provision_jobs set finished_at = finished_at - interval '2 hours', queued_at = queued_at - interval '2 hours 10 seconds', "
+        "claimed_at = claimed_at - interval '2 hours' where status = 'FAILED'"
+    )
+    # The sweep may have closed those hours already, when they were empty.
+    world.owner.connection.execute("delete from private.rolled_hours")
+    org.enqueue("a/last")
+    running = runner.claim_one()
+    runner.beat(running=[{"job": running["id"], "attempt": 1}])
+    finished = world.owner.rows(
+        "select date_trunc('hour', finished_at)::text, count(*) filter (where status = 'SUCCEEDED'), count(*) filter (where status = 'FAILED'), count(*) "
+        "from public.provision_jobs where finished_at is not null group by 1"
+    )
+
+    def by_hour(figure: str, key: str) -> dict[str, Any]:
+        rows = org.owner.call("fleet_stats", p_org=org.id, p_hours=6)[figure]
+        known = [(world.owner.one("select %s::timestamptz::text", row["hour"]), row[key]) for row in rows]
+        return {hour: value for hour, value in known if value}
+
+    def check() -> None:
+        assert by_hour("throughput", "jobs") == {hour: jobs for hour, _, _, jobs in finished}
+        assert by_hour("pass_rate", "failed") == {hour: failed for hour, _, failed, _ in finished if failed}
+        assert max(by_hour("queue_wait", "p95").values()) >= 9
+
+    check()
+    assert max(by_hour("utilisation", "share").values()) > 0
+    assert org.owner.call("fleet_stats", p_org=org.id)["now"]["used"] == 1
+    world.owner.connection.execute("delete from private.clocks")
+    world.sweep()
+    assert world.owner.one("select count(*) from private.rolled_hours") == 24
+    check()
+
+
+def test_live_numbers(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=4)
+    org.enqueue("a/b")
+    org.enqueue("a/c")
+    runner.claim_one()
+    overview = org.owner.call("fleet_overview", p_org=org.id)
+    (worker,) = overview["workers"]
+    assert (worker["used"], worker["capacity"], worker["instances"][0]["name"]) == (1, 4, "one")
+    assert overview["counts"]["jobs"] == {"QUEUED": 1, "CLAIMED": 1}
+    assert overview["counts"]["workers"] == {"total": 1, "ONLINE": 1, "DRAINING": 0, "OFFLINE": 0}
+
+
+# ---------------------------------------------------------------------- doorbells
+
+
+def test_a_new_job_wakes_the_organisations_runners(world: World, org: Organization) -> None:
+    org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b")
+    assert world.rings(f"queue:{org.id}", "wake")[-1]["again_ms"] == 60
+
+
+def test_a_job_that_a_shared_runner_could_take_wakes_those_too(fresh_world: World) -> None:
+    org = fresh_world.organization()
+    fresh_world.shared_worker()
+    org.enqueue("a/b")
+    org.enqueue("a/c", labels=["gpu"])
+    assert len(fresh_world.rings("queue:shared", "wake")) == 1
+    assert len(fresh_world.rings(f"queue:{org.id}", "wake")) == 2
+
+
+def test_a_burst_of_jobs_is_few_rings(world: World, org: Organization) -> None:
+    with org.owner.connection.transaction():
+        for number in range(30):
+            org.enqueue(f"a/m{number}")
+    assert len(world.rings(f"queue:{org.id}", "wake")) < 30
+
+
+def test_logs_ring_at_most_four_times_a_second(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    with runner.connection.transaction():
+        for seq in range(1, 20):
+            runner.append(job, (seq, "x\n"))
+    rings = world.rings(f"org:{org.id}", "log")
+    assert rings[0]["job_id"] == job["id"]
+    assert len(rings) < 19
+
+
+def test_unpublished_tables_ring_their_pages(world: World, org: Organization) -> None:
+    org.module("a/b")
+    org.worker("r1", assignments=["a"])
+    assert {"groups", "modules", "worker_assignments", "memberships"} <= {ring["table"] for ring in world.rings(f"org:{org.id}", "changed")}
+
+
+def test_what_is_published_and_what_is_not(world: World) -> None:
+    published = world.owner.rows("select tablename from pg_publication_tables where pubname = 'supabase_realtime' and schemaname in ('public', 'private') order by 1")
+    assert published == ["provision_jobs", "rollouts", "worker_instances", "worker_releases", "workers"]
+
+
+def hears(world: World, caller: Any, topic: str) -> bool:
+    caller.connection.execute("select set_config('realtime.topic', %s, false)", [topic])
+    world.owner.connection.execute("insert into realtime.messages (topic, extension, payload, event, private) values (%s, 'broadcast', '{}', 'x', true)", [topic])
+    return bool(caller.one("select count(*) from realtime.messages where topic = %s", topic))
+
+
+def test_who_hears_which_topic(world: World, org: Organization, other_org: Organization) -> None:
+    viewer, runner = org.member("viewer"), org.runner("r1")
+    anonymous = world.caller("anon")
+    topics = [f"org:{org.id}", f"queue:{org.id}", "queue:shared", f"worker:{runner.worker_id}", f"org:{other_org.id}", f"queue:{other_org.id}"]
+    heard = {
+        name: [topic for topic in topics if hears(world, caller, topic)]
+        for name, caller in (("viewer", viewer), ("stranger", other_org.owner), ("runner", runner), ("anonymous", anonymous))
+    }
+    assert heard == {
+        "viewer": [f"org:{org.id}"],
+        "stranger": [f"org:{other_org.id}"],
+        "runner": [f"queue:{org.id}", f"worker:{runner.worker_id}"],
+        "anonymous": [],
+    }
+    runner.call("worker_close_session")
+    assert not hears(world, runner, f"queue:{org.id}")
+
+
+def test_a_shared_runner_hears_the_shared_queue_only(fresh_world: World) -> None:
+    org = fresh_world.organization()
+    runner = fresh_world.connect_runner(fresh_world.shared_worker())
+    assert hears(fresh_world, runner, "queue:shared")
+    assert not hears(fresh_world, runner, f"queue:{org.id}")
+
+
+def test_everything_works_without_realtime(fresh_world: World) -> None:
+    fresh_world.database.connect("supabase_admin").execute("drop schema realtime cascade")
+    org = fresh_world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    runner.append(job, (1, "x\n"))
+    assert runner.finish(job)["status"] == "SUCCEEDED"

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect
 
 from app.logs import pages
 from tests.support.browser import chromium_path
@@ -70,22 +70,14 @@ def serve_file(route: Route) -> None:
         route.fulfill(status=404, body="")
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
-        yield launched
-        launched.close()
-
-
 @pytest.fixture
 def log() -> Log:
     return Log()
 
 
 @pytest.fixture
-def show(browser: Browser, log: Log) -> Iterator[Callable[..., Page]]:
-    page = browser.new_page(viewport={"width": 900, "height": 700})
+def show(chromium: Browser, log: Log) -> Iterator[Callable[..., Page]]:
+    page = chromium.new_page(viewport={"width": 900, "height": 700})
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
     page.route(f"{ORIGIN}/**", serve_file)

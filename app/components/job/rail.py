@@ -46,7 +46,7 @@ def _decide() -> rx.Component:
             default_value="",
             placeholder="Say why, if you like",
             aria_label="Comment",
-            on_change=JobActionState.set_comment.debounce(150),
+            on_blur=JobActionState.set_comment,
             auto_complete="off",
         ),
         rx.el.div(

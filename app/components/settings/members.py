@@ -77,7 +77,7 @@ def _invite_fields() -> rx.Component:
                 id="invite-email",
                 type="email",
                 default_value=State.email,
-                on_change=State.set_email.debounce(120),
+                on_blur=State.set_email,
                 placeholder="name@example.org",
                 auto_complete="off",
             ),

@@ -1,0 +1,91 @@
+"""A runner that does exactly what a test says, over the real protocol: token, session, claims, reports, logs, state."""
+
+import uuid
+from typing import Any
+
+import bcrypt
+import httpx
+
+from tests.e2e.product import Person, Product
+
+TOKEN = "ryw_" + "a" * 43
+
+
+class ScriptedRunner:
+    """One connected instance of a registered runner."""
+
+    def __init__(self, product: Product, person: Person, name: str = "bench-1") -> None:
+        """Register, and exchange the token for a session."""
+        self._product = product
+        arguments = {
+            "p_org": person.org_id,
+            "p_name": name,
+            "p_token_hash": bcrypt.hashpw(TOKEN.encode(), bcrypt.gensalt(10)).decode(),
+            "p_token_hint": TOKEN[-4:],
+            "p_options": {"capacity": 4, "is_assigned_to_all_modules": True},
+        }
+        self.worker = product.rpc(person.token, "register_worker", arguments)
+        self._token = self._sign_in(name)
+        self.beat()
+
+    def _sign_in(self, name: str) -> str:
+        facts = {"hostname": "bench", "engines": {"tofu": "1.10.5"}, "capacity": 4}
+        body = {
+            "worker_id": self.worker["id"],
+            "worker_token": TOKEN,
+            "instance": name,
+            "boot_id": str(uuid.uuid4()),
+            "facts": facts,
+        }
+        stack = self._product.stack
+        headers = {"apikey": stack.publishable_key}
+        answer = httpx.post(f"{stack.url}/functions/v1/worker-session", json=body, headers=headers, timeout=30)
+        assert answer.is_success, answer.text
+        return str(answer.json()["access_token"])
+
+    def _call(self, name: str, **arguments: Any) -> Any:
+        return self._product.rpc(self._token, name, arguments)
+
+    def beat(self) -> Any:
+        """Say that it lives."""
+        return self._call("worker_heartbeat", p_status="ONLINE", p_version="1.8.2", p_running=[])
+
+    def claim(self) -> dict[str, Any]:
+        """Take the next job; there must be one."""
+        self.beat()
+        answer = self._call("worker_claim", p_request_id=str(uuid.uuid4()), p_slots=1)
+        [job] = answer["jobs"]
+        return dict(job)
+
+    def report(self, job: dict[str, Any], phase: str, steps: list[dict[str, Any]]) -> Any:
+        """Say which step it is at."""
+        return self._call("worker_report", p_job=job["id"], p_attempt=job["attempt"], p_phase=phase, p_steps=steps)
+
+    def log(self, job: dict[str, Any], seq: int, step: str, body: str) -> Any:
+        """Send one chunk of the log."""
+        chunks = [{"seq": seq, "step": step, "body": body}]
+        return self._call("worker_append_logs", p_job=job["id"], p_attempt=job["attempt"], p_chunks=chunks)
+
+    def lock(self, job: dict[str, Any]) -> str:
+        """Lock the state as an engine does; returns the lock's id."""
+        lock_id = str(uuid.uuid4())
+        info = {"ID": lock_id, "Operation": "apply", "Who": "bench", "Created": "2026-11-15T14:00:00Z"}
+        self._call("worker_state_lock", p_job=job["id"], p_attempt=job["attempt"], p_lock=info)
+        return lock_id
+
+    def finish(self, job: dict[str, Any], status: str, last_seq: int = 0, summary: Any = None) -> Any:
+        """End the job."""
+        return self._call(
+            "worker_finish",
+            p_job=job["id"],
+            p_attempt=job["attempt"],
+            p_status=status,
+            p_result=None,
+            p_error=None,
+            p_plan_summary=summary,
+            p_log={"last_seq": last_seq, "bytes": 0, "sha256": ""},
+        )
+
+    def vanish(self, job: dict[str, Any]) -> None:
+        """Be lost while the job runs: what the sweep does when the lease has run out, without the wait."""
+        self._product.sql("select private.lose_job(%s, %s)", job["id"], "No heartbeat for 60 s")

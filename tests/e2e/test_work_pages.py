@@ -1,0 +1,297 @@
+"""Jobs, modules and settings in a real browser on the real product."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
+
+pytestmark = pytest.mark.timeout(900)
+
+SLOW = 20_000
+STEP = {
+    "name": "plan",
+    "title": "Plan",
+    "phase": "PLAN",
+    "status": "RUNNING",
+    "started_at": "2026-11-15T14:00:00+00:00",
+}
+SUMMARY = {
+    "create": 1,
+    "update": 1,
+    "replace": 0,
+    "delete": 0,
+    "no_op": 3,
+    "has_changes": True,
+    "resources": [
+        {"address": "terraform_data.one", "type": "terraform_data", "name": "one", "action": "create"},
+        {"address": "<img src=x onerror=alert(1)>", "type": "x", "name": "x", "action": "update"},
+    ],
+    "outputs": [],
+}
+INLINE = {"source_kind": "inline", "source": {"files": {"main.tf": 'output "a" { value = 1 }\n'}}}
+
+
+@pytest.fixture(scope="module")
+def owner(product: Product) -> Person:
+    return product.person("owner")
+
+
+@pytest.fixture(scope="module")
+def runner(product: Product, owner: Person) -> ScriptedRunner:
+    return ScriptedRunner(product, owner)
+
+
+@pytest.fixture
+def open_as(product: Product, chromium: Browser) -> Iterator[Callable[[Person], Page]]:
+    contexts = []
+    failures: list[str] = []
+
+    def opened(person: Person) -> Page:
+        context = chromium.new_context(viewport={"width": 1440, "height": 1000}, base_url=product.url)
+        contexts.append(context)
+        name, value = product.cookie(person).split("=", 1)
+        context.add_cookies([{"name": name, "value": value, "url": product.url}])
+        page = context.new_page()
+        page.set_default_timeout(SLOW)
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert failures == []
+
+
+def make_module(product: Product, person: Person, path: str, **spec: Any) -> str:
+    group, name = path.rsplit("/", 1)
+    arguments = {"p_org": person.org_id, "p_group_path": group, "p_name": name, "p_spec": {**INLINE, **spec}}
+    return str(product.rpc(person.token, "create_module", arguments)["id"])
+
+
+def enqueue(product: Product, person: Person, module: str, kind: str, **options: Any) -> int:
+    arguments = {"p_org": person.org_id, "p_type": kind, "p_module": module, "p_options": options}
+    return int(product.rpc(person.token, "enqueue_job", arguments)["id"])
+
+
+def status(page: Page) -> Any:
+    return page.locator(".ry-head [data-status]")
+
+
+def test_a_module_is_made_planned_and_applied(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    page = open_as(owner)
+    page.goto("/dashboard/modules")
+    page.get_by_role("button", name="New module").click()
+    page.get_by_label("Group", exact=True).fill("platform/network")
+    page.get_by_label("Name", exact=True).fill("Prod VPC")
+    page.get_by_role("radio", name="Inline").click()
+    page.get_by_role("button", name="Make it").click()
+    expect(page.get_by_text("Try prod-vpc.")).to_be_visible(timeout=SLOW)
+    page.get_by_label("Name", exact=True).fill("vpc")
+    page.get_by_role("button", name="Make it").click()
+    expect(page.get_by_role("heading", name="vpc")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("treeitem", name="vpc")).to_have_attribute("aria-selected", "true")
+
+    page.get_by_role("button", name="Plan", exact=True).click()
+    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    expect(status(page)).to_have_attribute("data-status", "QUEUED", timeout=SLOW)
+    expect(page.get_by_role("heading", name="Why is it waiting?")).to_be_visible(timeout=SLOW)
+
+    job = runner.claim()
+    runner.report(job, "PLAN", [STEP])
+    expect(status(page)).to_have_attribute("data-status", "PROCESSING", timeout=SLOW)
+    runner.log(job, 1, "plan", "\x1b[1mPlan:\x1b[0m <script>document.title='owned'</script>\n")
+    expect(page.locator("#L1 .a-b")).to_have_text("Plan:", timeout=SLOW)
+    runner.log(job, 2, "plan", "second line\n")
+    expect(page.locator("#L2 > span")).to_have_text("second line", timeout=SLOW)
+    runner.finish(job, "SUCCEEDED", summary=SUMMARY, last_seq=2)
+    expect(status(page)).to_have_attribute("data-status", "SUCCEEDED", timeout=SLOW)
+    expect(page.get_by_text("<img src=x onerror=alert(1)>")).to_be_visible(timeout=SLOW)
+    assert page.title() != "owned"
+
+    plan_url = page.url
+    page.get_by_role("button", name="Apply this plan").click()
+    page.wait_for_url(lambda url: url != plan_url)
+    expect(page.get_by_text("Applies plan")).to_be_visible(timeout=SLOW)
+    apply = runner.claim()
+    assert apply["plan_job_id"] == job["id"]
+    runner.report(apply, "APPLY", [{**STEP, "name": "apply", "title": "Apply", "phase": "APPLY"}])
+    expect(status(page)).to_have_attribute("data-status", "PROCESSING", timeout=SLOW)
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("menuitem", name="After this step").click()
+    expect(page.locator(".ry-head .ry-why")).to_have_text("Stops after this step", timeout=SLOW)
+    runner.finish(apply, "CANCELLED")
+    expect(status(page)).to_have_attribute("data-status", "CANCELLED", timeout=SLOW)
+    expect(page.get_by_role("button", name="Run again")).to_be_visible(timeout=SLOW)
+
+
+def test_an_approval_queues_the_job(product: Product, owner: Person, open_as: Callable[[Person], Page]) -> None:
+    module = make_module(product, owner, "payments/ledger", approvals_required=1)
+    job = enqueue(product, owner, module, "APPLY")
+    page = open_as(owner)
+    page.goto("/dashboard/jobs?view=needs")
+    expect(page.locator(f"[data-row='{job}']")).to_be_visible(timeout=SLOW)
+    page.get_by_role("link", name=f"#{job}").click()
+    page.get_by_label("Comment").fill("agreed")
+    page.get_by_role("button", name="Approve").click()
+    expect(status(page)).to_have_attribute("data-status", "QUEUED", timeout=SLOW)
+    expect(page.get_by_text("“agreed”")).to_be_visible(timeout=SLOW)
+    page.get_by_role("button", name="Cancel").click()
+    expect(status(page)).to_have_attribute("data-status", "CANCELLED", timeout=SLOW)
+
+
+def test_a_lost_apply_shows_its_ways_out_and_its_lock(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "payments/db")
+    number = enqueue(product, owner, module, "APPLY")
+    job = runner.claim()
+    assert job["id"] == number
+    runner.report(job, "APPLY", [{**STEP, "name": "apply", "title": "Apply", "phase": "APPLY"}])
+    lock_id = runner.lock(job)
+    page = open_as(owner)
+    page.goto(f"/dashboard/jobs/{number}")
+    expect(status(page)).to_have_attribute("data-status", "PROCESSING", timeout=SLOW)
+    runner.vanish(job)
+    expect(status(page)).to_have_attribute("data-status", "NEEDS_ATTENTION", timeout=SLOW)
+    expect(page.get_by_text("so nobody knows how far it got")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text(lock_id).first).to_be_visible(timeout=SLOW)
+    page.get_by_role("button", name="Mark as failed and unlock").click()
+    page.get_by_role("button", name="Mark as failed", exact=True).click()
+    expect(status(page)).to_have_attribute("data-status", "FAILED", timeout=SLOW)
+    expect(page.get_by_text("Not locked")).to_be_visible(timeout=SLOW)
+
+
+def test_the_list_filters_searches_and_grows_by_itself(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "edge/cdn")
+    page = open_as(owner)
+    page.goto("/dashboard/jobs")
+    expect(page.get_by_role("table", name="Jobs")).to_be_visible(timeout=SLOW)
+    job = enqueue(product, owner, module, "DRIFT")
+    row = page.locator(f"[data-row='{job}']")
+    expect(row).to_be_visible(timeout=SLOW)
+    page.get_by_label("Search job or module").fill("edge/cdn")
+    expect(page.locator("tr[data-row]")).to_have_count(1, timeout=SLOW)
+    page.get_by_role("radio", name="Finished").click()
+    expect(page.get_by_text("No job is like that")).to_be_visible(timeout=SLOW)
+    page.wait_for_url(re.compile("view=finished"))
+    page.get_by_role("button", name="Show all").click()
+    expect(row).to_be_visible(timeout=SLOW)
+    product.rpc(owner.token, "cancel_job", {"p_job": job})
+    expect(row).to_have_attribute("data-status", "CANCELLED", timeout=SLOW)
+
+
+def test_destroying_asks_for_the_name(product: Product, owner: Person, open_as: Callable[[Person], Page]) -> None:
+    module = make_module(product, owner, "sandbox/preview")
+    page = open_as(owner)
+    page.goto(f"/dashboard/modules?module={module}")
+    page.get_by_role("button", name="Destroy, edit, check, remove").click()
+    page.get_by_role("menuitem", name="Destroy").click()
+    dialog = page.get_by_role("alertdialog")
+    expect(dialog.get_by_role("button", name="Destroy")).to_be_disabled(timeout=SLOW)
+    dialog.get_by_role("textbox").fill("preview")
+    dialog.get_by_role("button", name="Destroy").click()
+    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    expect(page.get_by_role("heading", name="Destroy")).to_be_visible(timeout=SLOW)
+    page.get_by_role("button", name="Cancel").click()
+    expect(status(page)).to_have_attribute("data-status", "CANCELLED", timeout=SLOW)
+
+
+def test_secrets_are_shown_once_and_leave_no_trace_in_the_state(
+    owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    page = open_as(owner)
+    page.goto("/dashboard/settings/members")
+    page.get_by_role("button", name="Invite").click()
+    page.get_by_label("E-mail").fill("new@example.com")
+    page.get_by_role("button", name="Make the link").click()
+    expect(page.get_by_text(re.compile(r"/invite#[0-9a-f-]{36}\."))).to_be_visible(timeout=SLOW)
+    page.get_by_role("button", name="I have it").click()
+    expect(page.get_by_text("invited", exact=True)).to_be_visible(timeout=SLOW)
+
+    page.goto("/dashboard/settings/service-accounts")
+    page.get_by_role("button", name="Add account").first.click()
+    page.get_by_label("Name").fill("ci")
+    page.get_by_role("radio", name="Client secret").click()
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.get_by_text(re.compile(r"^rys_\w{43}$"))).to_be_visible(timeout=SLOW)
+    page.get_by_role("button", name="I have it").click()
+    expect(page.get_by_text(re.compile("rys_"))).to_have_count(0, timeout=SLOW)
+    page.reload()
+    expect(page.get_by_text("Client secret")).to_be_visible(timeout=SLOW)
+    assert "rys_" not in page.content()
+
+
+def test_identities_are_checked_before_they_are_taken(owner: Person, open_as: Callable[[Person], Page]) -> None:
+    page = open_as(owner)
+    page.goto("/dashboard/settings/cloud-identities")
+    page.get_by_role("button", name="Add identity").first.click()
+    page.get_by_label("Name").fill("aws-production")
+    page.get_by_label("Role ARN").fill("arn:aws:iam::1:role/x")
+    page.get_by_label("Regions").fill("eu-west-1")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.get_by_text("An ARN like")).to_be_visible(timeout=SLOW)
+    page.get_by_label("Role ARN").fill("arn:aws:iam::123456784410:role/runyard-deploy")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.get_by_text("sts:ExternalId")).to_be_visible(timeout=SLOW)
+    page.get_by_role("button", name="Leave it").click()
+    page.get_by_role("button", name="More actions for aws-production").click()
+    page.get_by_role("menuitem", name="Test connection").click()
+    expect(page.get_by_text("Nothing has tried it yet")).to_be_visible(timeout=SLOW)
+
+
+def test_the_audit_log_filters_and_leaves_the_house(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    page = open_as(owner)
+    page.goto("/dashboard/settings/audit")
+    expect(page.get_by_text("organization.created")).to_be_visible(timeout=SLOW)
+    page.get_by_label("Search by who").fill("nobody-at-all")
+    expect(page.get_by_text("Nothing like that was done")).to_be_visible(timeout=SLOW)
+    cookies = {"Cookie": product.cookie(owner)}
+    answer = httpx.get(f"{product.url}/api/audit.csv?action=organization", headers=cookies, timeout=30)
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert [line.split(",")[3] for line in answer.text.splitlines()] == ["action", "organization.created"]
+
+
+def test_another_organisation_sees_nothing(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "hidden/away")
+    number = enqueue(product, owner, module, "PLAN")
+    job = runner.claim()
+    runner.log(job, 1, "plan", "not for strangers\n")
+    stranger = product.person("stranger")
+    page = open_as(stranger)
+    page.goto(f"/dashboard/jobs/{number}")
+    expect(page.get_by_text("This job is not here")).to_be_visible(timeout=SLOW)
+    page.goto(f"/dashboard/modules?module={module}")
+    expect(page.get_by_text("No modules yet")).to_be_visible(timeout=SLOW)
+    theirs, mine = {"Cookie": product.cookie(stranger)}, {"Cookie": product.cookie(owner)}
+    base = f"{product.url}/api/jobs/{number}/log"
+    assert "not for strangers" in httpx.get(f"{base}/lines?attempt=1&from=1&to=1", headers=mine, timeout=30).text
+    assert httpx.get(f"{base}/lines?attempt=1&from=1&to=1", headers=theirs, timeout=30).json() == {"chunks": []}
+    assert httpx.get(f"{base}.txt?attempt=1", headers=theirs, timeout=30).status_code == 404
+    assert httpx.get(f"{base}/index?attempt=1&after=0", timeout=30).status_code == 401
+    foreign = {**mine, "Sec-Fetch-Site": "cross-site"}
+    assert httpx.get(f"{base}/index?attempt=1&after=0", headers=foreign, timeout=30).status_code == 401
+    runner.finish(job, "SUCCEEDED", last_seq=1)
+
+
+@pytest.mark.parametrize(
+    "query", ["attempt=x&after=0", "attempt=1&after=-1", "attempt=1", f"attempt={'9' * 40}&after=0"]
+)
+def test_nonsense_in_an_address_is_refused(product: Product, owner: Person, query: str) -> None:
+    answer = httpx.get(
+        f"{product.url}/api/jobs/1/log/index?{query}", headers={"Cookie": product.cookie(owner)}, timeout=30
+    )
+    assert answer.status_code == 400

@@ -6,6 +6,7 @@ import importlib.util
 import reflex as rx
 
 from app.auth.guard import DenyByDefault
+from app.auth.headers import with_headers
 from app.auth.routes import build_api
 from app.pages import Route
 from app.services.runtime import runtime
@@ -41,7 +42,7 @@ app = rx.App(
     stylesheets=["/tokens.css", "/look.css", "/runyard.css", "/job/job.css", "/work.css"],
     head_components=_head(),
     html_lang="en-GB",
-    api_transformer=build_api(runtime()),
+    api_transformer=[build_api(runtime()), with_headers],
     toaster=rx.toast.provider(position="bottom-right", close_button=True, visible_toasts=3),
 )
 # The mark in the top bar says the same in our words, and stays true while the server is away.

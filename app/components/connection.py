@@ -5,7 +5,7 @@ dashboard's to the project, which the feed tells of.
 """
 
 import reflex as rx
-from reflex_components_core.core.banner import has_connection_errors
+from reflex_components_core.core.banner import has_connection_errors  # type: ignore[import-untyped]
 
 from app.components.icons import icon
 from app.states.session import SessionState

@@ -157,3 +157,11 @@ async def test_a_stolen_tab_token_shows_nothing_without_the_cookie(product: Prod
 def test_there_is_no_upload_to_be_filled(product: Product) -> None:
     answer = httpx.post(f"{product.url}/_upload", files={"files": b"x" * 1024}, timeout=30)
     assert answer.status_code in (404, 405)
+
+
+def test_every_answer_forbids_frames_and_foreign_sources(product: Product) -> None:
+    for path in ("/login/", "/healthz", "/runyard.js"):
+        headers = httpx.get(f"{product.url}{path}", timeout=30).headers
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"

@@ -11,7 +11,6 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from app.logs import pages
-from tests.support.browser import chromium_path
 
 ROOT = Path(__file__).parents[2]
 ORIGIN = "http://runyard.test"

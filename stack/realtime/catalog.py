@@ -64,6 +64,10 @@ class Catalog:
         else:
             self._tables.pop(oid, None)
 
+    def knows(self, oid: int) -> bool:
+        """Whether a table is remembered."""
+        return oid in self._tables
+
     async def table(self, oid: int, schema: str, name: str) -> Table:
         """The table as the catalogue has it now."""
         if oid not in self._tables:

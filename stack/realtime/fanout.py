@@ -14,6 +14,7 @@ from stack.realtime.rls import Key, Seen, visible_rows
 from stack.realtime.shape import Change, render
 from stack.realtime.subscriptions import Subscription, Subscriptions
 from stack.realtime.tokens import Identity
+from stack.realtime.visibility import VisibilityGate
 
 if TYPE_CHECKING:
     from stack.realtime.channel import Channel
@@ -25,9 +26,11 @@ class ChangeFanout:
     """Matches changes with subscriptions, asks PostgreSQL where it must, and sends each frame encoded once."""
 
     def __init__(
-        self, connection: AsyncConnection, catalog: Catalog, subscriptions: Subscriptions, max_record_bytes: int
-    ) -> None:
+        self, connection: AsyncConnection, gate: VisibilityGate, catalog: Catalog,
+        subscriptions: Subscriptions, max_record_bytes: int,
+    ) -> None:  # fmt: skip
         self._connection = connection
+        self._gate = gate
         self._catalog = catalog
         self._subscriptions = subscriptions
         self._max_record_bytes = max_record_bytes
@@ -36,7 +39,12 @@ class ChangeFanout:
         """Send a batch in its order to whoever may see it."""
         candidates = await self._filtered(changes)
         views = await self._views(candidates)
+        xids = {change.begin.xid for change, subscriptions in candidates if subscriptions}
         seen = await self._seen(candidates, views)
+        if not self._gate.covers(xids):
+            # Not visible to others yet: whoever looked on its arrival would miss it, and so did the policies.
+            await self._gate.wait_for(xids)
+            seen = await self._seen(candidates, views)
         for change, subscriptions in candidates:
             allowed = [item for item in subscriptions if self._may_see(change, item, views, seen)]
             self._send(change, allowed, views)
@@ -75,10 +83,13 @@ class ChangeFanout:
                     tables[oid] = change.table
                     keys[oid][change.key] = None
                     viewers[oid][item.identity] = None
-        return {
-            oid: await visible_rows(self._connection, table, list(keys[oid]), list(viewers[oid]))
-            for oid, table in tables.items()
-        }
+        seen: dict[int, Seen] = {}
+        for oid, table in tables.items():
+            answer = await visible_rows(self._connection, table, list(keys[oid]), list(viewers[oid]))
+            if not seen:  # snapshots only advance: what the first answer covers, the others do
+                self._gate.learn(answer.snapshot)
+            seen[oid] = answer.seen
+        return seen
 
     def _may_see(
         self, change: Change, item: Subscription, views: dict[tuple[int, str], RoleView], seen: dict[int, Seen]

@@ -91,8 +91,12 @@ class Feed:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[AsyncConnection]:
+        timeout = f"-c statement_timeout={int(self._settings.policy_timeout_seconds * 1000)}"
         connection = await AsyncConnection.connect(
-            self._database_url, autocommit=True, options=TEXT_OPTIONS, application_name="realtime_changes"
+            self._database_url,
+            autocommit=True,
+            options=f"{TEXT_OPTIONS} {timeout}",
+            application_name="realtime_changes",
         )
         # A policy that fails is a warning of the database's: whoever wrote it should find it here.
         connection.add_notice_handler(lambda notice: log.warning("%s", notice.message_primary))
@@ -139,7 +143,7 @@ class FeedSession:
         self._listener = listener
         self._catalog = Catalog(connection)
         self._gate = VisibilityGate(connection)
-        self._fanout = ChangeFanout(connection, self._catalog, subscriptions, settings.max_record_bytes)
+        self._fanout = ChangeFanout(connection, self._gate, self._catalog, subscriptions, settings.max_record_bytes)
         self._relations: dict[int, Relation] = {}
         self._begin = Begin(0, 0)
         self._published: PublishedTables | None = None
@@ -205,14 +209,15 @@ class FeedSession:
     async def _row(self, message: RowChange) -> Change | None:
         relation = self._relations[message.relation_oid]
         if (relation.schema, relation.name) == MESSAGES:
-            await self._gate.wait_for(self._begin.xid)
+            await self._gate.wait_for([self._begin.xid])
             self._announce(message, relation)
             return None
         if not self._subscriptions.interested(relation.schema, relation.name):
             return None
-        await self._gate.wait_for(self._begin.xid)
+        if not self._catalog.knows(relation.oid):
+            await self._gate.wait_for([self._begin.xid])
         table = await self._catalog.table(relation.oid, relation.schema, relation.name)
-        return make_change(message, relation, table, self._begin.committed_at_us)
+        return make_change(message, relation, table, self._begin)
 
     def _announce(self, message: RowChange, relation: Relation) -> None:
         if message.type != "INSERT" or message.new is None:

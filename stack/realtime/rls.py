@@ -1,6 +1,7 @@
 """Which subscribers may see which rows, asked of PostgreSQL once per batch and table."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 
 import orjson
@@ -12,17 +13,24 @@ from stack.realtime.queries import QUERIES
 from stack.realtime.tokens import Identity
 
 ALONE_TIMEOUT_MS = 1000
+NO_SNAPSHOT = "0:0:"
 
 Key = tuple[str, ...]
 Seen = set[tuple[Identity, Key]]
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the viewers see, and the snapshot it is true of."""
+
+    seen: Seen
+    snapshot: str
+
+
 async def visible_rows(
     connection: AsyncConnection, table: Table, keys: Sequence[Key], viewers: Sequence[Identity]
-) -> Seen:
+) -> Answer:
     """Pairs of viewer and key that the table's policies let through now."""
-    if not keys or not viewers:
-        return set()
     viewers = sorted(viewers, key=lambda viewer: viewer.role)  # a plan is good for one role at a time
     query = _positions_query(connection, table)
     try:
@@ -31,7 +39,7 @@ async def visible_rows(
         return await _ask_one_by_one(connection, query, keys, viewers)
 
 
-async def _ask(connection: AsyncConnection, query: str, keys: Sequence[Key], viewers: Sequence[Identity]) -> Seen:
+async def _ask(connection: AsyncConnection, query: str, keys: Sequence[Key], viewers: Sequence[Identity]) -> Answer:
     parameters = {
         "plan_name": f"visible_{sha256(query.encode()).hexdigest()[:32]}",
         "query": query,
@@ -40,22 +48,25 @@ async def _ask(connection: AsyncConnection, query: str, keys: Sequence[Key], vie
         "claims": [viewer.claims_json for viewer in viewers],
     }
     cursor = await connection.execute(QUERIES["visible_rows"], parameters, prepare=True)
-    return {(viewers[viewer - 1], keys[key - 1]) for viewer, key in await cursor.fetchall()}
+    rows = await cursor.fetchall()
+    seen = {(viewers[viewer - 1], keys[key - 1]) for _, viewer, key in rows if viewer is not None}
+    return Answer(seen, rows[0][0])
 
 
 async def _ask_one_by_one(
     connection: AsyncConnection, query: str, keys: Sequence[Key], viewers: Sequence[Identity]
-) -> Seen:
+) -> Answer:
     """One viewer's slow policy ran into the timeout: find out whose, and let the others have their rows."""
-    seen: Seen = set()
+    answers = [Answer(set(), NO_SNAPSHOT)]
     for viewer in viewers:
         try:
             async with connection.transaction():
                 await connection.execute(f"set local statement_timeout = {ALONE_TIMEOUT_MS}")
-                seen |= await _ask(connection, query, keys, [viewer])
+                answers.append(await _ask(connection, query, keys, [viewer]))
         except psycopg.errors.QueryCanceled:
             continue
-    return seen
+    # The first snapshot is the oldest: what it covers, all the others do.
+    return Answer(set().union(*(answer.seen for answer in answers)), answers[min(1, len(answers) - 1)].snapshot)
 
 
 def _positions_query(connection: AsyncConnection, table: Table) -> str:

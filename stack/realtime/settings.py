@@ -39,5 +39,6 @@ class RealtimeSettings(BaseSettings):
     queue_bytes: int = Field(default=16_000_000, description="Bytes that may wait for one slow socket")
     pool_size: int = Field(default=4, description="Database connections for joins and policies")
     database_timeout_seconds: float = Field(default=5, description="Wait for a database connection")
+    policy_timeout_seconds: float = Field(default=3, description="Longest check of one batch against policies")
     batch_changes: int = Field(default=100, description="Changes checked against RLS in one go")
     stream_backlog: int = Field(default=2_000, description="Decoded changes that may wait before reading stops")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from stack.realtime.catalog import RoleView, Table
-from stack.realtime.pgoutput import Missing, Relation, Row, RowChange
+from stack.realtime.pgoutput import Begin, Missing, Relation, Row, RowChange
 from stack.realtime.values import commit_timestamp
 
 SMALL_VALUE_BYTES = 64
@@ -22,7 +22,7 @@ class Change:
 
     type: str
     table: Table
-    committed_at_us: int
+    begin: Begin
     new: Values
     old: Values
     fragments: dict[tuple[bool, str], bytes] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Change:
         return tuple(value for value in values if value is not None) if None not in values else None
 
 
-def make_change(message: RowChange, relation: Relation, table: Table, committed_at_us: int) -> Change:
+def make_change(message: RowChange, relation: Relation, table: Table, begin: Begin) -> Change:
     """Name the values, and fill what the stream leaves out where that is possible."""
     new = _named(relation, message.new)
     old = _named(relation, message.old)
@@ -50,7 +50,7 @@ def make_change(message: RowChange, relation: Relation, table: Table, committed_
         _fill_unsent(relation, message.new, new, old)
     if message.type == "UPDATE" and not old:
         old = {name: new[name] for name in table.keys if name in new}
-    return Change(message.type, table, committed_at_us, new, old)
+    return Change(message.type, table, begin, new, old)
 
 
 def _named(relation: Relation, row: Row | None) -> Values:
@@ -80,7 +80,7 @@ def render(change: Change, view: RoleView, select: tuple[str, ...] | None, max_b
     fields: dict[str, object] = {
         "schema": table.schema,
         "table": table.name,
-        "commit_timestamp": commit_timestamp(change.committed_at_us),
+        "commit_timestamp": commit_timestamp(change.begin.committed_at_us),
         "type": change.type,
         "columns": [{"name": name, "type": table.columns[name].type_name} for name in names],
         "errors": [TOO_LARGE] if is_oversize else None,

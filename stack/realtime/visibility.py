@@ -5,6 +5,7 @@ A walsender may deliver a commit before the row is visible to others: a reader t
 """
 
 import asyncio
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from psycopg import AsyncConnection
@@ -54,14 +55,21 @@ class VisibilityGate:
         self._connection = connection
         self._snapshot = NOTHING
 
-    async def wait_for(self, xid: int) -> None:
-        """Return once a new snapshot would see the transaction."""
+    def learn(self, text: str) -> None:
+        """Take over a snapshot that came with an answer."""
+        self._snapshot = parse_snapshot(text)
+
+    def covers(self, xids: Iterable[int]) -> bool:
+        """Whether the snapshot at hand sees all of them."""
+        return all(map(self._snapshot.sees, xids))
+
+    async def wait_for(self, xids: Collection[int]) -> None:
+        """Return once a new snapshot would see the transactions."""
         wait = 0.0
-        while not self._snapshot.sees(xid):
+        while not self.covers(xids):
             if wait:
                 await asyncio.sleep(wait)
             wait = min(max(wait * 2, FIRST_WAIT_SECONDS), LONGEST_WAIT_SECONDS)
-            cursor = await self._connection.execute(QUERIES["snapshot"], prepare=True)
-            row = await cursor.fetchone()
+            row = await (await self._connection.execute(QUERIES["snapshot"], prepare=True)).fetchone()
             assert row is not None
-            self._snapshot = parse_snapshot(row[0])
+            self.learn(row[0])

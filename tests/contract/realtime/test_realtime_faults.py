@@ -190,6 +190,28 @@ async def test_a_client_that_does_not_read_is_closed_and_others_are_served(
             assert await slow.closed() == 1013
 
 
+async def test_one_subscribers_slow_policy_does_not_keep_the_others_from_their_rows(
+    realtime_database: Database, sql: psycopg.Connection, table: str, tmp_path: Path
+) -> None:
+    slow, quick = (f"00000000-0000-0000-0000-00000000000{number}" for number in (1, 2))
+    sql.execute(f"alter table {table} enable row level security")
+    sql.execute(
+        f"create policy odd on {table} for select to authenticated"
+        f" using (case when auth.uid() = '{slow}' then (select true from pg_sleep(60)) else true end)"
+    )
+    secrets = realtime_database.server.secrets
+    with start_realtime(tmp_path, secrets, addresses(realtime_database), POLICY_TIMEOUT_SECONDS="0.5") as server:
+        async with (
+            open_wire(server.url, server.publishable_key) as waiting,
+            open_wire(server.url, server.publishable_key) as served,
+        ):
+            await waiting.live("room", [binding(table)], access_token=server.token(sub=slow))
+            await served.live("room", [binding(table)], access_token=server.token(sub=quick))
+            sql.execute(f"insert into {table} (id) values (1)")
+            assert (await served.event("postgres_changes")).payload["data"]["record"]["id"] == 1
+            assert await waiting.drain("postgres_changes") == []
+
+
 async def test_an_idle_socket_is_closed(realtime_database: Database, tmp_path: Path) -> None:
     secrets = realtime_database.server.secrets
     with start_realtime(tmp_path, secrets, addresses(realtime_database), IDLE_SECONDS="0.5") as server:

@@ -19,9 +19,9 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
         yield Product(stack)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The system's own chromium."""
+    """The system's own chromium; for one module only, because its event loop would stand in the way of later tests."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
         yield browser

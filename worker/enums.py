@@ -22,6 +22,7 @@ class JobType(StrEnum):
     DEPLOY_WORKER = "DEPLOY_WORKER"
     UPDATE_WORKER = "UPDATE_WORKER"
     REMOVE_WORKER = "REMOVE_WORKER"
+    VERIFY_IDENTITY = "VERIFY_IDENTITY"
 
 
 class JobStatus(StrEnum):
@@ -87,4 +88,6 @@ class StepStatus(StrEnum):
 
 
 CHANGING_PHASES = frozenset({JobPhase.APPLY, JobPhase.DESTROY})
-LIFECYCLE_TYPES = frozenset({JobType.DEPLOY_WORKER, JobType.UPDATE_WORKER, JobType.REMOVE_WORKER})
+LIFECYCLE_TYPES = frozenset(
+    {JobType.DEPLOY_WORKER, JobType.UPDATE_WORKER, JobType.REMOVE_WORKER, JobType.VERIFY_IDENTITY}
+)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any
 
 import sdnotify
@@ -139,7 +140,8 @@ class Runner:
         loops = [session.keep_fresh(), self._heartbeat.run(), self._table.watch_leases(), self._watch_engines(finder)]
         if self._settings.server.realtime:
             loops.append(self._doorbell.run())
-        if self._settings.scaling.enabled:
+        # AWS's library is an extra: a runner without it leaves the deciding to others.
+        if self._settings.scaling.enabled and find_spec("boto3") is not None:
             loops.append(self._scaler.run())
         loops.append(self._recover_then_claim(server, identity))
         tasks: list[asyncio.Task[None]] = [asyncio.create_task(loop) for loop in loops]

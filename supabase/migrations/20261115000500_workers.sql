@@ -7,8 +7,8 @@ create type public.worker_type as enum ('cloud-hosted', 'self-hosted', 'shared')
 comment on type public.worker_type is 'cloud-hosted: deployed by Runyard · self-hosted: started by you · shared: offered to every organisation.';
 create type public.worker_status as enum ('ONLINE', 'DRAINING', 'OFFLINE');
 comment on type public.worker_status is 'ONLINE: a beat within 60 s · DRAINING: beats, finishes, takes nothing new · OFFLINE: no beat for 60 s.';
-create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIFT', 'DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER');
-comment on type public.job_type is 'What a job does. The first five act on a module, the last three on a cloud-hosted runner.';
+create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIFT', 'DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER', 'VERIFY_IDENTITY');
+comment on type public.job_type is 'What a job does. The first five act on a module, the next three on a cloud-hosted runner, the last one tries a cloud identity.';
 
 create table public.workers (
   id uuid primary key default gen_random_uuid(),

@@ -23,6 +23,7 @@ create table public.provision_jobs (
   module_path text,
   group_path text,
   target_worker_id uuid,
+  target_identity_id uuid,
   payload jsonb not null default '{}',
   pinned_worker_id uuid,
   pinned_instance_name text,
@@ -61,12 +62,13 @@ create table public.provision_jobs (
   started_at timestamptz,
   finished_at timestamptz,
   updated_at timestamptz not null default now(),
-  check (num_nonnulls(module_id, target_worker_id) = 1)
+  check (num_nonnulls(module_id, target_worker_id, target_identity_id) = 1)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
 create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id, id desc) where target_worker_id is not null;
+create index provision_jobs_target_identity_id_idx on public.provision_jobs (target_identity_id, id desc) where target_identity_id is not null;
 create index provision_jobs_worker_id_idx on public.provision_jobs (worker_id, id desc) where worker_id is not null;
 create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, finished_at) where finished_at is not null;
 create index provision_jobs_approval_deadline_at_idx on public.provision_jobs (approval_deadline_at) where status = 'AWAITING_APPROVAL';
@@ -88,6 +90,7 @@ comment on column public.provision_jobs.module_id is 'The module that it acts on
 comment on column public.provision_jobs.module_path is 'That module''s path when it was enqueued.';
 comment on column public.provision_jobs.group_path is 'That module''s group.';
 comment on column public.provision_jobs.target_worker_id is 'The cloud-hosted runner that it deploys, updates or removes.';
+comment on column public.provision_jobs.target_identity_id is 'The cloud identity that it tries.';
 comment on column public.provision_jobs.payload is 'Everything the runner needs, frozen when it was enqueued. No secrets.';
 comment on column public.provision_jobs.pinned_worker_id is 'Only this runner may run it.';
 comment on column public.provision_jobs.pinned_instance_name is 'Only an instance of this name may run it.';

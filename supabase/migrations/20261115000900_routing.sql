@@ -103,7 +103,7 @@ as $$
     when l.pinned_worker_id <> w.id then 'PINNED_ELSEWHERE'
     when l.excluded_worker_id = w.id then 'IS_TARGET'
     when reach.distance is null then 'NOT_ASSIGNED'
-    when l.job_type is null and cardinality(w.accepted_job_types) < 8 then 'TYPE_REFUSED'
+    when l.job_type is null and cardinality(w.accepted_job_types) < 9 then 'TYPE_REFUSED'
     when l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
     when not w.labels @> l.labels then 'LABELS_MISSING'
   end
@@ -180,14 +180,14 @@ language plpgsql stable
 set search_path = ''
 as $$
 begin
-  return exists (select from public.workers as w where w.org_id = p_org and w.removed_at is null and cardinality(w.accepted_job_types) < 8)
-    or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and cardinality(w.accepted_job_types) < 8);
+  return exists (select from public.workers as w where w.org_id = p_org and w.removed_at is null and cardinality(w.accepted_job_types) < 9)
+    or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and cardinality(w.accepted_job_types) < 9);
 end;
 $$;
 comment on function private.is_choosy_about_types(uuid) is 'Whether some runner of the organisation refuses some types; only then is the type part of the lane.';
 
 -- Eight types of job: the index holds only runners that leave some out, so that asking costs the same with 5,000 others.
-create index workers_choosy_idx on public.workers (org_id) where removed_at is null and cardinality(accepted_job_types) < 8;
+create index workers_choosy_idx on public.workers (org_id) where removed_at is null and cardinality(accepted_job_types) < 9;
 
 create function private.nearest_scope(p_org uuid, p_path text)
 returns text

@@ -9,7 +9,7 @@ set search_path = ''
 as $$
   -- A look at a state whose last job needs attention must be able to run while that job holds the state.
   select case when (p_job.payload #>> '{options,inspects}') is not null
-    then md5('inspect:' || p_job.module_id)::pg_catalog.uuid else coalesce(p_job.module_id, p_job.target_worker_id) end
+    then md5('inspect:' || p_job.module_id)::pg_catalog.uuid else coalesce(p_job.module_id, p_job.target_worker_id, p_job.target_identity_id) end
 $$;
 comment on function private.state_key(public.provision_jobs) is 'What only one job at a time may act on.';
 
@@ -47,12 +47,12 @@ declare
   v_waits boolean := p_job.approvals_required > 0;
 begin
   insert into public.provision_jobs (
-    org_id, type, status, module_id, module_path, group_path, target_worker_id, payload, pinned_worker_id, pinned_instance_name,
+    org_id, type, status, module_id, module_path, group_path, target_worker_id, target_identity_id, payload, pinned_worker_id, pinned_instance_name,
     labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id, idempotency_key,
     created_by, created_by_label, queued_at
   ) values (
     p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status, p_job.module_id,
-    p_job.module_path, p_job.group_path, p_job.target_worker_id, p_job.payload, p_job.pinned_worker_id, p_job.pinned_instance_name,
+    p_job.module_path, p_job.group_path, p_job.target_worker_id, p_job.target_identity_id, p_job.payload, p_job.pinned_worker_id, p_job.pinned_instance_name,
     coalesce(p_job.labels, '{}'), coalesce(p_job.priority, 100), coalesce(p_job.max_attempts, 3), coalesce(p_job.approvals_required, 0),
     p_job.approval_deadline_at, p_job.plan_job_id, p_job.retry_of, p_job.rollout_id, p_job.idempotency_key,
     p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end
@@ -194,8 +194,8 @@ begin
   if v_module.id is null then
     perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
   end if;
-  if p_type is null or p_type in ('DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER') then
-    perform private.fail('RY422', 'This type of job does not act on a module.', 'Use the functions for cloud-hosted runners.');
+  if p_type is null or p_type in ('DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER', 'VERIFY_IDENTITY') then
+    perform private.fail('RY422', 'This type of job does not act on a module.', 'Use the functions for cloud-hosted runners and cloud identities.');
   end if;
   perform pg_advisory_xact_lock(hashtextextended('runyard:idem:' || p_org || (p_options ->> 'idempotency_key'), 0)) where p_options ->> 'idempotency_key' is not null;
   select * into v_job from public.provision_jobs where org_id = p_org and idempotency_key = p_options ->> 'idempotency_key';

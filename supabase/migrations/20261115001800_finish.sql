@@ -59,7 +59,7 @@ begin
   if v_state is not null then
     perform private.refresh_head(v_state);
   end if;
-  if v_job.type = 'PLAN' and p_status = 'SUCCEEDED' or v_job.target_worker_id is not null then
+  if v_job.type = 'PLAN' and p_status = 'SUCCEEDED' or v_job.module_id is null then
     perform private.follow_up(v_job);
   end if;
   return v_job;

@@ -1,4 +1,4 @@
--- What follows from a job that ended: the apply of a plan with changes, and what jobs about runners lead to.
+-- What follows from a job that ended: the apply of a plan with changes, and what jobs about runners and cloud identities lead to.
 set lock_timeout = '5s';
 
 create function private.apply_plan(p_plan public.provision_jobs)
@@ -41,7 +41,7 @@ as $$
 begin
   if p_job.type = 'PLAN' and p_job.status = 'SUCCEEDED' then
     perform private.apply_plan(p_job);
-  elsif p_job.target_worker_id is not null then
+  elsif p_job.module_id is null then
     perform private.after_lifecycle_job(p_job);
   end if;
 end;

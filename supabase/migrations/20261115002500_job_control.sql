@@ -117,7 +117,7 @@ begin
     perform private.fail('RY409', format('The job is %s; only a failed or cancelled one can be retried.', v_old.status),
       case when v_old.status = 'NEEDS_ATTENTION' then 'Resolve it first.' else 'Enqueue a new one instead.' end);
   end if;
-  if v_old.target_worker_id is not null then
+  if v_old.module_id is null then
     perform private.need_role(v_old.org_id, 'admin');
   elsif not exists (select from public.modules where id = v_old.module_id and deleted_at is null) then
     perform private.fail('RY409', 'Its module was removed.', 'Nothing is left to run it for.');

@@ -248,6 +248,23 @@ grant execute on function public.worker_target_status(bigint, integer) to worker
 
 -- ---------------------------------------------------------------------------------------------- after such a job
 
+create function private.undrain_after_update(p_worker uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- However the update ended, also without a last word of its runner: what it drained takes jobs again. What a person drained stays so.
+  update public.workers set is_draining = false, drain_reason = null
+  where id = p_worker and is_draining and drain_reason like 'Update to %' and removed_at is null;
+  if found then
+    perform private.refresh_worker_status(p_worker);
+    perform private.ring_worker(p_worker);
+  end if;
+end;
+$$;
+comment on function private.undrain_after_update(uuid) is 'Lets a runner take jobs again whose update did not succeed.';
+
 create function private.after_lifecycle_job(p_job public.provision_jobs)
 returns void
 language plpgsql
@@ -257,11 +274,14 @@ begin
   if p_job.type = 'REMOVE_WORKER' and p_job.status = 'SUCCEEDED' then
     -- Taking the record out needs the routing lock alone, which the end of a job must not ask for: the sweep does it.
     update public.workers set cloud = cloud || '{"is_gone": true}', is_disabled = true where id = p_job.target_worker_id;
-  elsif p_job.type = 'DEPLOY_WORKER' then
-    update public.cloud_identities as c set
-      verified_at = case when p_job.status = 'SUCCEEDED' then now() else c.verified_at end,
-      verification_error = case when p_job.status = 'SUCCEEDED' then null else coalesce(p_job.error ->> 'message', c.verification_error) end
-    from public.workers as w where w.id = p_job.target_worker_id and c.id = w.cloud_identity_id and p_job.status in ('SUCCEEDED', 'FAILED');
+  elsif p_job.type = 'VERIFY_IDENTITY' then
+    perform private.note_identity(p_job.target_identity_id, p_job);
+  elsif p_job.type = 'DEPLOY_WORKER' and (p_job.status = 'SUCCEEDED' or p_job.error ->> 'code' in ('cloud_identity', 'cloud_account')) then
+    -- A deployment that failed for another reason says nothing about the role.
+    perform private.note_identity((select w.cloud_identity_id from public.workers as w where w.id = p_job.target_worker_id), p_job);
+  end if;
+  if p_job.type = 'UPDATE_WORKER' and p_job.status in ('FAILED', 'CANCELLED') then
+    perform private.undrain_after_update(p_job.target_worker_id);
   end if;
   if p_job.rollout_id is not null then
     perform private.advance_rollout(p_job.rollout_id);

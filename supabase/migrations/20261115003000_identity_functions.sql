@@ -64,8 +64,8 @@ begin
   v_identity := jsonb_populate_record(v_identity, p_spec);
   update public.cloud_identities set name = trim(v_identity.name), role_arn = v_identity.role_arn, account_id = v_identity.account_id,
     external_id = v_identity.external_id, regions = v_identity.regions, network = v_identity.network,
-    verified_at = case when p_spec ?| array['role_arn', 'account_id', 'external_id'] then null else verified_at end,
-    verification_error = case when p_spec ?| array['role_arn', 'account_id', 'external_id'] then null else verification_error end
+    verified_at = case when p_spec ?| array['role_arn', 'account_id', 'external_id', 'regions', 'network'] then null else verified_at end,
+    verification_error = case when p_spec ?| array['role_arn', 'account_id', 'external_id', 'regions', 'network'] then null else verification_error end
   where id = p_identity returning * into v_identity;
   perform private.audit(v_identity.org_id, 'cloud_identity.updated', 'cloud_identity', p_identity::pg_catalog.text, v_identity.name);
   return to_jsonb(v_identity);
@@ -106,31 +106,6 @@ returns jsonb language sql set search_path = ''
 as $$ select private.remove_cloud_identity(p_identity) $$;
 comment on function public.remove_cloud_identity(uuid) is 'Removes a cloud identity that no runner uses. Admins.';
 grant execute on function public.remove_cloud_identity(uuid) to authenticated;
-
-create function private.verify_cloud_identity(p_identity uuid)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_identity public.cloud_identities := private.my_identity(p_identity);
-begin
-  -- Only a runner with rights in the cloud can try the role; the last deployment is the proof there is.
-  return to_jsonb(v_identity) || (
-    select jsonb_build_object('last_job', jsonb_build_object('id', j.id, 'type', j.type, 'status', j.status, 'finished_at', j.finished_at, 'error', j.error))
-    from (values (1)) as one (n) left join lateral (
-      select j.* from public.provision_jobs as j join public.workers as w on w.id = j.target_worker_id
-      where w.cloud_identity_id = p_identity order by j.id desc limit 1
-    ) as j on true);
-end;
-$$;
-comment on function private.verify_cloud_identity(uuid) is 'Body of public.verify_cloud_identity.';
-grant execute on function private.verify_cloud_identity(uuid) to authenticated;
-create function public.verify_cloud_identity(p_identity uuid)
-returns jsonb language sql set search_path = ''
-as $$ select private.verify_cloud_identity(p_identity) $$;
-comment on function public.verify_cloud_identity(uuid) is 'Whether the role works: verified_at and verification_error as the last deployment found them, and that job. Admins.';
-grant execute on function public.verify_cloud_identity(uuid) to authenticated;
 
 -- ---------------------------------------------------------------------------------------------- service accounts
 

@@ -7,7 +7,7 @@ ALL_MODULES = 1000
 SHARED = 2000
 LABELS = ("gpu", "zone=eu", "arm")
 TYPES = ("PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT")
-EVERY_TYPE = (*TYPES, "DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER")
+EVERY_TYPE = (*TYPES, "DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER", "VERIFY_IDENTITY")
 GROUPS = tuple(f"{a}/{b}/{c}" for a in ("net", "app", "data") for b in ("eu", "us") for c in ("prod", "test"))
 
 

@@ -54,7 +54,7 @@ def test_a_pin_must_exist(org: Organization, other_org: Organization) -> None:
         org.enqueue("a/b", pinned_worker_id=other_org.worker("r1"))
 
 
-@pytest.mark.parametrize("job_type", ["DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER"])
+@pytest.mark.parametrize("job_type", ["DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER", "VERIFY_IDENTITY"])
 def test_runners_own_jobs_do_not_act_on_modules(org: Organization, job_type: str) -> None:
     with refused("RY422"):
         org.enqueue("a/b", job_type)

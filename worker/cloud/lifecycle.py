@@ -1,10 +1,10 @@
 """Deploying, updating and removing a runner: each a list of steps that can be run again from the start."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import anyio
 from botocore.exceptions import BotoCoreError, ClientError
 
 from worker.cloud import access, network, service
@@ -55,13 +55,13 @@ class LifecycleStep:
 
 async def begin(target: Target, deck: Deck, say: Callable[[str], None]) -> Progress:
     """Open the cloud session in a thread and hand it to the steps."""
-    return Progress(await anyio.to_thread.run_sync(open_cloud, target, say), deck)
+    return Progress(await asyncio.to_thread(open_cloud, target, say), deck)
 
 
 async def call(what: str, act: Callable[..., Any], *arguments: Any) -> Any:
     """Run one AWS call in a thread; its refusal becomes a job error."""
     try:
-        return await anyio.to_thread.run_sync(act, *arguments)
+        return await asyncio.to_thread(act, *arguments)
     except (BotoCoreError, ClientError) as problem:
         raise refused(what, problem) from problem
 
@@ -157,7 +157,8 @@ async def _standing(progress: Progress) -> None:
     newest = await call(
         "The task definition could not be read", service.describe_task, cloud, standing["taskDefinition"]
     )
-    found["previous"] = standing["taskDefinition"]
+    # What the last successful job left: a try that died after the roll-out must not take its own revision for the old one.
+    found["previous"] = cloud.target.proven_task_arn or standing["taskDefinition"]
     found["execution_role_arn"], found["task_role_arn"] = newest["executionRoleArn"], newest["taskRoleArn"]
     found["secret_arn"] = await call("The secret could not be read", access.find_secret, cloud)
 

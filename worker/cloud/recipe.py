@@ -6,6 +6,7 @@ from typing import assert_never
 from worker.cloud.deck import ServerDeck
 from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE, LifecycleStep, Progress, begin
 from worker.cloud.target import Target
+from worker.cloud.verify import verify_recipe
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed
 from worker.jobs.workspace import Workspace
@@ -14,6 +15,8 @@ from worker.steps.step import Step
 
 def lifecycle_recipe(kind: JobType) -> list[Step]:
     """List the steps of a lifecycle job; each can be done again, so none of them is a changing phase."""
+    if kind is JobType.VERIFY_IDENTITY:
+        return verify_recipe()
     session: list[Progress] = []
 
     async def open_session(space: Workspace) -> None:
@@ -34,7 +37,7 @@ def _parts(kind: JobType) -> tuple[LifecycleStep, ...]:
             return UPDATE
         case JobType.REMOVE_WORKER:
             return REMOVE
-        case JobType.PLAN | JobType.APPLY | JobType.DESTROY | JobType.OUTPUT | JobType.DRIFT:
+        case JobType.PLAN | JobType.APPLY | JobType.DESTROY | JobType.OUTPUT | JobType.DRIFT | JobType.VERIFY_IDENTITY:
             raise JobFailed(f"{kind} is not a job about a runner.", code="bad_payload")
         case _ as never:
             assert_never(never)

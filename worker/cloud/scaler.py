@@ -5,14 +5,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from worker.api.server import Server
 from worker.clock import Clock
 from worker.cloud.planner import Decision, Limits, Load, Memory, plan
-from worker.cloud.service import set_desired
-from worker.cloud.session import open_cloud
-from worker.cloud.target import Target
 from worker.errors import Rejected, Retryable, WorkerError
 from worker.runtime_log import get_logger
 
@@ -67,8 +62,6 @@ class Scaler:
                 await self._decide(entry)
             except WorkerError as error:
                 self._log.warning("not scaled", runner=entry["name"], why=error.message)
-            except (BotoCoreError, ClientError) as error:
-                self._log.warning("not scaled", runner=entry["name"], why=str(error))
         return bool(reply["has_cloud"])
 
     async def _decide(self, entry: dict[str, Any]) -> None:
@@ -86,14 +79,10 @@ class Scaler:
         )
 
     def _act(self, entry: dict[str, Any], count: int) -> None:
-        lifecycle = {
-            "identity": entry["identity"],
-            "region": entry["region"],
-            "worker": {"id": entry["worker_id"], "name": entry["name"]},
-            "version": "unchanged",
-        }
-        target = Target.from_payload({"lifecycle": lifecycle}, self._url)
-        set_desired(open_cloud(target, lambda _: None), count)
+        # AWS's library is an extra, and large: it is loaded when there is something to do with it.
+        from worker.cloud.counting import set_count
+
+        set_count(entry, self._url, count)
 
 
 def read_memory(stored: dict[str, Any]) -> Memory:

@@ -42,7 +42,7 @@ def open_cloud(target: Target, say: Say) -> Cloud:
         session = _assume(base, target) if target.role_arn else base
         account = session.client("sts", config=CONFIG).get_caller_identity()["Account"]
     except (BotoCoreError, ClientError) as problem:
-        raise refused("The cloud identity could not be used", problem) from problem
+        raise unusable(target, problem) from problem
     if account != target.account_id:
         raise JobFailed(
             f"These rights belong to AWS account {account}, but the identity says {target.account_id}.",
@@ -67,6 +67,15 @@ def _assume(base: boto3.session.Session, target: Target) -> boto3.session.Sessio
         aws_secret_access_key=rights["SecretAccessKey"],
         aws_session_token=rights["SessionToken"],
         region_name=target.region,
+    )
+
+
+def unusable(target: Target, problem: BotoCoreError | ClientError) -> JobFailed:
+    """Say that the role cannot be assumed; the database keeps this beside the identity."""
+    return JobFailed(
+        f"The role {target.role_arn or 'of this runner'} could not be used: {problem}",
+        code="cloud_identity",
+        hint="Let the role's trust policy name the account of the runner that deploys, and the external id; then test again.",
     )
 
 

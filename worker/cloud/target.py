@@ -17,6 +17,12 @@ class Network:
     subnets: tuple[str, ...] = ()
     security_groups: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, identity: dict[str, Any]) -> Self:
+        """Read the network of a cloud identity."""
+        network = identity.get("network") or {}
+        return cls(tuple(network.get("subnets") or ()), tuple(network.get("security_groups") or ()))
+
     @property
     def is_own(self) -> bool:
         """Tell whether the VPC is made, and later removed, with the runner."""
@@ -39,6 +45,7 @@ class Target:
     cpu: str = "512"
     memory: str = "1024"
     task_role_arn: str = ""
+    proven_task_arn: str = ""
     capacity: int = 1
     desired: int = 1
     network: Network = field(default_factory=Network)
@@ -72,7 +79,6 @@ class Target:
         """Read the job's lifecycle payload; a missing field names itself."""
         spec = payload.get("lifecycle") or {}
         identity, worker = spec.get("identity") or {}, spec.get("worker") or {}
-        network = identity.get("network") or {}
         try:
             return cls(
                 worker_id=str(worker["id"]),
@@ -87,9 +93,10 @@ class Target:
                 cpu=str(spec.get("cpu") or "512"),
                 memory=str(spec.get("memory") or "1024"),
                 task_role_arn=str(spec.get("task_role_arn") or ""),
+                proven_task_arn=str((spec.get("cloud") or {}).get("task_definition_arn") or ""),
                 capacity=int(spec.get("capacity") or 1),
                 desired=int(spec.get("desired_count") or 1),
-                network=Network(tuple(network.get("subnets") or ()), tuple(network.get("security_groups") or ())),
+                network=Network.of(identity),
             )
         except KeyError as missing:
             raise JobFailed(

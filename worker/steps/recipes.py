@@ -88,7 +88,7 @@ def _work(kind: JobType, spec: JobSpec, *, has_saved_plan: bool) -> Iterator[Ste
             yield from (*planned, *_with_hooks("destroy", spec))
         case JobType.OUTPUT:
             yield from _with_hooks("output", spec)
-        case JobType.DEPLOY_WORKER | JobType.UPDATE_WORKER | JobType.REMOVE_WORKER:
+        case JobType.DEPLOY_WORKER | JobType.UPDATE_WORKER | JobType.REMOVE_WORKER | JobType.VERIFY_IDENTITY:
             raise JobFailed(f"{kind} is not a job on a module.", code="bad_payload")
         case _ as never:
             assert_never(never)

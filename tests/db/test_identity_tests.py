@@ -1,0 +1,104 @@
+"""Testing a cloud identity is a job: queued, fenced, and its end says whether the identity works."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.world import Organization, Runner, World, refused
+
+ROLE = "arn:aws:iam::123456789012:role/runyard"
+Site = tuple[World, Organization, Runner, str]
+
+
+@pytest.fixture
+def site(fresh_world: World) -> Site:
+    """An organisation with an identity that nobody has tried, and a runner that could try it."""
+    org = fresh_world.organization()
+    shared = fresh_world.connect_runner(fresh_world.shared_worker(capacity=20))
+    spec = {"name": "aws", "role_arn": ROLE, "regions": ["eu-west-1", "us-east-1"]}
+    return fresh_world, org, shared, str(org.owner.call("create_cloud_identity", p_org=org.id, p_spec=spec)["id"])
+
+
+def state(org: Organization, identity: str) -> tuple[bool, str | None]:
+    sql = "select {} from public.cloud_identities where id = %s"
+    return (
+        org.owner.one(sql.format("verified_at is not null"), identity),
+        org.owner.one(sql.format("verification_error"), identity),
+    )
+
+
+def test_a_test_is_a_job_with_the_identity_frozen_and_its_success_verifies(site: Site) -> None:
+    _, org, shared, aws = site
+    asked = org.owner.call("verify_cloud_identity", p_identity=aws)
+    job = shared.claim_one()
+    spec = job["payload"]["lifecycle"]
+    assert (job["type"], asked["job"]["id"], spec["regions"]) == ("VERIFY_IDENTITY", job["id"], ["eu-west-1", "us-east-1"])
+    assert (spec["identity"]["role_arn"], spec["identity"]["name"]) == (ROLE, "aws")
+    assert state(org, aws) == (False, None)
+    shared.finish(job)
+    assert state(org, aws) == (True, None)
+
+
+def test_asking_twice_finds_the_test_that_is_under_way(site: Site) -> None:
+    _, org, shared, aws = site
+    first = org.owner.call("verify_cloud_identity", p_identity=aws)["job"]["id"]
+    assert org.owner.call("verify_cloud_identity", p_identity=aws)["job"]["id"] == first
+    shared.finish(shared.claim_one())
+    assert org.owner.call("verify_cloud_identity", p_identity=aws)["job"]["id"] != first
+
+
+def test_a_failed_test_says_why_and_a_later_success_clears_it(site: Site) -> None:
+    _, org, shared, aws = site
+    org.owner.call("verify_cloud_identity", p_identity=aws)
+    shared.finish(shared.claim_one(), "FAILED", p_error={"code": "cloud_identity", "message": "The role refused us."})
+    assert state(org, aws) == (False, "The role refused us.")
+    org.owner.call("verify_cloud_identity", p_identity=aws)
+    shared.finish(shared.claim_one())
+    assert state(org, aws) == (True, None)
+
+
+@pytest.mark.parametrize("change", [{"role_arn": ROLE + "-2"}, {"external_id": "other"}, {"network": {"subnets": ["subnet-1"]}}])
+def test_a_changed_identity_is_untested_and_an_old_test_cannot_vouch_for_it(site: Site, change: dict[str, Any]) -> None:
+    _, org, shared, aws = site
+    org.owner.call("verify_cloud_identity", p_identity=aws)
+    job = shared.claim_one()
+    org.owner.call("update_cloud_identity", p_identity=aws, p_spec=change)
+    shared.finish(job)
+    assert state(org, aws) == (False, None)
+
+
+def test_a_deployment_that_failed_for_another_reason_says_nothing_about_the_role(site: Site) -> None:
+    _, org, shared, aws = site
+    org.owner.call("deploy_worker", p_org=org.id, p_name="x", p_cloud_identity=aws, p_region="eu-west-1", p_options={})
+    shared.finish(shared.claim_one(), "FAILED", p_error={"code": "cloud_no_heartbeat", "message": "No heartbeat came."})
+    assert state(org, aws) == (False, None)
+
+
+def test_only_admins_test_and_retry_identities(site: Site) -> None:
+    world, org, shared, aws = site
+    for role in ("operator", "viewer"):
+        with refused("RY403"):
+            org.member(role).call("verify_cloud_identity", p_identity=aws)
+    with refused("RY404"):
+        world.organization().owner.call("verify_cloud_identity", p_identity=aws)
+    job = org.owner.call("verify_cloud_identity", p_identity=aws)["job"]["id"]
+    shared.finish(shared.claim_one(), "FAILED", p_error={"code": "cloud_identity", "message": "no"})
+    with refused("RY403"):
+        org.member("operator").call("retry_job", p_job=job)
+    assert org.owner.call("retry_job", p_job=job)["target_identity_id"] == aws
+
+
+def test_a_failed_update_lets_its_runner_take_jobs_again_but_not_one_that_a_person_drained(site: Site) -> None:
+    world, org, shared, aws = site
+    made = org.owner.call(
+        "deploy_worker", p_org=org.id, p_name="x", p_cloud_identity=aws, p_region="eu-west-1", p_options={}
+    )["worker"]["id"]
+    shared.finish(shared.claim_one())
+    world.service.call("publish_release", p_spec={"version": "9.9.9"})
+    for reason, is_draining in (("Update to 9.9.9", False), ("Maintenance", True)):
+        org.owner.call("update_one_worker", p_worker=made)
+        job = shared.claim_one()
+        patch = {"is_draining": True, "drain_reason": reason}
+        shared.call("worker_target_update", p_job=job["id"], p_attempt=1, p_patch=patch)
+        shared.finish(job, "FAILED", p_error={"code": "cloud_ServerException", "message": "AWS said no."})
+        assert world.worker_row(made)["is_draining"] is is_draining

@@ -8,6 +8,7 @@ from typing import Any
 
 import sdnotify
 
+from worker.api.protection import TaskProtection
 from worker.api.server import Server
 from worker.api.transport import Transport
 from worker.children.hardening import hide_from_children
@@ -104,7 +105,10 @@ class Runner:
             return ExitCode.OK
         server = Server(transport, session.renew, on_fatal=self._on_fatal)
         dispatcher = dispatcher_for(self._settings)
-        around = Surroundings(self._settings, server, finder, environ, tuple(credentials.secrets), dispatcher)
+        around = Surroundings(
+            self._settings, server, finder, environ, tuple(credentials.secrets), dispatcher,
+            TaskProtection(environ.get("ECS_AGENT_URI", "")),
+        )  # fmt: skip
         self._build_loops(server, session, finder, facts, around, identity)
         try:
             return await self._live(server, session, finder, identity)

@@ -32,7 +32,11 @@ def test_a_test_is_a_job_with_the_identity_frozen_and_its_success_verifies(site:
     asked = org.owner.call("verify_cloud_identity", p_identity=aws)
     job = shared.claim_one()
     spec = job["payload"]["lifecycle"]
-    assert (job["type"], asked["job"]["id"], spec["regions"]) == ("VERIFY_IDENTITY", job["id"], ["eu-west-1", "us-east-1"])
+    assert (job["type"], asked["job"]["id"], spec["regions"]) == (
+        "VERIFY_IDENTITY",
+        job["id"],
+        ["eu-west-1", "us-east-1"],
+    )
     assert (spec["identity"]["role_arn"], spec["identity"]["name"]) == (ROLE, "aws")
     assert state(org, aws) == (False, None)
     shared.finish(job)
@@ -57,7 +61,9 @@ def test_a_failed_test_says_why_and_a_later_success_clears_it(site: Site) -> Non
     assert state(org, aws) == (True, None)
 
 
-@pytest.mark.parametrize("change", [{"role_arn": ROLE + "-2"}, {"external_id": "other"}, {"network": {"subnets": ["subnet-1"]}}])
+@pytest.mark.parametrize(
+    "change", [{"role_arn": ROLE + "-2"}, {"external_id": "other"}, {"network": {"subnets": ["subnet-1"]}}]
+)
 def test_a_changed_identity_is_untested_and_an_old_test_cannot_vouch_for_it(site: Site, change: dict[str, Any]) -> None:
     _, org, shared, aws = site
     org.owner.call("verify_cloud_identity", p_identity=aws)

@@ -59,6 +59,8 @@ class Attempt:
             self._shipper.drain()
             await shipping
             await self._deliver(outcome)
+            # Only now: what the job did has been told, so that nothing is lost if the task goes.
+            await self._around.protection.release(self._handle.ref)
         self._log.info("job ended", status=outcome.status, code=(outcome.error or {}).get("code"))
         return outcome
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from worker.api.protection import TaskProtection
 from worker.api.replies import ClaimedJob, JobRef
 from worker.api.server import Server
 from worker.children.child import Command
@@ -38,6 +39,7 @@ class Surroundings:
     environ: dict[str, str]
     secrets: tuple[str, ...] = ()
     dispatcher: Dispatcher | None = None
+    protection: TaskProtection = field(default_factory=TaskProtection)
 
 
 @dataclass

@@ -1,0 +1,65 @@
+"""Task protection against an agent that answers on loopback."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.ecs_agent import EcsAgent, ecs_agent
+from worker.api.protection import EXPIRES_MINUTES, TaskProtection
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def agent() -> Iterator[EcsAgent]:
+    with ecs_agent() as started:
+        yield started
+
+
+async def test_the_first_job_protects_and_the_last_one_lets_go(agent: EcsAgent) -> None:
+    protection = TaskProtection(agent.url)
+    await protection.hold(1)
+    await protection.hold(2)
+    await protection.hold(1)
+    await protection.release(1)
+    assert agent.switches == [True]
+    await protection.release(2)
+    on, off = agent.asked
+    assert on == (
+        "/api/task/task-protection/v1/state",
+        {"ProtectionEnabled": True, "ExpiresInMinutes": EXPIRES_MINUTES},
+    )
+    assert off == ("/api/task/task-protection/v1/state", {"ProtectionEnabled": False})
+
+
+async def test_a_job_that_never_held_it_changes_nothing(agent: EcsAgent) -> None:
+    protection = TaskProtection(agent.url)
+    await protection.hold(1)
+    await protection.release(2)
+    assert agent.switches == [True]
+
+
+@pytest.mark.parametrize(
+    "answer", [(400, {"error": {"Code": "AccessDeniedException"}}), (200, {"failure": {"Reason": "TASK_NOT_VALID"}})]
+)
+async def test_a_refusal_is_borne_and_the_next_job_asks_again(
+    agent: EcsAgent, answer: tuple[int, dict[str, object]]
+) -> None:
+    agent.answer = answer
+    protection = TaskProtection(agent.url)
+    for job in (1, 2):
+        await protection.hold(job)
+        await protection.release(job)
+    assert agent.switches == [True, False, True, False]
+
+
+async def test_an_agent_that_is_not_there_is_borne() -> None:
+    protection = TaskProtection("http://127.0.0.1:9/api", timeout_seconds=1)
+    await protection.hold(1)
+    await protection.release(1)
+
+
+async def test_outside_of_ecs_nothing_is_asked() -> None:
+    protection = TaskProtection("")
+    await protection.hold(1)
+    await protection.release(1)

@@ -105,7 +105,7 @@ class ChangeFanout:
         data: dict[tuple[str, tuple[str, ...] | None], bytes] = {}
         frames: dict[tuple[Version, str, tuple[int, ...], bytes], str] = {}
         for channel, select, items in _by_message(allowed):
-            role = channel.identity.role
+            role = items[0].identity.role  # the channel may have got a newer token since it subscribed
             if (role, select) not in data:
                 data[role, select] = render(change, views[change.table.oid, role], select, self._max_record_bytes)
             ids = tuple(dict.fromkeys(item.id for item in items))

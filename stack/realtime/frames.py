@@ -24,14 +24,13 @@ class Version(StrEnum):
 class Kind(IntEnum):
     """First byte of a binary frame."""
 
-    PUSH = 0
     USER_BROADCAST_PUSH = 3
     USER_BROADCAST = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One message from a client; `binary` holds the payload of a binary broadcast."""
+    """One message from a client; a binary broadcast comes in `user_broadcast` instead of `payload`."""
 
     join_ref: str | None
     ref: str | None

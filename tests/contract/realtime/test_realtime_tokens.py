@@ -58,6 +58,25 @@ async def test_another_users_token_gets_that_users_rows(
         assert (await wire.event("postgres_changes")).payload["data"]["record"]["id"] == 2
 
 
+async def test_tokens_of_other_roles_in_the_middle_of_traffic_lose_nobody_a_row(
+    realtime: RealtimeServer, sql: psycopg.Connection, table: str
+) -> None:
+    async with (
+        open_wire(realtime.url, realtime.publishable_key) as restless,
+        open_wire(realtime.url, realtime.publishable_key) as other,
+    ):
+        await restless.live("room", [binding(table)])
+        await other.live("room", [binding(table)])
+        roles = ("authenticated", "service_role", "anon")
+        for number in range(60):
+            token = realtime.token(role=roles[number % 3], sub=ALICE, n=number)
+            await restless.send("realtime:room", "access_token", {"access_token": token})
+            sql.execute(f"insert into {table} (id) values (%s)", [number])
+        got = [(await other.event("postgres_changes")).payload["data"]["record"]["id"] for _ in range(60)]
+        assert got == list(range(60))
+        assert await restless.drain("phx_close", "phx_error") == []
+
+
 async def test_refused_tokens_end_the_channel(realtime: RealtimeServer) -> None:
     bad = {
         realtime.token(seconds=-10): "Token has expired",

@@ -142,7 +142,7 @@ class Channel:
 
     def deliver_change(self, frame: str) -> None:
         """A row change; over the rate it is dropped without a word, as hosted does."""
-        if not self.hub.messages.is_exceeded:
+        if not self.is_closed and not self.hub.messages.is_exceeded:
             self.hub.messages.add()
             self.socket.send(frame)
 

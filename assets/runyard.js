@@ -189,9 +189,24 @@
     history.replaceState(null, "", "/invite");
   }
 
+  /* The sheet takes the focus when it opens and gives it back to what opened it. */
+  let opener = null;
+  function focusIn(selector, tries = 40) {
+    const el = document.querySelector(selector);
+    if (el) { opener = opener || document.activeElement; el.focus(); return; }
+    if (tries) requestAnimationFrame(() => focusIn(selector, tries - 1));
+  }
+  function focusBack() {
+    const el = opener;
+    opener = null;
+    if (el && el.isConnected) setTimeout(() => el.focus(), 60);
+  }
+
   window.runyard = {
     now,
     post,
+    focusIn,
+    focusBack,
     secret: (owner, token) => { secrets.set(owner, token); repaint(); },
     forget: (owner) => { secrets.delete(owner); repaint(); },
     signOut: async () => { await post("/auth/logout"); window.location.assign("/login"); },
@@ -219,6 +234,7 @@
     return row ? press("[data-open]", row) : false;
   }
   function fold(row, state) {
+    if (row && row.matches(`[aria-expanded="${state}"]`)) { row.click(); return true; }
     return row ? press(`[aria-expanded="${state}"]`, row) : false;
   }
   function onKey(key, row) {
@@ -227,7 +243,7 @@
       case "g": isGo = Date.now(); return true;
       case "/": { const el = document.querySelector("[data-search]"); if (el) { el.focus(); el.select(); } return Boolean(el); }
       case "?": document.getElementById("ry-help")?.showModal(); return true;
-      case "n": return press("[data-key=n]");
+      case "n": document.querySelector("[data-key=n]")?.focus(); return press("[data-key=n]");
       case "j": case "ArrowDown": return row || key === "j" ? move(1) : false;
       case "k": case "ArrowUp": return row || key === "k" ? move(-1) : false;
       case "Enter": return document.activeElement === row ? open(row) : false;

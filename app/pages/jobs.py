@@ -10,6 +10,7 @@ from app.components.icons import icon
 from app.components.job_rows import cell, heads, job_link, job_status
 from app.components.layout import head, page
 from app.components.run import run_dialog
+from app.jobs.rows import JobRow
 from app.jobs.words import STATUS_WORDS, TYPE_WORDS
 from app.pages import Route
 from app.states.jobs import PAGE_SIZE, JobsState, RunnerChoice
@@ -97,8 +98,10 @@ def _search() -> rx.Component:
     )
 
 
-def _row(job: Any) -> rx.Component:
-    key = job["id"].to_string()
+def _row(held: Any) -> rx.Component:
+    # A changed row comes alone, as a patch over the page that the browser already has.
+    key, patches = held["id"].to_string(), JobsState.patches
+    job: Any = rx.cond(patches.contains(key), patches[key], held).to(JobRow)
     runner = rx.link(job["runner"], href="/dashboard/runners/" + job["worker_id"].to(str), class_name="mut")
     return rx.el.tr(
         cell(job_link(job), class_name="n-a"),

@@ -8,6 +8,7 @@ import reflex as rx
 
 from app.jobs.filters import JobFilter, counts, ordered
 from app.jobs.rows import JobRow, build_row
+from app.jobs.words import ACTIVE, NEEDS_YOU
 from app.services.models import Filter, Query, Row, Session
 from app.services.snapshot import JOB_COLUMNS
 from app.services.store import Changed, OrgStore
@@ -15,7 +16,10 @@ from app.states.live import LivePage
 
 PAGE_SIZE = 25
 MAX_FLASHES = 10
+MAX_PATCHES = 8
 CHOICES = ("view", "status", "type", "runner")
+# The store has every one of these, so that a page of them needs no question to the database.
+UNFINISHED = ACTIVE | NEEDS_YOU
 
 
 class RunnerChoice(TypedDict):
@@ -31,6 +35,7 @@ class JobsState(LivePage, rx.State):
     TOPICS: ClassVar[frozenset[str]] = frozenset({"provision_jobs", "workers"})
 
     rows: list[JobRow] = []
+    patches: dict[str, JobRow] = {}
     needs_count: int = 0
     active_count: int = 0
     view: str = "all"
@@ -67,6 +72,9 @@ class JobsState(LivePage, rx.State):
     async def _read(self) -> None:
         """Read the page from the database; what is live is put over it when it is shown."""
         chosen = self._filter()
+        if chosen.statuses <= UNFINISHED:
+            self._held, self.fresh_count = [], 0
+            return
         conditions = [Filter(*condition) for condition in chosen.conditions()]
         query = Query(
             columns=JOB_COLUMNS,
@@ -90,24 +98,50 @@ class JobsState(LivePage, rx.State):
         self._assign("runners", [{"id": str(row["id"]), "name": str(row["name"])} for row in workers])
         self._held = self._renewed(store, jobs)
         names = {str(row["id"]): str(row["name"]) for row in workers}
-        self._assign("rows", [build_row(job, names) for job in self._held])
+        self._show_rows([build_row(job, names) for job in self._held])
         self._flash(changed)
+
+    def _show_rows(self, rows: list[JobRow]) -> None:
+        """Send a few changed rows alone: the list of a page would be sent whole."""
+        is_same_page = [row["id"] for row in rows] == [row["id"] for row in self.rows]
+        held = {row["id"]: row for row in self.rows}
+        differing = {str(row["id"]): row for row in rows if held.get(row["id"]) != row}
+        if is_same_page and len(differing) <= MAX_PATCHES:
+            self._assign("patches", differing)
+        else:
+            self.rows = rows
+            self._assign("patches", {})
 
     def _renewed(self, store: OrgStore, jobs: list[Row]) -> list[Row]:
         """Renew the rows of this page; on the first page new ones join, unless the pointer is on the table."""
+        chosen = self._filter()
         held = [store.row("provision_jobs", str(job["id"])) or job for job in self._held]
+        if chosen.statuses <= UNFINISHED:
+            return self._all_live(ordered([job for job in jobs if chosen.takes(job)], chosen.view), held)
         if self.page_number:
             return held
         known = {job["id"] for job in held}
-        chosen = self._filter()
         new = [job for job in jobs if job["id"] not in known and chosen.takes(job) and self._is_newer(job, held)]
         if self._is_pointed_at:
             self._assign("fresh_count", len(new))
             return held
-        self.total += len(new)
+        self._assign("total", self.total + len(new))
         self._assign("fresh_count", 0)
         kept = [job for job in held if chosen.takes(job)]
         return ordered([*kept, *new], chosen.view)[:PAGE_SIZE]
+
+    def _all_live(self, found: list[Row], held: list[Row]) -> list[Row]:
+        """Page what the store knows completely: jobs that are not finished."""
+        first = self.page_number * PAGE_SIZE
+        page = found[first : first + PAGE_SIZE]
+        known = {job["id"] for job in held}
+        new = [job for job in page if job["id"] not in known]
+        if self._is_pointed_at and held:
+            self._assign("fresh_count", len(new))
+            return held
+        self._assign("total", len(found))
+        self._assign("fresh_count", 0)
+        return page
 
     def _is_newer(self, job: Row, held: list[Row]) -> bool:
         return len(held) < PAGE_SIZE or int(job["id"]) > int(held[-1]["id"])

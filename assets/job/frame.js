@@ -49,7 +49,7 @@ function buildButtons(on) {
   return {
     follow: textButton("arrow-down-to-line", "Follow", on.follow, { "aria-pressed": "false" }),
     wrap: iconButton("wrap-text", "Wrap lines", on.wrap, { "aria-pressed": "false" }),
-    times: iconButton("clock", "Show times", on.times, { "aria-pressed": "false" }),
+    times: quiet(iconButton("clock", "Show times", on.times, { "aria-pressed": "false" })),
     download: el(
       "a",
       {
@@ -63,6 +63,12 @@ function buildButtons(on) {
     ),
     full: iconButton("maximize-2", "Full screen", on.full, { "aria-pressed": "false" }),
   };
+}
+
+/** Leaves a button out on a narrow screen. */
+function quiet(button) {
+  button.classList.add("hide-s");
+  return button;
 }
 
 /** Shows whether a button is pressed, in the way of its kind. */

@@ -59,7 +59,7 @@ function row(bar, start, span, last) {
   const classes = `${bar.is_step ? "st" : ""} ${isOpen ? "now" : ""}`.trim();
   const took = bar.from_ms ? duration(until - bar.from_ms) : "";
   return [
-    el("span", { class: classes }, mark(bar, isOpen), el("span", { class: "ry-el" }, bar.label)),
+    el("span", { class: classes }, mark(bar, isOpen), el("span", { class: "ry-el", title: bar.label }, bar.label)),
     el("span", { class: "d" }, took),
     el("span", { class: "b" }, ...(bar.from_ms ? [paint(bar, isOpen, start, span, until)] : [])),
   ];

@@ -23,7 +23,7 @@ def _no_image(*children: Any, **props: Any) -> rx.Component:
 
 
 PLAIN: dict[str, Any] = {
-    **{f"h{level}": rx.el.h3 for level in range(1, 7)},
+    **{f"h{level}": rx.el.h2 for level in range(1, 7)},
     "p": rx.el.p,
     "ul": rx.el.ul,
     "ol": rx.el.ol,

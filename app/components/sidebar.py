@@ -43,11 +43,11 @@ def _organisation() -> rx.Component:
     return rx.dropdown_menu.root(
         rx.dropdown_menu.trigger(
             rx.el.button(
-                rx.el.span(SessionState.org_initials, class_name="ry-sq"),
+                rx.el.span(SessionState.org_initials, class_name="ry-sq", aria_hidden="true"),
                 rx.el.b(SessionState.org_name),
                 icon("chevrons-up-down", class_name="mut"),
                 class_name="rt-reset ry-org",
-                aria_label="Switch organisation",
+                title="Switch organisation",
             )
         ),
         rx.dropdown_menu.content(
@@ -64,14 +64,19 @@ def _person() -> rx.Component:
     return rx.dropdown_menu.root(
         rx.dropdown_menu.trigger(
             rx.el.button(
-                rx.el.span(SessionState.email[:1].upper(), class_name="ry-sq g", style={"border_radius": "99px", "flex": "none"}),
+                rx.el.span(
+                    SessionState.email[:1].upper(),
+                    class_name="ry-sq g",
+                    aria_hidden="true",
+                    style={"border_radius": "99px", "flex": "none"},
+                ),
                 rx.el.span(
                     rx.el.span(SessionState.email, class_name="ry-el", style={"display": "block"}),
                     rx.el.small(SessionState.role.capitalize()),
                 ),
                 icon("chevrons-up-down", class_name="mut"),
                 class_name="rt-reset ry-user",
-                aria_label="Account",
+                title="Account",
             )
         ),
         rx.dropdown_menu.content(

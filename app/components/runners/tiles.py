@@ -30,7 +30,7 @@ def tiles() -> rx.Component:
     """Queue wait, utilisation and throughput of the last 24 hours."""
     wait50, wait95 = RunnersState.tiles["p50"], RunnersState.tiles["p95"]
     used, done = RunnersState.tiles["utilisation"], RunnersState.tiles["throughput"]
-    return rx.el.div(
+    grid = rx.el.div(
         _tile("Queue wait p50", "p50", "24 h", area_spark(wait50["path"].to(str), 1, "spark-p50")),
         _tile("Queue wait p95", "p95", "24 h", area_spark(wait95["path"].to(str), 2, "spark-p95")),
         _tile(
@@ -42,5 +42,5 @@ def tiles() -> rx.Component:
         ),
         _tile("Throughput", "throughput", "24 h", bar_spark(done["bars"].to(list[float]))),
         class_name="ry-panel ry-tiles",
-        aria_label="Last 24 hours",
     )
+    return rx.fragment(rx.el.h2("Last 24 hours", class_name="sr"), grid)

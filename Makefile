@@ -7,7 +7,7 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 PYTEST_WORKERS ?= 2
 
-.PHONY: help setup setup-test up down status env dashboard reset migrate test lint format unit faults bench engines docs \
+.PHONY: help setup setup-test up down status env dashboard reset migrate test lint format unit faults bench engines docs screenshots \
   worker-binary lock clean
 
 help: ## Show this help
@@ -83,6 +83,9 @@ engines: setup ## Build or fetch OpenTofu, Terraform and Pulumi into the cache (
 
 docs: setup-test ## Build the documentation site into site/
 	@$(PY) -m zensical build --strict
+
+screenshots: setup-test ## Take the pictures of README and docs from a running `make up`
+	@$(PY) scripts/screenshots.py
 
 worker-binary: setup-test ## Build the runner as one file for this platform into dist/
 	@$(PY) scripts/worker_binary.py

@@ -26,16 +26,34 @@ def _words(status: rx.Var[str] | str) -> list[rx.Var[str] | rx.Component | str]:
     return [first, *[part for word in rest for part in (gap, word)]]
 
 
-def runner_badge(status: rx.Var[str], is_asleep: rx.Var[bool] | bool = False) -> rx.Component:
-    """Show a runner's or an instance's state; asleep is offline on purpose."""
+def _resting(word: str, mark: rx.Component, color: str) -> rx.Component:
+    """Say in its own words why a runner is offline on purpose; for the filters it is OFFLINE all the same."""
+    return rx.badge(
+        mark,
+        rx.el.span(word, class_name="ry-word"),
+        color_scheme=color,
+        variant="soft",
+        radius="full",
+        custom_attrs={"data-status": "OFFLINE"},
+    )
+
+
+def runner_badge(
+    status: rx.Var[str], is_asleep: rx.Var[bool] | bool = False, is_starting: rx.Var[bool] | bool = False
+) -> rx.Component:
+    """Show a runner's or an instance's state; asleep and starting are offline on purpose."""
     return rx.match(
         status,
         ("ONLINE", _badge("ONLINE", rx.el.i(class_name="ry-dot"), "green")),
         ("DRAINING", _badge("DRAINING", rx.el.i(class_name="ry-dot half"), "amber")),
         rx.cond(
             is_asleep,
-            _badge("OFFLINE", icon("moon", "xs"), "gray"),
-            _badge("OFFLINE", rx.el.i(class_name="ry-dot hollow"), "red"),
+            _resting("Scaled to zero", icon("moon", "xs"), "gray"),
+            rx.cond(
+                is_starting,
+                _resting("Starting", icon("loader-circle", "xs", class_name="ry-spin"), "blue"),
+                _badge("OFFLINE", rx.el.i(class_name="ry-dot hollow"), "red"),
+            ),
         ),
     )
 

@@ -58,7 +58,9 @@ def build_row(job: Row, names: Mapping[str, str]) -> JobRow:
 
 
 def target(job: Row, names: Mapping[str, str]) -> str:
-    """Say what a job acts on: a module's path, or a runner's name."""
+    """Say what a job acts on: a module's path, a runner's name, or an identity."""
+    if job.get("target_identity_id"):
+        return "a cloud identity"
     return str(job.get("module_path") or names.get(str(job.get("target_worker_id")), "a runner"))
 
 

@@ -14,6 +14,8 @@ TYPE_WORDS = {
     "DEPLOY_WORKER": "Deploy runner",
     "UPDATE_WORKER": "Update runner",
     "REMOVE_WORKER": "Remove runner",
+    "VERIFY_IDENTITY": "Test identity",
+    "VERIFY_IDENTITY": "Test identity",
 }
 STATUS_WORDS = {
     "AWAITING_APPROVAL": "Awaiting approval",

@@ -29,18 +29,20 @@ class IdentityView(TypedDict):
     runners: int
     check: str
     check_words: str
+    test_job: int
     verified_at: str
     network: str
     subnets: str
     security_groups: str
 
 
-def build_view(row: Row, workers: Iterable[Row]) -> IdentityView:
+def build_view(row: Row, workers: Iterable[Row], jobs: Iterable[Row] = ()) -> IdentityView:
     """Read a cloud identity's row."""
     key, arn = str(row["id"]), str(row.get("role_arn") or "")
     regions = [str(region) for region in row.get("regions") or []]
     network = row.get("network") or {}
-    check, said = check_words(row)
+    test = newest_test(key, jobs)
+    check, said = check_words(row, test)
     return {
         "id": key,
         "name": str(row["name"]),
@@ -53,6 +55,7 @@ def build_view(row: Row, workers: Iterable[Row]) -> IdentityView:
         "runners": sum(str(worker.get("cloud_identity_id")) == key for worker in workers),
         "check": check,
         "check_words": said,
+        "test_job": int(test["id"]) if test else 0,
         "verified_at": str(row.get("verified_at") or ""),
         "network": "own" if network.get("subnets") else "made",
         "subnets": ", ".join(network.get("subnets") or []),
@@ -66,34 +69,23 @@ def region_words(regions: list[str]) -> str:
     return f"{shown} and {len(regions) - 2} more" if len(regions) > 2 else shown
 
 
-def check_words(row: Row) -> tuple[str, str]:
-    """Say whether an identity works: WORKS, BROKEN or UNKNOWN, and in which words."""
+def newest_test(identity_id: str, jobs: Iterable[Row]) -> Row | None:
+    """Find the job that last tried an identity, if it is still known here."""
+    mine = [job for job in jobs if str(job.get("target_identity_id")) == identity_id]
+    return max(mine, key=lambda job: int(job["id"]), default=None)
+
+
+def check_words(row: Row, test: Row | None = None) -> tuple[str, str]:
+    """Say whether an identity works: TESTING, WORKS, BROKEN or UNKNOWN, and in which words."""
+    if test is not None and test["status"] in ("CLAIMED", "PROCESSING"):
+        return "TESTING", "Testing"
+    if test is not None and test["status"] == "QUEUED":
+        return "TESTING", "Waiting for a runner to test it"
     if row.get("verification_error"):
         return "BROKEN", str(row["verification_error"])
     if row.get("verified_at"):
         return "WORKS", "Works"
     return "UNKNOWN", "Not tried yet"
-
-
-def verify_words(answer: object) -> tuple[bool, str, str]:
-    """Say what a test of the connection found: (whether it works, title, text)."""
-    row = answer if isinstance(answer, Mapping) else {}
-    check, said = check_words(row)
-    job = row.get("last_job") or {}
-    if check == "BROKEN":
-        return False, "It does not work", said
-    if check == "WORKS":
-        return True, "It works", "The last deployment could assume the role."
-    if job.get("status") == "FAILED":
-        error = (job.get("error") or {}).get("message") or "The job's log says why."
-        return False, f"The last deployment failed, #{job.get('id')}", str(error)
-    if job.get("status") == "SUCCEEDED":
-        return True, "It works", f"Job #{job.get('id')} deployed with it."
-    return (
-        False,
-        "Nothing has tried it yet",
-        "Deploy a runner with it: that job assumes the role and says what is missing.",
-    )
 
 
 def trust_policy(external_id: str) -> str:

@@ -9,6 +9,7 @@ from app.components.layout import page
 from app.components.runners.detail import events, facts, instances, jobs, strip
 from app.components.runners.menu import menu_items
 from app.components.runners.rail import assignments, behaviour, tokens
+from app.components.runners.scaling import scaling_ledger, scaling_limits
 from app.pages import Route
 from app.states.runner import RunnerState
 from app.states.runner_actions import RunnerActionState
@@ -46,7 +47,7 @@ def _head() -> rx.Component:
         rx.el.div(
             rx.el.div(
                 rx.el.h1(State.row["name"]),
-                runner_badge(State.row["status"], State.row["is_asleep"].to(bool)),
+                runner_badge(State.row["status"], State.row["is_asleep"].to(bool), State.row["is_starting"].to(bool)),
                 rx.el.span(State.row["why"], class_name="ry-why"),
                 class_name="ry-row",
                 style={"gap": "10px"},
@@ -75,8 +76,8 @@ def _body() -> rx.Component:
         _head(),
         facts(),
         rx.el.div(
-            rx.el.div(strip(), instances(), jobs(), events(), class_name="ry-stack"),
-            rx.el.div(assignments(), tokens(), behaviour(), class_name="ry-stack"),
+            rx.el.div(strip(), instances(), jobs(), scaling_ledger(), events(), class_name="ry-stack"),
+            rx.el.div(assignments(), tokens(), scaling_limits(), behaviour(), class_name="ry-stack"),
             class_name="ry-cols",
         ),
     )

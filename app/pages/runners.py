@@ -7,6 +7,7 @@ import reflex as rx
 from app.components.icons import icon
 from app.components.layout import head, page
 from app.components.runners.active_jobs import active_jobs
+from app.components.runners.rollout import abort_question, rollout_panel
 from app.components.runners.sheet import add_runner_sheet
 from app.components.runners.table import runners_table
 from app.components.runners.tiles import tiles
@@ -64,9 +65,9 @@ def _alert_actions() -> rx.Component:
         f"Update all ({SessionState.outdated_in_cloud})", on_click=RunnerActionState.ask("update_all", ""), **surface
     )
     by_hand = rx.button("How to update", on_click=RunnerActionState.ask("update_by_hand", ""), **surface)
-    rolling = rx.el.span("Rolling out ", RunnersState.updating, class_name="mut num")
     offered = rx.cond(SessionState.outdated_in_cloud > 0, update, by_hand)
-    return rx.cond(RunnersState.updating != "", rolling, rx.cond(SessionState.can_admin, offered, rx.fragment()))
+    is_offered = SessionState.can_admin & (RunnersState.rollout["id"] == "")
+    return rx.cond(is_offered, offered, rx.fragment())
 
 
 def _alert() -> rx.Component:
@@ -131,13 +132,14 @@ def runners() -> rx.Component:
     return page(
         _head(),
         _alert(),
+        rollout_panel(),
         tiles(),
         _bar(),
         runners_table(),
         active_jobs(),
         title="Runners",
         active="runners",
-        dialogs=[add_runner_sheet()],
+        dialogs=[add_runner_sheet(), abort_question()],
     )
 
 

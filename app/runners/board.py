@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.runners.jobs import ActiveJob, build_active, say_counts
+from app.runners.rollouts import Rollout, build_rollout
 from app.runners.rows import (
     Counts,
     InstanceRow,
@@ -32,7 +33,7 @@ class Board:
     counts: Counts
     instances: dict[str, list[InstanceRow]]
     pulses: dict[str, Pulse]
-    rollout: str
+    rollout: Rollout
     jobs: list[ActiveJob]
     job_words: str
     used: int
@@ -75,7 +76,7 @@ def _build(store: OrgStore) -> Board:
         counts=count_statuses(workers.values()),
         instances=instances,
         pulses=pulses,
-        rollout=_rollout(store.rows("rollouts")),
+        rollout=build_rollout(store.rows("rollouts"), jobs),
         jobs=build_active(jobs, names),
         job_words=say_counts(jobs),
         used=sum(pulse["used"] for pulse in fleet),
@@ -89,14 +90,6 @@ def _instances(store: OrgStore) -> dict[str, list[InstanceRow]]:
         if is_connected(row):
             by_worker[str(row["worker_id"])].append(row)
     return {key: build_instances(rows) for key, rows in by_worker.items()}
-
-
-def _rollout(rollouts: list[dict[str, Any]]) -> str:
-    running = [row for row in rollouts if row["status"] in ("RUNNING", "PAUSED")]
-    if not running:
-        return ""
-    row = max(running, key=lambda row: str(row["created_at"]))
-    return f"{row['version']}{', paused' if row['status'] == 'PAUSED' else ''}"
 
 
 def choose(rows: list[RunnerRow], status: str, search: str) -> list[RunnerRow]:

@@ -1,16 +1,36 @@
-"""The steps of deploying a cloud-hosted runner, as the sheet follows them."""
+"""Deploying a cloud-hosted runner: with which identity, and the job's steps as the sheet follows them."""
 
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from app.organisation.identities import check_words
+from app.services.store import OrgStore
+
 Row = Mapping[str, Any]
-HEARTBEAT = "First heartbeat"
-EXPECTED = (
-    ("iam", "IAM roles"),
-    ("logs", "CloudWatch log group"),
-    ("network", "Security group"),
-    ("service", "ECS task definition and service"),
-)
+EXPECTED = {
+    "DEPLOY_WORKER": (
+        "Cloud identity",
+        "Log group",
+        "Token secret",
+        "IAM roles",
+        "Network and security group",
+        "Cluster",
+        "Task definition",
+        "Service",
+        "First heartbeat",
+    ),
+    "REMOVE_WORKER": (
+        "Cloud identity",
+        "Drain",
+        "Service",
+        "Task definitions",
+        "Cluster",
+        "Network and security group",
+        "IAM roles",
+        "Token secret",
+        "Log group",
+    ),
+}
 
 
 class DeployStep(TypedDict):
@@ -20,6 +40,17 @@ class DeployStep(TypedDict):
     status: str
     started_at: str
     finished_at: str
+
+
+class Identity(TypedDict):
+    """A cloud identity to deploy with, and whether it was seen to work."""
+
+    id: str
+    name: str
+    hint: str
+    regions: list[str]
+    check: str
+    check_words: str
 
 
 def _step(title: str, status: str, row: Row | None = None) -> DeployStep:
@@ -32,14 +63,43 @@ def _step(title: str, status: str, row: Row | None = None) -> DeployStep:
     }
 
 
-def build_steps(job: Row, *, is_online: bool) -> list[DeployStep]:
-    """List the job's steps, those that are still to come, and the first heartbeat."""
-    reported = [row for row in job.get("steps") or [] if isinstance(row, Mapping)]
+def build_steps(job: Row) -> list[DeployStep]:
+    """List the job's steps as they were reported, then those that are still to come."""
+    reported = [row for row in job.get("steps") or [] if isinstance(row, Mapping) and row.get("name") != "report"]
     steps = [_step(str(row.get("title") or row.get("name")), str(row.get("status")), row) for row in reported]
-    if not steps:
-        steps = [_step(title, "PENDING") for _, title in EXPECTED]
-    if is_online:
-        beat = "SUCCEEDED"
-    else:
-        beat = "RUNNING" if job.get("status") == "SUCCEEDED" else "PENDING"
-    return [*steps, _step(HEARTBEAT, beat)]
+    known = {step["title"] for step in steps}
+    ahead = [title for title in EXPECTED.get(str(job.get("type")), ()) if title not in known]
+    return [*steps, *(_step(title, "PENDING") for title in ahead)]
+
+
+def build_identity(row: Row) -> Identity:
+    """Read a cloud identity's row."""
+    role = str(row.get("role_arn") or "").rsplit("/", 1)[-1]
+    account = str(row.get("account_id") or "")
+    check, said = check_words(row)
+    return {
+        "id": str(row["id"]),
+        "name": str(row["name"]),
+        "hint": f"Role {role}, account ending {account[-4:]}" if role else "",
+        "regions": [str(region) for region in row.get("regions") or []],
+        "check": check,
+        "check_words": said,
+    }
+
+
+def read_test(job: Row) -> tuple[str, str]:
+    """Say what the job that tries an identity has found so far."""
+    if job["status"] == "SUCCEEDED":
+        return check_words({"verified_at": job.get("finished_at") or "now"})
+    if job["status"] in ("FAILED", "CANCELLED"):
+        return "BROKEN", str((job.get("error") or {}).get("message") or "The test was cancelled.")
+    return check_words({}, job)
+
+
+def arrival(store: OrgStore, worker: Row) -> str:
+    """Say what came online: version, engines, slots."""
+    mine = [row for row in store.rows("worker_instances") if str(row["worker_id"]) == str(worker["id"])]
+    engines = sorted({f"{name} {version}" for row in mine for name, version in (row.get("engines") or {}).items()})
+    slots = sum(int(row.get("capacity") or 0) for row in mine) or int(worker.get("capacity") or 1)
+    found = f"{', '.join(engines)} found" if engines else "no engine found yet"
+    return f"Version {worker.get('version') or 'unknown'}, {found}, {slots} {'slot' if slots == 1 else 'slots'}."

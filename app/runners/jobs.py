@@ -21,9 +21,11 @@ class ActiveJob(TypedDict):
 
 
 def target_of(job: Row, names: Mapping[str, str]) -> str:
-    """Say what a job acts on: a module's path, or the runner it deploys, updates or removes."""
+    """Say what a job acts on: a module's path, or the runner it deploys, updates or removes, or an identity."""
     if job.get("module_path"):
         return str(job["module_path"])
+    if job.get("target_identity_id"):
+        return "a cloud identity"
     return names.get(str(job.get("target_worker_id")), "–")
 
 

@@ -33,6 +33,7 @@ class RunnerRow(TypedDict):
     region: str
     status: str
     is_asleep: bool
+    is_starting: bool
     why: str
     version: str
     is_outdated: bool
@@ -74,6 +75,11 @@ def count_statuses(workers: Iterable[Row]) -> Counts:
     }
 
 
+def is_starting(worker: Row) -> bool:
+    """Say whether a cloud-hosted runner was woken and has not said hello yet."""
+    return worker["status"] == "OFFLINE" and worker.get("status_reason") == "Starting"
+
+
 def why(worker: Row, job_count: int = 0) -> str:
     """Say why a runner is in the state it is in; empty when the badge says it all."""
     status = worker["status"]
@@ -85,7 +91,9 @@ def why(worker: Row, job_count: int = 0) -> str:
     if status != "OFFLINE":
         return ""
     if worker.get("is_scaled_to_zero"):
-        return "Scaled to zero, starts on the next job"
+        return "Starts on the next job"
+    if is_starting(worker):
+        return "It has been woken, its first heartbeat is awaited"
     if worker.get("never_contacted"):
         return "Registered, never connected"
     return str(worker.get("status_reason") or "")
@@ -121,6 +129,7 @@ def build_row(worker: Row, latest: str, instance_count: int, job_count: int) -> 
         "region": str(worker.get("region") or "–"),
         "status": str(worker["status"]),
         "is_asleep": bool(worker.get("is_scaled_to_zero")),
+        "is_starting": is_starting(worker),
         "why": reason,
         "version": str(worker.get("version") or "–"),
         "is_outdated": is_outdated,

@@ -7,7 +7,7 @@ from app.services.models import Filter, Query, Row, Session
 from app.services.wire import Binding
 
 JOB_COLUMNS = (
-    "id,org_id,type,status,phase,module_id,module_path,group_path,target_worker_id,"
+    "id,org_id,type,status,phase,module_id,module_path,group_path,target_worker_id,target_identity_id,"
     "pinned_worker_id,pinned_instance_name,labels,priority,attempt,max_attempts,worker_id,"
     "worker_name,instance_id,instance_name,lease_until,cancel_kind,cancel_requested_at,cancel_requested_by,steps,"
     "plan_summary,error,approvals_required,approvals_received,approval_deadline_at,plan_job_id,"

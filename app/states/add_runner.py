@@ -2,12 +2,12 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Any, TypedDict
+from typing import Any
 
 import reflex as rx
 
 from app.runners.commands import WAYS, Launch, commands
-from app.runners.deployment import DeployStep, build_steps
+from app.runners.deployment import DeployStep, Identity, arrival, build_identity, build_steps, read_test
 from app.runners.tokens import make_token
 from app.runners.versions import latest
 from app.services.errors import AppError
@@ -26,15 +26,6 @@ SIZES = {
     "2 vCPU, 4 GB, 4 slots": {"cpu": 2048, "memory": 4096, "capacity": 4},
     "4 vCPU, 8 GB, 8 slots": {"cpu": 4096, "memory": 8192, "capacity": 8},
 }
-
-
-class Identity(TypedDict):
-    """A cloud identity to deploy with."""
-
-    id: str
-    name: str
-    hint: str
-    regions: list[str]
 
 
 class AddRunnerState(AppState, rx.State):
@@ -61,12 +52,17 @@ class AddRunnerState(AppState, rx.State):
 
     identities: list[Identity] = []
     identity_id: str = ""
+    check: str = ""
+    check_words: str = ""
+    test_job_id: int = 0
     regions: list[str] = []
     region: str = ""
     size: str = "2 vCPU, 4 GB, 4 slots"
     is_scaled_to_zero: bool = True
     job_id: int = 0
+    job_type: str = ""
     job_status: str = ""
+    job_error: str = ""
     steps: list[DeployStep] = []
 
     @rx.event
@@ -78,7 +74,7 @@ class AddRunnerState(AppState, rx.State):
         except AppError as error:
             return say_error(error)
         self.is_open = True
-        return None
+        return rx.call_script("window.runyard.focusIn('.ry-sheet input, .ry-sheet [role=combobox]')")
 
     def _clear(self) -> None:
         self.reset()
@@ -91,7 +87,7 @@ class AddRunnerState(AppState, rx.State):
         self.paths = [ALL_MODULES, *sorted(str(row["path"]) for row in groups.rows + modules.rows)]
         not_removed = Filter("removed_at", "is", "null")
         identities = await self._select("cloud_identities", Query(filters=(mine, not_removed), order="name"))
-        self.identities = [_identity(row) for row in identities.rows]
+        self.identities = [build_identity(row) for row in identities.rows]
         if self.identities:
             self._choose_identity(self.identities[0]["id"])
 
@@ -194,25 +190,50 @@ class AddRunnerState(AppState, rx.State):
         self.is_asking = False
 
     @rx.event
-    def close_anyway(self) -> rx.event.EventSpec | None:
+    def close_anyway(self) -> rx.event.EventSpec:
         """Close the sheet although the token was not copied."""
         return self._shut()
 
-    def _shut(self) -> rx.event.EventSpec | None:
+    def _shut(self) -> rx.event.EventSpec:
         gone = self.worker_id
         self._clear()
-        return rx.call_script(f"window.runyard.forget('{gone}')") if gone else None
+        return rx.call_script(f"window.runyard.forget('{gone}'); window.runyard.focusBack()")
 
     def _choose_identity(self, identity_id: str) -> None:
         found = [item for item in self.identities if item["id"] == identity_id]
         if found:
             self.identity_id, self.regions = identity_id, list(found[0]["regions"])
             self.region = self.regions[0] if self.regions else ""
+            self.check, self.check_words, self.test_job_id = found[0]["check"], found[0]["check_words"], 0
 
     @rx.event
     def set_identity(self, identity_id: str) -> None:
         """Choose the cloud identity; its regions follow."""
         self._choose_identity(identity_id)
+
+    @rx.event
+    async def test_identity(self) -> rx.event.EventSpec | None:
+        """Let a runner try the chosen identity; the sheet says how it goes."""
+        if not self.identity_id or self.check == "TESTING":
+            return None
+        try:
+            answer = await self._rpc("verify_cloud_identity", {"p_identity": self.identity_id})
+        except AppError as error:
+            return say_error(error)
+        self.test_job_id = int(answer["job"]["id"])
+        self._note_test(answer["job"])
+        return None
+
+    def _note_test(self, job: dict[str, Any]) -> None:
+        check, said = read_test(job)
+        if (check, said) == (self.check, self.check_words):
+            return
+        self.check, self.check_words = check, said
+        told: dict[str, Any] = {"check": check, "check_words": said}
+        self.identities = [
+            {**item, **told} if item["id"] == self.identity_id else item  # type: ignore[typeddict-item]
+            for item in self.identities
+        ]
 
     @rx.event
     def set_region(self, region: str) -> None:
@@ -235,15 +256,40 @@ class AddRunnerState(AppState, rx.State):
     async def deploy(self) -> Any:
         """Queue the job that deploys a cloud-hosted runner, and follow it here."""
         self.name_problem = _name_problem(self.name) or ("A name is needed." if not self.name else "")
-        if self.name_problem or self.job_id:
+        if self.name_problem or self.job_id or self.check != "WORKS":
             return None
         try:
             answer = await self._rpc("deploy_worker", await self._deployment())
         except AppError as error:
             return say_error(error)
         self.worker_id, self.worker_name = str(answer["worker"]["id"]), self.name
-        self.job_id, self.job_status = int(answer["job"]["id"]), str(answer["job"]["status"])
-        self.steps = build_steps(answer["job"], is_online=False)
+        self._follow(answer["job"])
+        return None
+
+    def _follow(self, job: dict[str, Any]) -> None:
+        self.job_id, self.job_type, self.job_status = int(job["id"]), str(job["type"]), str(job["status"])
+        self.job_error = str((job.get("error") or {}).get("message") or "") if job["status"] == "FAILED" else ""
+        steps = build_steps(job)
+        if steps != self.steps:
+            self.steps = steps
+
+    @rx.event
+    async def retry(self) -> rx.event.EventSpec | None:
+        """Go on from where the failed job stood: what it made is found again."""
+        return await self._instead("retry_job", {"p_job": self.job_id})
+
+    @rx.event
+    async def roll_back(self) -> rx.event.EventSpec | None:
+        """Take away all that the failed deployment made, and the record with it."""
+        return await self._instead("remove_cloud_worker", {"p_worker": self.worker_id})
+
+    async def _instead(self, name: str, args: dict[str, Any]) -> rx.event.EventSpec | None:
+        if self.job_status not in ("FAILED", "CANCELLED"):
+            return None
+        try:
+            self._follow(await self._rpc(name, args))
+        except AppError as error:
+            return say_error(error)
         return None
 
     async def _deployment(self) -> dict[str, Any]:
@@ -265,7 +311,12 @@ class AddRunnerState(AppState, rx.State):
 
     def _watch(self, store: OrgStore) -> None:
         """Look for the first heartbeat, and at the job that deploys."""
-        if not self.is_open or not self.worker_id:
+        if not self.is_open:
+            return
+        test = store.row("provision_jobs", str(self.test_job_id)) if self.test_job_id else None
+        if test is not None:
+            self._note_test(test)
+        if not self.worker_id:
             return
         worker = store.row("workers", self.worker_id)
         is_online = worker is not None and worker["status"] != "OFFLINE"
@@ -273,15 +324,12 @@ class AddRunnerState(AppState, rx.State):
         if progress != self.progress:
             self.progress = progress
         if is_online and worker is not None:
-            arrived = _arrival(store, worker)
+            arrived = arrival(store, worker)
             if arrived != self.arrived:
                 self.arrived = arrived
         job = store.row("provision_jobs", str(self.job_id)) if self.job_id else None
         if job is not None:
-            steps = build_steps(job, is_online=is_online)
-            self.job_status = str(job["status"])
-            if steps != self.steps:
-                self.steps = steps
+            self._follow(job)
 
     def _waiting(self) -> str:
         since = parse_time(self.registered_at)
@@ -296,22 +344,3 @@ def _name_problem(name: str) -> str:
     if " " in name:
         return f"A name has no spaces. Try {name.replace(' ', '-')}."
     return "Letters, digits, dots, dashes and underscores; a letter or digit at both ends."
-
-
-def _identity(row: dict[str, Any]) -> Identity:
-    role = str(row.get("role_arn") or "").rsplit("/", 1)[-1]
-    account = str(row.get("account_id") or "")
-    return {
-        "id": str(row["id"]),
-        "name": str(row["name"]),
-        "hint": f"Role {role}, account ending {account[-4:]}" if role else "",
-        "regions": [str(region) for region in row.get("regions") or []],
-    }
-
-
-def _arrival(store: OrgStore, worker: dict[str, Any]) -> str:
-    mine = [row for row in store.rows("worker_instances") if str(row["worker_id"]) == str(worker["id"])]
-    engines = sorted({f"{name} {version}" for row in mine for name, version in (row.get("engines") or {}).items()})
-    slots = sum(int(row.get("capacity") or 0) for row in mine) or int(worker.get("capacity") or 1)
-    found = f"{', '.join(engines)} found" if engines else "no engine found yet"
-    return f"Version {worker.get('version') or 'unknown'}, {found}, {slots} {'slot' if slots == 1 else 'slots'}."

@@ -27,6 +27,7 @@ from app.services.snapshot import JOB_COLUMNS
 from app.services.store import Changed, OrgStore
 from app.services.words import parse_time
 from app.states.live import LivePage
+from app.states.runner_scaling import RunnerScalingState
 from app.states.session import say_error
 
 JOBS_SHOWN = 8
@@ -40,6 +41,7 @@ NOBODY: RunnerRow = {
     "region": "",
     "status": "OFFLINE",
     "is_asleep": False,
+    "is_starting": False,
     "why": "",
     "version": "",
     "is_outdated": False,
@@ -58,7 +60,15 @@ class RunnerState(LivePage, rx.State):
     """What a runner's page shows."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset(
-        {"workers", "worker_instances", "provision_jobs", "worker_assignments", "worker_releases", "overview"}
+        {
+            "workers",
+            "worker_instances",
+            "provision_jobs",
+            "worker_assignments",
+            "worker_releases",
+            "scaling_decisions",
+            "overview",
+        }
     )
 
     row: RunnerRow = NOBODY
@@ -104,6 +114,8 @@ class RunnerState(LivePage, rx.State):
         if changed.is_everything or self._id() in changed.ids("workers") or changed.touches({"worker_instances"}):
             await self._show_events(worker)
             await self._show_tokens(worker)
+        if worker["type"] == "cloud-hosted" and changed.touches({"workers", "scaling_decisions"}):
+            await (await self.get_state(RunnerScalingState))._show(worker)
         if changed.is_everything or changed.touches({"worker_assignments", "workers"}):
             await self._show_assignments()
         if changed.is_everything:

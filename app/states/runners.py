@@ -9,6 +9,7 @@ import reflex as rx
 from app.jobs import queue
 from app.runners.board import Board, board_of, choose
 from app.runners.jobs import ActiveJob
+from app.runners.rollouts import NO_ROLLOUT, Rollout
 from app.runners.rows import Counts, InstanceRow, Pulse, RunnerRow
 from app.runners.tiles import Tile, build_tiles
 from app.services.errors import AppError
@@ -44,7 +45,7 @@ class RunnersState(LivePage, rx.State):
     search: str = ""
     match_count: int = 0
     page_number: int = 0
-    updating: str = ""
+    rollout: Rollout = NO_ROLLOUT
     tiles: dict[str, Tile] = {}
     jobs: list[ActiveJob] = []
     job_count: int = 0
@@ -83,7 +84,7 @@ class RunnersState(LivePage, rx.State):
         self._assign("pulses", {key: board.pulses[key] for key in shown if key in board.pulses})
         self._assign("match_count", len(chosen))
         self._assign("counts", board.counts)
-        self._assign("updating", board.rollout)
+        self._assign("rollout", board.rollout)
 
     def _shown(self) -> dict[str, RunnerRow]:
         """The rows as the browser has them: the page, and the patches over it."""

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.organisation.identities import IdentityView, build_view, check_form, trust_policy, verify_words
+from app.organisation.identities import IdentityView, build_view, check_form, trust_policy
 from app.services.errors import AppError
 from app.services.models import Filter, Query
 from app.services.store import Changed, OrgStore
@@ -17,7 +17,7 @@ NO_IDENTITY: IdentityView = build_view({"id": "", "name": ""}, ())
 class IdentitiesState(LivePage, rx.State):
     """The table, and the form that is open."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"cloud_identities", "workers"})
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"cloud_identities", "workers", "provision_jobs"})
 
     rows: list[IdentityView] = []
     is_open: bool = False
@@ -30,9 +30,11 @@ class IdentitiesState(LivePage, rx.State):
     revision: int = 0
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
+        if not _concerns(store, changed):
+            return
         filters = (Filter("org_id", "eq", store.org_id), Filter("removed_at", "is", "null"))
         page = await self._select("cloud_identities", Query(filters=filters, order="name", limit=500))
-        rows = [build_view(row, store.rows("workers")) for row in page.rows]
+        rows = [build_view(row, store.rows("workers"), store.rows("provision_jobs")) for row in page.rows]
         if rows != self.rows:
             self.rows = rows
 
@@ -87,7 +89,7 @@ class IdentitiesState(LivePage, rx.State):
 
     @rx.event
     async def test(self, key: str) -> rx.event.EventSpec | None:
-        """Say what is known about whether an identity works."""
+        """Let a runner try an identity; the table shows how it goes."""
         if self._find(key) is None:
             return None
         try:
@@ -95,8 +97,8 @@ class IdentitiesState(LivePage, rx.State):
             await self._again()
         except AppError as error:
             return say_error(error)
-        works, title, text = verify_words(answer)
-        return rx.toast.success(title, description=text) if works else rx.toast.warning(title, description=text)
+        number = answer["job"]["id"]
+        return rx.toast.info(f"Testing {answer['name']}", description=f"Job #{number} assumes the role in each region.")
 
     @rx.event
     def ask_remove(self, key: str) -> None:
@@ -123,3 +125,11 @@ class IdentitiesState(LivePage, rx.State):
             return say_error(error)
         name, self.removing, self.removing_name = self.removing_name, "", ""
         return rx.toast.success(f"{name} is removed", description="The role in your account is still there.")
+
+
+def _concerns(store: OrgStore, changed: Changed) -> bool:
+    """Say whether a change is about identities: of the many jobs that change, only tests are."""
+    if changed.touches({"cloud_identities", "workers"}):
+        return True
+    jobs = (store.row("provision_jobs", key) for key in changed.ids("provision_jobs"))
+    return any(job is not None and job.get("target_identity_id") for job in jobs)

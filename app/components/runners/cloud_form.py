@@ -35,6 +35,29 @@ def _identity_hint() -> rx.Component:
     )
 
 
+def _check() -> rx.Component:
+    """Offer an identity only once a runner has seen it work; before that, offer to try it."""
+    words = rx.match(
+        State.check,
+        ("TESTING", State.check_words),
+        ("BROKEN", "The last test failed: " + State.check_words),
+        "Nobody has tried this identity yet. A runner assumes the role and looks around; it changes nothing.",
+    )
+    mark = rx.cond(
+        State.check == "TESTING", icon("loader-circle", class_name="t-blu ry-spin"), icon("plug-zap", class_name="mut")
+    )
+    test = rx.button(
+        "Test connection",
+        on_click=State.test_identity,
+        disabled=State.check == "TESTING",
+        variant="surface",
+        color_scheme="gray",
+        size="1",
+    )
+    note = rx.el.div(mark, rx.el.p(words), test, class_name="ry-note", role="status")
+    return rx.cond(State.check == "WORKS", rx.fragment(), note)
+
+
 def _form() -> rx.Component:
     identities = rx.foreach(State.identities, lambda item: rx.select.item(item["name"], value=item["id"]))
     regions = rx.foreach(State.regions, lambda region: rx.select.item(region, value=region))
@@ -46,6 +69,7 @@ def _form() -> rx.Component:
             _select("Region", regions, State.region, State.set_region, allowed),
             class_name="ry-two",
         ),
+        _check(),
         rx.el.div(
             name_field(),
             _select("Size", sizes, State.size, State.set_size, "Each slot runs one job."),
@@ -93,22 +117,31 @@ def _step(step: Any) -> rx.Component:
 
 def _following() -> rx.Component:
     href = "/dashboard/jobs/" + State.job_id.to_string()
+    is_removal = State.job_type == "REMOVE_WORKER"
     about = rx.match(
         State.job_status,
-        ("FAILED", "It failed. The job's log says why; nothing is left half made that a second try would not find."),
-        ("SUCCEEDED", "Everything is made. The runner is starting."),
+        ("FAILED", State.job_error + " A second try finds what the first one made."),
+        ("CANCELLED", "Cancelled. A second try finds what the first one made."),
+        ("SUCCEEDED", rx.cond(is_removal, "All of it is gone again.", State.worker_name + " is online.")),
         "About 2 minutes in all. Close this if you like, the job goes on.",
     )
+    surface: dict[str, Any] = {"variant": "surface", "color_scheme": "gray", "size": "1"}
+    choices = rx.fragment(
+        rx.el.span(class_name="grow"),
+        rx.cond(is_removal, rx.fragment(), rx.button("Roll back", on_click=State.roll_back, **surface)),
+        rx.button("Try again", on_click=State.retry, **surface),
+    )
+    has_failed = (State.job_status == "FAILED") | (State.job_status == "CANCELLED")
     return rx.el.section(
         rx.el.div(
-            rx.el.h2("Deploying ", State.worker_name),
+            rx.el.h2(rx.cond(is_removal, "Rolling back ", "Deploying "), State.worker_name),
             job_badge(State.job_status),
             rx.el.span(class_name="grow"),
             rx.link("Job #" + State.job_id.to_string(), href=href, class_name="ry-link", underline="none"),
             class_name="ry-ph",
         ),
         rx.el.ul(rx.foreach(State.steps, _step), class_name="ry-steps", style={"padding": "0 16px 12px"}),
-        rx.el.div(rx.el.span(about), class_name="ry-foot"),
+        rx.el.div(rx.el.span(about), rx.cond(has_failed, choices, rx.fragment()), class_name="ry-foot"),
         class_name="ry-panel",
         role="status",
     )
@@ -141,7 +174,7 @@ def cloud_footer() -> rx.Component:
         rx.button(
             rx.cond(is_begun, "Deploying", "Deploy"),
             on_click=State.deploy,
-            disabled=is_begun | (State.identities.length() == 0),
+            disabled=is_begun | (State.check != "WORKS"),
             color_scheme="gray",
             high_contrast=True,
         ),

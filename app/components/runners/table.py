@@ -49,7 +49,7 @@ def _name(row: Any) -> rx.Component:
 
 def _status(row: Any) -> rx.Component:
     return rx.el.div(
-        runner_badge(row["status"], row["is_asleep"]),
+        runner_badge(row["status"], row["is_asleep"], row["is_starting"]),
         rx.el.span(row["why"], class_name="ry-why hide-s ry-el", title=row["why"]),
         class_name="ry-row",
     )

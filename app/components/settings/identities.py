@@ -5,6 +5,7 @@ import reflex as rx
 from app.components.copy import code_block
 from app.components.elements import ago
 from app.components.feedback import empty, skeleton_rows
+from app.components.icons import icon
 from app.components.job_rows import cell, heads
 from app.components.settings.frame import (
     admin_button,
@@ -42,8 +43,14 @@ def _check(row: rx.Var[IdentityView]) -> rx.Component:
         title=row["check_words"],
     )
     unknown = rx.badge(row["check_words"], color_scheme="gray", radius="full")
+    testing = rx.link(
+        rx.badge(icon("loader-circle", class_name="ry-spin"), row["check_words"], color_scheme="blue", radius="full"),
+        href="/dashboard/jobs/" + row["test_job"].to_string(),
+        underline="none",
+    )
     return rx.match(
         row["check"],
+        ("TESTING", testing),
         ("WORKS", rx.el.span(works, " ", ago(row["verified_at"].to(str), class_name="mut"), class_name="ry-row")),
         ("BROKEN", broken),
         unknown,

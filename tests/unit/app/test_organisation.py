@@ -1,7 +1,6 @@
 """Settings in words: members, cloud identities and service accounts."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import bcrypt
 import pytest
@@ -92,22 +91,16 @@ def test_an_identity_row() -> None:
     assert '"sts:ExternalId": "e"' in identities.trust_policy("e")
 
 
-@pytest.mark.parametrize(
-    ("answer", "does_work"),
-    [
-        ({"verified_at": "x"}, True),
-        ({"verification_error": "Trust missing"}, False),
-        ({"last_job": {"id": 1, "status": "SUCCEEDED"}}, True),
-        ({"last_job": {"id": 1, "status": "FAILED", "error": {"message": "no"}}}, False),
-        ({"last_job": {"id": None}}, False),
-        (None, False),
-    ],
-)
-def test_what_a_test_of_the_connection_says(answer: Any, does_work: bool) -> None:
-    works, title, text = identities.verify_words(answer)
-    assert works is does_work
-    assert title
-    assert text
+def test_a_test_that_is_under_way_shows_instead_of_the_last_verdict() -> None:
+    row = {"id": "c", "name": "aws", "verified_at": "x"}
+    old = {"id": 1, "status": "SUCCEEDED", "target_identity_id": "c"}
+    queued = {"id": 2, "status": "QUEUED", "target_identity_id": "c"}
+    other = {"id": 3, "status": "PROCESSING", "target_identity_id": "d"}
+    assert identities.build_view(row, (), [old, other])["check"] == "WORKS"
+    testing = identities.build_view(row, (), [queued, old, other])
+    assert (testing["check"], testing["test_job"]) == ("TESTING", 2)
+    broken = identities.build_view({**row, "verification_error": "No trust."}, (), [])
+    assert (broken["check"], broken["check_words"]) == ("BROKEN", "No trust.")
 
 
 OIDC = {

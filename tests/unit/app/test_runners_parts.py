@@ -8,12 +8,13 @@ import bcrypt
 import pytest
 
 from app.runners import commands
-from app.runners.deployment import HEARTBEAT, build_steps
+from app.runners.deployment import EXPECTED, build_steps, read_test
 from app.runners.detail import build_assignments, build_events, build_strip, build_tokens
 from app.runners.reach import covers, reach_of, say_reach
 from app.runners.tiles import build_tiles
 from app.runners.tokens import LENGTH, PREFIX, make_text, make_token
 from app.services.curves import bars, smooth
+from worker.cloud.lifecycle import DEPLOY, REMOVE, LifecycleStep
 
 NOW = datetime(2026, 11, 15, 14, 7, tzinfo=UTC)
 
@@ -158,14 +159,33 @@ def test_assignments_say_how_much_they_cover() -> None:
     ]
 
 
-def test_deploying_ends_with_the_first_heartbeat() -> None:
-    done = {"status": "SUCCEEDED", "steps": [{"name": "iam", "title": "IAM roles", "status": "SUCCEEDED"}]}
-    assert [(step["title"], step["status"]) for step in build_steps(done, is_online=False)] == [
-        ("IAM roles", "SUCCEEDED"),
-        (HEARTBEAT, "RUNNING"),
+def test_steps_that_were_reported_come_before_those_ahead_and_the_clean_up_is_not_shown() -> None:
+    reported = [
+        {"name": "identity", "title": "Cloud identity", "status": "SUCCEEDED", "started_at": "x"},
+        {"name": "report", "title": "Report and clean up", "status": "RUNNING"},
     ]
-    assert build_steps(done, is_online=True)[-1]["status"] == "SUCCEEDED"
-    assert {step["status"] for step in build_steps({"status": "QUEUED"}, is_online=False)} == {"PENDING"}
+    steps = build_steps({"type": "DEPLOY_WORKER", "status": "PROCESSING", "steps": reported})
+    assert [step["title"] for step in steps] == list(EXPECTED["DEPLOY_WORKER"])
+    assert [step["status"] for step in steps] == ["SUCCEEDED", *["PENDING"] * 8]
+
+
+@pytest.mark.parametrize(("kind", "parts"), [("DEPLOY_WORKER", DEPLOY), ("REMOVE_WORKER", REMOVE)])
+def test_the_sheet_expects_the_steps_that_the_runner_takes(kind: str, parts: tuple[LifecycleStep, ...]) -> None:
+    assert EXPECTED[kind] == ("Cloud identity", *(part.title for part in parts))
+
+
+@pytest.mark.parametrize(
+    ("job", "found"),
+    [
+        ({"status": "QUEUED"}, ("TESTING", "Waiting for a runner to test it")),
+        ({"status": "PROCESSING"}, ("TESTING", "Testing")),
+        ({"status": "SUCCEEDED", "finished_at": "x"}, ("WORKS", "Works")),
+        ({"status": "FAILED", "error": {"message": "No trust."}}, ("BROKEN", "No trust.")),
+        ({"status": "CANCELLED", "error": None}, ("BROKEN", "The test was cancelled.")),
+    ],
+)
+def test_what_the_test_of_an_identity_says(job: dict[str, Any], found: tuple[str, str]) -> None:
+    assert read_test(job) == found
 
 
 def test_a_token_has_the_promised_shape() -> None:

@@ -1,19 +1,17 @@
 -- Doorbells: Realtime says "look again", the row is the truth. Everything works, slower, without them.
 -- A ring is a private broadcast through realtime.send. Busy lanes and chatty logs are rate-limited, so that 1,000 jobs in
--- a second are not 1,000 messages for each of 500 runners. A suppressed ring is never the last word: the payload
--- asks the listener to look once more after the pause, and beats ring what is left over.
+-- a second are not 1,000 messages for each of 500 runners. A suppressed ring is never the last word: the payload of the one
+-- before asks the listener to look once more after the pause (again_ms).
 set lock_timeout = '5s';
 
 create unlogged table private.rings (
   key text primary key,
-  rung_at timestamptz not null,
-  is_pending boolean not null default false
+  rung_at timestamptz not null
 ) with (fillfactor = 50);
 alter table private.rings enable row level security;
 comment on table private.rings is 'When each rate-limited doorbell last rang. UNLOGGED: losing it costs one extra ring.';
 comment on column private.rings.key is 'Which doorbell.';
 comment on column private.rings.rung_at is 'When it last rang.';
-comment on column private.rings.is_pending is 'Whether a ring was suppressed since.';
 
 create function private.ring(p_topic text, p_event text, p_payload jsonb)
 returns void
@@ -33,22 +31,21 @@ returns boolean
 language plpgsql
 set search_path = ''
 as $$
-declare
-  v_rung_at pg_catalog.timestamptz;
 begin
-  -- clock_timestamp, because one transaction may ring twice; the plain read keeps a suppressed ring cheap.
-  select r.rung_at into v_rung_at from private.rings as r where r.key = p_key;
-  if v_rung_at > clock_timestamp() - p_every then
-    update private.rings as r set is_pending = true where r.key = p_key and not r.is_pending;
+  -- clock_timestamp, because one transaction may ring twice.
+  if exists (select from private.rings as r where r.key = p_key and r.rung_at > clock_timestamp() - p_every) then
+    return false;
+  end if;
+  -- Nobody waits for a doorbell: whoever holds it rings when they commit, which is soon enough for both.
+  if not pg_try_advisory_xact_lock(hashtextextended('runyard:ring:' || p_key, 0)) then
     return false;
   end if;
   insert into private.rings as r (key, rung_at) values (p_key, clock_timestamp())
-  on conflict (key) do update set rung_at = excluded.rung_at, is_pending = false
-  where r.rung_at <= excluded.rung_at - p_every;
-  return found;
+  on conflict (key) do update set rung_at = excluded.rung_at;
+  return true;
 end;
 $$;
-comment on function private.may_ring(text, interval) is 'Whether this doorbell may ring now: at most once in the given time. A suppressed ring is noted.';
+comment on function private.may_ring(text, interval) is 'Whether this doorbell may ring now: at most once in the given time. Never waits.';
 
 create function private.ring_lane(p_lane integer)
 returns void
@@ -99,7 +96,7 @@ set search_path = ''
 as $$
 begin
   if private.may_ring('log:' || p_job, interval '250 milliseconds') then
-    perform private.ring('org:' || p_org, 'log', jsonb_build_object('job_id', p_job, 'attempt', p_attempt, 'seq', p_seq));
+    perform private.ring('org:' || p_org, 'log', jsonb_build_object('job_id', p_job, 'attempt', p_attempt, 'seq', p_seq, 'again_ms', 300));
   end if;
 end;
 $$;

@@ -177,7 +177,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_one record;
+  v_one pg_catalog.record;
 begin
   for v_one in select e.key::bigint as job, (e.value ->> 'state')::pg_catalog.uuid as state, (e.value ->> 'follow')::boolean as has_more
     from jsonb_each(p_ended) as e order by e.key

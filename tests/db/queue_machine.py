@@ -1,80 +1,23 @@
-"""Everything that can happen to a queue, in any order, over the real functions; SECURITY's invariants after each step."""
+"""Everything that can happen to a queue, in any order, over the real functions."""
 
-from typing import Any, cast
+from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from hypothesis.stateful import Bundle, consumes, initialize, multiple, rule
 
-from tests.db.queue_model import FINAL, LIVE, RUNNING, Attempt, ModelJob
-from tests.db.world import TOKEN_HASH, Runner, World, refused, replay
+from tests.db.queue_model import FINAL, RUNNING, Attempt, ModelJob
+from tests.db.queue_promises import MODULES, Promises
+from tests.db.world import TOKEN_HASH, Runner, refused
 
-MODULES = ("m/a", "m/b", "m/c")
 SEATS = st.integers(0, 2)
 PHASES = ("INIT", "PLAN", "APPLY", "DESTROY", "OUTPUT")
-FROZEN = (
-    "id, status, attempt, finished_at, result, error, plan_summary, worker_id, instance_id, max_attempts, steps, phase"
-)
 
 
-class QueueMachine(RuleBasedStateMachine):
+class QueueMachine(Promises):
     """Three runners, three modules, one person who decides."""
 
     jobs = Bundle("jobs")
     attempts = Bundle("attempts")
-
-    def __init__(self, world: World) -> None:
-        super().__init__()
-        self.world = world
-        self.org = world.organization()
-        for path in MODULES:
-            self.org.module(path)
-        self.seats: list[Runner] = [
-            self.org.runner(f"r{number}", is_assigned_to_all_modules=True, capacity=2) for number in range(3)
-        ]
-        self.ended: dict[str, Runner] = {}
-        self.model: dict[int, ModelJob] = {}
-        self.frozen: dict[int, Any] = {}
-        self.keep_fresh()
-
-    def keep_fresh(self) -> None:
-        """Beats far in the future: only the rules below let time pass, not a slow machine."""
-        self.world.owner.connection.execute(
-            "update private.heartbeats as h set last_seen_at = now() + interval '1 day' from public.workers as w"
-            " where w.id = h.worker_id and w.org_id = %s",
-            [self.org.id],
-        )
-
-    def process(self, attempt: Attempt, is_ghost: bool) -> Runner:
-        """Who speaks for an attempt: the process that claimed it, or the one that sits there now."""
-        return self.ended.get(attempt.session, self.seats[attempt.seat]) if is_ghost else self.seats[attempt.seat]
-
-    def fence(self, runner: Runner, attempt: Attempt) -> str:
-        """The refusal that this call must meet, if any."""
-        if runner.session_id in self.ended:
-            return "RY401"
-        return "" if self.model[attempt.job].is_owned(runner.session_id, attempt.attempt) else "RY410"
-
-    def attempt_call(self, runner: Runner, attempt: Attempt, function: str, **arguments: Any) -> Any:
-        """Call as that process; a call that the model fences must be refused and change nothing."""
-        code = self.fence(runner, attempt)
-        call = {"p_job": attempt.job, "p_attempt": attempt.attempt, **arguments}
-        if not code:
-            return runner.call(function, **call)
-        before = self.everything(attempt.job)
-        with refused(code):
-            runner.call(function, **call)
-        assert self.everything(attempt.job) == before
-        return None
-
-    def everything(self, job: int) -> Any:
-        """All that is stored about a job."""
-        return self.world.owner.one(
-            "select (select to_jsonb(j) from public.provision_jobs as j where j.id = %s)::text || coalesce("
-            "(select to_jsonb(q) from private.live_jobs as q where q.job_id = %s)::text, '') || coalesce("
-            "(select jsonb_agg(c order by c.attempt, c.seq) from public.job_log_chunks as c where c.job_id = %s)::text, '')"
-            " || (select count(*) from public.job_events as e where e.job_id = %s)",
-            *[job] * 4,
-        )
 
     # ---------------------------------------------------------------- people
 
@@ -91,15 +34,9 @@ class QueueMachine(RuleBasedStateMachine):
         self.model[job] = ModelJob(job, module, "AWAITING_APPROVAL" if approvals else "QUEUED")
         return job
 
-    @rule(job=jobs, decision=st.sampled_from(["approve", "reject"]))
-    def approve(self, job: int, decision: str) -> None:
-        model = self.model[job]
-        if model.status != "AWAITING_APPROVAL":
-            with refused("RY409"):
-                self.org.owner.call("approve_job", p_job=job, p_decision=decision)
-            return
-        self.org.owner.call("approve_job", p_job=job, p_decision=decision)
-        model.end("QUEUED" if decision == "approve" else "CANCELLED")
+    @initialize(target=jobs, kinds=st.lists(st.sampled_from(["PLAN", "APPLY"]), min_size=6, max_size=6))
+    def begin(self, kinds: list[str]) -> Any:
+        return multiple(*(self.enqueue(MODULES[number % 3], kind, 100, 0) for number, kind in enumerate(kinds)))
 
     @rule(job=jobs, kind=st.sampled_from(["AFTER_STEP", "GRACEFUL", "KILL"]))
     def cancel(self, job: int, kind: str) -> None:
@@ -110,30 +47,44 @@ class QueueMachine(RuleBasedStateMachine):
         self.org.owner.call("cancel_job", p_job=job, p_kind=kind)
         self.model[job].cancel()
 
-    @rule(target=jobs, job=jobs)
-    def retry(self, job: int) -> Any:
-        old = self.model[job]
-        if old.status not in ("FAILED", "CANCELLED"):
+    @rule(target=jobs, job=jobs, is_yes=st.booleans())
+    def decide(self, job: int, is_yes: bool) -> Any:
+        """Approve, retry or resolve: the one that the status allows is done, the others are refused."""
+        status = self.model[job].status
+        if status != "AWAITING_APPROVAL":
+            with refused("RY409"):
+                self.org.owner.call("approve_job", p_job=job, p_decision="approve")
+        if status not in ("FAILED", "CANCELLED"):
             with refused("RY409"):
                 self.org.owner.call("retry_job", p_job=job)
-            return multiple()
-        made = self.org.owner.call("retry_job", p_job=job)
-        self.model[made["id"]] = ModelJob(made["id"], old.module, made["status"], max_attempts=made["max_attempts"])
-        assert made["status"] in ("QUEUED", "AWAITING_APPROVAL")
-        return made["id"]
-
-    @rule(job=jobs, action=st.sampled_from(["retry", "mark_failed"]))
-    def resolve(self, job: int, action: str) -> None:
-        model = self.model[job]
-        if model.status != "NEEDS_ATTENTION":
+        if status != "NEEDS_ATTENTION":
             with refused("RY409"):
-                self.org.owner.call("resolve_attention", p_job=job, p_action=action)
-            return
-        self.org.owner.call("resolve_attention", p_job=job, p_action=action)
-        if action == "retry":
-            model.retry_after_attention()
+                self.org.owner.call("resolve_attention", p_job=job, p_action="retry")
+        if status == "AWAITING_APPROVAL":
+            self.approve(job, is_yes)
+        elif status == "NEEDS_ATTENTION":
+            self.resolve(job, is_yes)
+        elif status in ("FAILED", "CANCELLED"):
+            return self.retry(job)
+        return multiple()
+
+    def approve(self, job: int, is_yes: bool) -> None:
+        self.org.owner.call("approve_job", p_job=job, p_decision="approve" if is_yes else "reject")
+        self.model[job].end("QUEUED" if is_yes else "CANCELLED")
+
+    def resolve(self, job: int, is_yes: bool) -> None:
+        self.org.owner.call("resolve_attention", p_job=job, p_action="retry" if is_yes else "mark_failed")
+        if is_yes:
+            self.model[job].retry_after_attention()
         else:
-            model.end("FAILED")
+            self.model[job].end("FAILED")
+
+    def retry(self, job: int) -> int:
+        made = self.org.owner.call("retry_job", p_job=job)
+        assert made["status"] in ("QUEUED", "AWAITING_APPROVAL")
+        old, number = self.model[job], int(made["id"])
+        self.model[number] = ModelJob(number, old.module, made["status"], max_attempts=made["max_attempts"])
+        return number
 
     # ---------------------------------------------------------------- runners
 
@@ -145,6 +96,14 @@ class QueueMachine(RuleBasedStateMachine):
             self.model[job["id"]].claim(job["attempt"], runner.session_id, runner.worker_id)
             made.append(Attempt(job["id"], job["attempt"], seat, runner.session_id))
         return multiple(*made)
+
+    @rule(target=attempts, seat=SEATS, phase=st.sampled_from(PHASES))
+    def start(self, seat: int, phase: str) -> Any:
+        """What happens most: claim, and say what one is doing."""
+        made = self.claim(seat, 1)
+        for attempt in made.values:
+            self.report(attempt, False, phase)
+        return made
 
     @rule(seat=SEATS)
     def beat(self, seat: int) -> None:
@@ -205,7 +164,16 @@ class QueueMachine(RuleBasedStateMachine):
 
     # ---------------------------------------------------------------- time and trouble
 
-    @rule(seat=SEATS)
+    @rule(seat=SEATS, kind=st.sampled_from(["expire", "forget", "come_back", "take_over", "revoke"]))
+    def trouble(self, seat: int, kind: str) -> None:
+        {
+            "expire": self.expire,
+            "forget": self.forget,
+            "come_back": self.come_back,
+            "take_over": self.take_over,
+            "revoke": self.revoke,
+        }[kind](seat)
+
     def expire(self, seat: int) -> None:
         """A runner falls silent for longer than its leases; the sweep comes, twice."""
         runner = self.seats[seat]
@@ -216,7 +184,6 @@ class QueueMachine(RuleBasedStateMachine):
             job.lose()
         self.keep_fresh()
 
-    @rule(seat=SEATS)
     def forget(self, seat: int) -> None:
         """A runner beats for half a minute without a word about what it should be running."""
         runner, owner = self.seats[seat], self.world.owner.connection
@@ -243,7 +210,6 @@ class QueueMachine(RuleBasedStateMachine):
         )
         self.world.sweep()
 
-    @rule(seat=SEATS)
     def come_back(self, seat: int) -> None:
         """The same process opens a new session: it keeps what it runs."""
         old = self.seats[seat]
@@ -252,7 +218,6 @@ class QueueMachine(RuleBasedStateMachine):
             if job.owner == old.session_id:
                 job.owner = new.session_id
 
-    @rule(seat=SEATS)
     def take_over(self, seat: int) -> None:
         """Another process takes the name: refused while the first is fresh, and it inherits nothing."""
         old = self.seats[seat]
@@ -264,7 +229,6 @@ class QueueMachine(RuleBasedStateMachine):
         )
         self.seat_again(seat)
 
-    @rule(seat=SEATS)
     def revoke(self, seat: int) -> None:
         """The token is revoked in the middle of it all; a new one starts a new process."""
         old = self.seats[seat]
@@ -281,57 +245,6 @@ class QueueMachine(RuleBasedStateMachine):
         self.keep_fresh()
         return self.seats[seat]
 
-    def running_on(self, runner: Runner) -> list[ModelJob]:
-        return [job for job in self.model.values() if job.worker == runner.worker_id and job.status in RUNNING]
-
-    # ---------------------------------------------------------------- what must always hold
-
-    @invariant()
-    def database_agrees_with_the_model(self) -> None:
-        rows = self.world.owner.rows(
-            f"select id, status::text, attempt, to_jsonb(f) from (select {FROZEN} from public.provision_jobs where org_id = %s) as f",
-            self.org.id,
-        )
-        assert {row[0]: row[1:3] for row in rows} == {j.id: (j.status, j.attempt) for j in self.model.values()}
-        for number, status, _, row in rows:
-            if status in FINAL:
-                assert self.frozen.setdefault(number, row) == row, "a finished job has changed"
-
-    @invariant()
-    def queue_has_what_is_alive_and_nothing_else(self) -> None:
-        """Counts add up; one running attempt per job and per state; nobody has more than their slots."""
-        rows = self.world.owner.rows(
-            "select job_id, stage::text, state_key::text, session_id::text from private.live_jobs where org_id = %s",
-            self.org.id,
-        )
-        stages = {row[0]: row[1] for row in rows}
-        assert set(stages) == {job.id for job in self.model.values() if job.status in LIVE}
-        assert {n for n, s in stages.items() if s == "RUNNING"} == {j.id for j in self.model.values() if j.status in RUNNING}
-        assert {n for n, s in stages.items() if s == "HELD"} == {
-            j.id for j in self.model.values() if j.status == "NEEDS_ATTENTION"
-        }
-        busy = [row[2] for row in rows if row[1] in ("RUNNING", "HELD")]
-        assert len(busy) == len(set(busy)), "two jobs act on one state"
-        for runner in self.seats:
-            assert len(self.running_on(runner)) <= 2
-
-    @invariant()
-    def events_tell_the_same_story(self) -> None:
-        """They replay to the status, and nothing that touched infrastructure was queued again without a person."""
-        rows = self.world.owner.rows(
-            "select job_id, attempt, event, from_status, to_status, actor_kind::text, detail ->> 'phase'"
-            " from public.job_events where org_id = %s order by id",
-            self.org.id,
-        )
-        touched: set[tuple[int, int]] = set()
-        for job, attempt, event, _, to_status, actor, phase in rows:
-            if event == "phase" and phase in ("APPLY", "DESTROY"):
-                touched.add((job, attempt))
-            if to_status == "QUEUED" and (job, attempt) in touched:
-                assert actor == "user", f"job {job} was queued again by itself after it had touched infrastructure"
-        for number, job in self.model.items():
-            assert replay([row[3:5] for row in rows if row[0] == number]) == job.status
-
     def teardown(self) -> None:
         """Whatever happened, everything can be brought to an end: nothing is lost and nothing is stuck."""
         try:
@@ -345,14 +258,12 @@ class QueueMachine(RuleBasedStateMachine):
             self.expire(seat)
         for job in self.model.values():
             if job.status == "NEEDS_ATTENTION":
-                self.resolve(job.id, "mark_failed")
+                self.resolve(job.id, False)
             elif job.status == "AWAITING_APPROVAL":
-                self.approve(job.id, "reject")
+                self.approve(job.id, False)
         for _ in range(len(self.model) + 1):
             self.end_pauses()
-            for attempt in cast("list[Attempt]", getattr(self.claim(0, 2), "values", ())):
+            for attempt in self.claim(0, 2).values:
                 self.finish(attempt, False, "SUCCEEDED", False)
         assert {job.status for job in self.model.values()} <= FINAL
         self.database_agrees_with_the_model()
-
-

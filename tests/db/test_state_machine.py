@@ -9,7 +9,7 @@ from tests.db.queue_machine import QueueMachine
 from tests.db.world import World
 from tests.support.database import Database, Server
 
-EXAMPLES = int(os.environ.get("RUNYARD_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("RUNYARD_EXAMPLES", "12"))
 SETTINGS = settings(
     max_examples=EXAMPLES,
     stateful_step_count=40,
@@ -26,4 +26,4 @@ def test_the_queue_keeps_its_promises_in_any_order(postgres_server: Server, modu
     def machine() -> QueueMachine:
         return QueueMachine(World.open(Database(postgres_server, module_database)))
 
-    run_state_machine_as_test(machine, settings=SETTINGS)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(machine, settings=SETTINGS)  # type: ignore[arg-type]

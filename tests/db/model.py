@@ -1,0 +1,79 @@
+"""The claim's rules in Python, written from the design and not from the SQL: what the SQL is held to."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class ModelRunner:
+    """A runner as the rules see it."""
+
+    name: str
+    org: str | None
+    paths: frozenset[str]
+    is_everywhere: bool
+    labels: frozenset[str]
+    types: frozenset[str]
+    instance: str
+    capacity: int
+    is_well: bool = True
+    jobs: set[int] = field(default_factory=set)
+
+    @property
+    def is_available(self) -> bool:
+        """Enabled, online, not draining, with a free slot."""
+        return self.is_well and len(self.jobs) < self.capacity
+
+
+@dataclass(frozen=True)
+class ModelJob:
+    """A job as the rules see it."""
+
+    id: int
+    org: str
+    module: str
+    type: str
+    labels: frozenset[str]
+    priority: int
+    pinned_runner: str | None = None
+    pinned_instance: str | None = None
+
+
+SHARED, EVERYWHERE = 10_000, 1_000
+
+
+def distance(runner: ModelRunner, job: ModelJob) -> int | None:
+    """How far a runner is from a job's module; None when it may not serve it."""
+    if runner.org is None:
+        return SHARED
+    if runner.org != job.org:
+        return None
+    depth = job.module.count("/") + 1
+    steps = [
+        EVERYWHERE if path == "" else depth - (path.count("/") + 1)
+        for path in runner.paths
+        if path == "" or job.module == path or job.module.startswith(path + "/")
+    ]
+    if runner.is_everywhere:
+        steps.append(EVERYWHERE)
+    return min(steps, default=None)
+
+
+def fits(runner: ModelRunner, job: ModelJob) -> bool:
+    """Whether the rules that do not change by the minute let this runner serve this job."""
+    return (
+        distance(runner, job) is not None
+        and job.labels <= runner.labels
+        and job.type in runner.types
+        and job.pinned_runner in (None, runner.name)
+        and job.pinned_instance in (None, runner.instance)
+    )
+
+
+def may_claim(runner: ModelRunner, job: ModelJob, fleet: list[ModelRunner]) -> bool:
+    """Whether this runner may take this job now: it fits, is available, and nobody nearer is."""
+    if not (fits(runner, job) and runner.is_available):
+        return False
+    mine = distance(runner, job)
+    assert mine is not None
+    nearer = (other for other in fleet if fits(other, job) and other.is_available and (distance(other, job) or 0) < mine)
+    return next(nearer, None) is None

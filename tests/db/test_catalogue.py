@@ -1,0 +1,166 @@
+"""What the catalogue itself must say: nothing open, nothing unqualified, nothing unexplained."""
+
+import re
+
+import pytest
+
+from tests.db.world import World
+
+API_ROLES = ["anon", "authenticated", "worker", "executor", "service_role"]
+OURS = "('public', 'private')"
+
+
+def test_every_table_has_row_level_security(world: World) -> None:
+    bare = world.owner.rows(
+        f"select relname from pg_class where relnamespace::regnamespace::text in {OURS} and relkind in ('r', 'p') and not relrowsecurity"
+    )
+    assert bare == []
+
+
+def test_anon_and_public_are_granted_nothing_of_ours(world: World) -> None:
+    tables = world.owner.rows(
+        f"""select c.relname from pg_class as c, unnest(array['select', 'insert', 'update', 'delete', 'truncate']) as p
+          where c.relnamespace::regnamespace::text in {OURS} and c.relkind in ('r', 'p', 'v') and has_table_privilege('anon', c.oid, p)"""
+    )
+    functions = world.owner.rows(
+        f"select proname from pg_proc where pronamespace::regnamespace::text in {OURS} and has_function_privilege('anon', oid, 'execute')"
+    )
+    to_public = world.owner.rows(
+        f"""select p.proname from pg_proc as p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) as a
+          where p.pronamespace::regnamespace::text in {OURS} and a.grantee = 0"""
+    )
+    assert (tables, functions, to_public) == ([], [], [])
+
+
+def test_api_roles_only_read_public_tables_and_no_private_one(world: World) -> None:
+    granted = world.owner.rows(
+        f"""select c.relnamespace::regnamespace::text || '.' || c.relname, r.role, p.privilege
+          from pg_class as c, unnest(%s::text[]) as r (role), unnest(array['select', 'insert', 'update', 'delete', 'truncate', 'references', 'trigger']) as p (privilege)
+          where c.relnamespace::regnamespace::text in {OURS} and c.relkind in ('r', 'p', 'v') and has_table_privilege(r.role, c.oid, p.privilege)""",
+        API_ROLES,
+    )
+    assert {privilege for _, _, privilege in granted} == {"select"}
+    assert [table for table, _, _ in granted if table.startswith("private.")] == []
+
+
+def test_sequences_are_out_of_reach(world: World) -> None:
+    open_ones = world.owner.rows(
+        f"""select c.relname from pg_class as c, unnest(%s::text[]) as r (role)
+          where c.relnamespace::regnamespace::text in {OURS} and c.relkind = 'S' and has_sequence_privilege(r.role, c.oid, 'usage, select, update')""",
+        API_ROLES,
+    )
+    assert open_ones == []
+
+
+def test_definers_live_in_private_and_public_has_only_invokers(world: World) -> None:
+    assert world.owner.rows("select proname from pg_proc where pronamespace = 'public'::regnamespace and prosecdef") == []
+
+
+def test_every_function_pins_its_search_path(world: World) -> None:
+    loose = world.owner.rows(
+        f"""select proname from pg_proc where pronamespace::regnamespace::text in {OURS}
+          and not coalesce(proconfig, '{{}}') && array['search_path=""', 'search_path=']"""
+    )
+    assert loose == []
+
+
+def bodies(world: World) -> list[tuple[str, str]]:
+    return world.owner.rows(f"select proname, prosrc from pg_proc where pronamespace::regnamespace::text in {OURS}")
+
+
+def without_text(body: str) -> str:
+    """The code of a body, without what stands in quotes and comments."""
+    return re.sub(r"--[^\n]*", "", re.sub(r"'(?:[^']|'')*'", "''", body))
+
+
+TYPE = r"(?:text|uuid|jsonb?|bytea|date|timestamptz|record|regclass|name|oid|xid8)"
+
+
+def test_bodies_qualify_every_type(world: World) -> None:
+    unqualified = [
+        (name, found)
+        for name, body in bodies(world)
+        for found in re.findall(rf"::{TYPE}\b|^\s+v_\w+ {TYPE}\b", without_text(body), re.MULTILINE)
+    ]
+    assert unqualified == [], "a domain of that name in pg_temp would be used instead, and run as the owner"
+
+
+def test_bodies_qualify_every_relation(world: World) -> None:
+    relations = set(world.owner.rows(f"select relname from pg_class where relnamespace::regnamespace::text in {OURS} and relkind in ('r', 'p', 'v', 'S')"))
+    unqualified = [
+        (name, relation)
+        for name, body in bodies(world)
+        for relation in re.findall(r"\b(?:from|join|into|update|using|table)\s+(?:only\s+)?([a-z_]+)\b(?!\s*[.(])", without_text(body))
+        if relation in relations
+    ]
+    assert unqualified == []
+
+
+def test_bodies_qualify_every_function_of_ours(world: World) -> None:
+    names = set(world.owner.rows(f"select proname from pg_proc where pronamespace::regnamespace::text in {OURS}"))
+    unqualified = [
+        (name, called)
+        for name, body in bodies(world)
+        for called in re.findall(r"(?<![.\w])([a-z_]+)\(", without_text(body))
+        if called in names and called not in {"sha256"}
+    ]
+    assert unqualified == []
+
+
+def test_everything_has_a_comment(world: World) -> None:
+    relations = world.owner.rows(
+        f"""select c.relname from pg_class as c where c.relnamespace::regnamespace::text in {OURS} and c.relkind in ('r', 'p', 'v')
+          and obj_description(c.oid, 'pg_class') is null"""
+    )
+    columns = world.owner.rows(
+        f"""select c.relname || '.' || a.attname from pg_class as c join pg_attribute as a on a.attrelid = c.oid
+          where c.relnamespace::regnamespace::text in {OURS} and c.relkind in ('r', 'p') and a.attnum > 0 and not a.attisdropped
+          and not c.relispartition and col_description(c.oid, a.attnum) is null"""
+    )
+    functions = world.owner.rows(
+        f"select proname from pg_proc where pronamespace::regnamespace::text in {OURS} and obj_description(oid, 'pg_proc') is null"
+    )
+    types = world.owner.rows(
+        f"""select typname from pg_type as t where typnamespace::regnamespace::text in {OURS} and obj_description(oid, 'pg_type') is null
+          and (typtype = 'e' or typtype = 'c' and exists (select from pg_class as c where c.oid = t.typrelid and c.relkind = 'c'))"""
+    )
+    assert (relations, columns, functions, types) == ([], [], [], [])
+
+
+@pytest.mark.parametrize("kind", ["select"])
+def test_policies_are_sentences_for_one_role_each(world: World, kind: str) -> None:
+    policies = world.owner.rows("select tablename, policyname, roles::text[], lower(cmd) from pg_policies where schemaname = 'public'")
+    assert all(len(roles) == 1 and roles[0] in {"authenticated", "worker"} and command == kind for _, _, roles, command in policies)
+    assert all(" " in name for _, name, _, _ in policies)
+    per_role = [(table, roles[0]) for table, _, roles, _ in policies]
+    assert len(per_role) == len(set(per_role))
+
+
+def test_columns_that_policies_filter_by_are_indexed(world: World) -> None:
+    unindexed = world.owner.rows(
+        """select c.relname from pg_class as c join pg_attribute as a on a.attrelid = c.oid and a.attname = 'org_id'
+          where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and not exists (
+            select from pg_index as i where i.indrelid = c.oid and i.indkey[0] = a.attnum)"""
+    )
+    assert unindexed == []
+
+
+def test_foreign_keys_are_indexed(world: World) -> None:
+    unindexed = world.owner.rows(
+        f"""select k.conrelid::regclass::text, k.conname from pg_constraint as k
+          where k.contype = 'f' and k.connamespace::regnamespace::text in {OURS} and not exists (
+            select from pg_index as i where i.indrelid = k.conrelid and i.indkey[0] = k.conkey[1])"""
+    )
+    assert unindexed == []
+
+
+def test_published_rows_carry_no_secret(world: World) -> None:
+    columns = world.owner.rows(
+        "select a.tablename || '.' || n from pg_publication_tables as a, unnest(a.attnames) as n where a.pubname = 'supabase_realtime' and a.schemaname = 'public'"
+    )
+    assert [column for column in columns if re.search(r"hash|secret|token|password|body", column)] == []
+
+
+def test_the_migrations_run_as_somebody_who_is_no_superuser(world: World) -> None:
+    assert world.owner.one("select rolsuper from pg_roles where rolname = current_user") is False
+    assert set(world.owner.rows(f"select distinct relowner::regrole::text from pg_class where relnamespace::regnamespace::text in {OURS}")) == {"postgres"}

@@ -1,0 +1,203 @@
+"""The claim against an independent model of its rules: one after the other exactly, and many at once."""
+
+import random
+import threading
+import uuid
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.db.model import ModelJob, ModelRunner, fits, may_claim
+from tests.db.world import Organization, Runner, World
+
+GROUPS = ["a", "a/b", "a/b/c", "x", "x/y"]
+LABELS = ["gpu", "big"]
+TYPES = ["PLAN", "APPLY", "DRIFT"]
+ALL_TYPES = frozenset([*TYPES, "DESTROY", "OUTPUT", "DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER"])
+
+
+@dataclass
+class Twin:
+    """The same fleet and queue twice: in the database and in the model."""
+
+    world: World
+    orgs: list[Organization]
+    dice: random.Random
+    runners: dict[str, Runner] = field(default_factory=dict)
+    fleet: dict[str, ModelRunner] = field(default_factory=dict)
+    jobs: dict[int, ModelJob] = field(default_factory=dict)
+
+    def add_runner(self, number: int) -> None:
+        dice, name, instance = self.dice, f"r{number}", self.dice.choice(["east", "west"])
+        is_shared = dice.random() < 0.15
+        org = dice.choice(self.orgs)
+        options: dict[str, Any] = {"labels": dice.sample(LABELS, dice.randint(0, 2)), "capacity": dice.choice([1, 2, 5])}
+        types = dice.choice([None, None, None, ["PLAN", "DRIFT"]])
+        if types:
+            options["accepted_job_types"] = types
+        paths = [] if is_shared else dice.sample([*GROUPS, ""], dice.randint(0, 2))
+        is_everywhere = not is_shared and dice.random() < 0.3
+        if is_shared:
+            worker = self.world.shared_worker(name, **options)
+        else:
+            worker = org.worker(name, assignments=paths, is_assigned_to_all_modules=is_everywhere, **options)
+        self.runners[name] = self.world.connect_runner(worker, instance)
+        self.fleet[name] = ModelRunner(
+            name,
+            None if is_shared else org.id,
+            frozenset(paths),
+            is_everywhere,
+            frozenset(options["labels"]),
+            frozenset(types) if types else ALL_TYPES,
+            instance,
+            options["capacity"],
+        )
+
+    def add_job(self, modules_per_group: int) -> None:
+        dice, org = self.dice, self.dice.choice(self.orgs)
+        module = f"{dice.choice(GROUPS)}/m{dice.randint(1, modules_per_group)}"
+        labels, priority, kind = dice.sample(LABELS, dice.choice([0, 0, 0, 1])), dice.choice([10, 100, 100]), dice.choice(TYPES)
+        own = [name for name, runner in self.fleet.items() if runner.org in (None, org.id)]
+        pin = dice.choice(own) if own and dice.random() < 0.1 else None
+        instance = dice.choice(["east", "west"]) if dice.random() < 0.1 else None
+        options: dict[str, Any] = {"labels": labels, "priority": priority}
+        if pin:
+            options["pinned_worker_id"] = self.runners[pin].worker_id
+        if instance:
+            options["pinned_instance_name"] = instance
+        job = org.enqueue(module, kind, **options)
+        self.jobs[job] = ModelJob(job, org.id, module, kind, frozenset(labels), priority, pin, instance)
+
+
+def build(world: World, seed: int, runners: int) -> Twin:
+    twin = Twin(world, [world.organization(), world.organization()], random.Random(seed))
+    for org in twin.orgs:
+        for group in GROUPS:
+            org.group(group)
+    for number in range(runners):
+        twin.add_runner(number)
+    return twin
+
+
+# ---------------------------------------------------------------------- one after the other
+
+
+def heads(twin: Twin, queued: set[int]) -> list[ModelJob]:
+    """The jobs that are next in their module: the most urgent, then the oldest, where none is running."""
+    busy = {(twin.jobs[job].org, twin.jobs[job].module) for runner in twin.fleet.values() for job in runner.jobs}
+    first: dict[tuple[str, str], ModelJob] = {}
+    for job in sorted((twin.jobs[job] for job in queued), key=lambda job: (job.priority, job.id)):
+        first.setdefault((job.org, job.module), job)
+    return [job for module, job in first.items() if module not in busy]
+
+
+def check_claim(twin: Twin, name: str, queued: set[int]) -> None:
+    runner, slots = twin.fleet[name], twin.dice.randint(1, 4)
+    allowed = [job for job in heads(twin, queued) if may_claim(runner, job, list(twin.fleet.values()))]
+    claimed = [job["id"] for job in twin.runners[name].claim(slots)]
+    assert set(claimed) <= {job.id for job in allowed}, f"{name} claimed against the rules"
+    assert len(claimed) == min(slots, runner.capacity - len(runner.jobs), len(allowed)), f"{name} left work it may take"
+    most_urgent = sorted(job.priority for job in allowed)[: len(claimed)]
+    assert sorted(twin.jobs[job].priority for job in claimed) == most_urgent
+    runner.jobs |= set(claimed)
+    queued -= set(claimed)
+
+
+def change_health(twin: Twin, name: str) -> None:
+    runner, model = twin.runners[name], twin.fleet[name]
+    model.is_well = not model.is_well
+    if model.is_well:
+        runner.beat()
+    elif twin.dice.random() < 0.5:
+        twin.world.owner.connection.execute(
+            "update private.heartbeats set last_seen_at = now() - interval '61 s' where instance_id = %s", [runner.instance_id]
+        )
+    else:
+        runner.beat("DRAINING")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_claim_follows_the_rules(fresh_world: World, seed: int) -> None:
+    twin = build(fresh_world, seed, 10)
+    queued: set[int] = set()
+    for _ in range(120):
+        name = twin.dice.choice(list(twin.fleet))
+        act = twin.dice.choice(["enqueue", "enqueue", "claim", "claim", "claim", "finish", "health"])
+        if act == "enqueue":
+            twin.add_job(3)
+            queued.add(max(twin.jobs))
+        elif act == "claim":
+            check_claim(twin, name, queued)
+        elif act == "finish" and twin.fleet[name].jobs:
+            job = twin.fleet[name].jobs.pop()
+            twin.runners[name].finish({"id": job, "attempt": 1}, twin.dice.choice(["SUCCEEDED", "FAILED"]))
+        elif act == "health":
+            change_health(twin, name)
+
+
+# ---------------------------------------------------------------------- many at once
+
+
+@dataclass
+class Ledger:
+    """What the claimers saw; a Jepsen-like account."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    claims: list[tuple[int, int, str]] = field(default_factory=list)
+    overfull: list[str] = field(default_factory=list)
+
+
+def work(twin: Twin, name: str, ledger: Ledger) -> None:
+    """Claim and finish until there has been nothing for a while."""
+    runner, capacity, empty = twin.runners[name], twin.fleet[name].capacity, 0
+    held: list[dict[str, Any]] = []
+    dice = random.Random(name)
+    while empty < 3:
+        done = [{"job": job["id"], "attempt": job["attempt"], "status": "SUCCEEDED"} for job in held]
+        answer = runner.call("worker_step", p_request_id=str(uuid.uuid4()), p_finished=done, p_slots=dice.randint(1, 6))
+        held = answer["jobs"]
+        with ledger.lock:
+            ledger.claims += [(job["id"], job["attempt"], name) for job in held]
+            if len(held) > capacity:
+                ledger.overfull.append(name)
+        empty = 0 if held else empty + 1
+
+
+def drain(twin: Twin, ledger: Ledger) -> None:
+    """Everybody beats and looks again, until a whole round has brought nothing."""
+    before = -1
+    while before < len(ledger.claims):
+        before = len(ledger.claims)
+        for name, runner in twin.runners.items():
+            runner.beat()
+            work(twin, name, ledger)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_sixty_four_claimers_and_two_thousand_jobs(fresh_world: World) -> None:
+    twin = build(fresh_world, 64, 64)
+    for _ in range(2000):
+        twin.add_job(40)
+    ledger = Ledger()
+    with ThreadPoolExecutor(64) as pool:
+        list(pool.map(lambda name: work(twin, name, ledger), twin.runners))
+    drain(twin, ledger)
+
+    claims = Counter((job, attempt) for job, attempt, _ in ledger.claims)
+    assert [claim for claim, times in claims.items() if times > 1] == [], "claimed twice"
+    assert len({job for job, _, _ in ledger.claims}) == len(ledger.claims), "a job was run twice"
+    assert ledger.overfull == []
+    against = [(job, name) for job, _, name in ledger.claims if not fits(twin.fleet[name], twin.jobs[job])]
+    assert against == [], "claimed against a rule"
+    left = twin.world.owner.rows("select id from public.provision_jobs where status = 'QUEUED'")
+    takeable = [job for job in left if any(fits(runner, twin.jobs[job]) for runner in twin.fleet.values())]
+    blocked = {(twin.jobs[job].org, twin.jobs[job].module) for job in left if job not in takeable}
+    assert [job for job in takeable if (twin.jobs[job].org, twin.jobs[job].module) not in blocked] == [], "left beside a runner that could take it"
+    finished = twin.world.owner.one("select count(*) from public.provision_jobs where status = 'SUCCEEDED'")
+    assert finished == len(ledger.claims)
+    assert finished + len(left) == 2000
+    assert twin.world.owner.one("select count(*) from private.live_jobs where stage = 'RUNNING'") == 0

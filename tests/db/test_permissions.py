@@ -1,0 +1,290 @@
+"""Everybody at every door: the list of doors comes from the catalogue, so a new one fails until it is listed here."""
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.db.world import TOKEN_HASH, Caller, Organization, Runner, World, sha256
+
+SHA_OF_NOTHING = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+RANKS = ["viewer", "operator", "admin", "owner"]
+LEAST_ROLE = {"Members.": "viewer", "Operators": "operator", "Admins": "admin", "Owners.": "owner"}
+
+
+@dataclass
+class Site:
+    """One organisation full of things, a stranger, and a person or process for every kind of caller."""
+
+    world: World
+    org: Organization
+    stranger: Organization
+    callers: dict[str, Caller]
+    things: dict[str, Any]
+
+
+def build(world: World) -> Site:
+    org, stranger = world.organization(), world.organization()
+    org.module("a/b", approvals_required=1)
+    org.module("a/c")
+    holder = org.runner("holder", is_assigned_to_all_modules=True, capacity=3)
+    other, revoked = org.runner("other"), org.runner("revoked")
+    foreign = stranger.runner("foreign")
+    org.owner.call("revoke_worker_token", p_token=revoked.token_id)
+    org.enqueue("a/c")
+    job = holder.claim_one()
+    holder.append(job, (1, "line\n"))
+    holder.call("worker_state_put", p_job=job["id"], p_attempt=1, p_body='{"serial": 1}')
+    unapproved = org.enqueue("a/b", "APPLY")
+    org.owner.call("approve_job", p_job=org.enqueue("a/b", "APPLY"), p_decision="reject")
+    world.service.call("publish_release", p_spec={"version": "1.0.0"})
+    things = fill(world, org, holder, job, unapproved)
+    callers: dict[str, Caller] = {role: org.member(role) for role in RANKS[:-1]}
+    callers |= {"owner": org.owner, "stranger": stranger.owner, "anon": world.caller("anon"), "service": world.service}
+    callers |= {"holder": holder, "other worker": other, "revoked worker": revoked, "foreign worker": foreign}
+    callers["executor"] = world.caller("executor", sub=holder.worker_id, sid=holder.session_id, job=str(job["id"]), att="1")
+    return Site(world, org, stranger, callers, things)
+
+
+def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], unapproved: int) -> dict[str, Any]:
+    """One of everything, by the name of the argument that asks for it."""
+    spec = {"name": "aws", "role_arn": "arn:aws:iam::123456789012:role/r", "regions": ["eu-west-1"]}
+    identity = org.owner.call("create_cloud_identity", p_org=org.id, p_spec=spec)["id"]
+    trust = {"name": "sa", "issuer": "https://i.example", "audience": "x"}
+    account = org.owner.call("create_service_account", p_org=org.id, p_spec=trust)["id"]
+    invitation = org.owner.call("invite_member", p_org=org.id, p_email="g@example.org", p_role="viewer", p_token_hash=sha256("s"))["id"]
+    org.owner.call("assign_worker", p_worker=holder.worker_id, p_path="a")
+    rollout = world.owner.one("insert into public.rollouts (org_id, version) values (%s, '1.0.0') returning id", org.id)
+    world.owner.connection.execute(
+        "insert into public.scaling_decisions (org_id, worker_id, from_count, to_count, reason) values (%s, %s, 0, 1, 'x')",
+        [org.id, holder.worker_id],
+    )
+    return {
+        "p_org": org.id,
+        "p_worker": holder.worker_id,
+        "p_module": org.modules["a/c"],
+        "p_group": org.group("empty")["id"],
+        "p_job": job["id"],
+        "p_attempt": 1,
+        "p_identity": identity,
+        "p_cloud_identity": identity,
+        "p_account": account,
+        "p_invitation": invitation,
+        "p_rollout": rollout,
+        "p_token": holder.token_id,
+        "p_session": holder.session_id,
+        "p_user": org.member("viewer").id,
+        "unapproved": unapproved,
+    }
+
+
+@pytest.fixture(scope="module")
+def site(postgres_server: Any, module_database: str) -> Any:
+    from tests.support.database import Database
+
+    database = Database(postgres_server, module_database)
+    yield build(World.open(database))
+    database.close()
+
+
+# What a call needs beyond the things that its argument names say.
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "accept_invitation": {"p_token_hash": sha256("wrong")},
+    "approve_job": {"p_job": "unapproved", "p_decision": "approve"},
+    "assign_worker": {"p_path": "a"},
+    "cancel_job": {},
+    "create_cloud_identity": {"p_spec": {"name": "n", "role_arn": "arn:aws:iam::123456789012:role/r", "regions": ["x"]}},
+    "create_module": {"p_group_path": "a", "p_name": "new"},
+    "create_organization": {"p_name": "New", "p_slug": "brand-new"},
+    "create_service_account": {"p_spec": {"name": "n", "issuer": "https://i.example", "audience": "x"}},
+    "delete_module": {"p_confirm_name": "c"},
+    "deploy_worker": {"p_name": "new", "p_region": "eu-west-1"},
+    "enqueue_job": {"p_type": "PLAN"},
+    "ensure_shared_worker": {"p_name": "s", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
+    "force_unlock_state": {"p_lock_id": "x"},
+    "invite_member": {"p_email": "h@example.org", "p_role": "viewer", "p_token_hash": sha256("x")},
+    "open_worker_session": {"p_instance": "one", "p_boot_id": str(uuid.uuid4())},
+    "publish_release": {"p_spec": {"version": "3.0.0"}},
+    "rate_limit": {"p_key": "x", "p_limit": 1, "p_window_seconds": 1},
+    "record_scaling_decision": {"p_to_count": 1, "p_reason": "x"},
+    "register_worker": {"p_name": "new", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
+    "remove_shared_worker": {"p_name": "s"},
+    "resolve_attention": {"p_action": "retry"},
+    "rotate_service_account_secret": {"p_secret_hash": TOKEN_HASH, "p_secret_hint": "abcd"},
+    "rotate_worker_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
+    "service_account_for": {"p_client_id": "x"},
+    "set_member_role": {"p_role": "operator"},
+    "set_worker_disabled": {"p_disabled": True},
+    "state_version": {"p_serial": 1},
+    "unassign_worker": {"p_path": "a"},
+    "update_cloud_identity": {"p_spec": {}},
+    "update_module": {"p_spec": {}},
+    "update_organization": {"p_name": "Other"},
+    "update_service_account": {"p_spec": {}},
+    "update_worker": {"p_options": {}},
+    "upsert_group": {"p_path": "a"},
+    "withdraw_release": {"p_version": "1.0.0", "p_reason": "x"},
+    "worker_append_logs": {"p_chunks": [{"seq": 2, "body": "x"}]},
+    "worker_claim": {"p_request_id": str(uuid.uuid4())},
+    "worker_finish": {"p_status": "SUCCEEDED"},
+    "worker_get_artifact": {"p_name": "x"},
+    "worker_heartbeat": {"p_status": "ONLINE", "p_version": "1.0.0"},
+    "worker_put_artifact": {"p_name": "x", "p_body_base64": "", "p_sha256": SHA_OF_NOTHING},
+    "worker_report": {"p_phase": "PLAN"},
+    "worker_scaling_decided": {"p_decision": {}},
+    "worker_state_lock": {"p_lock": {"ID": "x"}},
+    "worker_state_put": {"p_body": '{"serial": 2}'},
+    "worker_state_unlock": {"p_lock_id": "x"},
+    "worker_step": {"p_request_id": str(uuid.uuid4())},
+    "worker_target_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
+    "worker_target_update": {"p_patch": {}},
+}
+# Calls that ask for no role: they concern the caller, or prove themselves by a secret.
+FOR_EVERYBODY = {"my_organizations", "create_organization", "accept_invitation"}
+# Calls whose runner is named by the session, so that any live runner may make them.
+FOR_ANY_WORKER = {"worker_heartbeat", "worker_claim", "worker_step", "worker_close_session", "worker_recover"}
+
+
+def functions(world: World) -> dict[str, dict[str, Any]]:
+    """Every public function: its arguments without defaults, who may execute it, and what its comment says."""
+    found = world.owner.rows(
+        """select p.proname, p.proargnames[1:p.pronargs - p.pronargdefaults], obj_description(p.oid), array(
+            select r from unnest(array['anon', 'authenticated', 'service_role', 'worker', 'executor']) as r
+            where has_function_privilege(r, p.oid, 'execute') order by r)
+          from pg_proc as p where p.pronamespace = 'public'::regnamespace"""
+    )
+    return {name: {"needs": needs or [], "comment": comment, "roles": roles} for name, needs, comment, roles in found}
+
+
+def attempt(caller: Caller, site: Site, function: str, needs: list[str]) -> str:
+    """The SQLSTATE of a call, or "ok"; whatever it did is undone."""
+    given = ARGUMENTS.get(function, {})
+    arguments = {name: site.things[name] for name in needs if name in site.things} | {
+        key: site.things.get(value, value) if isinstance(value, str) else value for key, value in given.items()
+    }
+    try:
+        with caller.connection.transaction(force_rollback=True):
+            caller.call(function, **arguments)
+    except psycopg.Error as error:
+        return error.sqlstate or "?"
+    return "ok"
+
+
+def outcomes(site: Site, function: str, needs: list[str]) -> dict[str, str]:
+    return {name: attempt(caller, site, function, needs) for name, caller in site.callers.items()}
+
+
+def test_each_function_is_for_exactly_one_kind_of_caller(site: Site) -> None:
+    kinds = {tuple(about["roles"]) for about in functions(site.world).values()}
+    assert kinds == {("authenticated",), ("service_role",), ("worker",), ("executor", "worker")}
+
+
+def names_of(kind: str) -> list[str]:
+    return sorted(name for name in ARGUMENTS if name.startswith(kind))
+
+
+def test_users_doors(site: Site) -> None:
+    """Roles below the one that the comment names are refused, the others not; strangers and processes never get in."""
+    wrong = []
+    for function, about in functions(site.world).items():
+        if about["roles"] != ["authenticated"] or function in FOR_EVERYBODY:
+            continue
+        least = next(role for words, role in LEAST_ROLE.items() if about["comment"].split(". ")[-1].startswith(words))
+        got = outcomes(site, function, about["needs"])
+        for rank, role in enumerate(RANKS):
+            is_refused = got[role] == "RY403"
+            if is_refused is not (rank < RANKS.index(least)):
+                wrong.append((function, role, got[role], f"least role: {least}"))
+        if got["stranger"] != "RY404":
+            wrong.append((function, "stranger", got["stranger"]))
+        wrong += [(function, who, got[who]) for who in ("anon", "service", "holder", "executor") if got[who] != "42501"]
+    assert wrong == []
+
+
+def test_everybodys_doors(site: Site) -> None:
+    for function in FOR_EVERYBODY:
+        got = outcomes(site, function, functions(site.world)[function]["needs"])
+        assert got["viewer"] == got["stranger"] == ("RY404" if function == "accept_invitation" else "ok")
+        assert got["anon"] == got["holder"] == got["service"] == "42501"
+
+
+def test_runners_doors(site: Site) -> None:
+    """The holder of the attempt gets in; another runner, a foreign one and a revoked one do not; people never."""
+    wrong = []
+    for function, about in functions(site.world).items():
+        if "worker" not in about["roles"]:
+            continue
+        got = outcomes(site, function, about["needs"])
+        wrong += [(function, who, got[who]) for who in [*RANKS, "stranger", "anon", "service"] if got[who] != "42501"]
+        if got["revoked worker"] != "RY401":
+            wrong.append((function, "revoked worker", got["revoked worker"]))
+        if got["holder"] in {"42501", "RY401", "RY410"}:
+            wrong.append((function, "holder", got["holder"]))
+        if (got["executor"] == "42501") is ("executor" in about["roles"]):
+            wrong.append((function, "executor", got["executor"]))
+        if "p_attempt" in about["needs"]:
+            expected = {"RY404"} if function == "worker_finish" else {"RY410"}
+            wrong += [(function, who, got[who]) for who in ("other worker", "foreign worker") if got[who] not in expected]
+        elif function in FOR_ANY_WORKER:
+            wrong += [(function, who, got[who]) for who in ("other worker", "foreign worker") if got[who] != "ok"]
+    assert wrong == []
+
+
+def test_an_executor_is_held_to_its_own_job(site: Site) -> None:
+    stray = site.world.caller("executor", **{"sub": site.things["p_worker"], "sid": site.things["p_session"], "job": "999", "att": "1"})
+    for function, about in functions(site.world).items():
+        if "executor" in about["roles"]:
+            assert attempt(stray, site, function, about["needs"]) == "RY403", function
+
+
+def test_service_doors(site: Site) -> None:
+    wrong = []
+    for function, about in functions(site.world).items():
+        if about["roles"] == ["service_role"]:
+            got = outcomes(site, function, about["needs"])
+            wrong += [(function, who, got[who]) for who in got if who != "service" and got[who] != "42501"]
+            if got["service"] == "42501":
+                wrong.append((function, "service", got["service"]))
+    assert wrong == []
+
+
+# ---------------------------------------------------------------------- tables
+
+# How many callers of each kind see rows of the organisation; everything else is refused or empty.
+ADMINS_ONLY = {"audit_events"}
+OF_EVERYBODY = {"worker_releases"}
+
+
+def sees(caller: Caller, table: str, org_id: str | None) -> str:
+    where = "" if org_id is None else f" where {'id' if table == 'organizations' else 'org_id'} = '{org_id}'"
+    try:
+        return "rows" if caller.one(f"select count(*) from public.{table}{where}") else "nothing"
+    except psycopg.Error as error:
+        return error.sqlstate or "?"
+
+
+def test_every_table(site: Site) -> None:
+    tables = site.world.owner.rows("select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') order by 1")
+    wrong = []
+    for table in tables:
+        org_id = None if table in OF_EVERYBODY else site.org.id
+        got = {name: sees(caller, table, org_id) for name, caller in site.callers.items()}
+        expected = dict.fromkeys(got, "42501") | dict.fromkeys(["admin", "owner", "service"], "rows")
+        expected |= dict.fromkeys(["viewer", "operator"], "nothing" if table in ADMINS_ONLY else "rows")
+        expected["stranger"] = "rows" if table in OF_EVERYBODY else "nothing"
+        if table in OF_EVERYBODY:
+            expected |= dict.fromkeys([name for name in got if name.endswith("worker") or name == "holder"], "rows")
+        wrong += [(table, name, got[name], f"expected {expected[name]}") for name in got if got[name] != expected[name]]
+    assert wrong == []
+
+
+def test_no_table_can_be_written_by_anybody(site: Site) -> None:
+    tables = site.world.owner.rows("select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')")
+    for name, caller in site.callers.items():
+        for table in tables:
+            for statement in (f"delete from public.{table}", f"insert into public.{table} default values", f"truncate public.{table}"):
+                with pytest.raises(psycopg.Error) as caught, caller.connection.transaction(force_rollback=True):
+                    caller.connection.execute(statement)
+                assert caught.value.sqlstate == "42501", (name, statement)

@@ -15,7 +15,6 @@ TYPE_WORDS = {
     "UPDATE_WORKER": "Update runner",
     "REMOVE_WORKER": "Remove runner",
     "VERIFY_IDENTITY": "Test identity",
-    "VERIFY_IDENTITY": "Test identity",
 }
 STATUS_WORDS = {
     "AWAITING_APPROVAL": "Awaiting approval",

@@ -59,11 +59,15 @@ def database_account(name: str) -> Account:
 
 
 def reachable_folder(wanted: Path, account: Account) -> Path:
-    """`wanted`, or a stand-in below /var/lib when the account could not get to it (below /root, say)."""
-    if account.uid is None or _is_reachable(wanted.parent):
-        return wanted
+    """`wanted`, or a stand-in below /var/lib when the account cannot get to it (below /root, say)."""
     digest = hashlib.sha256(str(wanted).encode()).hexdigest()[:12]
-    return SYSTEM_STATE / digest / wanted.name
+    stand_in = SYSTEM_STATE / digest / wanted.name
+    can_reach = account.uid is None or _is_reachable(wanted.parent)
+    if wanted.exists() and not can_reach:
+        message = f"{wanted} holds the data, but PostgreSQL's account cannot get there any more."
+        raise Missing(message, "Let others pass through the folders above it: chmod o+x on each.")
+    # Whichever exists stays: the data must not seem lost because a folder was opened or closed.
+    return stand_in if account.uid is not None and (stand_in.exists() or not can_reach) else wanted
 
 
 def reachable_copy(folder: Path, names: Sequence[str], key: str, account: Account) -> Path:

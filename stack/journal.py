@@ -10,8 +10,12 @@ COLOURS = {"postgres": 34, "gateway": 36, "functions": 33, "dashboard": 35}
 OTHER_COLOUR = 32
 LARGEST_LOG = 20 * 1024 * 1024
 LONGEST_LINE = 2000
-# PostgreSQL reports every refused statement as ERROR; on the terminal only what stops the server counts.
-HIDDEN = {"postgres": re.compile(r"^(?!.*\b(FATAL|PANIC)\b)|.*database system is (starting up|shutting down)")}
+HIDDEN = {
+    # Every refused statement is an ERROR to PostgreSQL; on the terminal only what stops the server counts.
+    "postgres": re.compile(r"^(?!.*\b(FATAL|PANIC)\b)|.*database system is (starting up|shutting down)"),
+    # Runners tell their whole day; the dashboard shows it better.
+    "runner": re.compile(r'.*"level": "(debug|info)"'),
+}
 
 
 class Journal:
@@ -31,7 +35,7 @@ class Journal:
     def line(self, part: str, text: str) -> None:
         """One line of a part's own output."""
         self._keep(part, text)
-        hidden = HIDDEN.get(part)
+        hidden = HIDDEN.get(part.partition(" ")[0])
         if hidden is None or not hidden.match(text):
             self._show(part, text)
 

@@ -22,6 +22,8 @@ from stack.settings import Settings
 
 STATE_EVERY_SECONDS = 1.0
 RELOAD_EVERY_SECONDS = 1.0
+# Whoever uses the API goes first, the database last.
+STOP_LAST = {"functions": 1, "gateway": 2, "postgres": 3}
 
 
 @dataclass(frozen=True)
@@ -84,20 +86,32 @@ class Supervisor:
     async def _start(self) -> None:
         self.journal.say(f"Starting Runyard; state in {self.settings.home}")
         await asyncio.to_thread(self.cluster.prepare)
+        try:
+            async with asyncio.TaskGroup() as group:
+                # Building the page takes longest and needs none of the others.
+                if self.wanted.dashboard:
+                    group.create_task(self._start_part(dashboard_part(self.settings, self.secrets)))
+                services = group.create_task(self._start_services())
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        self.files.mark_ready()
+        self._greet(services.result())
+
+    async def _start_services(self) -> Demo | None:
         await self._start_part(postgres_part(self.cluster))
         await asyncio.to_thread(self._prepare_database)
         await asyncio.gather(
             self._start_part(gateway_part(self.settings)),
             self._start_part(functions_part(self.settings, self.secrets)),
         )
-        demo = await self._start_demo() if self.wanted.demo else None
-        if self.wanted.dashboard:
-            await self._start_part(dashboard_part(self.settings, self.secrets))
-        self.files.mark_ready()
-        self._greet(demo)
+        return await self._start_demo() if self.wanted.demo else None
 
-    async def _start_demo(self) -> Demo:
-        demo = await prepare_demo(self.settings, self.secrets)
+    async def _start_demo(self) -> Demo | None:
+        try:
+            demo = await prepare_demo(self.settings, self.secrets)
+        except Exception as error:  # noqa: BLE001 - a person may have changed anything in it; the product must still start
+            self.journal.note("demo", f"left out, it could not be prepared: {error or type(error).__name__}")
+            return None
         await asyncio.gather(*(self._start_part(part) for part in demo.parts))
         return demo
 
@@ -151,7 +165,7 @@ class Supervisor:
     async def _stop(self) -> None:
         if self.runners:
             self.journal.say("Stopping…")
-        for runner in reversed(self.runners):
+        for runner in sorted(self.runners, key=lambda runner: STOP_LAST.get(runner.part.name, 0)):
             await runner.stop()
         if self.runners:
             self.journal.say("Stopped. Everything is kept; `make up` goes on from here.")

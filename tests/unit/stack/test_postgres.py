@@ -9,6 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from stack import accounts
+from stack.accounts import Account, reachable_folder
 from stack.errors import Missing, Taken, WrongVersion
 from stack.postgres import Cluster, check_port, find_cluster
 from stack.secrets import load_secrets
@@ -107,3 +109,24 @@ def _target(path: Path) -> str:
         return str(path.readlink())
     except OSError:
         return ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hands PostgreSQL to another account")
+def test_data_does_not_seem_lost_when_a_folder_is_closed_or_opened(
+    shared_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accounts, "SYSTEM_STATE", shared_tmp_path / "system")
+    account = Account(65534, 65534)
+    wanted = shared_tmp_path / "home" / "postgres"
+    wanted.parent.mkdir(mode=0o700)
+    stand_in = reachable_folder(wanted, account)
+    assert stand_in != wanted
+    stand_in.mkdir(parents=True)
+    wanted.parent.chmod(0o755)
+    assert reachable_folder(wanted, account) == stand_in
+    stand_in.rmdir()
+    assert reachable_folder(wanted, account) == wanted
+    wanted.mkdir()
+    wanted.parent.chmod(0o700)
+    with pytest.raises(Missing, match="chmod"):
+        reachable_folder(wanted, account)

@@ -11,6 +11,8 @@ from worker.logs.spool import Spool
 MOST_BYTES = 32 * 1024 * 1024
 # The end of a long output names the error; it is kept whatever was left out before it.
 _TAIL_BYTES = 64 * 1024
+# What stands before the tail may be the second half of a secret: this much is read for the redactor and not shown.
+_OVERLAP_BYTES = 16 * 1024
 
 
 class JobLog:
@@ -28,14 +30,18 @@ class JobLog:
         self._lock = RLock()
         self._left = most_bytes
         self._most_bytes = most_bytes
-        self._tail: deque[str] = deque()
+        self._tail: deque[bytes] = deque()
         self._tail_size = 0
         self._left_out = 0
 
     def write(self, data: bytes) -> None:
         """Add a piece of a child's output."""
         with self._lock:
-            self._add(self.redactor.feed(self._decoder.feed(data)))
+            if self._left_out:
+                # Nothing of it but the end will be seen, so it is not read any further: a flood costs next to nothing.
+                self._leave_out(data)
+            else:
+                self._add(self.redactor.feed(self._decoder.feed(data)))
 
     def end_output(self) -> None:
         """Release what was held back: the child is gone, or the step ends."""
@@ -67,22 +73,28 @@ class JobLog:
             self._left -= size
             self._spool(text)
             return
-        self._left_out += size
-        self._tail.append(text)
-        self._tail_size += len(text)
-        while self._tail_size > _TAIL_BYTES and len(self._tail) > 1:
+        self._leave_out((text + self.redactor.flush()).encode())
+
+    def _leave_out(self, data: bytes) -> None:
+        self._left_out += len(data)
+        self._tail.append(data)
+        self._tail_size += len(data)
+        while self._tail_size - len(self._tail[0]) > _TAIL_BYTES + _OVERLAP_BYTES:
             self._tail_size -= len(self._tail.popleft())
 
     def _end_leaving_out(self) -> None:
         if not self._left_out:
             return
-        tail = "".join(self._tail)[-_TAIL_BYTES:]
-        tail = tail[tail.find("\n") + 1 :]
-        dropped = self._left_out - len(tail.encode())
-        self._spool(
-            f"\n[runyard] truncated: {dropped:,} bytes of output are left out here, because a job's log is limited to "
-            f"{self._most_bytes:,} bytes. The end of the output follows.\n{tail}"
-        )
+        tail = self.redactor.redact(OutputDecoder().feed(b"".join(self._tail), is_last=True))
+        if self._left_out > self._tail_size:
+            tail = tail[max(_OVERLAP_BYTES, len(tail) - _TAIL_BYTES) :]
+            tail = tail[tail.find("\n") + 1 :]
+            dropped = max(0, self._left_out - len(tail.encode()))
+            notice = (
+                f"[runyard] truncated: {dropped:,} bytes of output are left out here, because a job's log is limited"
+            )
+            tail = f"\n{notice} to {self._most_bytes:,} bytes. The end of the output follows.\n{tail}"
+        self._spool(tail if tail.endswith("\n") else tail + "\n")
         self._tail.clear()
         self._tail_size = self._left_out = 0
         self._left = 0

@@ -24,6 +24,7 @@ class Redactor:
         self._secrets = set(secrets)
         self._forms = forms_of(self._secrets)
         self._held = ""
+        self._carried = 0
 
     def add(self, *secrets: str) -> None:
         """Mask these as well from now on."""
@@ -33,20 +34,34 @@ class Redactor:
     def feed(self, text: str) -> str:
         """Take the next piece and return what is safe to show."""
         self._held += text
-        spans = list(_merge(self._spans(self._held)))
+        spans = self._held_spans()
         cut = self._safe_cut(self._held, spans)
-        released = _mask(self._held[:cut], [span for span in spans if span[1] <= cut])
+        if len(self._held) - cut > self._most_held():
+            # One secret after another without an end: mask what there is, and remember where the mask goes on.
+            cut = len(self._held) - self._most_held() // 2
+        if cut:
+            self._carried = max([0, *(end - cut for start, end in spans if start < cut < end)])
+        released = _mask(self._held[:cut], [(start, min(end, cut)) for start, end in spans if start < cut])
         self._held = self._held[cut:]
         return released
 
     def flush(self) -> str:
         """Return what is still held back; the stream has ended."""
-        text, self._held = self._held, ""
-        return _mask(text, list(_merge(self._spans(text))))
+        text, spans = self._held, self._held_spans()
+        self._held, self._carried = "", 0
+        return _mask(text, spans)
 
     def redact(self, text: str) -> str:
         """Mask a whole text at once, apart from the stream."""
         return _mask(text, list(_merge(self._spans(text))))
+
+    def _held_spans(self) -> list[Span]:
+        carried = [(0, self._carried)] if self._carried else []
+        return list(_merge([*carried, *self._spans(self._held)]))
+
+    def _most_held(self) -> int:
+        longest = len(self._forms[0]) if self._forms else 0
+        return max(4 * LONGEST_HELD_LINE, 4 * longest)
 
     def _spans(self, text: str) -> Iterator[Span]:
         for form in self._forms:

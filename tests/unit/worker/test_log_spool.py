@@ -189,3 +189,14 @@ def test_without_the_eager_rule_the_first_line_waits_too() -> None:
     batch = Batch(BatchRules(is_first_at_once=False))
     batch.add(1, 100.0)
     assert batch.due_at() == 105.0
+
+
+def test_a_secret_at_the_edge_of_what_was_left_out_is_masked(tmp_path: Path) -> None:
+    log = job_log(tmp_path, most_bytes=1000, secrets=("hunter2hunter2",))
+    for _ in range(60):
+        log.write((b"hunter2hunter2" + b"x" * 50) * 200)
+    log.write(b" the end\n")
+    text = text_of(log)
+    assert "truncated" in text
+    assert "hunter" not in text
+    assert text.endswith(" the end\n")

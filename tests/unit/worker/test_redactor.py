@@ -130,3 +130,13 @@ def test_a_secret_added_later_is_masked_from_then_on() -> None:
     redactor = Redactor()
     redactor.add("late-secret")
     assert stream(redactor, ["late-", "secret\n"]) == "***\n"
+
+
+def test_an_endless_chain_of_overlapping_secrets_is_masked_and_does_not_fill_the_memory() -> None:
+    redactor = Redactor(["abcabc", "xabcabcabcabcy"])
+    shown = ""
+    for _ in range(60):
+        shown += redactor.feed("abc" * 2000)
+        assert len(redactor._held) <= 8 * LONGEST_HELD_LINE
+    shown += redactor.flush()
+    assert set(shown) == {"*"}

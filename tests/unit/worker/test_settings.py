@@ -54,7 +54,6 @@ def test_defaults_are_the_seeds() -> None:
     assert settings.hooks_preapproval.enabled is False
     assert settings.engine.additional_binary_paths == []
     assert settings.metrics.port is None
-    assert settings.allow_self_update is False
     assert settings.dispatcher.type == "local"
 
 

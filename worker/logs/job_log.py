@@ -88,7 +88,7 @@ class JobLog:
         tail = self.redactor.redact(OutputDecoder().feed(b"".join(self._tail), is_last=True))
         if self._left_out > self._tail_size:
             tail = tail[max(_OVERLAP_BYTES, len(tail) - _TAIL_BYTES) :]
-            tail = tail[tail.find("\n") + 1 :]
+            tail = tail[tail.find("\n", 0, -1) + 1 :]
             dropped = max(0, self._left_out - len(tail.encode()))
             notice = (
                 f"[runyard] truncated: {dropped:,} bytes of output are left out here, because a job's log is limited"

@@ -9,8 +9,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from stack.demo.prepare import DEMO_EMAIL  # noqa: E402 - the project's root has to be found first
-from stack.settings import PROJECT, Settings  # noqa: E402
+from stack.demo.prepare import DEMO_EMAIL
+from stack.settings import PROJECT, Settings
 
 FOLDER = PROJECT / "docs" / "images"
 WIDE, NARROW = (1440, 900), (390, 844)

@@ -53,7 +53,9 @@ declare
 begin
   select * into v_worker from public.workers where id = p_worker for no key update;
   select * into v_new from private.derive_worker_status(p_worker);
-  if v_worker.status = v_new.status and (v_worker.status_reason = v_new.reason or v_new.status = 'OFFLINE' and not v_worker.is_scaled_to_zero) then
+  -- Why a runner went offline stays as it was said then; asleep and starting are about now.
+  if v_worker.status = v_new.status and (v_worker.status_reason = v_new.reason or v_new.status = 'OFFLINE' and not v_worker.is_scaled_to_zero
+    and not private.is_starting(v_worker) and v_worker.status_reason !~ '^(Starting|Scaled to zero)') then
     return;
   end if;
   update public.workers set
@@ -61,7 +63,8 @@ begin
     status_changed_at = case when status = v_new.status then status_changed_at else now() end,
     never_contacted = never_contacted and v_new.status = 'OFFLINE',
     first_seen_at = case when v_new.status = 'OFFLINE' then first_seen_at else coalesce(first_seen_at, now()) end,
-    is_scaled_to_zero = is_scaled_to_zero and v_new.status = 'OFFLINE'
+    -- A task that is being stopped still beats, and says that it drains: that is not waking up.
+    is_scaled_to_zero = is_scaled_to_zero and (v_new.status = 'OFFLINE' or desired_count = 0)
   where id = p_worker;
   if v_worker.status <> v_new.status then
     perform private.record_worker_event(p_worker, lower(v_new.status::pg_catalog.text), v_new.reason);
@@ -78,6 +81,8 @@ as $$
 declare
   v_count integer;
 begin
+  -- Rows are locked in one order everywhere: the runner, its session and beat, its instance, its jobs.
+  perform from public.workers as w where w.id = p_worker for no key update;
   with ended as (
     update private.sessions as s set ended_at = now(), end_reason = p_reason
     where s.ended_at is null and s.worker_id = p_worker

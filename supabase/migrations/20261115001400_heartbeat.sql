@@ -40,17 +40,18 @@ end;
 $$;
 comment on function private.flush_tick(uuid) is 'Writes down an instance''s last quarter of an hour when a new one has begun.';
 
-create function private.beat(p_runner private.runner, p_is_draining boolean, p_used integer)
+create function private.beat(p_runner private.runner, p_is_draining boolean)
 returns void
 language plpgsql
 set search_path = ''
 as $$
 declare
   v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01');
+  v_used integer := (select l.used from private.instance_liveness as l where l.instance_id = p_runner.instance_id);
 begin
   if p_runner.tick_at = v_tick then
     update private.heartbeats as h set
-      session_id = p_runner.session_id, last_seen_at = now(), is_draining = p_is_draining, tick_beats = h.tick_beats + 1, tick_busy = h.tick_busy + p_used,
+      session_id = p_runner.session_id, last_seen_at = now(), is_draining = p_is_draining, tick_beats = h.tick_beats + 1, tick_busy = h.tick_busy + v_used,
       tick_slots = h.tick_slots + p_runner.capacity, tick_draining = h.tick_draining + p_is_draining::integer
     where h.instance_id = p_runner.instance_id and h.tick_at = v_tick;
     if found then
@@ -59,13 +60,25 @@ begin
   end if;
   perform private.flush_tick(p_runner.instance_id);
   insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, is_draining, tick_at, tick_beats, tick_busy, tick_slots, tick_draining)
-  values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(), p_is_draining, v_tick, 1, p_used, p_runner.capacity, p_is_draining::integer)
+  values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(), p_is_draining, v_tick, 1, v_used, p_runner.capacity, p_is_draining::integer)
   on conflict (instance_id) do update set
     session_id = excluded.session_id, last_seen_at = excluded.last_seen_at, is_draining = excluded.is_draining, tick_at = excluded.tick_at,
     tick_beats = excluded.tick_beats, tick_busy = excluded.tick_busy, tick_slots = excluded.tick_slots, tick_draining = excluded.tick_draining;
 end;
 $$;
-comment on function private.beat(private.runner, boolean, integer) is 'Writes the beat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was like.';
+comment on function private.beat(private.runner, boolean) is 'Writes the beat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was like.';
+
+create function private.has_news(p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return p_facts is not null or p_status <> 'ONLINE' or p_runner.worker_status <> 'ONLINE' or p_runner.instance_status <> p_status
+    or p_runner.version is distinct from coalesce(p_version, p_runner.version);
+end;
+$$;
+comment on function private.has_news(private.runner, public.worker_status, text, jsonb) is 'Whether a beat says something that the runner''s rows may not say yet.';
 
 create function private.note_instance(p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb)
 returns void
@@ -73,28 +86,23 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  if p_facts is not null or p_runner.instance_status <> p_status or p_runner.version is distinct from coalesce(p_version, p_runner.version) then
-    update public.worker_instances as i set
-      status = n.status, version = n.version, facts = n.facts, hostname = n.hostname, engines = n.engines,
-      engine_note = n.engine_note, last_error = n.last_error, capacity = n.capacity,
-      disconnected_at = null
-    from (
-      select p_status as status, coalesce(p_version, o.version) as version,
-        o.facts || coalesce(p_facts - 'engines' - 'engine_note' - 'last_error', '{}') as facts,
-        coalesce(p_facts ->> 'hostname', o.hostname) as hostname, coalesce(p_facts -> 'engines', o.engines) as engines,
-        case when p_facts ? 'engine_note' then left(p_facts ->> 'engine_note', 300) else o.engine_note end as engine_note,
-        case when p_facts ? 'last_error' then left(p_facts ->> 'last_error', 1000) else o.last_error end as last_error,
-        least(w.capacity, greatest(1, coalesce((p_facts ->> 'capacity')::integer, (o.facts ->> 'capacity')::integer, w.capacity))) as capacity
-      from public.worker_instances as o join public.workers as w on w.id = o.worker_id where o.id = p_runner.instance_id
-    ) as n
-    where i.id = p_runner.instance_id
-      and (i.status, i.version, i.facts, i.hostname, i.engines, i.engine_note, i.last_error, i.capacity)
-        is distinct from (n.status, n.version, n.facts, n.hostname, n.engines, n.engine_note, n.last_error, n.capacity);
-    update public.workers as w set version = p_version where w.id = p_runner.worker_id and p_version is not null and w.version is distinct from p_version;
-  end if;
-  if p_runner.worker_status <> 'ONLINE' or p_status <> 'ONLINE' then
-    perform private.refresh_worker_status(p_runner.worker_id);
-  end if;
+  update public.worker_instances as i set
+    status = n.status, version = n.version, facts = n.facts, hostname = n.hostname, engines = n.engines,
+    engine_note = n.engine_note, last_error = n.last_error, capacity = n.capacity, disconnected_at = null
+  from (
+    select p_status as status, coalesce(p_version, o.version) as version,
+      o.facts || coalesce(p_facts - 'engines' - 'engine_note' - 'last_error', '{}') as facts,
+      coalesce(p_facts ->> 'hostname', o.hostname) as hostname, coalesce(p_facts -> 'engines', o.engines) as engines,
+      case when p_facts ? 'engine_note' then left(p_facts ->> 'engine_note', 300) else o.engine_note end as engine_note,
+      case when p_facts ? 'last_error' then left(p_facts ->> 'last_error', 1000) else o.last_error end as last_error,
+      least(w.capacity, greatest(1, coalesce((p_facts ->> 'capacity')::integer, (o.facts ->> 'capacity')::integer, w.capacity))) as capacity
+    from public.worker_instances as o join public.workers as w on w.id = o.worker_id where o.id = p_runner.instance_id
+  ) as n
+  where i.id = p_runner.instance_id
+    and (i.status, i.version, i.facts, i.hostname, i.engines, i.engine_note, i.last_error, i.capacity)
+      is distinct from (n.status, n.version, n.facts, n.hostname, n.engines, n.engine_note, n.last_error, n.capacity);
+  update public.workers as w set version = p_version where w.id = p_runner.worker_id and p_version is not null and w.version is distinct from p_version;
+  perform private.refresh_worker_status(p_runner.worker_id);
 end;
 $$;
 comment on function private.note_instance(private.runner, public.worker_status, text, jsonb) is 'Writes what a beat says that was not known: status, version, facts. Nothing is written otherwise.';
@@ -110,7 +118,7 @@ begin
   if coalesce(p_running, '[]') = '[]' and not exists (
     select from private.live_jobs as q where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING'
   ) then
-    return '{"used": 0, "cancel": [], "lost": []}';
+    return '{"cancel": [], "lost": []}';
   end if;
   with owned as (
     select q.job_id, q.attempt, q.cancel_kind, q.unlisted_at, q.claimed_at from private.live_jobs as q
@@ -124,7 +132,6 @@ begin
     where q.job_id = o.job_id and (l.job_id is null) <> (o.unlisted_at is not null) and o.claimed_at < now() - interval '10 seconds'
   )
   select jsonb_build_object(
-    'used', (select count(*) from owned),
     'cancel', (
       select coalesce(jsonb_agg(jsonb_build_object('job', o.job_id, 'attempt', o.attempt, 'kind', o.cancel_kind, 'reason', j.cancel_requested_by)), '[]')
       from owned as o join public.provision_jobs as j on j.id = o.job_id where o.cancel_kind is not null),
@@ -187,11 +194,17 @@ begin
   if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
     perform private.fail('RY422', 'A runner says ONLINE or DRAINING.');
   end if;
+  -- Rows are locked in one order everywhere: the runner, its beat, its instance, its jobs.
+  if private.has_news(v_runner, p_status::public.worker_status, p_version, p_facts) then
+    perform from public.workers as w where w.id = v_runner.worker_id for no key update;
+    perform private.beat(v_runner, p_status = 'DRAINING');
+    perform private.note_instance(v_runner, p_status::public.worker_status, left(p_version, 50), p_facts);
+  else
+    perform private.beat(v_runner, p_status = 'DRAINING');
+  end if;
   v_answer := private.compare_running(v_runner, p_running);
-  perform private.beat(v_runner, p_status = 'DRAINING', (v_answer ->> 'used')::integer);
-  perform private.note_instance(v_runner, p_status::public.worker_status, left(p_version, 50), p_facts);
   perform private.sweep_if_due();
-  return v_answer - 'used' || jsonb_build_object(
+  return v_answer || jsonb_build_object(
     'server_time', clock_timestamp(), 'lease_seconds', 60, 'heartbeat_seconds', 15,
     'drain', v_runner.is_draining, 'drain_reason', v_runner.drain_reason, 'worker', v_runner.settings,
     'update', private.update_offer(p_version),

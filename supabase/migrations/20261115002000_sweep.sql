@@ -1,6 +1,8 @@
 -- The sweep: what time does to runners and jobs. Any beat may run it, and pg_cron where it is installed; one at a time.
 -- It can be run twice at once, and it can be missed for an hour: it looks at the clock, not at how often it ran.
 -- After a crash the beats are gone (UNLOGGED): nobody is called dead before the server has been up for 60 s.
+-- It may run inside of a beat, which already holds rows of its runner. So it waits for nobody: what it cannot lock at once is
+-- left to the next sweep.
 set lock_timeout = '5s';
 
 create unlogged table private.clocks (
@@ -18,7 +20,8 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  if exists (select from private.clocks as c where c.name = p_name and c.ran_at > now() - p_every) then
+  if exists (select from private.clocks as c where c.name = p_name and c.ran_at > now() - p_every)
+    or not pg_try_advisory_xact_lock(hashtextextended('runyard:clock:' || p_name, 0)) then
     return false;
   end if;
   insert into private.clocks as c (name, ran_at) values (p_name, now())
@@ -26,7 +29,7 @@ begin
   return found;
 end;
 $$;
-comment on function private.is_due(text, interval) is 'Whether something is due again; if so, it is noted as run.';
+comment on function private.is_due(text, interval) is 'Whether something is due again; if so, it is noted as run. Never waits for whoever is at it.';
 
 create function private.is_past_grace()
 returns boolean
@@ -36,6 +39,19 @@ as $$
   select pg_postmaster_start_time() < now() - interval '60 seconds'
 $$;
 comment on function private.is_past_grace() is 'Whether the server has been up long enough for every living runner to have beaten.';
+
+create function private.try_lock_state(p_org uuid, p_state uuid)
+returns boolean
+language plpgsql
+set search_path = ''
+as $$
+begin
+  return pg_try_advisory_xact_lock_shared(private.lock_key('routing', null))
+    and pg_try_advisory_xact_lock_shared(private.lock_key('routing', p_org))
+    and pg_try_advisory_xact_lock(private.lock_key('state', p_state));
+end;
+$$;
+comment on function private.try_lock_state(uuid, uuid) is 'The same locks as lock_state, if they can be had at once.';
 
 create function private.sweep_workers()
 returns integer
@@ -58,7 +74,10 @@ begin
     v_count := v_count + 1;
   end loop;
   update public.worker_instances as i set status = 'OFFLINE', disconnected_at = now()
-  from private.instance_liveness as l where l.instance_id = i.id and i.status <> 'OFFLINE' and not l.is_fresh;
+  where i.id in (
+    select o.id from public.worker_instances as o
+    where o.status <> 'OFFLINE' and not exists (select from private.instance_liveness as l where l.instance_id = o.id and l.is_fresh)
+    for no key update skip locked);
   return v_count;
 end;
 $$;
@@ -80,9 +99,8 @@ begin
       greatest(q.lease_until, h.last_seen_at + interval '60 seconds') < now() or q.unlisted_at < now() - interval '30 seconds')
     order by q.state_key limit 500
   loop
-    perform private.lock_routing(v_job.org_id, false);
-    -- Whoever is at work on this state now will be done with it by the next sweep.
-    if pg_try_advisory_xact_lock(private.lock_key('state', v_job.state_key)) then
+    if private.try_lock_state(v_job.org_id, v_job.state_key)
+      and exists (select from private.live_jobs as q where q.job_id = v_job.job_id for update skip locked) then
       perform private.lose_job(v_job.job_id, case when v_job.unlisted_at is null
         then 'The runner did not beat for 60 s.' else 'The runner does not know of this attempt any more.' end);
       v_count := v_count + 1;
@@ -103,8 +121,8 @@ declare
   v_count integer := 0;
 begin
   for v_job in select * from private.live_jobs as q where q.stage = 'BACKOFF' and q.not_before_at <= now() order by q.not_before_at limit 500 loop
-    perform private.lock_routing(v_job.org_id, false);
-    if pg_try_advisory_xact_lock(private.lock_key('state', v_job.state_key)) then
+    if private.try_lock_state(v_job.org_id, v_job.state_key)
+      and exists (select from private.live_jobs as q where q.job_id = v_job.job_id for update skip locked) then
       perform private.make_ready(v_job.job_id);
       v_count := v_count + 1;
     end if;
@@ -148,9 +166,12 @@ begin
   end if;
   v_done := jsonb_build_object('removed', private.sweep_removals());
   if private.is_past_grace() then
-    v_done := v_done || jsonb_build_object('offline', private.sweep_workers(), 'lost', private.sweep_leases());
+    v_done := v_done || jsonb_build_object('lost', private.sweep_leases());
   end if;
   v_done := v_done || jsonb_build_object('ready', private.sweep_backoff(), 'expired', private.sweep_approvals());
+  if private.is_past_grace() then
+    v_done := v_done || jsonb_build_object('offline', private.sweep_workers());
+  end if;
   if private.is_due('housekeeping', interval '5 minutes') then
     v_done := v_done || private.housekeeping();
   end if;

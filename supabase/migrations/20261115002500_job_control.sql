@@ -271,18 +271,18 @@ declare
   v_answer pg_catalog.jsonb;
   v_job bigint;
 begin
-  update private.live_jobs as q set session_id = v_runner.session_id, unlisted_at = null
-  from jsonb_array_elements(coalesce(p_running, '[]')) as l
-  where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and q.job_id = (l ->> 'job')::bigint and q.attempt = (l ->> 'attempt')::integer;
   for v_job in
     select q.job_id from private.live_jobs as q
-    where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and (q.session_id <> v_runner.session_id or exists (
-      -- Its log has been sent; the runner says that its process died, and asks what is to become of it.
-      select from jsonb_array_elements(coalesce(p_running, '[]')) as l
-      where (l ->> 'is_dead')::boolean and (l ->> 'job')::bigint = q.job_id and (l ->> 'attempt')::integer = q.attempt)) order by q.state_key
+    where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and q.session_id <> v_runner.session_id
+      and not exists (select from jsonb_array_elements(coalesce(p_running, '[]')) as l
+        where q.job_id = (l ->> 'job')::bigint and q.attempt = (l ->> 'attempt')::integer)
+    order by q.state_key
   loop
     perform private.lose_job(v_job, 'The runner was started again and does not know of this attempt.');
   end loop;
+  update private.live_jobs as q set session_id = v_runner.session_id, unlisted_at = null
+  from jsonb_array_elements(coalesce(p_running, '[]')) as l
+  where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and q.job_id = (l ->> 'job')::bigint and q.attempt = (l ->> 'attempt')::integer;
   select coalesce(jsonb_agg(jsonb_build_object('job', l ->> 'job', 'attempt', l ->> 'attempt', 'status', j.status,
     'action', case when q.job_id is null then 'drop' else 'report' end, 'has_touched', q.has_touched)), '[]') into v_answer
   from jsonb_array_elements(coalesce(p_running, '[]')) as l

@@ -133,6 +133,7 @@ class JobMachine(RuleBasedStateMachine):
         self.runners[number] = self.world.connect_runner(old.worker_id, "one")
         with refused("RY401"):
             old.beat()
+        old.connection.close()
 
     # ------------------------------------------------------------------ time
 

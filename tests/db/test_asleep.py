@@ -1,0 +1,56 @@
+"""Falling asleep and waking up, as the page says it."""
+
+import pytest
+
+from tests.db.world import TOKEN_HASH, Organization, Runner, World
+
+ROLE = "arn:aws:iam::123456789012:role/runyard"
+
+
+@pytest.fixture
+def site(fresh_world: World) -> tuple[World, Organization, str, Runner]:
+    """A deployed runner whose task beats."""
+    org = fresh_world.organization()
+    shared = fresh_world.connect_runner(fresh_world.shared_worker(capacity=20))
+    spec = {"name": "aws", "role_arn": ROLE, "regions": ["eu-west-1"]}
+    aws = org.owner.call("create_cloud_identity", p_org=org.id, p_spec=spec)["id"]
+    made = {"p_org": org.id, "p_name": "cloud", "p_cloud_identity": aws, "p_region": "eu-west-1"}
+    worker = org.owner.call("deploy_worker", **made, p_options={"desired_count": 1})["worker"]["id"]
+    job = shared.claim_one()
+    shared.call("worker_target_token", p_job=job["id"], p_attempt=1, p_token_hash=TOKEN_HASH, p_token_hint="wxyz")
+    task = fresh_world.connect_runner(worker, "task")
+    task.beat()
+    shared.finish(job)
+    return fresh_world, org, worker, task
+
+
+def test_a_task_that_drains_on_its_way_out_is_asleep_afterwards_and_starting_when_woken(
+    site: tuple[World, Organization, str, Runner],
+) -> None:
+    world, _, worker, task = site
+    world.service.call("record_scaling_decision", p_worker=worker, p_to_count=0, p_reason="nothing to run")
+    assert world.worker_row(worker)["status"] == "ONLINE"
+    task.beat("DRAINING")
+    world.sweep()
+    task.call("worker_close_session", p_reason="the process left")
+    asleep = world.worker_row(worker)
+    assert (asleep["status"], asleep["is_scaled_to_zero"]) == ("OFFLINE", True)
+    assert asleep["status_reason"].startswith("Scaled to zero")
+
+    with world.database.connect("postgres") as connection:
+        connection.execute(
+            "update public.workers set cloud = cloud || jsonb_build_object('starting_at', now()) where id = %s", [worker]
+        )
+    world.service.call("record_scaling_decision", p_worker=worker, p_to_count=1, p_reason="1 job waiting")
+    waking = world.worker_row(worker)
+    assert (waking["status"], waking["is_scaled_to_zero"], waking["status_reason"]) == ("OFFLINE", False, "Starting")
+
+
+def test_a_task_that_stopped_before_the_decision_was_written_down_is_asleep_too(
+    site: tuple[World, Organization, str, Runner],
+) -> None:
+    world, _, worker, task = site
+    task.call("worker_close_session", p_reason="the process left")
+    assert world.worker_row(worker)["status_reason"].startswith("Stopped")
+    world.service.call("record_scaling_decision", p_worker=worker, p_to_count=0, p_reason="nothing to run")
+    assert world.worker_row(worker)["status_reason"].startswith("Scaled to zero")

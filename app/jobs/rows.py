@@ -60,7 +60,9 @@ def build_row(job: Row, names: Mapping[str, str]) -> JobRow:
 def target(job: Row, names: Mapping[str, str]) -> str:
     """Say what a job acts on: a module's path, a runner's name, or an identity."""
     if job.get("target_identity_id"):
-        return "a cloud identity"
+        # Only the job's own page has the payload with the name in it.
+        lifecycle = (job.get("payload") or {}).get("lifecycle") or {}
+        return str((lifecycle.get("identity") or {}).get("name") or "a cloud identity")
     return str(job.get("module_path") or names.get(str(job.get("target_worker_id")), "a runner"))
 
 

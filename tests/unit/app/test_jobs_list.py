@@ -40,6 +40,12 @@ def test_a_lifecycle_job_names_its_runner() -> None:
     assert build_row(job, {})["path"] == "a runner"
 
 
+def test_a_test_of_an_identity_names_it_where_it_is_known() -> None:
+    job = {**JOB, "module_path": None, "target_identity_id": "i"}
+    assert build_row(job, {})["path"] == "a cloud identity"
+    assert build_row({**job, "payload": {"lifecycle": {"identity": {"name": "aws-lab"}}}}, {})["path"] == "aws-lab"
+
+
 @pytest.mark.parametrize(
     ("status", "times"),
     [("AWAITING_APPROVAL", ("c", "")), ("QUEUED", ("q", "")), ("PROCESSING", ("s", "")), ("FAILED", ("s", "f"))],

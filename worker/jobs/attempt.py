@@ -37,7 +37,9 @@ class Attempt:
     def __init__(self, handle: JobHandle, around: Surroundings, home: Path, clock: Clock) -> None:
         """Open the spool and prepare the record; nothing of the job has begun yet."""
         job, stream = handle.job, around.settings.job_log_stream
-        self._handle, self._around, self._clock = handle, around, clock
+        self._handle, self._around = handle, around
+        self._space: Workspace | None = None
+        self._has_touched = False
         self._folder = record_folder(home, handle.ref)
         root = around.settings.working_directory.temp_directory / f"job-{job.id}-{job.attempt}-{secrets.token_hex(8)}"
         self._record = JobRecord(job.id, job.attempt, job.type.value, str(root), secrets.token_hex(16))
@@ -54,8 +56,8 @@ class Attempt:
         self._log.info("job begins", type=self._handle.job.type, module=self._handle.job.module_path)
         async with self._background() as shipping:
             outcome = await self._work()
-            self._keep(outcome)
-            self._tidy(outcome)
+            await asyncio.to_thread(self._keep, outcome)
+            await self._tidy(outcome)
             self._shipper.drain()
             await shipping
             await self._deliver(outcome)
@@ -93,26 +95,20 @@ class Attempt:
 
     def _failed(self, error: Exception) -> Outcome:
         outcome = failure(error)
-        space = getattr(self, "_space", None)
-        if space is None:
+        if self._space is None:
             self._jlog.say(f"[runyard] {outcome.error['message'] if outcome.error else error}")
         else:
-            outcome.result, outcome.plan_summary = space.result, space.plan_summary
+            outcome.result, outcome.plan_summary = self._space.result, self._space.plan_summary
         # The runner stopped it, for reasons of its own: before infrastructure changed, it can simply be done again.
-        outcome.is_returned = isinstance(error, JobInterrupted) and not self._has_touched()
+        outcome.is_returned = isinstance(error, JobInterrupted) and not self._has_touched
         return outcome
 
-    def _has_touched(self) -> bool:
-        return self._record.phase in CHANGING_PHASES or self._has_changed
-
-    _has_changed = False
-
-    def _note_phase(self, phase: JobPhase) -> None:
-        self._has_changed = self._has_changed or phase in CHANGING_PHASES
+    async def _note_phase(self, phase: JobPhase) -> None:
+        self._has_touched = self._has_touched or phase in CHANGING_PHASES
         if phase.value != self._record.phase:
             self._record.phase = phase.value
             with suppress(OSError):
-                save_record(self._folder, self._record)
+                await asyncio.to_thread(save_record, self._folder, self._record)
 
     def _keep(self, outcome: Outcome) -> None:
         """Put the outcome on disk before anything else: it must survive a crash from here on."""
@@ -120,17 +116,17 @@ class Attempt:
         with suppress(OSError):
             save_record(self._folder, self._record)
 
-    def _tidy(self, outcome: Outcome) -> None:
+    async def _tidy(self, outcome: Outcome) -> None:
         """The last step, which always runs: say how it ended, and leave nothing behind."""
         self._jlog.begin_step("report")
         self._reporter.begin("report", "Report and clean up", JobPhase.REPORT, self._spool.last_seq + 1)
-        strays = kill_strays(self._record.cookie)
+        strays = await asyncio.to_thread(kill_strays, self._record.cookie)
         if strays:
             self._jlog.say(f"Ended {strays} processes that the job had left behind.")
         status = StepStatus.SUCCEEDED
         try:
-            if space := getattr(self, "_space", None):
-                space.remove()
+            if self._space is not None:
+                await asyncio.to_thread(self._space.remove)
         except OSError as error:
             status = StepStatus.FAILED
             self._jlog.say(f"The job's directory could not be removed: {error}")

@@ -1,6 +1,6 @@
 """The loop over a job's steps: one cancel check, one error printer."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from worker.enums import CHANGING_PHASES, JobPhase, StepStatus
 from worker.errors import JobCancelled, JobInterrupted
@@ -14,11 +14,12 @@ from worker.steps.step import Step
 class StepLoop:
     """Runs steps in order; the first that fails ends the job, and the rest are shown as skipped."""
 
-    def __init__(self, space: Workspace, reporter: Reporter, on_phase: Callable[[JobPhase], None]) -> None:
+    def __init__(self, space: Workspace, reporter: Reporter, on_phase: Callable[[JobPhase], Awaitable[None]]) -> None:
         """`on_phase` is told each phase before it begins, so that a crash is understood later."""
         self._space = space
         self._reporter = reporter
         self._on_phase = on_phase
+        self._begun: Step | None = None
         self._log = get_logger("worker.jobs")
 
     async def run(self, steps: list[Step]) -> None:
@@ -28,13 +29,13 @@ class StepLoop:
                 self._space.control.check(is_between_steps=True)
                 await self._run_step(step)
             except BaseException:
-                self._skip(steps[position:] if not self._has_begun(step) else steps[position + 1 :])
+                self._skip(steps[position + 1 :] if self._begun is step else steps[position:])
                 raise
 
     async def _run_step(self, step: Step) -> None:
         space = self._space
         space.log.begin_step(step.name)
-        self._on_phase(step.phase)
+        await self._on_phase(step.phase)
         self._reporter.begin(step.name, step.title, step.phase, space.log.spool.last_seq + 1)
         self._begun = step
         status = StepStatus.FAILED
@@ -66,9 +67,6 @@ class StepLoop:
             self._log.exception("a step failed unexpectedly", job=self._space.job.id, step=step.name)
         hint = f"\n[runyard] {shown.hint}" if shown.hint else ""
         self._space.say(f"[runyard] {step.title} failed: {shown.message}{hint}")
-
-    def _has_begun(self, step: Step) -> bool:
-        return getattr(self, "_begun", None) is step
 
     def _skip(self, steps: list[Step]) -> None:
         for step in steps:

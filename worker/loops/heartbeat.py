@@ -1,12 +1,13 @@
 """The heartbeat: says that we live, renews leases, and brings directives back."""
 
 import asyncio
+import random
 from collections.abc import Callable
 from typing import Any
 
 from worker.api.replies import HeartbeatReply
 from worker.api.server import Server
-from worker.clock import Clock, backoff, jittered
+from worker.clock import Clock, backoff
 from worker.errors import Rejected, Retryable
 from worker.jobs.table import JobTable
 from worker.loops.waiting import wait_for_bell
@@ -14,8 +15,9 @@ from worker.runtime_log import get_logger
 from worker.standing import Standing
 from worker.version import __version__
 
-# 12 s with a fifth of jitter: between 10 and 15 s, five beats in the minute after which a runner counts as gone.
-BEAT_SECONDS = 12.0
+# Between 10 and 15 s: four to six beats in the minute after which a runner counts as gone.
+BEAT_SECONDS = 15.0
+_EARLIEST = 2 / 3
 # While cut off the next try comes sooner: a lease may be running out.
 _LONGEST_PAUSE = 5.0
 
@@ -54,7 +56,11 @@ class Heartbeat:
             except (Retryable, Rejected) as error:
                 self._note_failure(error, failures)
                 failures += 1
-            pause = backoff(failures, first=1.0, most=_LONGEST_PAUSE) if failures else jittered(self._seconds)
+            pause = (
+                backoff(failures, first=1.0, most=_LONGEST_PAUSE)
+                if failures
+                else self._seconds * random.uniform(_EARLIEST, 1)
+            )
             await wait_for_bell(self.bell, pause)
 
     async def beat(self) -> None:

@@ -39,7 +39,8 @@ def test_a_task_that_drains_on_its_way_out_is_asleep_afterwards_and_starting_whe
 
     with world.database.connect("postgres") as connection:
         connection.execute(
-            "update public.workers set cloud = cloud || jsonb_build_object('starting_at', now()) where id = %s", [worker]
+            "update public.workers set cloud = cloud || jsonb_build_object('starting_at', now()) where id = %s",
+            [worker],
         )
     world.service.call("record_scaling_decision", p_worker=worker, p_to_count=1, p_reason="1 job waiting")
     waking = world.worker_row(worker)

@@ -135,9 +135,11 @@ class Runner:
         directives.resize(session.grant.worker)
         self._heartbeat = Heartbeat(server, self._table, self._standing, facts, directives.obey, self._clock)
         session.listeners.append(lambda _: self._heartbeat.forget_facts())
+        scaling = self._settings.scaling
         self._scaler = Scaler(
-            server, self._settings.server.url, self._clock, is_rehearsal=self._settings.scaling.rehearse
-        )
+            server, self._settings.server.url, self._clock, look_seconds=scaling.look_seconds,
+            is_rehearsal=scaling.rehearse,
+        )  # fmt: skip
         self._doorbell = Doorbell(self._settings.server.url, lambda: session.grant, self._rang, self._clock)
 
     async def _live(self, server: Server, session: Session, finder: EngineFinder, identity: Identity) -> ExitCode:

@@ -26,7 +26,7 @@ class ServerDeck:
 
     def __init__(
         self, server: Server, ref: JobRef, remember: Callable[[str], None], online_patience_seconds: float,
-        sleep: Sleep = asyncio.sleep,
+        look_seconds: float = LOOK_SECONDS, sleep: Sleep = asyncio.sleep,
     ) -> None:  # fmt: skip
         """`remember` is told each secret before anything else, so that no log line can carry it."""
         self._server = server
@@ -34,6 +34,7 @@ class ServerDeck:
         self._remember = remember
         self._sleep = sleep
         self._online_patience_seconds = online_patience_seconds
+        self._look_seconds = look_seconds
 
     async def register_token(self) -> str:
         """Make a token, store its hash for the target, and return it."""
@@ -59,8 +60,8 @@ class ServerDeck:
                     code="cloud_busy",
                     hint="Wait for them or cancel them, then retry this job.",
                 )
-            await self._sleep(LOOK_SECONDS)
-            waited += LOOK_SECONDS
+            await self._sleep(self._look_seconds)
+            waited += self._look_seconds
             status = await self._status()
 
     async def resume(self) -> None:
@@ -74,8 +75,8 @@ class ServerDeck:
             status = await self._status()
             if status["versions"] == [version] or (version is None and status["versions"]):
                 return True
-            await self._sleep(LOOK_SECONDS)
-            waited += LOOK_SECONDS
+            await self._sleep(self._look_seconds)
+            waited += self._look_seconds
         return False
 
     async def _patch(self, patch: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from worker.cloud.deck import ServerDeck
+from worker.cloud.deck import LOOK_SECONDS, ServerDeck
 from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE, LifecycleStep, Progress, begin
 from worker.cloud.target import Target
 from worker.cloud.verify import verify_recipe
@@ -21,8 +21,14 @@ def lifecycle_recipe(kind: JobType) -> list[Step]:
 
     async def open_session(space: Workspace) -> None:
         target = Target.from_payload(space.job.payload, space.around.settings.server.url)
-        patience = space.around.settings.scaling.start_patience_seconds
-        deck = ServerDeck(space.around.server, space.ref, space.log.redactor.add, patience)
+        scaling = space.around.settings.scaling
+        deck = ServerDeck(
+            space.around.server,
+            space.ref,
+            space.log.redactor.add,
+            scaling.start_patience_seconds,
+            look_seconds=min(LOOK_SECONDS, scaling.look_seconds),
+        )
         session.append(await begin(target, deck, space.say))
 
     opening = Step("identity", "Cloud identity", JobPhase.PREPARE, open_session)

@@ -11,15 +11,17 @@ from worker.cloud.planner import Decision, Limits, Load, Memory, plan
 from worker.errors import Rejected, Retryable, WorkerError
 from worker.runtime_log import get_logger
 
-BUSY_SECONDS = 10.0
 QUIET_SECONDS = 60.0
 
 
 class Scaler:
     """Asks for the numbers, plans, acts, writes down; in that order, so that a lost write is planned again."""
 
-    def __init__(self, server: Server, url: str, clock: Clock, *, is_rehearsal: bool = False) -> None:
+    def __init__(
+        self, server: Server, url: str, clock: Clock, *, look_seconds: float = 10.0, is_rehearsal: bool = False
+    ) -> None:
         """`is_rehearsal` plans and writes down, and touches nothing."""
+        self._look_seconds = look_seconds
         self._server = server
         self._url = url
         self._clock = clock
@@ -38,7 +40,7 @@ class Scaler:
             except Retryable as error:
                 self._log.debug("the numbers could not be read", why=error.message)
                 has_cloud = True
-            await self._wait(BUSY_SECONDS if has_cloud else QUIET_SECONDS)
+            await self._wait(self._look_seconds if has_cloud else QUIET_SECONDS)
 
     def ring(self) -> None:
         """Look at once: a job has ended here, and it may have been a deployment."""

@@ -172,6 +172,9 @@ class ScalingSettings(Section):
     start_patience_seconds: float = Field(
         default=600, gt=0, description="How long a deployed or updated runner may take to its first heartbeat."
     )
+    look_seconds: float = Field(
+        default=10, gt=0, le=60, description="How often to decide while the organisation has cloud-hosted runners."
+    )
 
 
 class ExecutorSettings(Section):
@@ -207,9 +210,6 @@ class Settings(BaseSettings):
         default=None, ge=1, le=256, description="Jobs at a time; none means what the record says."
     )
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
-    allow_self_update: bool = Field(
-        default=False, description="Let the runner replace itself when a newer release is published."
-    )
     dispatcher: DispatcherSettings = Field(default_factory=DispatcherSettings)
     scaling: ScalingSettings = Field(default_factory=ScalingSettings)
     executor: ExecutorSettings = Field(default_factory=ExecutorSettings)

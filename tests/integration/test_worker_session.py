@@ -1,0 +1,102 @@
+"""The session against the real edge function and database, and what an operator can look at."""
+
+import re
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.integration.worker_bench import Bench, bench
+from tests.support.ports import free_port
+from tests.support.waiting import eventually, wait_until
+from worker.api.server import Server
+from worker.api.transport import Transport
+from worker.clock import SystemClock
+from worker.doorbell import Doorbell
+from worker.enums import WorkerStatus
+from worker.errors import Fatal
+from worker.session.credentials import Credentials
+from worker.session.identity import take_identity
+from worker.session.session import Session
+from worker.settings import Settings, load_settings
+
+__all__ = ["bench"]
+
+
+def settings_for(bench: Bench, worker: tuple[str, str]) -> Settings:
+    return load_settings(environ={"WORKER_ID": worker[0], "WORKER_TOKEN": worker[1], "SUPABASE_URL": bench.project.url})
+
+
+def session_for(bench: Bench, worker: tuple[str, str], transport: Transport, home: Path) -> Session:
+    settings = settings_for(bench, worker)
+    identity = take_identity(worker[0], f"i-{uuid4().hex[:6]}", home)
+    return Session(transport, Credentials(settings, transport), identity, {"hostname": "here"}, SystemClock())
+
+
+@pytest.mark.anyio
+async def test_a_session_is_renewed_without_the_token_and_goes_on(bench: Bench, tmp_path: Path) -> None:
+    worker = bench.register()
+    async with Transport(bench.project.url) as transport:
+        session = session_for(bench, worker, transport, tmp_path)
+        await session.open()
+        server = Server(transport, session.renew)
+        first = transport.token
+        await session.renew()
+        assert transport.token != first
+        reply = await server.heartbeat(WorkerStatus.ONLINE, "0.1.0", [], None)
+        assert reply.lease_seconds > 0
+        await server.close_session("the test is over")
+        with pytest.raises(Fatal) as caught:
+            await server.heartbeat(WorkerStatus.ONLINE, "0.1.0", [], None)
+        assert "the test is over" in caught.value.message
+
+
+@pytest.mark.anyio
+async def test_the_doorbell_rings_for_work_and_for_directives(bench: Bench, tmp_path: Path) -> None:
+    import asyncio
+
+    worker = bench.register()
+    rang: list[str] = []
+    async with Transport(bench.project.url) as transport:
+        session = session_for(bench, worker, transport, tmp_path)
+        await session.open()
+        doorbell = Doorbell(bench.project.url, lambda: session.grant, rang.append, SystemClock())
+        listening = asyncio.create_task(doorbell.run())
+
+        async def has(event: str) -> bool:
+            return event in rang
+
+        await eventually(lambda: has("joined"))
+        module = await asyncio.to_thread(bench.module)
+        await asyncio.to_thread(bench.enqueue, "PLAN", module)
+        await eventually(lambda: has("wake"))
+        await asyncio.to_thread(bench.rpc, "drain_worker", p_worker=worker[0], p_reason="x")
+        await eventually(lambda: has("directive"))
+        # A renewed token is handed over, and the bell goes on ringing.
+        await session.renew()
+        rang.clear()
+        await asyncio.to_thread(bench.rpc, "resume_worker", p_worker=worker[0])
+        await eventually(lambda: has("directive"))
+        listening.cancel()
+
+
+def test_metrics_are_there_when_asked_for(bench: Bench) -> None:
+    port = free_port()
+    bench.runner(RUNYARD__METRICS__PORT=str(port))
+    bench.finished("PLAN", bench.module())
+
+    def ended() -> float:
+        text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
+        found = re.search(r'runyard_runner_jobs_total\{status="SUCCEEDED",type="PLAN"\} (\S+)', text)
+        assert "runyard_runner_connected 1.0" in text
+        return float(found.group(1)) if found else 0
+
+    wait_until(lambda: ended() == 1)
+
+
+def test_nothing_of_the_worker_is_on_stdout_but_its_own_log(bench: Bench) -> None:
+    runner = bench.runner()
+    bench.finished("PLAN", bench.module(hooks={"before_init": "echo this belongs to the job"}))
+    assert "this belongs to the job" not in runner.output
+    assert bench.tokens[runner.worker_id] not in runner.output

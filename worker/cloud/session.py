@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.loaders import Loader, create_loader
+from botocore.session import get_session
 
 from worker.cloud.target import Target
 from worker.errors import JobFailed
@@ -35,9 +38,26 @@ class Cloud:
         return self._clients[service]
 
 
+@cache
+def _models() -> Loader:
+    """Read AWS's descriptions of its services once; EC2's alone is a second of work."""
+    return create_loader()
+
+
+def new_session(**rights: str) -> boto3.session.Session:
+    """Open a session that shares those descriptions with all others of this process."""
+    core, models = get_session(), _models()
+    core.register_component("data_loader", models)
+    known = len(models.search_paths)
+    session = boto3.session.Session(botocore_session=core, **rights)
+    # boto3 adds a folder of its own, each time; only its resources need it, and none are used here.
+    del models.search_paths[known:]
+    return session
+
+
 def open_cloud(target: Target, say: Say) -> Cloud:
     """Assume the identity's role where it names one, and check that the account is the expected one."""
-    base = boto3.session.Session(region_name=target.region)
+    base = new_session(region_name=target.region)
     try:
         session = _assume(base, target) if target.role_arn else base
         account = session.client("sts", config=CONFIG).get_caller_identity()["Account"]
@@ -62,7 +82,7 @@ def _assume(base: boto3.session.Session, target: Target) -> boto3.session.Sessio
     if target.external_id:
         wanted["ExternalId"] = target.external_id
     rights = base.client("sts", config=CONFIG).assume_role(**wanted)["Credentials"]
-    return boto3.session.Session(
+    return new_session(
         aws_access_key_id=rights["AccessKeyId"],
         aws_secret_access_key=rights["SecretAccessKey"],
         aws_session_token=rights["SessionToken"],

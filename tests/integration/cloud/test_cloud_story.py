@@ -41,7 +41,8 @@ def publish(bench: Bench, version: str) -> None:
 
 def deployer(bench: Bench, **variables: str) -> None:
     """A runner with rights in the cloud, for a folder of its own so that it takes no module's jobs."""
-    bench.runner(options={"accepted_job_types": ["DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER"]}, **variables)
+    types = ["DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER", "VERIFY_IDENTITY"]
+    bench.runner(options={"accepted_job_types": types}, RUNYARD__SCALING__LOOKSECONDS="0.5", **variables)
 
 
 def deploy(bench: Bench, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -74,7 +75,8 @@ def test_deployed_asleep_awake_and_removed_without_a_trace(bench: Bench, fargate
 
     asleep = wait_until(lambda: row(bench, worker) if row(bench, worker)["is_scaled_to_zero"] else None, 240)
     assert asleep["desired_count"] == 0
-    wait_until(lambda: "Scaled to zero" in row(bench, worker)["status_reason"], 120)
+    wait_until(lambda: row(bench, worker)["status"] == "OFFLINE", 120)
+    assert "Scaled to zero" in row(bench, worker)["status_reason"]
 
     waiting = bench.enqueue("PLAN", bench.module())
     done = bench.wait_job(waiting, seconds=180)

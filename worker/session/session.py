@@ -76,7 +76,14 @@ class Session:
             except Fatal:
                 # The token ran out while we were cut off; the credential opens a new session, or the server says why not.
                 self._log.info("the session cannot be renewed, opening a new one")
-                await self._open_once()
+                await self._open_again()
+
+    async def _open_again(self) -> None:
+        try:
+            await self._open_once()
+        except Rejected as error:
+            # Another process has taken our place in the meantime.
+            raise Fatal(error.message, exit_code=ExitCode.CONFLICT, hint=error.hint, code=error.code) from error
 
     async def keep_fresh(self) -> None:
         """Renew at 60 % of the token's life, for ever."""

@@ -90,6 +90,15 @@ async def test_a_session_that_cannot_be_renewed_is_opened_again() -> None:
     assert [bool(body.get("renew")) for _, body in network.calls] == [False, True, False]
 
 
+async def test_a_place_that_was_taken_in_the_meantime_ends_the_process() -> None:
+    answers = iter([GRANT, REFUSED, CONFLICT])
+    opened, _ = session(Network(lambda *_: next(answers)), HandClock())
+    await opened.open()
+    with pytest.raises(Fatal) as caught:
+        await opened.renew()
+    assert caught.value.exit_code is ExitCode.CONFLICT
+
+
 async def test_a_service_account_exchanges_its_secret_first() -> None:
     network = Network(lambda name, _: {"access_token": "account"} if name == "service-account-token" else GRANT)
     opened, _ = session(network, HandClock(), WORKER_TOKEN="", WORKER_CLIENT_ID="ci", WORKER_CLIENT_SECRET="shh")

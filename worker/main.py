@@ -41,6 +41,7 @@ from worker.standing import Standing
 from worker.version import __version__
 
 _ENGINE_LOOK_SECONDS = 5.0
+_LOOK_SECONDS = 0.25
 _SINGLE_GIVES_UP_SECONDS = 60.0
 # How long killed jobs may take to be told to the server.
 _LAST_WORDS_SECONDS = 5.0
@@ -94,14 +95,8 @@ class Runner:
         finder = EngineFinder(self._settings.engine.additional_binary_paths, environ)
         await finder.refresh()
         facts = HostFacts(self._settings, finder, self._standing)
-        session = Session(
-            transport, credentials, identity, facts(), self._clock,
-            organization_id=str(self._settings.runner.organization_id) if self._settings.runner.organization_id else None,
-        )  # fmt: skip
-        opening = asyncio.create_task(
-            session.open(give_up_after=_SINGLE_GIVES_UP_SECONDS if self._standing.is_single else None)
-        )
-        if not await self._opened(opening):
+        session = await self._open_session(transport, credentials, identity, facts)
+        if session is None:
             return ExitCode.OK
         server = Server(transport, session.renew, on_fatal=self._on_fatal)
         dispatcher = dispatcher_for(self._settings)
@@ -115,6 +110,29 @@ class Runner:
         finally:
             if dispatcher is not None:
                 await dispatcher.close()
+
+    async def _open_session(
+        self, transport: Transport, credentials: Credentials, identity: Identity, facts: HostFacts
+    ) -> Session | None:
+        """Open the session, unless a signal comes first."""
+        organization = self._settings.runner.organization_id
+        session = Session(
+            transport,
+            credentials,
+            identity,
+            facts(),
+            self._clock,
+            organization_id=str(organization) if organization else None,
+        )
+        give_up_after = _SINGLE_GIVES_UP_SECONDS if self._standing.is_single else None
+        opening = asyncio.create_task(session.open(give_up_after=give_up_after))
+        while not opening.done():
+            await asyncio.wait([opening], timeout=_LOOK_SECONDS)
+            if self._standing.is_leaving:
+                opening.cancel()
+                return None
+        opening.result()
+        return session
 
     def _build_loops(
         self, server: Server, session: Session, finder: EngineFinder, facts: HostFacts, around: Surroundings,
@@ -179,7 +197,7 @@ class Runner:
     async def _left(self) -> ExitCode:
         """Wait until the process may leave: told to, or its single job done, and nothing runs."""
         while not (self._standing.is_leaving or (self._standing.is_single and self._standing.has_claimed)):
-            await self._clock.sleep(0.1)
+            await self._clock.sleep(_LOOK_SECONDS)
         emptied = asyncio.create_task(self._table.wait_empty())
         killed = asyncio.create_task(self._signals.is_killing.wait())
         await asyncio.wait([emptied, killed], return_when=asyncio.FIRST_COMPLETED)
@@ -209,16 +227,6 @@ class Runner:
         with suppress(WorkerError):
             await server.close_session("the process left" if self._standing.is_leaving else "the process ended")
         self._log.info("left")
-
-    async def _opened(self, opening: "asyncio.Task[object]") -> bool:
-        """Wait for the session, unless a signal comes first."""
-        while not opening.done():
-            await asyncio.wait([opening], timeout=0.1)
-            if self._standing.is_leaving:
-                opening.cancel()
-                return False
-        opening.result()
-        return True
 
     async def _watch_engines(self, finder: EngineFinder) -> None:
         while True:

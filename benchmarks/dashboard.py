@@ -1,0 +1,155 @@
+"""How fast a commit is seen in a real browser with 1 to 500 tabs open, and what a tab costs."""
+
+import asyncio
+import json
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+from playwright.async_api import Page, async_playwright
+
+from app.states.runners import RunnersState
+from tests.e2e.product import Person, Product, Tab, open_tab
+from tests.support.stack import start_stack
+
+RESULTS = Path(__file__).parent / "results" / "dashboard.json"
+SESSIONS = (1, 50, 200, 500)
+CHANGES = 30
+RUNNERS = 1000
+LOAD = f"{RunnersState.get_full_name()}.load"
+# The row's text tells which change it shows; the browser's clock is this machine's clock.
+WATCH = """() => {
+  window.seen = {};
+  const look = () => {
+    const found = document.querySelector('tr[data-row]')?.innerText.match(/change-(\\d+)/);
+    if (found && !(found[1] in window.seen)) window.seen[found[1]] = Date.now();
+  };
+  new MutationObserver(look).observe(document.body, {subtree: true, childList: true, characterData: true});
+}"""
+TRANSFERRED = "performance.getEntriesByType('resource').reduce((sum, entry) => sum + entry.transferSize, 0)"
+
+
+def seed(product: Product, person: Person) -> None:
+    """A fleet of a thousand, the first of which changes."""
+    product.sql(
+        "insert into workers (org_id, name, status, status_reason, never_contacted)"
+        " select %s, 'runner-' || lpad(n::text, 4, '0'), 'OFFLINE', 'asleep', false from generate_series(0, %s) as n",
+        person.org_id,
+        RUNNERS - 1,
+    )
+
+
+async def listen(tab: Tab) -> None:
+    """Take whatever comes, as a browser would."""
+    async for frame in tab.socket:
+        if frame == "2":
+            await tab.socket.send("3")
+
+
+async def measure_at(product: Product, person: Person, page: Page, others: int, first: int) -> dict[str, Any]:
+    """Commit changes one by one and read from the browser when it showed each."""
+    cookie = product.cookie(person)
+    tabs = []
+    for _ in range(others):
+        tab = await open_tab(product, cookie)
+        await tab.send(LOAD, path="/dashboard/runners")
+        tabs.append(tab)
+    listeners = [asyncio.create_task(listen(tab)) for tab in tabs]
+    await asyncio.sleep(5 + others / 50)
+    committed = {}
+    for change in range(first, first + CHANGES):
+        await asyncio.to_thread(push, product, person, change)
+        committed[str(change)] = time.time() * 1000
+        await asyncio.sleep(0.6)
+    seen = await page.evaluate("window.seen")
+    delays = sorted(seen[change] - at for change, at in committed.items() if change in seen)
+    for task in listeners:
+        task.cancel()
+    for tab in tabs:
+        await tab.socket.close()
+    return {
+        "sessions": others + 1,
+        "seen": f"{len(delays)}/{CHANGES}",
+        "p50_ms": round(median(delays)),
+        "p95_ms": round(delays[int(len(delays) * 0.95) - 1]),
+        "memory_mib": memory(product),
+    }
+
+
+def push(product: Product, person: Person, change: int) -> None:
+    """One change of one row of the thousand."""
+    statement = "update workers set status_reason = %s where org_id = %s and name = 'runner-0000'"
+    product.sql(statement, f"change-{change}", person.org_id)
+
+
+def memory(product: Product) -> int:
+    """Proportional memory of the dashboard's processes, in MiB."""
+    process = psutil.Process(product.stack.part_pid("dashboard"))
+    family = [process, *process.children(recursive=True)]
+    return int(sum(member.memory_full_info().pss for member in family) / 2**20)
+
+
+async def bytes_per_change(product: Product, person: Person) -> int:
+    """How much one changed row of a thousand sends to a tab, beats aside."""
+    tab = await open_tab(product, product.cookie(person))
+    await tab.send(LOAD, path="/dashboard/runners")
+    await tab.answers(6.0)
+    tab.frames.clear()
+    await asyncio.to_thread(push, product, person, 9999)
+    await tab.answers(2.0)
+    return max((len(frame) for frame in tab.frames if "change-9999" in frame), default=0)
+
+
+async def measure(product: Product) -> dict[str, Any]:
+    """All of it, with one browser that stays open."""
+    person = product.person("bench")
+    seed(product, person)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        page = await browser.new_page(base_url=product.url)
+        await page.goto("/login")
+        await page.fill("#email", person.email)
+        await page.fill("#password", person.password)
+        await page.click("button[type=submit]")
+        await page.wait_for_selector("tr[data-row]", timeout=60_000)
+        paint = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
+        weight = await page.evaluate(TRANSFERRED)
+        await page.evaluate(WATCH)
+        rounds = []
+        for at, count in enumerate(SESSIONS):
+            rounds.append(await measure_at(product, person, page, count - 1, at * CHANGES))
+        await browser.close()
+    return {
+        "rounds": rounds,
+        "bytes_per_changed_row": await bytes_per_change(product, person),
+        "first_paint_ms": round(paint or 0),
+        "page_kib": round(weight / 1024),
+    }
+
+
+def show(result: dict[str, Any]) -> None:
+    """Print the table."""
+    print(f"{'sessions':>10}{'seen':>8}{'p50 ms':>10}{'p95 ms':>10}{'MiB':>8}")
+    for row in result["rounds"]:
+        print(f"{row['sessions']:>10}{row['seen']:>8}{row['p50_ms']:>10}{row['p95_ms']:>10}{row['memory_mib']:>8}")
+    print(f"\nbytes for one changed row of {RUNNERS}: {result['bytes_per_changed_row']}")
+    print(f"first paint {result['first_paint_ms']} ms, page {result['page_kib']} KiB over the wire")
+
+
+def main() -> None:
+    """Start the product in a folder of its own, measure, write the result."""
+    with tempfile.TemporaryDirectory(prefix="runyard-bench-") as folder:
+        home = Path(folder)
+        home.chmod(0o755)
+        with start_stack(home, "--no-demo") as stack:
+            result = asyncio.run(measure(Product(stack)))
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(result, indent=2))
+    show(result)
+
+
+if __name__ == "__main__":
+    main()

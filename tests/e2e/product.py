@@ -105,7 +105,7 @@ class Tab:
 
     async def answers(self, seconds: float = 0.6) -> list[dict[str, Any]]:
         """Collect what comes back until it is quiet for a while."""
-        found = []
+        found: list[dict[str, Any]] = []
         while True:
             try:
                 frame = str(await _within(self.socket, seconds))

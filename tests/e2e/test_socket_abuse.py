@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from typing import Any
 
 import httpx
 import pytest
@@ -14,8 +15,10 @@ from tests.unit.app.test_guard import HANDLERS
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 
 JWT = re.compile(r"eyJ[\w-]{10,}\.[\w-]{10,}\.")
+NONSENSE: tuple[Any, ...] = ({"$ne": None}, [[]], -1.5)
 LOAD = next(name for name in HANDLERS if name.endswith("runners_state.load"))
-RUNNER_LOAD = next(name for name in HANDLERS if name.endswith("runner_state.load"))
+RUNNER_NONSENSE: tuple[Any, ...] = ({"$ne": None}, [[]], -1.5)
+LOAD = next(name for name in HANDLERS if name.endswith("runner_state.load"))
 ASK = next(name for name in HANDLERS if name.endswith("runner_action_state.ask"))
 SWITCH = next(name for name in HANDLERS if name.endswith("session_state.switch_organisation"))
 
@@ -55,7 +58,7 @@ async def test_nonsense_is_refused_and_the_tab_goes_on_working(product: Product,
     tab = await open_tab(product, product.cookie(owner))
     for name in sorted(HANDLERS):
         hints = hints_of(HANDLERS[name].handler.fn)
-        for nonsense in ({"$ne": None}, [[]], -1.5):
+        for nonsense in NONSENSE:
             if hints:
                 await tab.send(name, dict.fromkeys(hints, nonsense), "/dashboard/runners")
         await tab.send(name, {"nobody_has_this": 1}, "/dashboard/runners")

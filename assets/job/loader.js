@@ -4,6 +4,7 @@ import { LogError, LogSource, pagesOf } from "./source.js";
 
 const KEEP_BYTES = 48_000_000;
 const RETRY_MS = 2000;
+const FIND_CHUNKS = 500;
 
 export class Loader {
   constructor(jobId, attempt, model, onChange) {
@@ -60,6 +61,20 @@ export class Loader {
     for (const page of pagesOf(missing.map((seq) => this.model.chunks.get(seq)))) {
       if (this.isClosed || !page.some(isWanted)) return;
       await this.#page(page);
+    }
+  }
+
+  /** Asks the server where words are, span by span, and tells where they are not. */
+  async findAll(words, isWanted, onAbsent) {
+    const last = this.model.lastSeq;
+    for (let from = 1; from <= last; from += FIND_CHUNKS) {
+      const to = Math.min(last, from + FIND_CHUNKS - 1);
+      await this.#guarded(async () => {
+        const found = new Set((await this.source.find(words, from, to)).seqs);
+        onAbsent(this.model.order.filter((seq) => seq >= from && seq <= to && !found.has(seq)));
+      });
+      if (this.isClosed) return;
+      await this.loadAll((seq) => seq >= from && seq <= to && isWanted(seq));
     }
   }
 

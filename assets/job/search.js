@@ -28,6 +28,12 @@ export class Search {
     this.sorted = null;
   }
 
+  /** Takes the server's word that a chunk has no hit. */
+  skip(seqs) {
+    for (const seq of seqs) if (!this.bySeq.has(seq)) this.bySeq.set(seq, []);
+    this.sorted = null;
+  }
+
   isScanned(seq) {
     return this.bySeq.has(seq) || this.count >= MAX_HITS;
   }

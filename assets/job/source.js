@@ -28,6 +28,11 @@ export class LogSource {
     return this.#get(`${this.base}/lines?attempt=${this.attempt}&from=${seqs[0]}&to=${seqs[seqs.length - 1]}`);
   }
 
+  /** Which chunks of a span have these words in them. */
+  find(words, from, to) {
+    return this.#get(`${this.base}/find?attempt=${this.attempt}&from=${from}&to=${to}&q=${encodeURIComponent(words)}`);
+  }
+
   async #get(url) {
     const answer = await fetch(url, { signal: this.aborter.signal, credentials: "same-origin", headers: { Accept: "application/json" } });
     if (answer.status === 401) throw new LogError("You are signed out. Sign in again to read on.");

@@ -13,6 +13,7 @@ import { blankWords, footWords, hitWords, totalWords } from "./words.js";
 
 const SAFETY_MS = 15_000;
 const SEARCH_MS = 180;
+const SEARCH_HERE_BYTES = 3_000_000;
 const LIVE = ["CLAIMED", "PROCESSING"];
 
 export class LogView {
@@ -214,7 +215,11 @@ export class LogView {
     if (!search.current && search.count) this.step(1);
     if (search.isLoading) return;
     search.isLoading = true;
-    await this.loader.loadAll((seq) => search === this.search && !search.isScanned(seq));
+    const isWanted = (seq) => search === this.search && !search.isScanned(seq);
+    const missing = this.model.order.filter(isWanted).reduce((sum, seq) => sum + this.model.chunks.get(seq).bytes, 0);
+    // a long log is searched where it lies; a short one is here before the database would have answered
+    if (missing > SEARCH_HERE_BYTES) await this.loader.findAll(search.words, isWanted, (seqs) => search.skip(seqs));
+    await this.loader.loadAll(isWanted);
     search.isLoading = false;
     this.#draw();
   }

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from app.logs import pages
+from app.logs.find import pattern
 
 ROOT = Path(__file__).parents[2]
 ORIGIN = "http://runyard.test"
@@ -37,6 +38,7 @@ class Log:
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
+        self.asked: list[str] = []
         self.is_down = False
 
     def add(self, step: str, body: str, skip: int = 0) -> None:
@@ -47,9 +49,15 @@ class Log:
 
     def answer(self, route: Route) -> None:
         url = urlsplit(route.request.url)
-        query = {name: int(values[0]) for name, values in parse_qs(url.query).items()}
+        words = parse_qs(url.query).get("q", [""])[0]
+        query = {name: int(values[0]) for name, values in parse_qs(url.query).items() if name != "q"}
+        self.asked.append(url.path.rsplit("/", 1)[-1])
         if self.is_down:
             route.fulfill(status=503, body="")
+        elif url.path.endswith("/find"):
+            found = [row for row in self.rows if query["from"] <= row["seq"] <= query["to"]]
+            hits = [row["seq"] for row in found if re.search(pattern(words), row["body"], re.IGNORECASE)]
+            route.fulfill(json={"seqs": hits})
         elif url.path.endswith("/index"):
             found = [row for row in self.rows if row["seq"] > query["after"]]
             route.fulfill(json={**pages.index(found[:500]), "more": len(found) > 500})
@@ -191,6 +199,21 @@ def test_search_finds_marks_and_steps(show: Callable[..., Page], log: Log) -> No
     expect(hits).to_have_text(f"{(at + 1) % 3 + 1} of 3")
     page.get_by_label("Search the log").fill("absent")
     expect(page.get_by_text("no hits")).to_be_visible()
+
+
+def test_a_long_log_is_searched_without_reading_it(show: Callable[..., Page], log: Log) -> None:
+    for number in range(200):
+        log.add(
+            "apply",
+            "aws_eks_node_group.spot: Still destroying\n" * 1_000 + ("a nee\x1b[31mdle\n" if number == 77 else ""),
+        )
+    page = show()
+    expect(page.get_by_text("200,001 lines")).to_be_visible()
+    read = log.asked.count("lines")
+    page.get_by_label("Search the log").fill("needle")
+    expect(page.locator(".ry-lt .ry-n")).to_have_text("1 of 1")
+    expect(page.locator("#L78001 mark.now").first).to_be_visible()
+    assert log.asked.count("lines") - read <= 4
 
 
 def test_a_line_link_opens_its_step_and_shows_it(show: Callable[..., Page], log: Log) -> None:

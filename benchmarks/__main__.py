@@ -1,5 +1,9 @@
-"""`python -m benchmarks [name …]`: run the benchmarks one after the other; each writes JSON and prints a table."""
+"""`python -m benchmarks [name …] [--full]`: run the benchmarks one after the other; each writes JSON and prints a table.
 
+`--full` takes the sizes that the aims speak of, where a benchmark is smaller by default; that can take an hour.
+"""
+
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,13 +13,18 @@ HELPERS = {"__init__", "__main__", "load"}
 
 
 def names() -> list[str]:
-    """Every benchmark: a module of this folder that is no helper."""
-    return sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS)
+    """Every benchmark: a module of this folder that is no helper, or a folder that can be run."""
+    modules = {path.stem for path in FOLDER.glob("*.py")} | {path.parent.name for path in FOLDER.glob("*/__main__.py")}
+    return sorted(modules - HELPERS)
 
 
 def main() -> int:
     """Run those that were named, or all; go on after one that fails, and say so at the end."""
-    chosen = sys.argv[1:] or names()
+    given = sys.argv[1:]
+    if "--full" in given:
+        given.remove("--full")
+        os.environ["RUNYARD_BENCH_FULL"] = "1"
+    chosen = given or names()
     unknown = [name for name in chosen if name not in names()]
     if unknown:
         print(f"There is no benchmark named {', '.join(unknown)}; choose from {', '.join(names())}.", file=sys.stderr)

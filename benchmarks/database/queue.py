@@ -1,0 +1,111 @@
+"""Claim and finish: side by side with other queues, and with pgbench of the same function as the limit."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from benchmarks.database import ours, peers
+from benchmarks.database.figures import Meter, Report, interleave
+from benchmarks.database.server import Bench
+from benchmarks.database.sizes import Sizes
+
+Drain = Callable[[Meter], int]
+
+
+def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
+    """Everybody drains the same number of jobs, at each number of workers."""
+    folder, why = peers.graphile_folder()
+    if folder is None:
+        report.skip("graphile-worker", why)
+    if bench.pgbench() is None:
+        report.skip("pgbench", "the server's folder and the PATH have none")
+    databases = {name: peers.fresh(bench) for name in ("procrastinate", "pgqueuer", "graphile")}
+    databases |= {"ours": bench.database(), "limit": bench.database()}
+    for workers in sizes.workers:
+        one = Round(bench, sizes, databases, workers, folder)
+        _report(report, workers, interleave(sizes.repeats, one.contestants()))
+        _report_prices(report, workers, {name: median(values) for name, values in one.prices.items()})
+    for name in databases.values():
+        bench.drop(name)
+
+
+@dataclass
+class Round:
+    """One number of workers: who takes part, and what each job costs the server."""
+
+    bench: Bench
+    sizes: Sizes
+    databases: dict[str, str]
+    workers: int
+    folder: Path | None
+    prices: dict[str, list[float]] = field(default_factory=dict)
+
+    def contestants(self) -> dict[str, Callable[[], float]]:
+        """Everybody who is there."""
+        url, jobs, workers = self._url, self.sizes.jobs, self.workers
+        found: dict[str, Drain] = {
+            "procrastinate": lambda m: asyncio.run(peers.procrastinate_drain(url("procrastinate"), jobs, workers, m)),
+            "pgqueuer": lambda m: asyncio.run(peers.pgqueuer_drain(url("pgqueuer"), jobs, workers, 1, m)),
+            "pgqueuer_batch_10": lambda m: asyncio.run(peers.pgqueuer_drain(url("pgqueuer"), jobs, workers, 10, m)),
+            "ours": lambda m: self._ours(jobs, 1, m),
+            "ours_batch_50": lambda m: self._ours(jobs, 50, m),
+        }
+        folder = self.folder
+        if folder is not None:
+            found["graphile"] = lambda m: peers.graphile_drain(folder, url("graphile"), jobs, workers, "plain", m)
+            found["graphile_batched"] = lambda m: peers.graphile_drain(
+                folder, url("graphile"), jobs, workers, "batched", m
+            )
+        rates = {name: partial(self._rate, name, drain) for name, drain in found.items()}
+        return rates | ({"pgbench": self._limit} if self.bench.pgbench() else {})
+
+    def _url(self, name: str) -> str:
+        return self.bench.url(self.databases[name])
+
+    def _rate(self, name: str, drain: Drain) -> float:
+        meter = Meter(self.bench.cpu_seconds)
+        done = drain(meter)
+        if done != self.sizes.jobs:
+            raise RuntimeError(f"{name}: {done} of {self.sizes.jobs} jobs were done")
+        self.prices.setdefault(name, []).append(meter.cpu_seconds * 1000 / done)
+        return done / meter.seconds
+
+    def _ours(self, jobs: int, batch: int, meter: Meter) -> int:
+        ours.fill(self.bench, self.databases["ours"], jobs)
+        return asyncio.run(ours.drain(self.bench, self.databases["ours"], self.workers, batch, meter))
+
+    def _limit(self) -> float:
+        """More jobs than it can drain in the time, so that no transaction finds the queue empty."""
+        database = self.databases["limit"]
+        ours.fill(self.bench, database, round(self.sizes.seconds * 5000))
+        rate = ours.pgbench(self.bench, database, self.workers, self.sizes.seconds)
+        with self.bench.connect(database) as connection:
+            left = connection.execute("select from private.live_jobs where stage = 'READY' limit 1").fetchone()
+            connection.execute("delete from private.live_jobs")
+            connection.execute("vacuum private.live_jobs")
+        if left is None:
+            raise RuntimeError("pgbench found the queue empty; fill it with more")
+        return rate
+
+
+def _report(report: Report, workers: int, rates: dict[str, float]) -> None:
+    ours_ = rates["ours"]
+    for peer, least in (("procrastinate", 5.0), ("pgqueuer", 0.0), ("graphile", 2.0), ("pgbench", 0.7)):
+        if peer in rates:
+            name = f"claim + finish, {workers} workers, to {peer}"
+            report.add(name, ours_ / rates[peer], least=least, unit="jobs/s", ours=ours_, **{peer: rates[peer]})
+    for peer in ("pgqueuer_batch_10", "graphile_batched"):
+        if peer in rates:
+            name = f"50 at a time, {workers} workers, to {peer}"
+            sides = {"ours": rates["ours_batch_50"], peer: rates[peer]}
+            report.add(name, rates["ours_batch_50"] / rates[peer], unit="jobs/s", **sides)
+
+
+def _report_prices(report: Report, workers: int, prices: dict[str, float]) -> None:
+    for peer in ("procrastinate", "pgqueuer", "graphile"):
+        if peer in prices:
+            name = f"server CPU of a job, {workers} workers, to {peer}"
+            report.add(name, prices["ours"] / prices[peer], unit="ms", ours=prices["ours"], **{peer: prices[peer]})

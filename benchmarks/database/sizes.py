@@ -1,0 +1,32 @@
+"""How much is measured: a few minutes by default, what the aims speak of with `--full`."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of one run; each can be set on the command line."""
+
+    repeats: int = 3
+    workers: tuple[int, ...] = (1, 4, 16)
+    jobs: int = 1000
+    seconds: float = 2
+    calls: int = 300
+    queued: int = 50_000
+    finished: int = 50_000
+    ahead: int = 20_000
+    dead: int = 20_000
+    runners: int = 10_000
+    fleet_seconds: float = 30
+
+
+FULL = Sizes(
+    jobs=3000,
+    seconds=5,
+    calls=1000,
+    queued=1_000_000,
+    finished=1_000_000,
+    ahead=100_000,
+    dead=100_000,
+    fleet_seconds=600,
+)

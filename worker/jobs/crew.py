@@ -8,7 +8,6 @@ from worker.api.replies import ClaimedJob
 from worker.clock import Clock
 from worker.dispatch.remote import RemoteAttempt
 from worker.enums import CancelKind, JobStatus
-from worker.errors import WorkerError
 from worker.jobs.attempt import Attempt
 from worker.jobs.control import JobControl, Stop, StopCause
 from worker.jobs.lease import Lease
@@ -64,9 +63,11 @@ class Crew:
             return await Attempt(handle, around, self._home, self._clock).run()
         except OSError as error:
             return await self._refuse(handle, f"The runner cannot keep the job's record: {error}")
-        except WorkerError as error:
-            self._log.error("a job ended without its end being told", job=handle.job.id, why=error.message)
-            return Outcome(JobStatus.FAILED, error={"code": error.code, "message": error.message})
+        except Exception as error:
+            # What is known of the job stays on disk, and the next start tells it; the runner itself goes on.
+            self._log.exception("a job ended without its end being told", job=handle.job.id)
+            self._standing.last_error = f"job {handle.job.id}: {type(error).__name__}: {error}"
+            return Outcome(JobStatus.FAILED, error={"code": "runner_error", "message": str(error)})
 
     async def _refuse(self, handle: JobHandle, why: str) -> Outcome:
         """Fail a job that could not even begin, such as on a full disk."""
@@ -74,7 +75,7 @@ class Crew:
         self._standing.last_error = why
         hint = "Make room on the runner's disk, or see its permissions."
         outcome = Outcome(JobStatus.FAILED, error={"code": "runner_disk", "message": why, "hint": hint})
-        await self._around.server.finish(handle.ref, outcome.as_arguments({"last_seq": 0, "bytes": 0, "sha256": ""}))
+        await self._around.server.finish(handle.ref, outcome.as_arguments({"last_seq": 0, "is_incomplete": True}))
         return outcome
 
     def _note(self, handle: JobHandle, outcome: Outcome, seconds: float) -> None:

@@ -17,8 +17,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 JWT = re.compile(r"eyJ[\w-]{10,}\.[\w-]{10,}\.")
 NONSENSE: tuple[Any, ...] = ({"$ne": None}, [[]], -1.5)
 LOAD = next(name for name in HANDLERS if name.endswith("runners_state.load"))
-RUNNER_NONSENSE: tuple[Any, ...] = ({"$ne": None}, [[]], -1.5)
-LOAD = next(name for name in HANDLERS if name.endswith("runner_state.load"))
+RUNNER_LOAD = next(name for name in HANDLERS if name.endswith("runner_state.load"))
 ASK = next(name for name in HANDLERS if name.endswith("runner_action_state.ask"))
 SWITCH = next(name for name in HANDLERS if name.endswith("session_state.switch_organisation"))
 

@@ -3,15 +3,14 @@
 from functools import cache
 from typing import Any
 
-import boto3
-
 from worker.cloud.service import active_services
+from worker.cloud.session import new_session
 
 
 @cache
 def _clients(region: str) -> tuple[Any, ...]:
     """Load the large service models once; the endpoint is the same for the whole run."""
-    make: Any = boto3.session.Session(region_name=region).client
+    make: Any = new_session(region_name=region).client
     return tuple(make(name) for name in ("ec2", "ecs", "iam", "logs", "secretsmanager"))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
+from worker.cloud.session import new_session
 
 
 @pytest.fixture(scope="session")
@@ -45,5 +46,6 @@ def aws(aws_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     assert os.environ["AWS_ENDPOINT_URL"] == aws_endpoint
-    boto3.DEFAULT_SESSION = None
+    # The large descriptions of AWS's services are read once for all tests, as the runner itself does.
+    boto3.DEFAULT_SESSION = new_session(region_name="eu-west-1")
     return aws_endpoint

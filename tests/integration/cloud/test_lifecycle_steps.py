@@ -164,6 +164,19 @@ async def test_an_update_that_does_not_come_online_is_rolled_back() -> None:
 
 
 @pytest.mark.usefixtures("aws")
+async def test_an_update_that_died_after_its_roll_out_still_goes_back_to_what_was_proven() -> None:
+    deck = RecordingDeck()
+    await run(DEPLOY, TARGET, deck)
+    old = service()["taskDefinition"]
+    newer = replace(TARGET, version="1.9.0", image="broken", proven_task_arn=deck.facts["task_definition_arn"])
+    await run(UPDATE, newer, RecordingDeck(), stop_after="roll_out")
+    assert service()["taskDefinition"] != old
+    with pytest.raises(JobFailed, match="put back"):
+        await run(UPDATE, newer, RecordingDeck(comes_online=False))
+    assert service()["taskDefinition"] == old
+
+
+@pytest.mark.usefixtures("aws")
 async def test_another_account_is_refused_before_anything_is_made() -> None:
     before = listing(REGION)
     target = replace(TARGET, account_id="999999999999")

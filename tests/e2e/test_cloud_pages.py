@@ -1,0 +1,236 @@
+"""Cloud-hosted runners in a real browser: the sheet's first tab, the alert, the waves, scaling; AWS is moto's server."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
+from tests.e2e.test_runners_page import SOON, Open, person, row, sign_in
+from tests.integration.cloud.conftest import aws, aws_endpoint
+from tests.integration.cloud.fargate import Fargate
+from tests.integration.worker_bench import Bench, find_tofu
+
+__all__ = ["aws", "aws_endpoint", "person", "sign_in"]
+pytestmark = pytest.mark.timeout(900)
+LATER = 180_000
+REGION = "eu-west-1"
+ROLE = "arn:aws:iam::123456789012:role/runyard-deployer"
+TYPES = ["DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER", "VERIFY_IDENTITY"]
+Publish = Callable[[str], None]
+
+
+@pytest.fixture
+def publish(product: Product) -> Iterator[Publish]:
+    """Publish releases that no other test sees afterwards."""
+    made: list[str] = []
+
+    def one(version: str) -> None:
+        made.append(version)
+        product.sql("insert into worker_releases (version, notes) values (%s, %s)", version, f"What {version} brings")
+
+    yield one
+    for version in made:
+        product.sql("delete from worker_releases where version = %s", version)
+
+
+@pytest.fixture
+def cloud(product: Product, person: Person, aws: str, tmp_path: Path) -> Iterator[Bench]:
+    """A runner with rights in the cloud, and somebody who starts the tasks."""
+    tofu = find_tofu()
+    if tofu is None:
+        pytest.skip("OpenTofu is not there; `make engines` provides it")
+    bench = Bench(product.stack, tmp_path, tofu, person.token, person.org_id)
+    tasks = tmp_path / "tasks"
+    tasks.mkdir()
+    with Fargate(tasks, tofu):
+        bench.runner(options={"name": "deployer", "accepted_job_types": TYPES}, RUNYARD__SCALING__LOOKSECONDS="0.5")
+        yield bench
+        bench.close()
+
+
+def identity(product: Product, person: Person, **more: Any) -> str:
+    spec = {"name": "aws-production", "role_arn": ROLE, "regions": [REGION], **more}
+    made = product.rpc(person.token, "create_cloud_identity", {"p_org": person.org_id, "p_spec": spec})
+    return str(made["id"])
+
+
+def test_an_identity_is_tested_deployed_with_updated_and_scaled_to_zero(
+    product: Product, person: Person, sign_in: Open, cloud: Bench, publish: Publish
+) -> None:
+    publish("902.1.0")
+    identity(product, person)
+    page = sign_in(person)
+    page.get_by_role("button", name="Add runner").click()
+    sheet = page.get_by_role("dialog", name="Add runner")
+    sheet.get_by_role("tab", name="Cloud-hosted").click()
+    expect(sheet.get_by_text("Nobody has tried this identity yet")).to_be_visible(timeout=SOON)
+    deploy = sheet.get_by_role("button", name="Deploy")
+    expect(deploy).to_be_disabled()
+    sheet.get_by_role("button", name="Test connection").click()
+    expect(deploy).to_be_enabled(timeout=LATER)
+
+    sheet.get_by_label("Name").fill("prod-eu")
+    deploy.click()
+    expect(sheet.get_by_role("heading", name="Deploying prod-eu")).to_be_visible(timeout=SOON)
+    for title in ("IAM roles", "Network and security group", "Task definition", "First heartbeat"):
+        expect(sheet.get_by_role("listitem").filter(has_text=title)).to_have_count(1)
+    expect(sheet.get_by_text("prod-eu is online.")).to_be_visible(timeout=LATER)
+    sheet.get_by_role("button", name="Close").last.click()
+    expect(row(page, "prod-eu").locator("[data-status=ONLINE].rt-Badge")).to_be_visible(timeout=SOON)
+    expect(row(page, "prod-eu")).to_contain_text(REGION)
+
+    update_all(page, publish)
+    sleep_and_say_why(page)
+    secret_is_nowhere(product, page)
+
+
+def update_all(page: Page, publish: Publish) -> None:
+    """The alert comes by itself; the waves go by themselves."""
+    publish("902.2.0")
+    expect(page.get_by_text("2 runners are older than 902.2.0")).to_be_visible(timeout=SOON)
+    page.get_by_role("button", name="What is new").click()
+    notes = page.get_by_role("dialog", name="Release notes")
+    expect(notes).to_contain_text("What 902.2.0 brings", timeout=SOON)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Update all (1)").click()
+    page.get_by_role("alertdialog", name="Update all?").get_by_role("button", name="Update all").click()
+    rollout = page.get_by_role("status", name="Rollout")
+    expect(rollout).to_contain_text("wave 1 of 1, 0 of 1 updated", timeout=SOON)
+    expect(rollout).to_be_hidden(timeout=LATER)
+    expect(row(page, "prod-eu")).to_contain_text("902.2.0", timeout=SOON)
+    # The one that is left runs on a machine of ours: it is told, and the page says what to do there.
+    expect(page.get_by_text("1 runner is older than 902.2.0")).to_be_visible(timeout=SOON)
+    page.get_by_role("button", name="How to update").click()
+    question = page.get_by_role("alertdialog", name="Update on your machines")
+    expect(question.locator(".ry-code pre")).to_contain_text("902.2.0", timeout=SOON)
+    question.get_by_role("button", name="Done").click()
+
+
+def sleep_and_say_why(page: Page) -> None:
+    """Limits are set on the runner's page; the decision appears there with its reason."""
+    row(page, "prod-eu").get_by_role("link", name="prod-eu", exact=True).click()
+    limits = page.get_by_role("region", name="Scaling", exact=True)
+    limits.get_by_label("Minimum tasks").fill("3")
+    limits.get_by_role("button", name="Save").click()
+    expect(limits.get_by_text("No more than the maximum.")).to_be_visible(timeout=SOON)
+    limits.get_by_label("Minimum tasks").fill("0")
+    limits.get_by_label("Idle time, seconds").fill("30")
+    limits.get_by_role("button", name="Save").click()
+    ledger = page.get_by_role("region", name="Scaling decisions")
+    expect(ledger).to_contain_text("1 → 0", timeout=LATER)
+    expect(page.locator("[data-status=OFFLINE].rt-Badge", has_text="Scaled to zero")).to_be_visible(timeout=LATER)
+
+
+def secret_is_nowhere(product: Product, page: Page) -> None:
+    """The deployed runner's token is in its secret, and in nothing that a person or a table shows."""
+    client = boto3.client("secretsmanager")
+    [name] = [entry["Name"] for entry in client.list_secrets()["SecretList"]]
+    token = client.get_secret_value(SecretId=name)["SecretString"]
+    assert token.startswith("ryw_")
+    assert token not in page.content()
+    assert product.sql("select count(*) from job_log_chunks as c where strpos(c::text, %s) > 0", token) == [(0,)]
+    assert product.sql("select count(*) from provision_jobs as j where strpos(j::text, %s) > 0", token) == [(0,)]
+
+
+def test_an_identity_that_does_not_work_says_what_is_missing(
+    product: Product, person: Person, sign_in: Open, cloud: Bench
+) -> None:
+    identity(product, person, network={"subnets": ["subnet-0a1b2c3d"]})
+    page = sign_in(person)
+    page.goto("/dashboard/settings/cloud-identities")
+    entry = page.locator("tr[data-row]", has_text="aws-production")
+    expect(entry).to_contain_text("Not tried yet", timeout=SOON)
+    page.get_by_role("button", name="More actions for aws-production").click()
+    page.get_by_role("menuitem", name="Test connection").click()
+    expect(entry).to_contain_text("subnet-0a1b2c3d", timeout=LATER)
+    expect(entry).to_contain_text("The network cannot be used in eu-west-1")
+
+
+def fleet(product: Product, person: Person, names: list[str], version: str) -> ScriptedRunner:
+    """Cloud-hosted runners as their records say, and a runner that takes the jobs about them."""
+    hand = ScriptedRunner(product, person, "hand")
+    key = identity(product, person)
+    for name in names:
+        arguments = {"p_org": person.org_id, "p_name": name, "p_cloud_identity": key, "p_region": REGION}
+        product.rpc(person.token, "deploy_worker", arguments)
+        hand.finish(hand.claim(), "SUCCEEDED")
+    product.sql("update workers set version = %s where org_id = %s and type = 'cloud-hosted'", version, person.org_id)
+    return hand
+
+
+def test_a_rollout_goes_in_waves_pauses_at_a_failure_and_is_resumed_and_aborted(
+    product: Product, person: Person, sign_in: Open, publish: Publish
+) -> None:
+    publish("903.1.0")
+    hand = fleet(product, person, [f"cloud-{number}" for number in range(6)], "903.1.0")
+    publish("903.2.0")
+    page = sign_in(person)
+    page.get_by_role("button", name="Update all (6)").click()
+    page.get_by_role("alertdialog", name="Update all?").get_by_role("button", name="Update all").click()
+    rollout = page.get_by_role("status", name="Rollout")
+    expect(rollout).to_contain_text("wave 1 of 3, 0 of 6 updated", timeout=SOON)
+
+    hand.finish(hand.claim(), "SUCCEEDED")
+    expect(rollout).to_contain_text("wave 2 of 3, 1 of 6 updated", timeout=SOON)
+    rollout.get_by_role("button", name="Pause").click()
+    expect(rollout).to_contain_text("Paused", timeout=SOON)
+    rollout.get_by_role("button", name="Resume").click()
+    expect(rollout.get_by_role("button", name="Pause")).to_be_visible(timeout=SOON)
+
+    hand.finish(hand.claim(), "FAILED")
+    expect(rollout).to_contain_text("Paused", timeout=SOON)
+    expect(rollout).to_contain_text("did not succeed")
+    expect(rollout.get_by_role("listitem").filter(has_text="Wave 2")).to_contain_text("1 failed")
+
+    rollout.get_by_role("button", name="Abort").click()
+    question = page.get_by_role("alertdialog", name="Abort the rollout?")
+    question.get_by_role("button", name="Abort").click()
+    expect(rollout).to_be_hidden(timeout=SOON)
+    waiting = "select count(*) from provision_jobs where org_id = %s and status = 'QUEUED'"
+    assert product.sql(waiting, person.org_id) == [(0,)]
+
+
+def test_a_failed_deployment_is_tried_again_or_rolled_back(product: Product, person: Person, sign_in: Open) -> None:
+    hand = fleet(product, person, [], "1.0.0")
+    product.sql("update cloud_identities set verified_at = now() where org_id = %s", person.org_id)
+    page = sign_in(person)
+    page.get_by_role("button", name="Add runner").click()
+    sheet = page.get_by_role("dialog", name="Add runner")
+    sheet.get_by_role("tab", name="Cloud-hosted").click()
+    sheet.get_by_label("Name").fill("half-made")
+    sheet.get_by_role("button", name="Deploy").click()
+    expect(sheet.get_by_role("heading", name="Deploying half-made")).to_be_visible(timeout=SOON)
+    hand.finish(hand.claim(), "FAILED")
+    sheet.get_by_role("button", name="Try again").click()
+    expect(sheet.get_by_role("button", name="Try again")).to_be_hidden(timeout=SOON)
+    second = hand.claim()
+    assert second["type"] == "DEPLOY_WORKER"
+    hand.finish(second, "FAILED")
+    sheet.get_by_role("button", name="Roll back").click()
+    expect(sheet.get_by_role("heading", name="Rolling back half-made")).to_be_visible(timeout=SOON)
+    removal = hand.claim()
+    assert removal["type"] == "REMOVE_WORKER"
+    hand.finish(removal, "SUCCEEDED")
+    expect(sheet.get_by_text("All of it is gone again.")).to_be_visible(timeout=SOON)
+    sheet.get_by_role("button", name="Close").last.click()
+    expect(row(page, "half-made")).to_be_hidden(timeout=SOON)
+
+
+def test_starting_and_asleep_stand_in_the_place_of_offline(
+    product: Product, person: Person, sign_in: Open, chromium: Browser
+) -> None:
+    fleet(product, person, ["sleeper"], "1.0.0")
+    product.sql("update workers set is_scaled_to_zero = true where org_id = %s and name = 'sleeper'", person.org_id)
+    page = sign_in(person)
+    expect(row(page, "sleeper")).to_contain_text("Scaled to zero", timeout=SOON)
+    waking = (
+        "update workers set is_scaled_to_zero = false, desired_count = 1, status_reason = 'Starting',"
+        " cloud = cloud || jsonb_build_object('starting_at', now()) where org_id = %s and name = 'sleeper'"
+    )
+    product.sql(waking, person.org_id)
+    expect(row(page, "sleeper").locator("[data-status=OFFLINE].rt-Badge")).to_have_text("Starting", timeout=SOON)

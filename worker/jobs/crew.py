@@ -63,7 +63,7 @@ class Crew:
             return await Attempt(handle, around, self._home, self._clock).run()
         except OSError as error:
             return await self._refuse(handle, f"The runner cannot keep the job's record: {error}")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  (whatever it is, only this job ends)
             # What is known of the job stays on disk, and the next start tells it; the runner itself goes on.
             self._log.exception("a job ended without its end being told", job=handle.job.id)
             self._standing.last_error = f"job {handle.job.id}: {type(error).__name__}: {error}"

@@ -1,0 +1,119 @@
+"""What calls and pages read when there is much of everything: rows by an index, never a whole table.
+
+The counters of the own transaction are asked, not the planner: they see into functions, and they count what was read.
+`RUNYARD_CROWD=1000000` asks the same of a million queued and a million finished jobs.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.db.world import World
+from tests.support.database import Database, Server
+
+CROWD_SQL = Path(__file__).parents[2] / "benchmarks" / "database" / "sql" / "crowd.sql"
+JOBS = int(os.environ.get("RUNYARD_CROWD", "15000"))
+RUNNERS = 500 if JOBS < 100_000 else 5000
+MEMBER = "5b0a7a52-0000-4000-8000-000000000001"
+# A call has to do with a handful of rows of each table; a whole table is thousands.
+FEW = 60
+READ = """
+select relname, seq_tup_read + coalesce(idx_tup_fetch, 0) from pg_stat_xact_all_tables
+where schemaname in ('public', 'private') and seq_tup_read + coalesce(idx_tup_fetch, 0) > 0
+"""
+PAGES = {
+    "jobs": "select * from public.provision_jobs where org_id = %(org)s order by id desc limit 50",
+    "queued jobs": "select * from public.provision_jobs where org_id = %(org)s and status = 'QUEUED' order by id desc limit 50",
+    "jobs of a module": "select * from public.provision_jobs where module_id = %(module)s order by id desc limit 20",
+    "jobs of a runner": "select * from public.provision_jobs where worker_id = %(worker)s order by id desc limit 20",
+    "one job": "select * from public.provision_jobs where id = %(job)s",
+    "events of a job": "select * from public.job_events where job_id = %(job)s order by id",
+    "log from where it was": "select * from public.job_log_chunks where job_id = %(job)s and attempt = 1 and seq > 3 order by seq",
+    "events of a runner": "select * from public.worker_events where worker_id = %(worker)s order by id desc limit 20",
+}
+
+
+class Crowd:
+    """A full database, one of its runners, one of its members."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        owner = world.owner.connection
+        owner.execute(CROWD_SQL.read_bytes())
+        owner.execute("select bench.add_runners(%s, 8), bench.add_modules(200)", [RUNNERS])
+        owner.execute("select bench.add_finished(%s), bench.add_ready(%s, 100::smallint, null)", [JOBS, JOBS])
+        owner.execute("insert into private.clocks (name, ran_at) values ('sweep', now() + interval '1 day')")
+        owner.execute("insert into auth.users (id, email) values (%s, 'member@example.org')", [MEMBER])
+        owner.execute(
+            "insert into public.memberships (org_id, user_id, email, role)"
+            " select id, %s, 'member@example.org', 'viewer' from public.organizations",
+            [MEMBER],
+        )
+        owner.execute("vacuum analyze")
+        sid, self.worker = world.owner.one("select id::text, worker_id::text from private.sessions limit 1")
+        self.runner = world.caller("worker", sid=sid, sub=self.worker).connection
+        self.member = world.caller("authenticated", sub=MEMBER, email="member@example.org").connection
+        answer: Any = self.runner.execute("select public.worker_claim(gen_random_uuid(), 1)").fetchone()
+        self.job = answer[0]["jobs"][0]["id"]
+        self.values = {
+            "org": world.owner.one("select id from public.organizations"),
+            "module": world.owner.one("select id from public.modules limit 1"),
+            "worker": self.worker,
+            "job": self.job,
+        }
+
+    def rows_read(self, connection: psycopg.Connection[Any], statement: str) -> Counter[str]:
+        """How many rows of each table a statement reads; it is undone afterwards."""
+        with connection.transaction(force_rollback=True):
+            # The server hands counts on only now and then: those of earlier statements may still be there.
+            before = Counter(dict(connection.execute(READ.encode()).fetchall()))
+            connection.execute(statement.encode(), self.values)
+            return Counter(dict(connection.execute(READ.encode()).fetchall())) - before
+
+
+@pytest.fixture(scope="module")
+def crowd(postgres_server: Server, module_database: str) -> Iterator[Crowd]:
+    database = Database(postgres_server, module_database)
+    yield Crowd(World.open(database))
+    database.close()
+
+
+def few(read: Counter[str]) -> bool:
+    return max(read.values(), default=0) <= FEW
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "public.worker_claim(gen_random_uuid(), 5)",
+        "public.worker_heartbeat('ONLINE', '1.0.0')",
+        "public.worker_report(%(job)s, 1, 'PLAN')",
+        """public.worker_append_logs(%(job)s, 1, '[{"seq": 1, "step": "plan", "body": "line"}]')""",
+        "public.worker_finish(%(job)s, 1, 'SUCCEEDED')",
+        (
+            "public.worker_step(gen_random_uuid(),"
+            " jsonb_build_array(jsonb_build_object('job', %(job)s::bigint, 'attempt', 1, 'status', 'FAILED')), 3)"
+        ),
+    ],
+    ids=lambda call: call.split("(")[0].removeprefix("public."),
+)
+def test_a_runners_call_reads_a_handful_of_rows(crowd: Crowd, call: str) -> None:
+    read = crowd.rows_read(crowd.runner, f"select {call}")
+    assert read, "the call must have read something, or this shows nothing"
+    assert few(read), read
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_reads_what_it_shows(crowd: Crowd, page: str) -> None:
+    read = crowd.rows_read(crowd.member, PAGES[page])
+    assert few(read), read
+
+
+def test_a_whole_table_would_be_noticed(crowd: Crowd) -> None:
+    read = crowd.rows_read(crowd.member, "select count(priority) from public.provision_jobs where priority = 7")
+    assert read["provision_jobs"] >= 2 * JOBS

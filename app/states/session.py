@@ -10,9 +10,10 @@ from app.services.errors import AppError, NotThere, SignedOut
 from app.services.models import Filter, Organisation, Page, Query, Session
 from app.services.runtime import runtime
 from app.services.store import Link, OrgStore
-from app.services.words import initials
+from app.services.words import initials, parse_time
 
 OPERATORS = frozenset({"owner", "admin", "operator"})
+CLOCK_SECONDS = 60.0
 ADMINS = frozenset({"owner", "admin"})
 
 
@@ -87,12 +88,18 @@ class SessionState(rx.State):
     def _show_link(self, store: OrgStore) -> None:
         """Tell how changes arrive, and the counts beside the menu entries."""
         self.link, self.link_detail = store.link.value, store.link_detail
-        self.server_time = str(store.overview.get("server_time", ""))
+        self._show_clock(str(store.overview.get("server_time", "")))
         self.runner_count = len(store.tables["workers"])
         behind = store.derive("outdated", outdated)
         self.latest_version = behind.latest
         self.outdated_in_cloud, self.outdated_count = behind.in_cloud, behind.in_cloud + behind.by_hand
         self.needs_me_count = store.derive("needs_me", _needs_me)
+
+    def _show_clock(self, server_time: str) -> None:
+        """Tell the browser the server's time, once a minute: it only mends a clock that is wrong."""
+        held, told = parse_time(self.server_time), parse_time(server_time)
+        if told is not None and (held is None or (told - held).total_seconds() > CLOCK_SECONDS):
+            self.server_time = server_time
 
     async def _count_modules(self, session: Session) -> None:
         filters = (Filter("org_id", "eq", self.org_id), Filter("deleted_at", "is", "null"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 import uuid
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,19 +104,21 @@ class Tab:
         event = {"name": name, "payload": payload or {}, "router_data": {"pathname": path, "asPath": path}}
         await self.socket.send("42/_event," + json.dumps(["event", event]))
 
-    async def answers(self, seconds: float = 0.6) -> list[dict[str, Any]]:
-        """Collect what comes back until it is quiet for a while."""
+    async def answers(self, seconds: float = 0.6, most: float = 12.0) -> list[dict[str, Any]]:
+        """Collect what comes back until it is quiet for a while; a live page never is for long."""
         found: list[dict[str, Any]] = []
-        while True:
+        end = time.monotonic() + most
+        while time.monotonic() < end:
             try:
                 frame = str(await _within(self.socket, seconds))
             except TimeoutError:
-                return found
+                break
             self.frames.append(frame)
             if frame == "2":
                 await self.socket.send("3")
             elif frame.startswith("42/_event,"):
                 found.append(json.loads(frame.removeprefix("42/_event,"))[1])
+        return found
 
 
 async def _within(socket: ClientConnection, seconds: float) -> str | bytes:

@@ -1,0 +1,89 @@
+"""Two dashboard processes behind one port, with Redis: everybody hears of a change, nobody is signed out by a death."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.conftest import _open_folder
+from tests.e2e.product import Product, Tab, open_tab
+from tests.support.ports import free_ports
+from tests.support.stack import start_stack
+from tests.support.waiting import wait_until
+from tests.unit.app.test_guard import HANDLERS
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed"),
+]
+LOAD = next(name for name in HANDLERS if name.endswith("runners_state.load"))
+TABS = 12
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    (port,) = free_ports(1)
+    folder = tmp_path_factory.mktemp("redis")
+    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    yield f"redis://127.0.0.1:{port}"
+    process.terminate()
+    process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Product]:
+    home = _open_folder(tmp_path_factory.mktemp("pair"))
+    variables = {"REFLEX_REDIS_URL": redis_url, "RUNYARD_DASHBOARD_WORKERS": "2"}
+    with start_stack(home, "--no-demo", **variables) as stack:
+        yield Product(stack)
+
+
+def workers(product: Product) -> list[psutil.Process]:
+    return psutil.Process(product.stack.part_pid("dashboard")).children()
+
+
+async def hear(tab: Tab, word: str, seconds: float = 60.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        await tab.answers(1.0, most=2.0)
+        if any(word in frame for frame in tab.frames):
+            return True
+    return False
+
+
+async def test_a_change_reaches_the_tabs_of_both_processes(pair: Product) -> None:
+    wait_until(lambda: len(workers(pair)) >= 2)
+    person = pair.person()
+    cookie = pair.cookie(person)
+    tabs = [await open_tab(pair, cookie) for _ in range(TABS)]
+    for tab in tabs:
+        await tab.send(LOAD, path="/dashboard/runners")
+    assert all(await asyncio.gather(*(hear(tab, person.org_name) for tab in tabs)))
+    holders = {
+        link.pid
+        for link in psutil.net_connections("tcp")
+        if link.laddr and link.laddr.port == pair.stack.settings.dashboard_port and link.status == "ESTABLISHED"
+    }
+    assert len(holders & {process.pid for process in workers(pair)}) == 2
+    pair.runner(person, "heard-by-all")
+    assert all(await asyncio.gather(*(hear(tab, "heard-by-all") for tab in tabs)))
+
+
+async def test_a_process_that_dies_signs_nobody_out(pair: Product) -> None:
+    person = pair.person()
+    cookie = pair.cookie(person)
+    victim = workers(pair)[0].pid
+    os.kill(victim, signal.SIGKILL)
+    wait_until(lambda: victim not in {process.pid for process in workers(pair)} and len(workers(pair)) >= 2, 120)
+    tabs = [await open_tab(pair, cookie) for _ in range(TABS)]
+    for tab in tabs:
+        await tab.send(LOAD, path="/dashboard/runners")
+    assert all(await asyncio.gather(*(hear(tab, person.org_name) for tab in tabs)))

@@ -14,6 +14,7 @@ from app.components.plan import plan_panel
 from app.components.why import why_panel
 from app.pages import Route
 from app.states.job import JobState
+from app.states.job_actions import JobActionState
 from app.states.runner_actions import RunnerActionState
 from app.states.session import SessionState
 
@@ -112,4 +113,4 @@ def job() -> rx.Component:
     )
 
 
-ROUTES = (Route("/dashboard/jobs/[job_id]", "Job", job, JobState.load),)
+ROUTES = (Route("/dashboard/jobs/[job_id]", "Job", job, [JobActionState.close, JobState.load]),)

@@ -193,4 +193,4 @@ def jobs() -> rx.Component:
     )
 
 
-ROUTES = (Route("/dashboard/jobs", "Jobs", jobs, JobsState.load),)
+ROUTES = (Route("/dashboard/jobs", "Jobs", jobs, [RunState.close, JobsState.load]),)

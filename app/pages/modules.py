@@ -12,8 +12,10 @@ from app.components.modules.group import group_detail
 from app.components.modules.tree import module_picker, module_tree
 from app.components.run import run_dialog
 from app.pages import Route
+from app.states.module_actions import ModuleActionState
 from app.states.module_form import ModuleFormState
 from app.states.modules import ModulesState
+from app.states.run import RunState
 from app.states.session import SessionState
 
 
@@ -68,4 +70,6 @@ def modules() -> rx.Component:
     )
 
 
-ROUTES = (Route("/dashboard/modules", "Modules", modules, ModulesState.load),)
+OPENING = [RunState.close, ModuleFormState.leave, ModuleActionState.close, ModulesState.load, ModuleFormState.begin]
+
+ROUTES = (Route("/dashboard/modules", "Modules", modules, OPENING),)

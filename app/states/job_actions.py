@@ -48,8 +48,9 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     def close(self) -> None:
-        """Leave things as they are."""
+        """Leave things as they are; also asked for when a page opens, because states outlive a reload."""
         self.asking = self.typed = ""
+        self.is_late_open = False
 
     @rx.event
     def set_typed(self, text: str) -> None:

@@ -37,8 +37,9 @@ class ModuleActionState(AppState, rx.State):
 
     @rx.event
     def close(self) -> None:
-        """Keep things as they are."""
+        """Keep things as they are; also asked for when a page opens, because states outlive a reload."""
         self.kind = self.typed = ""
+        self.is_compared, self.differences = False, []
 
     @rx.event
     def set_typed(self, text: str) -> None:

@@ -58,6 +58,9 @@ class ModuleFormState(AppState, rx.State):
     @rx.event
     async def new_module(self) -> rx.event.EventSpec | None:
         """Open an empty form in the group that is being looked at."""
+        return await self._new_module()
+
+    async def _new_module(self) -> rx.event.EventSpec | None:
         page = await self._page()
         try:
             await self._read_runners()
@@ -66,6 +69,13 @@ class ModuleFormState(AppState, rx.State):
         self.is_new, self._module_id = True, ""
         self._open("module", "New module", dict(empty_form(page.group["path"] or page.module["group_path"])))
         return None
+
+    @rx.event
+    async def begin(self) -> rx.event.EventSpec | None:
+        """Open an empty form for those who came here for one: /dashboard/modules?new=1."""
+        if self.router.url.query_parameters.get("new") != "1":
+            return None
+        return await self._new_module()
 
     @rx.event
     async def edit_module(self) -> rx.event.EventSpec | None:
@@ -101,6 +111,11 @@ class ModuleFormState(AppState, rx.State):
         values = {"path": str(row["path"]), "description": str(row.get("description") or "")}
         values |= {"env": env_lines(row.get("env") or {}), **hook_fields(row.get("hooks") or {})}
         self._open("group", f"Edit {row['path']}", {"fields": values, "inline": [], "extra": []})
+
+    @rx.event
+    def leave(self) -> None:
+        """Close the sheet when a page opens: states outlive a reload."""
+        self.kind, self.errors = "", {}
 
     @rx.event
     def set_open(self, is_open: bool) -> None:

@@ -86,7 +86,7 @@ class RunState(AppState, rx.State):
 
     @rx.event
     def close(self) -> None:
-        """Run nothing."""
+        """Run nothing; also asked for when a page opens, because states outlive a reload."""
         self.is_open, self.typed, self.modules = False, "", []
 
     @rx.event

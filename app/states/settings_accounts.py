@@ -7,7 +7,7 @@ import reflex as rx
 
 from app.organisation.accounts import AccountView, NewSecret, build_view, check_form, make_secret
 from app.services.errors import AppError
-from app.services.models import Filter, Query
+from app.services.models import Filter, Query, Session
 from app.services.store import Changed, OrgStore
 from app.states.live import LivePage
 from app.states.session import say_error
@@ -32,6 +32,10 @@ class AccountsState(LivePage, rx.State):
     shown_id: str = ""
     shown_client: str = ""
     revision: int = 0
+
+    async def _prepare(self, session: Session) -> None:
+        """Close what was open before a reload: states outlive it."""
+        self.is_open, self.asking, self.shown_id = False, "", ""
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         filters = (Filter("org_id", "eq", store.org_id), Filter("removed_at", "is", "null"))

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 import reflex as rx
 
 from app.audit.query import AuditFilter
-from app.services.models import Filter, Query, Row
+from app.services.models import Filter, Query, Row, Session
 from app.services.store import Changed, OrgStore
 from app.states.live import LivePage
 
@@ -52,6 +52,10 @@ class AuditState(LivePage, rx.State):
 
     def _filter(self) -> AuditFilter:
         return AuditFilter.of({"action": "" if self.action == "any" else self.action, "actor": self.actor})
+
+    async def _prepare(self, session: Session) -> None:
+        """Begin with everything: states outlive a reload."""
+        self.action, self.actor, self.page_number = "any", "", 0
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if self.page_number and not changed.is_everything:

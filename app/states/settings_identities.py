@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.organisation.identities import IdentityView, build_view, check_form, trust_policy
 from app.services.errors import AppError
-from app.services.models import Filter, Query
+from app.services.models import Filter, Query, Session
 from app.services.store import Changed, OrgStore
 from app.states.live import LivePage
 from app.states.session import say_error
@@ -28,6 +28,10 @@ class IdentitiesState(LivePage, rx.State):
     removing: str = ""
     removing_name: str = ""
     revision: int = 0
+
+    async def _prepare(self, session: Session) -> None:
+        """Close what was open before a reload: states outlive it."""
+        self.is_open, self.removing = False, ""
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if not _concerns(store, changed):

@@ -8,7 +8,7 @@ import reflex as rx
 from app.organisation.members import ROLES, MemberRow, build_rows, check_email
 from app.services.errors import AppError
 from app.services.invitations import make_secret
-from app.services.models import Filter, Query
+from app.services.models import Filter, Query, Session
 from app.services.store import Changed, OrgStore
 from app.states.live import LivePage
 from app.states.session import say_error
@@ -28,6 +28,10 @@ class MembersState(LivePage, rx.State):
     invited_email: str = ""
     removing: str = ""
     removing_email: str = ""
+
+    async def _prepare(self, session: Session) -> None:
+        """Close what was open before a reload: states outlive it."""
+        self.is_inviting, self.invited_id, self.removing = False, "", ""
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         mine = (Filter("org_id", "eq", store.org_id),)

@@ -192,7 +192,11 @@ def _runner_item(choice: rx.Var[RunnerChoice]) -> rx.Component:
 def _running() -> rx.Component:
     pins = [rx.select.item("Any that may", value="any"), rx.foreach(State.runners, _runner_item)]
     auto = rx.el.label(
-        rx.checkbox(name="auto_apply", default_checked=State.values["auto_apply"] == "on"),
+        rx.checkbox(
+            name="auto_apply",
+            default_checked=State.values["auto_apply"] == "on",
+            aria_label="Apply by itself after a plan with changes",
+        ),
         "Apply by itself after a plan with changes",
         class_name="ry-row",
     )

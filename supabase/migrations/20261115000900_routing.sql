@@ -307,6 +307,19 @@ end;
 $$;
 comment on function private.make_ready(bigint) is 'Puts a job at the end of its lane and wakes the runners of that lane.';
 
+create function private.is_state_in_use(p_state uuid)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  -- Two questions, because there are two indexes.
+  return exists (select from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING')
+    or exists (select from private.live_jobs as q where q.state_key = p_state and q.stage = 'WAITING');
+end;
+$$;
+comment on function private.is_state_in_use(uuid) is 'Whether a job is queued, running or held for a state.';
+
 create function private.is_state_locked(p_state uuid)
 returns boolean
 language plpgsql stable

@@ -23,7 +23,7 @@ declare
   v_lane integer;
 begin
   perform private.lock_state(p_job.org_id, v_state);
-  if exists (select from private.live_jobs as q where q.state_key = v_state) or private.is_state_locked(v_state) then
+  if private.is_state_in_use(v_state) or private.is_state_locked(v_state) then
     insert into private.live_jobs (job_id, org_id, state_key, stage, priority, attempt)
     values (p_job.id, p_job.org_id, v_state, 'WAITING', p_job.priority, p_job.attempt);
     perform private.refresh_head(v_state);

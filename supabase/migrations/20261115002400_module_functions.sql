@@ -241,7 +241,7 @@ begin
   end if;
   perform private.lock_routing(v_module.org_id, true);
   perform pg_advisory_xact_lock(private.lock_key('state', p_module));
-  if exists (select from private.live_jobs where state_key = p_module)
+  if private.is_state_in_use(p_module)
     or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL') then
     perform private.fail('RY409', 'The module has jobs that are not finished.', 'Cancel them, or wait until they are done.');
   end if;

@@ -48,7 +48,7 @@ set search_path = ''
 as $$
 begin
   perform private.fail('RY409', format('Job %s is already at work on this runner.', q.job_id), 'Wait until it is done.')
-  from private.live_jobs as q where q.state_key = p_worker limit 1;
+  from private.live_jobs as q where q.state_key = p_worker and q.stage <> 'WAITING';
 end;
 $$;
 comment on function private.refuse_second_lifecycle_job(uuid) is 'One job at a time deploys, updates or removes a runner.';

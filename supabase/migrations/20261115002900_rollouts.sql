@@ -10,7 +10,7 @@ set search_path = ''
 as $$
   select w.* from public.workers as w
   where w.org_id = p_org and w.type = 'cloud-hosted' and w.removed_at is null and private.is_version_less(w.version, private.latest_version())
-    and not exists (select from private.live_jobs as q where q.state_key = w.id)
+    and not private.is_state_in_use(w.id)
 $$;
 comment on function private.outdated_workers(uuid) is 'Cloud-hosted runners older than the newest stable release, without a job about them.';
 
@@ -66,7 +66,7 @@ begin
   for v_worker in
     select w.* from public.workers as w
     where w.id in (select x::pg_catalog.uuid from jsonb_array_elements_text(p_rollout.waves -> (p_rollout.wave - 1)) as x)
-      and w.removed_at is null and not exists (select from private.live_jobs as q where q.state_key = w.id)
+      and w.removed_at is null and not private.is_state_in_use(w.id)
     order by w.id
   loop
     v_job := private.lifecycle_job(v_worker, 'UPDATE_WORKER', jsonb_build_object('version', p_rollout.version));

@@ -26,7 +26,7 @@ declare
   v_identity public.cloud_identities := private.my_identity(p_identity);
   v_job public.provision_jobs;
 begin
-  select j.* into v_job from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id where q.state_key = p_identity limit 1;
+  select j.* into v_job from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id where q.state_key = p_identity and q.stage <> 'WAITING';
   if v_job.id is null then
     v_job.org_id := v_identity.org_id;
     v_job.type := 'VERIFY_IDENTITY';

@@ -77,7 +77,7 @@ begin
       join public.workers as w on w.id = (i.input ->> 'worker_id')::pg_catalog.uuid and w.org_id = any (v_orgs) and w.cloud ? 'service_arn'
       join public.cloud_identities as c on c.id = w.cloud_identity_id
       left join private.scaling_memory as m on m.worker_id = w.id
-      where not exists (select from private.live_jobs as q where q.state_key = w.id)
+      where not private.is_state_in_use(w.id)
     ), '[]'));
 end;
 $$;

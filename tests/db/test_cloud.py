@@ -188,8 +188,8 @@ def test_a_planner_gets_numbers_and_writes_its_decision(site: tuple[World, Organ
     row = world.worker_row(worker)
     assert (row["desired_count"], row["is_scaled_to_zero"], row["status_reason"]) == (0, True, "Scaled to zero: starts when a job needs it")
     assert org.owner.rows("select to_count, dry_run from public.scaling_decisions order by id") == [(3, True), (0, False)]
-    again = world.connect_runner(worker, "task")
-    again.beat()
+    world.service.call("record_scaling_decision", p_worker=worker, p_to_count=1, p_reason="a job waits")
+    world.connect_runner(worker, "task")
     assert world.worker_row(worker)["is_scaled_to_zero"] is False
 
 

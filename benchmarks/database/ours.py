@@ -84,9 +84,10 @@ def pgbench(bench: Bench, database: str, workers: int, seconds: float, script: P
     for process in started:
         output = process.communicate()[0]
         found = re.search(r"tps = ([0-9.]+)", output)
-        if process.returncode or found is None:
+        if process.returncode:
             raise RuntimeError(f"pgbench: {output}")
-        total += float(found.group(1))
+        # On a machine that is busy elsewhere one of many may not get a single transaction through.
+        total += float(found.group(1)) if found else 0.0
     return total
 
 

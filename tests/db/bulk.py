@@ -17,8 +17,9 @@ def add_finished_jobs(world: World, org: Organization, count: int) -> None:
     """Jobs of that group's modules that ended over the last weeks."""
     world.owner.connection.execute(
         """with module as (select id, path, row_number() over () as n from public.modules where org_id = %(org)s and group_path = 'bulk')
-        insert into public.provision_jobs (org_id, type, status, module_id, module_path, group_path, attempt, queued_at, claimed_at, finished_at, worker_id)
-        select %(org)s, 'PLAN', 'SUCCEEDED', m.id, m.path, 'bulk', 1, t.at, t.at, t.at, null
+        insert into public.provision_jobs (
+          org_id, type, status, module_id, module_path, group_path, attempt, queued_at, claimed_at, finished_at)
+        select %(org)s, 'PLAN', 'SUCCEEDED', m.id, m.path, 'bulk', 1, t.at, t.at, t.at
         from generate_series(1, %(count)s) as g
         join module as m on m.n = 1 + g %% (select count(*) from module)
         cross join lateral (select now() - g * interval '1 second' as at) as t""",
@@ -53,7 +54,8 @@ def add_queued_jobs(world: World, org: Organization, count: int, lane: int | Non
 def add_workers(world: World, org: Organization, count: int) -> None:
     """Runners for all modules that were never started, with their lanes."""
     world.owner.connection.execute(
-        "insert into public.workers (org_id, name, is_assigned_to_all_modules) select %s, 'bulk-' || n, true from generate_series(1, %s) as n",
+        "insert into public.workers (org_id, name, is_assigned_to_all_modules) "
+        "select %s, 'bulk-' || n, true from generate_series(1, %s) as n",
         [org.id, count],
     )
     world.owner.connection.execute(
@@ -65,5 +67,11 @@ def add_workers(world: World, org: Organization, count: int) -> None:
 
 
 def analyze(world: World) -> None:
-    for table in ("public.modules", "public.provision_jobs", "public.workers", "private.live_jobs", "private.lane_workers"):
+    for table in (
+        "public.modules",
+        "public.provision_jobs",
+        "public.workers",
+        "private.live_jobs",
+        "private.lane_workers",
+    ):
         world.owner.connection.execute(f"analyze {table}")

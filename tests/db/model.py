@@ -51,7 +51,7 @@ def distance(runner: ModelRunner, job: ModelJob) -> int | None:
     steps = [
         EVERYWHERE if path == "" else depth - (path.count("/") + 1)
         for path in runner.paths
-        if path == "" or job.module == path or job.module.startswith(path + "/")
+        if path in ("", job.module) or job.module.startswith(path + "/")
     ]
     if runner.is_everywhere:
         steps.append(EVERYWHERE)
@@ -75,5 +75,7 @@ def may_claim(runner: ModelRunner, job: ModelJob, fleet: list[ModelRunner]) -> b
         return False
     mine = distance(runner, job)
     assert mine is not None
-    nearer = (other for other in fleet if fits(other, job) and other.is_available and (distance(other, job) or 0) < mine)
+    nearer = (
+        other for other in fleet if fits(other, job) and other.is_available and (distance(other, job) or 0) < mine
+    )
     return next(nearer, None) is None

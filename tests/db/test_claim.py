@@ -64,8 +64,9 @@ def test_another_organisations_job_is_never_claimed(org: Organization, other_org
 
 
 def test_labels_must_all_be_there(org: Organization) -> None:
-    plain, gpu = org.runner("plain", is_assigned_to_all_modules=True), org.runner(
-        "gpu", is_assigned_to_all_modules=True, labels=["gpu=true", "zone=eu"]
+    plain, gpu = (
+        org.runner("plain", is_assigned_to_all_modules=True),
+        org.runner("gpu", is_assigned_to_all_modules=True, labels=["gpu=true", "zone=eu"]),
     )
     org.module("a/b", labels=["gpu=true"])
     job = org.enqueue("a/b", labels=["zone=eu"])
@@ -201,7 +202,11 @@ def stale_write(runner: Runner, job: dict[str, Any], call: str) -> Any:
         "worker_report": {"p_phase": "PLAN"},
         "worker_append_logs": {"p_chunks": [{"seq": 1, "body": "x"}]},
         "worker_return_job": {},
-        "worker_put_artifact": {"p_name": "x", "p_body_base64": "", "p_sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        "worker_put_artifact": {
+            "p_name": "x",
+            "p_body_base64": "",
+            "p_sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        },
         "worker_get_artifact": {"p_name": "x"},
         "worker_state_get": {},
         "worker_state_put": {"p_body": "{}"},

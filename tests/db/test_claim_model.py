@@ -1,16 +1,12 @@
-"""The claim against an independent model of its rules: one after the other exactly, and many at once."""
+"""The claim against an independent model of its rules, one call after the other: exactly who, how many, and in which order."""
 
 import random
-import threading
-import uuid
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from tests.db.model import ModelJob, ModelRunner, fits, may_claim
+from tests.db.model import ModelJob, ModelRunner, may_claim
 from tests.db.world import Organization, Runner, World
 
 GROUPS = ["a", "a/b", "a/b/c", "x", "x/y"]
@@ -34,7 +30,10 @@ class Twin:
         dice, name, instance = self.dice, f"r{number}", self.dice.choice(["east", "west"])
         is_shared = dice.random() < 0.15
         org = dice.choice(self.orgs)
-        options: dict[str, Any] = {"labels": dice.sample(LABELS, dice.randint(0, 2)), "capacity": dice.choice([1, 2, 5])}
+        options: dict[str, Any] = {
+            "labels": dice.sample(LABELS, dice.randint(0, 2)),
+            "capacity": dice.choice([1, 2, 5]),
+        }
         types = dice.choice([None, None, None, ["PLAN", "DRIFT"]])
         if types:
             options["accepted_job_types"] = types
@@ -59,7 +58,11 @@ class Twin:
     def add_job(self, modules_per_group: int) -> None:
         dice, org = self.dice, self.dice.choice(self.orgs)
         module = f"{dice.choice(GROUPS)}/m{dice.randint(1, modules_per_group)}"
-        labels, priority, kind = dice.sample(LABELS, dice.choice([0, 0, 0, 1])), dice.choice([10, 100, 100]), dice.choice(TYPES)
+        labels, priority, kind = (
+            dice.sample(LABELS, dice.choice([0, 0, 0, 1])),
+            dice.choice([10, 100, 100]),
+            dice.choice(TYPES),
+        )
         own = [name for name, runner in self.fleet.items() if runner.org in (None, org.id)]
         pin = dice.choice(own) if own and dice.random() < 0.1 else None
         instance = dice.choice(["east", "west"]) if dice.random() < 0.1 else None
@@ -113,7 +116,8 @@ def change_health(twin: Twin, name: str) -> None:
         runner.beat()
     elif twin.dice.random() < 0.5:
         twin.world.owner.connection.execute(
-            "update private.heartbeats set last_seen_at = now() - interval '61 s' where instance_id = %s", [runner.instance_id]
+            "update private.heartbeats set last_seen_at = now() - interval '61 s' where instance_id = %s",
+            [runner.instance_id],
         )
     else:
         runner.beat("DRAINING")
@@ -136,68 +140,3 @@ def test_every_claim_follows_the_rules(fresh_world: World, seed: int) -> None:
             twin.runners[name].finish({"id": job, "attempt": 1}, twin.dice.choice(["SUCCEEDED", "FAILED"]))
         elif act == "health":
             change_health(twin, name)
-
-
-# ---------------------------------------------------------------------- many at once
-
-
-@dataclass
-class Ledger:
-    """What the claimers saw; a Jepsen-like account."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    claims: list[tuple[int, int, str]] = field(default_factory=list)
-    overfull: list[str] = field(default_factory=list)
-
-
-def work(twin: Twin, name: str, ledger: Ledger) -> None:
-    """Claim and finish until there has been nothing for a while."""
-    runner, capacity, empty = twin.runners[name], twin.fleet[name].capacity, 0
-    held: list[dict[str, Any]] = []
-    dice = random.Random(name)
-    while empty < 3:
-        done = [{"job": job["id"], "attempt": job["attempt"], "status": "SUCCEEDED"} for job in held]
-        answer = runner.call("worker_step", p_request_id=str(uuid.uuid4()), p_finished=done, p_slots=dice.randint(1, 6))
-        held = answer["jobs"]
-        with ledger.lock:
-            ledger.claims += [(job["id"], job["attempt"], name) for job in held]
-            if len(held) > capacity:
-                ledger.overfull.append(name)
-        empty = 0 if held else empty + 1
-
-
-def drain(twin: Twin, ledger: Ledger) -> None:
-    """Everybody beats and looks again, until a whole round has brought nothing."""
-    before = -1
-    while before < len(ledger.claims):
-        before = len(ledger.claims)
-        for name, runner in twin.runners.items():
-            runner.beat()
-            work(twin, name, ledger)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_sixty_four_claimers_and_two_thousand_jobs(fresh_world: World) -> None:
-    twin = build(fresh_world, 64, 64)
-    for _ in range(2000):
-        twin.add_job(40)
-    ledger = Ledger()
-    with ThreadPoolExecutor(64) as pool:
-        list(pool.map(lambda name: work(twin, name, ledger), twin.runners))
-    drain(twin, ledger)
-
-    claims = Counter((job, attempt) for job, attempt, _ in ledger.claims)
-    assert [claim for claim, times in claims.items() if times > 1] == [], "claimed twice"
-    assert len({job for job, _, _ in ledger.claims}) == len(ledger.claims), "a job was run twice"
-    assert ledger.overfull == []
-    against = [(job, name) for job, _, name in ledger.claims if not fits(twin.fleet[name], twin.jobs[job])]
-    assert against == [], "claimed against a rule"
-    left = twin.world.owner.rows("select id from public.provision_jobs where status = 'QUEUED'")
-    takeable = [job for job in left if any(fits(runner, twin.jobs[job]) for runner in twin.fleet.values())]
-    blocked = {(twin.jobs[job].org, twin.jobs[job].module) for job in left if job not in takeable}
-    assert [job for job in takeable if (twin.jobs[job].org, twin.jobs[job].module) not in blocked] == [], "left beside a runner that could take it"
-    finished = twin.world.owner.one("select count(*) from public.provision_jobs where status = 'SUCCEEDED'")
-    assert finished == len(ledger.claims)
-    assert finished + len(left) == 2000
-    assert twin.world.owner.one("select count(*) from private.live_jobs where stage = 'RUNNING'") == 0

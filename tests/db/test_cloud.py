@@ -16,7 +16,12 @@ def identity(org: Organization, name: str = "aws") -> str:
 
 def deploy(org: Organization, name: str, identity_id: str, **options: Any) -> dict[str, Any]:
     made: dict[str, Any] = org.owner.call(
-        "deploy_worker", p_org=org.id, p_name=name, p_cloud_identity=identity_id, p_region="eu-west-1", p_options=options
+        "deploy_worker",
+        p_org=org.id,
+        p_name=name,
+        p_cloud_identity=identity_id,
+        p_region="eu-west-1",
+        p_options=options,
     )
     return made
 
@@ -42,18 +47,28 @@ def come_online(world: World, shared: Runner, worker: str, version: str) -> Runn
 def test_deploying_queues_a_job_with_everything_frozen(site: tuple[World, Organization, Runner, str]) -> None:
     world, org, shared, aws = site
     world.service.call("publish_release", p_spec={"version": "1.4.0"})
-    made = deploy(org, "fargate", aws, cpu=1024, memory=2048, capacity=2, is_assigned_to_all_modules=True, scaling={"min": 0})
+    made = deploy(
+        org, "fargate", aws, cpu=1024, memory=2048, capacity=2, is_assigned_to_all_modules=True, scaling={"min": 0}
+    )
     job = shared.claim_one()
     spec = job["payload"]["lifecycle"]
     assert (job["type"], made["job"]["id"], made["worker"]["type"]) == ("DEPLOY_WORKER", job["id"], "cloud-hosted")
-    assert (spec["worker"]["name"], spec["region"], spec["version"], spec["cpu"], spec["capacity"]) == ("fargate", "eu-west-1", "1.4.0", 1024, 2)
+    assert (spec["worker"]["name"], spec["region"], spec["version"], spec["cpu"], spec["capacity"]) == (
+        "fargate",
+        "eu-west-1",
+        "1.4.0",
+        1024,
+        2,
+    )
     assert (spec["identity"]["role_arn"], spec["identity"]["account_id"]) == (ROLE, "123456789012")
     assert spec["identity"]["external_id"]
     with refused("RY409"):
         deploy(org, "fargate", aws)
 
 
-def test_the_job_gives_its_target_a_token_and_writes_down_what_it_made(site: tuple[World, Organization, Runner, str]) -> None:
+def test_the_job_gives_its_target_a_token_and_writes_down_what_it_made(
+    site: tuple[World, Organization, Runner, str],
+) -> None:
     world, org, shared, aws = site
     worker = deploy(org, "fargate", aws)["worker"]["id"]
     job = shared.claim_one()
@@ -84,7 +99,10 @@ def test_a_failed_deployment_shows_at_the_identity(site: tuple[World, Organizati
     _, org, shared, aws = site
     deploy(org, "fargate", aws)
     shared.finish(shared.claim_one(), "FAILED", p_error={"code": "cloud_identity", "message": "The role refused us."})
-    assert org.owner.one("select verification_error from public.cloud_identities where id = %s", aws) == "The role refused us."
+    assert (
+        org.owner.one("select verification_error from public.cloud_identities where id = %s", aws)
+        == "The role refused us."
+    )
 
 
 def test_removal_drains_then_retires_the_record(site: tuple[World, Organization, Runner, str]) -> None:
@@ -113,7 +131,7 @@ def fleet_of(site: tuple[World, Organization, Runner, str], count: int) -> list[
 
 
 def test_a_rollout_goes_in_waves_of_one_a_quarter_and_the_rest(site: tuple[World, Organization, Runner, str]) -> None:
-    world, org, shared, _ = site
+    _, org, shared, _ = site
     fleet_of(site, 9)
     org.runner("self-hosted")
     rollout = org.owner.call("update_outdated_workers", p_org=org.id)
@@ -131,7 +149,7 @@ def test_a_rollout_goes_in_waves_of_one_a_quarter_and_the_rest(site: tuple[World
 
 
 def test_a_failure_pauses_the_rollout_and_a_person_decides(site: tuple[World, Organization, Runner, str]) -> None:
-    world, org, shared, _ = site
+    _, org, shared, _ = site
     fleet_of(site, 5)
     rollout = org.owner.call("update_outdated_workers", p_org=org.id)["id"]
     shared.finish(shared.claim_one(), "FAILED", p_error={"message": "no"})
@@ -147,7 +165,7 @@ def test_a_failure_pauses_the_rollout_and_a_person_decides(site: tuple[World, Or
 
 
 def test_aborting_cancels_what_has_not_begun(site: tuple[World, Organization, Runner, str]) -> None:
-    world, org, shared, _ = site
+    _, org, shared, _ = site
     fleet_of(site, 3)
     rollout = org.owner.call("update_outdated_workers", p_org=org.id)["id"]
     org.owner.call("abort_rollout", p_rollout=rollout)
@@ -173,21 +191,42 @@ def test_only_outdated_cloud_runners_are_updated(site: tuple[World, Organization
 
 def test_a_planner_gets_numbers_and_writes_its_decision(site: tuple[World, Organization, Runner, str]) -> None:
     world, org, shared, aws = site
-    worker = deploy(org, "fargate", aws, is_assigned_to_all_modules=True, capacity=2, scaling={"min": 0, "max": 4, "idle_seconds": 60})["worker"]["id"]
+    worker = deploy(
+        org,
+        "fargate",
+        aws,
+        is_assigned_to_all_modules=True,
+        capacity=2,
+        scaling={"min": 0, "max": 4, "idle_seconds": 60},
+    )["worker"]["id"]
     runner = come_online(world, shared, worker, "1.0.0")
     for number in range(5):
         org.enqueue(f"a/m{number}")
     runner.claim(2)
     (inputs,) = world.service.call("scaling_inputs")
     assert inputs["limits"] == {"minimum": 0, "maximum": 4, "jobs_per_task": 2, "idle_seconds": 60}
-    assert inputs["load"] == {"desired": 1, "connected": 1, "waiting": 3, "running": 2, "busy_tasks": 1, "takes_jobs": True}
+    assert inputs["load"] == {
+        "desired": 1,
+        "connected": 1,
+        "waiting": 3,
+        "running": 2,
+        "busy_tasks": 1,
+        "takes_jobs": True,
+    }
     world.service.call("record_scaling_decision", p_worker=worker, p_to_count=3, p_reason="5 jobs", p_dry_run=True)
     assert world.worker_row(worker)["desired_count"] == 1
     runner.call("worker_close_session")
     world.service.call("record_scaling_decision", p_worker=worker, p_to_count=0, p_reason="idle")
     row = world.worker_row(worker)
-    assert (row["desired_count"], row["is_scaled_to_zero"], row["status_reason"]) == (0, True, "Scaled to zero: starts when a job needs it")
-    assert org.owner.rows("select to_count, dry_run from public.scaling_decisions order by id") == [(3, True), (0, False)]
+    assert (row["desired_count"], row["is_scaled_to_zero"], row["status_reason"]) == (
+        0,
+        True,
+        "Scaled to zero: starts when a job needs it",
+    )
+    assert org.owner.rows("select to_count, dry_run from public.scaling_decisions order by id") == [
+        (3, True),
+        (0, False),
+    ]
     world.service.call("record_scaling_decision", p_worker=worker, p_to_count=1, p_reason="a job waits")
     world.connect_runner(worker, "task")
     assert world.worker_row(worker)["is_scaled_to_zero"] is False

@@ -19,7 +19,9 @@ def test_the_same_key_at_the_same_time_gives_one_job(world: World, org: Organiza
     people = [org.member("operator") for _ in range(6)]
 
     def enqueue(person: Any) -> int:
-        made = person.call("enqueue_job", p_org=org.id, p_type="PLAN", p_module=module, p_options={"idempotency_key": "k"})
+        made = person.call(
+            "enqueue_job", p_org=org.id, p_type="PLAN", p_module=module, p_options={"idempotency_key": "k"}
+        )
         return int(made["id"])
 
     with ThreadPoolExecutor(6) as pool:
@@ -130,9 +132,16 @@ def test_a_plan_with_changes_is_followed_by_its_apply(world: World, org: Organiz
 
 @pytest.mark.parametrize(
     ("summary", "options"),
-    [({"has_changes": False}, {}), (None, {}), ({"has_changes": True}, {"refresh_only": True}), ({"has_changes": True}, {"auto_apply": False})],
+    [
+        ({"has_changes": False}, {}),
+        (None, {}),
+        ({"has_changes": True}, {"refresh_only": True}),
+        ({"has_changes": True}, {"auto_apply": False}),
+    ],
 )
-def test_nothing_is_applied_without_need(org: Organization, summary: dict[str, bool] | None, options: dict[str, bool]) -> None:
+def test_nothing_is_applied_without_need(
+    org: Organization, summary: dict[str, bool] | None, options: dict[str, Any]
+) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.module("a/b", auto_apply=True)
     org.enqueue("a/b", **options)

@@ -1,6 +1,7 @@
 """Why a job waits, and that the explanation never disagrees with the claim."""
 
 import random
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def codes(org: Organization, job: int) -> dict[str, str]:
 
 def test_each_runner_has_one_reason(world: World, org: Organization) -> None:
     org.module("a/b", labels=["gpu"])
-    everywhere = {"is_assigned_to_all_modules": True, "labels": ["gpu"]}
+    everywhere: dict[str, Any] = {"is_assigned_to_all_modules": True, "labels": ["gpu"]}
     org.worker("never contacted", **everywhere)
     org.worker("elsewhere", labels=["gpu"])
     org.worker("plain", is_assigned_to_all_modules=True)
@@ -139,7 +140,10 @@ def random_fleet(world: World, org: Organization, dice: random.Random) -> list[R
 
 
 def random_job(org: Organization, runners: list[Runner], dice: random.Random) -> int:
-    options: dict[str, object] = {"labels": dice.sample(LABELS, dice.choice([0, 0, 1])), "priority": dice.choice([10, 100])}
+    options: dict[str, object] = {
+        "labels": dice.sample(LABELS, dice.choice([0, 0, 1])),
+        "priority": dice.choice([10, 100]),
+    }
     if dice.random() < 0.2:
         options["pinned_worker_id"] = dice.choice(runners).worker_id
     if dice.random() < 0.2:
@@ -158,8 +162,14 @@ def test_the_explanation_agrees_with_the_claim(world: World, org: Organization, 
 
     for runner in dice.sample(runners, len(runners)):
         name = org.owner.one("select name from public.workers where id = %s", runner.worker_id)
-        allowed = {job for job in jobs if world.status(job) == "QUEUED" and explain(org, job)["position"] and codes(org, job)[name] == "ok"}
-        free = world.owner.one("select capacity - used from private.instance_liveness where instance_id = %s", runner.instance_id)
+        allowed = {
+            job
+            for job in jobs
+            if world.status(job) == "QUEUED" and explain(org, job)["position"] and codes(org, job)[name] == "ok"
+        }
+        free = world.owner.one(
+            "select capacity - used from private.instance_liveness where instance_id = %s", runner.instance_id
+        )
         claimed = {job["id"] for job in runner.claim(20)}
         assert claimed <= allowed, f"{name} took {claimed - allowed}, which the explanation forbids"
         assert len(claimed) == min(len(allowed), free), f"{name} left {allowed - claimed}, which the explanation allows"

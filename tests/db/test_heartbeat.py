@@ -17,8 +17,12 @@ def test_a_beat_writes_no_row_that_anybody_follows(world: World, org: Organizati
     for _ in range(3):
         runner.beat()
     assert xmin_of(world, runner.worker_id) == worker
-    assert world.owner.one("select xmin::text from public.worker_instances where id = %s", runner.instance_id) == instance
-    assert world.owner.one("select relpersistence::text from pg_class where oid = 'private.heartbeats'::regclass") == "u"
+    assert (
+        world.owner.one("select xmin::text from public.worker_instances where id = %s", runner.instance_id) == instance
+    )
+    assert (
+        world.owner.one("select relpersistence::text from pg_class where oid = 'private.heartbeats'::regclass") == "u"
+    )
 
 
 def test_draining_is_what_the_runner_says(world: World, org: Organization) -> None:
@@ -40,7 +44,13 @@ def test_other_words_are_refused(org: Organization) -> None:
 
 def test_news_about_the_host_is_shown(world: World, org: Organization) -> None:
     runner = org.runner("r1", capacity=8)
-    facts = {"engines": {"tofu": "1.12.6"}, "engine_note": "tofu is being prepared", "last_error": "disk", "capacity": 3, "cores": 2}
+    facts = {
+        "engines": {"tofu": "1.12.6"},
+        "engine_note": "tofu is being prepared",
+        "last_error": "disk",
+        "capacity": 3,
+        "cores": 2,
+    }
     runner.beat(version="1.1.0", p_facts=facts)
     row = org.owner.one("select to_jsonb(i) from public.worker_instances as i where id = %s", runner.instance_id)
     shown = {key: row[key] for key in ("engines", "engine_note", "last_error", "capacity", "version")}
@@ -78,7 +88,9 @@ def test_an_update_is_offered_when_it_is_newer(fresh_world: World) -> None:
     runner = org.runner("r1")
     assert runner.beat()["update"] is None
     for version, channel in (("1.9.0", "stable"), ("1.10.0", "stable"), ("2.0.0", "beta")):
-        fresh_world.service.call("publish_release", p_spec={"version": version, "channel": channel, "notes": f"n {version}"})
+        fresh_world.service.call(
+            "publish_release", p_spec={"version": version, "channel": channel, "notes": f"n {version}"}
+        )
     assert runner.beat(version="1.9.0")["update"] == {"version": "1.10.0", "notes": "n 1.10.0", "is_breaking": False}
     assert runner.beat(version="1.10.0")["update"] is None
     fresh_world.service.call("withdraw_release", p_version="1.10.0", p_reason="bad")
@@ -98,12 +110,16 @@ def test_a_job_that_the_runner_does_not_know_of_goes_back(world: World, org: Org
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")
     runner.claim_one()
-    world.owner.connection.execute("update private.live_jobs set claimed_at = now() - interval '1 minute' where job_id = %s", [job])
+    world.owner.connection.execute(
+        "update private.live_jobs set claimed_at = now() - interval '1 minute' where job_id = %s", [job]
+    )
     runner.beat(running=[])
     world.up_for_long()
     world.sweep()
     assert world.status(job) == "CLAIMED"
-    world.owner.connection.execute("update private.live_jobs set unlisted_at = now() - interval '31 s' where job_id = %s", [job])
+    world.owner.connection.execute(
+        "update private.live_jobs set unlisted_at = now() - interval '31 s' where job_id = %s", [job]
+    )
     world.sweep()
     assert world.status(job) == "QUEUED"
 
@@ -112,7 +128,9 @@ def test_a_job_that_is_mentioned_again_stays(world: World, org: Organization) ->
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")
     runner.claim_one()
-    world.owner.connection.execute("update private.live_jobs set claimed_at = now() - interval '1 minute' where job_id = %s", [job])
+    world.owner.connection.execute(
+        "update private.live_jobs set claimed_at = now() - interval '1 minute' where job_id = %s", [job]
+    )
     runner.beat(running=[])
     runner.beat(running=[{"job": job, "attempt": 1}])
     assert world.owner.one("select unlisted_at from private.live_jobs where job_id = %s", job) is None

@@ -39,9 +39,12 @@ def set_traps(world: World, caller: Caller) -> list[str]:
     """Give this connection a hostile pg_temp; what springs is listed with the role it ran as."""
     sprung: list[str] = []
     relations = world.owner.rows(
-        "select distinct relname from pg_class where relnamespace::regnamespace::text in ('public', 'private') and relkind in ('r', 'p', 'v', 'S') and not relispartition"
+        "select distinct relname from pg_class where relnamespace::regnamespace::text in ('public', 'private') "
+        "and relkind in ('r', 'p', 'v', 'S') and not relispartition"
     )
-    names = world.owner.rows("select distinct proname from pg_proc where pronamespace::regnamespace::text in ('public', 'private')")
+    names = world.owner.rows(
+        "select distinct proname from pg_proc where pronamespace::regnamespace::text in ('public', 'private')"
+    )
     execute = caller.connection.execute
     execute(
         "create function pg_temp.trap() returns boolean language plpgsql as "

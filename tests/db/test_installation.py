@@ -12,12 +12,19 @@ TRUST = {"name": "ci", "issuer": "https://issuer.example", "audience": "runyard"
 def test_a_trust_is_what_the_edge_function_gets(world: World, org: Organization) -> None:
     made = org.owner.call("create_service_account", p_org=org.id, p_spec=TRUST)
     found = world.service.call("service_account_for", p_client_id=made["client_id"])
-    assert (found["id"], found["issuer"], found["bound_claims"], found["hashes"]) == (made["id"], TRUST["issuer"], {"sub": "repo:x"}, [])
+    assert (found["id"], found["issuer"], found["bound_claims"], found["hashes"]) == (
+        made["id"],
+        TRUST["issuer"],
+        {"sub": "repo:x"},
+        [],
+    )
     assert world.service.call("service_account_for", p_client_id="rysa_unknown") is None
 
 
 def test_a_secret_is_a_hash_and_rotates_at_once(world: World, org: Organization) -> None:
-    made = org.owner.call("create_service_account", p_org=org.id, p_spec={"name": "ci"}, p_secret_hash=TOKEN_HASH, p_secret_hint="abcd")
+    made = org.owner.call(
+        "create_service_account", p_org=org.id, p_spec={"name": "ci"}, p_secret_hash=TOKEN_HASH, p_secret_hint="abcd"
+    )
     assert (made["has_secret"], made["secret_hint"]) == (True, "abcd")
     newer = "$2b$10$" + "c" * 53
     org.owner.call("rotate_service_account_secret", p_account=made["id"], p_secret_hash=newer, p_secret_hint="wxyz")
@@ -81,7 +88,8 @@ def test_statistics_by_the_hour(fresh_world: World) -> None:
         org.enqueue(f"a/m{number}")
         runner.finish(runner.claim_one(), status)
     world.owner.connection.execute(
-        "update public.provision_jobs set finished_at = finished_at - interval '2 hours', queued_at = queued_at - interval '2 hours 10 seconds', "
+        "update public.provision_jobs set finished_at = finished_at - interval '2 hours', "
+        "queued_at = queued_at - interval '2 hours 10 seconds', "
         "claimed_at = claimed_at - interval '2 hours' where status = 'FAILED'"
     )
     # The sweep may have closed those hours already, when they were empty.
@@ -90,7 +98,8 @@ def test_statistics_by_the_hour(fresh_world: World) -> None:
     running = runner.claim_one()
     runner.beat(running=[{"job": running["id"], "attempt": 1}])
     finished = world.owner.rows(
-        "select date_trunc('hour', finished_at)::text, count(*) filter (where status = 'SUCCEEDED'), count(*) filter (where status = 'FAILED'), count(*) "
+        "select date_trunc('hour', finished_at)::text, count(*) filter (where status = 'SUCCEEDED'), "
+        "count(*) filter (where status = 'FAILED'), count(*) "
         "from public.provision_jobs where finished_at is not null group by 1"
     )
 
@@ -165,27 +174,46 @@ def test_logs_ring_at_most_four_times_a_second(world: World, org: Organization) 
 def test_unpublished_tables_ring_their_pages(world: World, org: Organization) -> None:
     org.module("a/b")
     org.worker("r1", assignments=["a"])
-    assert {"groups", "modules", "worker_assignments", "memberships"} <= {ring["table"] for ring in world.rings(f"org:{org.id}", "changed")}
+    assert {"groups", "modules", "worker_assignments", "memberships"} <= {
+        ring["table"] for ring in world.rings(f"org:{org.id}", "changed")
+    }
 
 
 def test_what_is_published_and_what_is_not(world: World) -> None:
-    published = world.owner.rows("select tablename from pg_publication_tables where pubname = 'supabase_realtime' and schemaname in ('public', 'private') order by 1")
+    published = world.owner.rows(
+        "select tablename from pg_publication_tables where pubname = 'supabase_realtime' and schemaname in ('public', 'private') order by 1"
+    )
     assert published == ["provision_jobs", "rollouts", "worker_instances", "worker_releases", "workers"]
 
 
 def hears(world: World, caller: Any, topic: str) -> bool:
     caller.connection.execute("select set_config('realtime.topic', %s, false)", [topic])
-    world.owner.connection.execute("insert into realtime.messages (topic, extension, payload, event, private) values (%s, 'broadcast', '{}', 'x', true)", [topic])
+    world.owner.connection.execute(
+        "insert into realtime.messages (topic, extension, payload, event, private) values (%s, 'broadcast', '{}', 'x', true)",
+        [topic],
+    )
     return bool(caller.one("select count(*) from realtime.messages where topic = %s", topic))
 
 
 def test_who_hears_which_topic(world: World, org: Organization, other_org: Organization) -> None:
     viewer, runner = org.member("viewer"), org.runner("r1")
     anonymous = world.caller("anon")
-    topics = [f"org:{org.id}", f"queue:{org.id}", "queue:shared", f"worker:{runner.worker_id}", f"org:{other_org.id}", f"queue:{other_org.id}"]
+    topics = [
+        f"org:{org.id}",
+        f"queue:{org.id}",
+        "queue:shared",
+        f"worker:{runner.worker_id}",
+        f"org:{other_org.id}",
+        f"queue:{other_org.id}",
+    ]
     heard = {
         name: [topic for topic in topics if hears(world, caller, topic)]
-        for name, caller in (("viewer", viewer), ("stranger", other_org.owner), ("runner", runner), ("anonymous", anonymous))
+        for name, caller in (
+            ("viewer", viewer),
+            ("stranger", other_org.owner),
+            ("runner", runner),
+            ("anonymous", anonymous),
+        )
     }
     assert heard == {
         "viewer": [f"org:{org.id}"],

@@ -20,7 +20,10 @@ def test_two_of_three_approve(world: World, org: Organization, runner: Runner) -
     people = [org.member("operator") for _ in range(2)]
     assert world.status(job) == "AWAITING_APPROVAL"
     assert runner.claim() == []
-    assert people[0].call("approve_job", p_job=job, p_decision="approve", p_comment="looks right")["status"] == "AWAITING_APPROVAL"
+    assert (
+        people[0].call("approve_job", p_job=job, p_decision="approve", p_comment="looks right")["status"]
+        == "AWAITING_APPROVAL"
+    )
     with refused("RY409"):
         people[0].call("approve_job", p_job=job, p_decision="approve")
     assert people[1].call("approve_job", p_job=job, p_decision="approve")["status"] == "QUEUED"
@@ -65,9 +68,8 @@ def test_what_waits_is_cancelled_at_once(world: World, org: Organization, runner
 def test_what_runs_is_asked_and_asked_again_only_for_more(world: World, org: Organization, runner: Runner) -> None:
     job_id = org.enqueue("a/b")
     job = runner.claim_one()
-    kinds = []
-    for kind in ("GRACEFUL", "AFTER_STEP", "KILL"):
-        kinds.append(org.owner.call("cancel_job", p_job=job_id, p_kind=kind)["cancel_kind"])
+    asked = ("GRACEFUL", "AFTER_STEP", "KILL")
+    kinds = [org.owner.call("cancel_job", p_job=job_id, p_kind=kind)["cancel_kind"] for kind in asked]
     assert kinds == ["GRACEFUL", "GRACEFUL", "KILL"]
     assert world.rings(f"worker:{runner.worker_id}", "directive")
     runner.finish(job, "CANCELLED")
@@ -91,7 +93,13 @@ def test_a_retry_is_a_new_job_with_the_same_payload(world: World, org: Organizat
     org.owner.call("update_module", p_module=module, p_spec={"inputs": {"v": 2}})
     again = org.owner.call("retry_job", p_job=job_id, p_reason="flaky")
     row = world.job(again["id"])
-    assert (row["retry_of"], row["status"], row["priority"], row["attempt"], row["error"]) == (job_id, "QUEUED", 7, 0, None)
+    assert (row["retry_of"], row["status"], row["priority"], row["attempt"], row["error"]) == (
+        job_id,
+        "QUEUED",
+        7,
+        0,
+        None,
+    )
     assert row["payload"]["module"]["inputs"] == {"v": 1}
     assert world.status(job_id) == "FAILED"
 
@@ -113,8 +121,12 @@ def test_a_retried_apply_needs_approval_again(world: World, org: Organization, r
     assert org.owner.call("retry_job", p_job=job)["status"] == "AWAITING_APPROVAL"
 
 
-@pytest.mark.parametrize(("function", "more"), [("cancel_job", {}), ("retry_job", {}), ("resolve_attention", {"p_action": "retry"})])
-def test_viewers_and_strangers_decide_nothing(org: Organization, other_org: Organization, function: str, more: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("function", "more"), [("cancel_job", {}), ("retry_job", {}), ("resolve_attention", {"p_action": "retry"})]
+)
+def test_viewers_and_strangers_decide_nothing(
+    org: Organization, other_org: Organization, function: str, more: dict[str, Any]
+) -> None:
     job = org.enqueue("a/b")
     with refused("RY403"):
         org.member("viewer").call(function, p_job=job, **more)
@@ -124,7 +136,16 @@ def test_viewers_and_strangers_decide_nothing(org: Organization, other_org: Orga
 
 # ---------------------------------------------------------------------- transitions
 
-STATUSES = ["AWAITING_APPROVAL", "QUEUED", "CLAIMED", "PROCESSING", "SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_ATTENTION"]
+STATUSES = [
+    "AWAITING_APPROVAL",
+    "QUEUED",
+    "CLAIMED",
+    "PROCESSING",
+    "SUCCEEDED",
+    "FAILED",
+    "CANCELLED",
+    "NEEDS_ATTENTION",
+]
 ALLOWED = {
     ("AWAITING_APPROVAL", "QUEUED"),
     ("AWAITING_APPROVAL", "CANCELLED"),
@@ -147,7 +168,9 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(STATUSES, 2)))
-def test_every_transition_that_is_not_listed_is_refused_even_to_the_owner(world: World, org: Organization, before: str, after: str) -> None:
+def test_every_transition_that_is_not_listed_is_refused_even_to_the_owner(
+    world: World, org: Organization, before: str, after: str
+) -> None:
     job = org.enqueue("a/b")
     with world.owner.connection.transaction():
         world.owner.connection.execute("alter table public.provision_jobs disable trigger guard")

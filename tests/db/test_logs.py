@@ -47,7 +47,9 @@ def test_chunks_are_idempotent_and_counted(org: Organization, runner: Runner) ->
     job = runner.claim_one()
     assert runner.append(job, (1, "one\ntwo\n"), (2, "three")) == {"last_seq": 2}
     runner.append(job, (1, "something else"))
-    rows = org.owner.rows("select seq, body, line_count, bytes from public.job_log_chunks where job_id = %s order by seq", job["id"])
+    rows = org.owner.rows(
+        "select seq, body, line_count, bytes from public.job_log_chunks where job_id = %s order by seq", job["id"]
+    )
     assert rows == [(1, "one\ntwo\n", 2, 8), (2, "three", 1, 5)]
 
 
@@ -55,7 +57,9 @@ def test_bytes_are_counted_as_utf_8(org: Organization, runner: Runner) -> None:
     org.enqueue("a/b")
     job = runner.claim_one()
     runner.append(job, (1, "größe ✓\n"))
-    assert org.owner.one("select bytes from public.job_log_chunks where job_id = %s", job["id"]) == len("größe ✓\n".encode())
+    assert org.owner.one("select bytes from public.job_log_chunks where job_id = %s", job["id"]) == len(
+        "größe ✓\n".encode()
+    )
 
 
 @pytest.mark.parametrize("chunks", [[], [(0, "x")], [(1, "x" * 65537)], [(n, "x") for n in range(1, 502)]])
@@ -73,7 +77,9 @@ def test_attempts_have_logs_of_their_own(world: World, org: Organization) -> Non
     world.lose(first)
     world.end_backoff(job_id)
     second.append(second.claim_one(), (1, "second\n"))
-    assert org.owner.rows("select attempt, body from public.job_log_chunks where job_id = %s order by attempt", job_id) == [
+    assert org.owner.rows(
+        "select attempt, body from public.job_log_chunks where job_id = %s order by attempt", job_id
+    ) == [
         (1, "first\n"),
         (2, "second\n"),
     ]
@@ -86,7 +92,9 @@ def test_strangers_do_not_read_logs(org: Organization, other_org: Organization, 
 
 
 def test_partitions_cannot_be_read_past_the_policy(world: World, org: Organization, runner: Runner) -> None:
-    partition = world.owner.one("select inhrelid::regclass::text from pg_inherits where inhparent = 'public.job_log_chunks'::regclass limit 1")
+    partition = world.owner.one(
+        "select inhrelid::regclass::text from pg_inherits where inhparent = 'public.job_log_chunks'::regclass limit 1"
+    )
     with refused("42501"):
         org.owner.connection.execute(f"select * from {partition}")
 

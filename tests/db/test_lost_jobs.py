@@ -27,8 +27,12 @@ def test_before_infrastructure_changed_it_is_tried_again(world: World, org: Orga
     assert runner.claim_one()["attempt"] == 2
 
 
-@pytest.mark.parametrize(("job_type", "phases"), [("APPLY", ["APPLY"]), ("APPLY", ["APPLY", "OUTPUT"]), ("DESTROY", ["DESTROY"])])
-def test_after_infrastructure_changed_a_person_decides(world: World, org: Organization, job_type: str, phases: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("job_type", "phases"), [("APPLY", ["APPLY"]), ("APPLY", ["APPLY", "OUTPUT"]), ("DESTROY", ["DESTROY"])]
+)
+def test_after_infrastructure_changed_a_person_decides(
+    world: World, org: Organization, job_type: str, phases: list[str]
+) -> None:
     (runner,) = runners(org, 1)
     job_id = org.enqueue("a/b", job_type)
     job = runner.claim_one()
@@ -82,7 +86,12 @@ def test_the_pause_grows(world: World, org: Organization) -> None:
         runner.beat()
         runner.claim_one()
         world.lose(runner)
-        pauses.append(world.owner.one("select extract(epoch from not_before_at - now())::float from private.live_jobs where job_id = %s", job_id))
+        pauses.append(
+            world.owner.one(
+                "select extract(epoch from not_before_at - now())::float from private.live_jobs where job_id = %s",
+                job_id,
+            )
+        )
         world.end_backoff(job_id)
     assert pauses[0] < pauses[1] < pauses[2]
 
@@ -110,7 +119,12 @@ def test_a_late_success_is_kept_and_changes_nothing(world: World, org: Organizat
     second.finish(again, "FAILED", p_error={"message": "no"})
     first.finish(job, "SUCCEEDED")
     row = world.job(job_id)
-    assert (row["status"], row["attempt"], row["late_report"]["attempt"], row["late_report"]["status"]) == ("FAILED", 2, 1, "SUCCEEDED")
+    assert (row["status"], row["attempt"], row["late_report"]["attempt"], row["late_report"]["status"]) == (
+        "FAILED",
+        2,
+        1,
+        "SUCCEEDED",
+    )
 
 
 def test_cancelled_sticks(world: World, org: Organization) -> None:
@@ -138,7 +152,9 @@ def test_giving_back_costs_no_attempt(world: World, org: Organization) -> None:
     for number in range(1, 4):
         job = runner.claim_one()
         assert job["attempt"] == number
-        assert runner.call("worker_return_job", p_job=job_id, p_attempt=number, p_reason="shutdown") == {"status": "QUEUED"}
+        assert runner.call("worker_return_job", p_job=job_id, p_attempt=number, p_reason="shutdown") == {
+            "status": "QUEUED"
+        }
     job = runner.claim_one()
     world.lose(runner)
     assert world.job(job_id)["error"]["code"] == "ATTEMPTS_EXHAUSTED"
@@ -167,7 +183,9 @@ def test_a_restarted_process_reports_what_it_found(world: World, org: Organizati
 
 
 @pytest.mark.parametrize(("phase", "status"), [("PLAN", "QUEUED"), ("APPLY", "NEEDS_ATTENTION")])
-def test_a_crash_that_is_told_is_a_lost_runner_not_a_failed_job(world: World, org: Organization, phase: str, status: str) -> None:
+def test_a_crash_that_is_told_is_a_lost_runner_not_a_failed_job(
+    world: World, org: Organization, phase: str, status: str
+) -> None:
     (runner,) = runners(org, 1)
     job_id = org.enqueue("a/b", "APPLY")
     job = runner.claim_one()
@@ -185,6 +203,8 @@ def test_events_replay_through_every_turn(world: World, org: Organization) -> No
     job = second.claim_one()
     second.call("worker_return_job", p_job=job_id, p_attempt=2)
     second.finish(second.claim_one())
-    steps = world.owner.rows("select from_status, to_status from public.job_events where job_id = %s order by id", job_id)
+    steps = world.owner.rows(
+        "select from_status, to_status from public.job_events where job_id = %s order by id", job_id
+    )
     assert replay(steps) == world.status(job_id) == "SUCCEEDED"
     assert job["attempt"] == 2

@@ -20,7 +20,9 @@ def people(org: Organization, person: Caller, jobs: list[int]) -> list[Callable[
     def enqueue(dice: random.Random) -> None:
         module = org.modules[dice.choice(MODULES)]
         options = {"priority": dice.choice([10, 100])}
-        made = person.call("enqueue_job", p_org=org.id, p_type=dice.choice(["PLAN", "APPLY"]), p_module=module, p_options=options)
+        made = person.call(
+            "enqueue_job", p_org=org.id, p_type=dice.choice(["PLAN", "APPLY"]), p_module=module, p_options=options
+        )
         jobs.append(made["id"])
 
     def cancel(dice: random.Random) -> None:
@@ -46,7 +48,11 @@ def admins(org: Organization, admin: Caller, workers: list[str]) -> list[Callabl
         admin.call(dice.choice(["drain_worker", "resume_worker", "resume_worker"]), p_worker=dice.choice(workers))
 
     def settings(dice: random.Random) -> None:
-        admin.call("update_worker", p_worker=dice.choice(workers), p_options={"accepted_job_types": dice.choice([None, ["PLAN"]])})
+        admin.call(
+            "update_worker",
+            p_worker=dice.choice(workers),
+            p_options={"accepted_job_types": dice.choice([None, ["PLAN"]])},
+        )
 
     def resolve(dice: random.Random) -> None:
         held = admin.rows("select id from public.provision_jobs where status = 'NEEDS_ATTENTION'")
@@ -63,8 +69,13 @@ def machinery(world: World, service: Caller, runners: list[Runner]) -> list[Call
     def silence(dice: random.Random) -> None:
         instance = dice.choice(runners).instance_id
         with psycopg.connect(world.database.url, autocommit=True) as owner:
-            owner.execute("update private.heartbeats set last_seen_at = now() - interval '61 s' where instance_id = %s", [instance])
-            owner.execute("update private.live_jobs set lease_until = now() - interval '1 s' where instance_id = %s", [instance])
+            owner.execute(
+                "update private.heartbeats set last_seen_at = now() - interval '61 s' where instance_id = %s",
+                [instance],
+            )
+            owner.execute(
+                "update private.live_jobs set lease_until = now() - interval '1 s' where instance_id = %s", [instance]
+            )
             owner.execute("update private.live_jobs set not_before_at = now() where stage = 'BACKOFF'")
 
     return [sweep, silence]
@@ -125,9 +136,13 @@ def test_nobody_deadlocks_and_everything_adds_up(fresh_world: World) -> None:
     assert troubles == []
     assert len(jobs) > 20
     for job in jobs:
-        steps = world.owner.rows("select from_status, to_status from public.job_events where job_id = %s order by id", job)
+        steps = world.owner.rows(
+            "select from_status, to_status from public.job_events where job_id = %s order by id", job
+        )
         assert replay(steps) == world.status(job)
-    crowded = world.owner.rows("select state_key from private.live_jobs where stage <> 'WAITING' group by 1 having count(*) > 1")
+    crowded = world.owner.rows(
+        "select state_key from private.live_jobs where stage <> 'WAITING' group by 1 having count(*) > 1"
+    )
     stuck = world.owner.rows(
         "select state_key from private.live_jobs group by 1 having bool_and(stage = 'WAITING') and not private.is_state_locked(state_key)"
     )

@@ -141,7 +141,11 @@ def test_operators_do_not_delete(org: Organization) -> None:
 
 def test_another_organisations_module_does_not_exist(org: Organization, other_org: Organization) -> None:
     module = org.module("platform/vpc")
-    for function in ("update_module", "state_info", "delete_module"):
-        more: dict[str, Any] = {"update_module": {"p_spec": {}}, "delete_module": {"p_confirm_name": "vpc"}}.get(function, {})
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("update_module", {"p_spec": {}}),
+        ("state_info", {}),
+        ("delete_module", {"p_confirm_name": "vpc"}),
+    ]
+    for function, more in calls:
         with refused("RY404"):
             other_org.owner.call(function, p_module=module, **more)

@@ -10,12 +10,18 @@ import pytest
 from tests.db.world import World
 from tests.support.database import Database, Server, shared_server
 
-INSTALLED = sorted(Path("/usr/lib/postgresql").glob("*/bin")) + sorted(Path("/opt/homebrew/opt").glob("postgresql@*/bin"))
-OTHERS = [path for path in INSTALLED if (path / "initdb").exists() and int(re.sub(r"\D", "", path.parent.name) or 0) >= 15]
+INSTALLED = sorted(Path("/usr/lib/postgresql").glob("*/bin")) + sorted(
+    Path("/opt/homebrew/opt").glob("postgresql@*/bin")
+)
+OTHERS = [
+    path for path in INSTALLED if (path / "initdb").exists() and int(re.sub(r"\D", "", path.parent.name) or 0) >= 15
+]
 
 
 @pytest.fixture(scope="module", params=OTHERS, ids=lambda path: path.parent.name)
-def other_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> Iterator[Server]:
+def other_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, run_folder: Path
+) -> Iterator[Server]:
     """A server of another version, as the tests' own one."""
     folder = run_folder / f"server-{request.param.parent.name}"
     folder.mkdir(exist_ok=True)

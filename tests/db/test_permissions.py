@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.db.world import TOKEN_HASH, Caller, Organization, Runner, World, sha256
+from tests.support.database import Database
 
 SHA_OF_NOTHING = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 RANKS = ["viewer", "operator", "admin", "owner"]
@@ -44,7 +45,9 @@ def build(world: World) -> Site:
     callers: dict[str, Caller] = {role: org.member(role) for role in RANKS[:-1]}
     callers |= {"owner": org.owner, "stranger": stranger.owner, "anon": world.caller("anon"), "service": world.service}
     callers |= {"holder": holder, "other worker": other, "revoked worker": revoked, "foreign worker": foreign}
-    callers["executor"] = world.caller("executor", sub=holder.worker_id, sid=holder.session_id, job=str(job["id"]), att="1")
+    callers["executor"] = world.caller(
+        "executor", sub=holder.worker_id, sid=holder.session_id, job=str(job["id"]), att="1"
+    )
     return Site(world, org, stranger, callers, things)
 
 
@@ -54,7 +57,9 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     identity = org.owner.call("create_cloud_identity", p_org=org.id, p_spec=spec)["id"]
     trust = {"name": "sa", "issuer": "https://i.example", "audience": "x"}
     account = org.owner.call("create_service_account", p_org=org.id, p_spec=trust)["id"]
-    invitation = org.owner.call("invite_member", p_org=org.id, p_email="g@example.org", p_role="viewer", p_token_hash=sha256("s"))["id"]
+    invitation = org.owner.call(
+        "invite_member", p_org=org.id, p_email="g@example.org", p_role="viewer", p_token_hash=sha256("s")
+    )["id"]
     org.owner.call("assign_worker", p_worker=holder.worker_id, p_path="a")
     rollout = world.owner.one("insert into public.rollouts (org_id, version) values (%s, '1.0.0') returning id", org.id)
     world.owner.connection.execute(
@@ -82,8 +87,6 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
 
 @pytest.fixture(scope="module")
 def site(postgres_server: Any, module_database: str) -> Any:
-    from tests.support.database import Database
-
     database = Database(postgres_server, module_database)
     yield build(World.open(database))
     database.close()
@@ -95,7 +98,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "approve_job": {"p_job": "unapproved", "p_decision": "approve"},
     "assign_worker": {"p_path": "a"},
     "cancel_job": {},
-    "create_cloud_identity": {"p_spec": {"name": "n", "role_arn": "arn:aws:iam::123456789012:role/r", "regions": ["x"]}},
+    "create_cloud_identity": {
+        "p_spec": {"name": "n", "role_arn": "arn:aws:iam::123456789012:role/r", "regions": ["x"]}
+    },
     "create_module": {"p_group_path": "a", "p_name": "new"},
     "create_organization": {"p_name": "New", "p_slug": "brand-new"},
     "create_service_account": {"p_spec": {"name": "n", "issuer": "https://i.example", "audience": "x"}},
@@ -181,13 +186,9 @@ def test_each_function_is_for_exactly_one_kind_of_caller(site: Site) -> None:
     assert kinds == {("authenticated",), ("service_role",), ("worker",), ("executor", "worker")}
 
 
-def names_of(kind: str) -> list[str]:
-    return sorted(name for name in ARGUMENTS if name.startswith(kind))
-
-
 def test_users_doors(site: Site) -> None:
     """Roles below the one that the comment names are refused, the others not; strangers and processes never get in."""
-    wrong = []
+    wrong: list[tuple[str, ...]] = []
     for function, about in functions(site.world).items():
         if about["roles"] != ["authenticated"] or function in FOR_EVERYBODY:
             continue
@@ -212,7 +213,7 @@ def test_everybodys_doors(site: Site) -> None:
 
 def test_runners_doors(site: Site) -> None:
     """The holder of the attempt gets in; another runner, a foreign one and a revoked one do not; people never."""
-    wrong = []
+    wrong: list[tuple[str, ...]] = []
     for function, about in functions(site.world).items():
         if "worker" not in about["roles"]:
             continue
@@ -226,21 +227,24 @@ def test_runners_doors(site: Site) -> None:
             wrong.append((function, "executor", got["executor"]))
         if "p_attempt" in about["needs"]:
             expected = {"RY404"} if function == "worker_finish" else {"RY410"}
-            wrong += [(function, who, got[who]) for who in ("other worker", "foreign worker") if got[who] not in expected]
+            wrong += [
+                (function, who, got[who]) for who in ("other worker", "foreign worker") if got[who] not in expected
+            ]
         elif function in FOR_ANY_WORKER:
             wrong += [(function, who, got[who]) for who in ("other worker", "foreign worker") if got[who] != "ok"]
     assert wrong == []
 
 
 def test_an_executor_is_held_to_its_own_job(site: Site) -> None:
-    stray = site.world.caller("executor", **{"sub": site.things["p_worker"], "sid": site.things["p_session"], "job": "999", "att": "1"})
+    worker, session = site.things["p_worker"], site.things["p_session"]
+    stray = site.world.caller("executor", sub=worker, sid=session, job="999", att="1")
     for function, about in functions(site.world).items():
         if "executor" in about["roles"]:
             assert attempt(stray, site, function, about["needs"]) == "RY403", function
 
 
 def test_service_doors(site: Site) -> None:
-    wrong = []
+    wrong: list[tuple[str, ...]] = []
     for function, about in functions(site.world).items():
         if about["roles"] == ["service_role"]:
             got = outcomes(site, function, about["needs"])
@@ -266,8 +270,10 @@ def sees(caller: Caller, table: str, org_id: str | None) -> str:
 
 
 def test_every_table(site: Site) -> None:
-    tables = site.world.owner.rows("select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') order by 1")
-    wrong = []
+    tables = site.world.owner.rows(
+        "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') order by 1"
+    )
+    wrong: list[tuple[str, ...]] = []
     for table in tables:
         org_id = None if table in OF_EVERYBODY else site.org.id
         got = {name: sees(caller, table, org_id) for name, caller in site.callers.items()}
@@ -281,10 +287,16 @@ def test_every_table(site: Site) -> None:
 
 
 def test_no_table_can_be_written_by_anybody(site: Site) -> None:
-    tables = site.world.owner.rows("select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')")
+    tables = site.world.owner.rows(
+        "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')"
+    )
     for name, caller in site.callers.items():
         for table in tables:
-            for statement in (f"delete from public.{table}", f"insert into public.{table} default values", f"truncate public.{table}"):
+            for statement in (
+                f"delete from public.{table}",
+                f"insert into public.{table} default values",
+                f"truncate public.{table}",
+            ):
                 with pytest.raises(psycopg.Error) as caught, caller.connection.transaction(force_rollback=True):
                     caller.connection.execute(statement)
                 assert caught.value.sqlstate == "42501", (name, statement)

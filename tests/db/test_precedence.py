@@ -1,6 +1,7 @@
 """Items 174 to 176 as a table: same group, nearest ancestor, all modules, shared; by runners that are available."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -99,7 +100,7 @@ def test_a_job_never_waits_for_a_runner_that_is_not_available(
     world, org, runners = fleet
     org.module("elsewhere/none")
     places = list(PLACES)
-    for nearest, next_one in zip(places, places[1:], strict=False):
+    for nearest, next_one in pairwise(places):
         TROUBLES[trouble](world, org, runners.pop(nearest))
         job = org.enqueue(MODULE)
         assert winner(runners) == next_one, f"{nearest} was {trouble}"
@@ -179,7 +180,9 @@ def test_a_job_about_a_runner_is_not_run_by_that_runner(fresh_world: World) -> N
         p_options={"is_assigned_to_all_modules": True},
     )
     deploy = shared.claim_one()
-    shared.call("worker_target_token", p_job=deploy["id"], p_attempt=1, p_token_hash="$2b$10$" + "b" * 53, p_token_hint="wxyz")
+    shared.call(
+        "worker_target_token", p_job=deploy["id"], p_attempt=1, p_token_hash="$2b$10$" + "b" * 53, p_token_hint="wxyz"
+    )
     shared.finish(deploy)
     cloud = fresh_world.connect_runner(made["worker"]["id"])
     removal = org.owner.call("remove_cloud_worker", p_worker=made["worker"]["id"])

@@ -12,8 +12,15 @@ def test_the_first_session_puts_the_runner_online(world: World, org: Organizatio
     row = world.worker_row(runner.worker_id)
     assert (row["status"], row["never_contacted"], row["version"]) == ("ONLINE", False, "1.0.0")
     assert row["first_seen_at"] is not None
-    instance = org.owner.one("select to_jsonb(i) from public.worker_instances as i where worker_id = %s", runner.worker_id)
-    assert (instance["name"], instance["status"], instance["hostname"], instance["epoch"]) == ("one", "ONLINE", "host", 1)
+    instance = org.owner.one(
+        "select to_jsonb(i) from public.worker_instances as i where worker_id = %s", runner.worker_id
+    )
+    assert (instance["name"], instance["status"], instance["hostname"], instance["epoch"]) == (
+        "one",
+        "ONLINE",
+        "host",
+        1,
+    )
 
 
 def test_a_second_process_of_a_single_instance_runner_is_refused(world: World, org: Organization) -> None:
@@ -87,7 +94,9 @@ def test_credentials_must_be_the_runners_own(world: World, org: Organization) ->
     first, second = org.worker("r1"), org.worker("r2")
     token = world.service.call("worker_token_hashes", p_worker=second)[0]["token_id"]
     with refused("RY403"):
-        world.service.call("open_worker_session", p_worker=first, p_instance="one", p_boot_id=str(uuid.uuid4()), p_token=token)
+        world.service.call(
+            "open_worker_session", p_worker=first, p_instance="one", p_boot_id=str(uuid.uuid4()), p_token=token
+        )
     with refused("RY403"):
         world.service.call("open_worker_session", p_worker=first, p_instance="one", p_boot_id=str(uuid.uuid4()))
 
@@ -128,12 +137,16 @@ def test_a_removed_runner_opens_no_session(world: World, org: Organization) -> N
     org.owner.call("remove_worker", p_worker=worker)
     assert world.service.call("worker_token_hashes", p_worker=worker) == []
     with refused("RY404"):
-        world.service.call("open_worker_session", p_worker=worker, p_instance="one", p_boot_id=str(uuid.uuid4()), p_token=token)
+        world.service.call(
+            "open_worker_session", p_worker=worker, p_instance="one", p_boot_id=str(uuid.uuid4()), p_token=token
+        )
 
 
 def test_attempts_are_counted_per_window(world: World) -> None:
     key = f"test:{uuid.uuid4()}"
     counted = [world.service.call("rate_limit", p_key=key, p_limit=2, p_window_seconds=60) for _ in range(3)]
-    world.owner.connection.execute("update private.rate_limits set window_started_at = now() - interval '61 s' where key = %s", [key])
+    world.owner.connection.execute(
+        "update private.rate_limits set window_started_at = now() - interval '61 s' where key = %s", [key]
+    )
     assert counted == [True, True, False]
     assert world.service.call("rate_limit", p_key=key, p_limit=2, p_window_seconds=60) is True

@@ -51,7 +51,9 @@ def test_serials_only_grow_and_the_same_text_again_is_no_change(org: Organizatio
 def test_engines_without_serials_are_counted(org: Organization, runner: Runner) -> None:
     org.enqueue("a/b")
     job = runner.claim_one()
-    serials = [runner.call("worker_state_put", **which(job), p_body=json.dumps({"checkpoint": n}))["serial"] for n in range(3)]
+    serials = [
+        runner.call("worker_state_put", **which(job), p_body=json.dumps({"checkpoint": n}))["serial"] for n in range(3)
+    ]
     assert serials == [1, 2, 3]
 
 
@@ -179,7 +181,9 @@ def test_retry_runs_the_same_job_again(world: World, org: Organization) -> None:
 
 
 @pytest.mark.parametrize(("proof", "is_locked"), [(None, True), ("dead", False)])
-def test_marking_failed_releases_the_lock_only_with_proof(world: World, org: Organization, proof: str | None, is_locked: bool) -> None:
+def test_marking_failed_releases_the_lock_only_with_proof(
+    world: World, org: Organization, proof: str | None, is_locked: bool
+) -> None:
     job_id, _ = held_job(world, org)
     with refused("RY422"):
         org.owner.call("resolve_attention", p_job=job_id, p_action="mark_failed", p_proof="guess")

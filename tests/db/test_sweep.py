@@ -50,7 +50,9 @@ def test_an_hour_without_a_sweep_loses_nothing(world: World, org: Organization) 
     for job in runner.claim(2):
         runner.report(job, "APPLY" if job["id"] == applying else "PLAN")
     unapproved = org.enqueue("w/apply", "APPLY")
-    world.owner.connection.execute("update public.provision_jobs set approval_deadline_at = now() - interval '1 hour' where id = %s", [unapproved])
+    world.owner.connection.execute(
+        "update public.provision_jobs set approval_deadline_at = now() - interval '1 hour' where id = %s", [unapproved]
+    )
     world.silence(runner, 3600)
     world.up_for_long()
     world.sweep()
@@ -105,7 +107,10 @@ def test_old_things_are_removed_and_new_partitions_made(fresh_world: World) -> N
     answer = world.sweep()
     assert answer["dropped_log_days"] == 1
     assert world.owner.one("select count(*) from private.sessions") == 0
-    days = world.owner.rows("select right(inhrelid::regclass::text, 8)::date - current_date from pg_inherits where inhparent = 'public.job_log_chunks'::regclass order by 1")
+    days = world.owner.rows(
+        "select right(inhrelid::regclass::text, 8)::date - current_date from pg_inherits "
+        "where inhparent = 'public.job_log_chunks'::regclass order by 1"
+    )
     assert days == [0, 1, 2]
 
 
@@ -117,7 +122,9 @@ def test_retention_is_each_organisations_own(fresh_world: World) -> None:
         runner = org.runner("r1", is_assigned_to_all_modules=True)
         org.enqueue("a/b")
         job = runner.claim_one()
-        world.owner.connection.execute("update private.live_jobs set log_day = current_date - 5 where job_id = %s", [job["id"]])
+        world.owner.connection.execute(
+            "update private.live_jobs set log_day = current_date - 5 where job_id = %s", [job["id"]]
+        )
         runner.append(job, (1, "old\n"))
     world.owner.connection.execute("delete from private.clocks")
     world.sweep()

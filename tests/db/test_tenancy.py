@@ -25,7 +25,16 @@ def test_strangers_see_nothing_of_an_organisation(org: Organization, other_org: 
     org.module("platform/network")
     org.worker("r1", assignments=["platform"])
     org.enqueue("platform/network")
-    tables = ["organizations", "memberships", "groups", "modules", "workers", "worker_assignments", "provision_jobs", "job_events"]
+    tables = [
+        "organizations",
+        "memberships",
+        "groups",
+        "modules",
+        "workers",
+        "worker_assignments",
+        "provision_jobs",
+        "job_events",
+    ]
     seen = {table: other_org.owner.one(f"select count(*) from public.{table}") for table in tables}
     assert seen == dict.fromkeys(tables, 0) | {"organizations": 1, "memberships": 1}
 
@@ -129,7 +138,9 @@ def test_settings_are_the_owners(org: Organization) -> None:
     assert (changed["name"], changed["log_retention_days"]) == ("New name", 7)
 
 
-def test_a_foreign_organisation_looks_like_a_missing_one(world: World, org: Organization, other_org: Organization) -> None:
+def test_a_foreign_organisation_looks_like_a_missing_one(
+    world: World, org: Organization, other_org: Organization
+) -> None:
     messages = []
     for target in (org.id, "00000000-0000-0000-0000-000000000000"):
         with refused("RY404") as caught:

@@ -12,7 +12,9 @@ def test_a_job_goes_from_queued_to_succeeded_with_logs_and_state(world: World, o
     text = "Plan: 1 to add\n"
     runner.append(job, (1, text))
     runner.call("worker_state_lock", p_job=job_id, p_attempt=1, p_lock={"ID": "lock-1"})
-    runner.call("worker_state_put", p_job=job_id, p_attempt=1, p_body='{"serial": 1, "lineage": "l"}', p_lock_id="lock-1")
+    runner.call(
+        "worker_state_put", p_job=job_id, p_attempt=1, p_body='{"serial": 1, "lineage": "l"}', p_lock_id="lock-1"
+    )
     runner.call("worker_state_unlock", p_job=job_id, p_attempt=1, p_lock_id="lock-1")
     log = {"last_seq": 1, "bytes": len(text), "sha256": sha256(text)}
     answer = runner.finish(job, p_plan_summary={"create": 1, "has_changes": True}, p_log=log)
@@ -30,6 +32,8 @@ def test_events_replay_to_the_status(world: World, org: Organization) -> None:
     job_id = org.enqueue("platform/network")
     runner.finish(runner.claim_one(), "FAILED", p_error={"code": "x", "message": "no"})
 
-    steps = world.owner.rows("select from_status, to_status from public.job_events where job_id = %s order by id", job_id)
+    steps = world.owner.rows(
+        "select from_status, to_status from public.job_events where job_id = %s order by id", job_id
+    )
 
     assert replay(steps) == "FAILED"

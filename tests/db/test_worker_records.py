@@ -17,7 +17,12 @@ def rotate(org: Organization, worker: str, overlap: int = 3600) -> dict[str, Any
 def test_registration_stores_the_hash_out_of_sight(world: World, org: Organization) -> None:
     worker = org.worker("r1", labels=["gpu=true", "gpu=true"], capacity=4)
     row = world.worker_row(worker)
-    assert (row["labels"], row["capacity"], row["status"], row["status_reason"]) == (["gpu=true"], 4, "OFFLINE", "Never contacted")
+    assert (row["labels"], row["capacity"], row["status"], row["status_reason"]) == (
+        ["gpu=true"],
+        4,
+        "OFFLINE",
+        "Never contacted",
+    )
     assert TOKEN_HASH not in str(org.owner.rows("select to_jsonb(w) from public.workers as w"))
     with refused("42501"):
         org.owner.connection.execute("select * from private.worker_tokens")
@@ -129,8 +134,10 @@ def test_a_service_account_limits_where_its_runner_serves(org: Organization) -> 
 
 def test_removal_ends_sessions_and_handles_jobs(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=3)
-    planning, applying, pinned = org.enqueue("a/one"), org.enqueue("a/two", "APPLY"), org.enqueue(
-        "a/three", pinned_worker_id=runner.worker_id
+    planning, applying, pinned = (
+        org.enqueue("a/one"),
+        org.enqueue("a/two", "APPLY"),
+        org.enqueue("a/three", pinned_worker_id=runner.worker_id),
     )
     jobs = {job["id"]: job for job in runner.claim(2)}
     runner.report(jobs[applying], "APPLY")
@@ -186,14 +193,20 @@ def test_configuration_makes_and_changes_a_shared_runner(fresh_world: World) -> 
         world.service.call("remove_shared_worker", p_name="shared")
 
 
-@pytest.mark.parametrize(("role", "may_drain", "may_register"), [("viewer", False, False), ("operator", True, False), ("admin", True, True)])
+@pytest.mark.parametrize(
+    ("role", "may_drain", "may_register"), [("viewer", False, False), ("operator", True, False), ("admin", True, True)]
+)
 def test_who_may_do_what(org: Organization, role: str, may_drain: bool, may_register: bool) -> None:
     worker = org.worker("r1")
     member = org.member(role)
     acts: list[tuple[bool, str, dict[str, Any]]] = [
         (may_drain, "drain_worker", {"p_worker": worker}),
         (may_register, "set_worker_disabled", {"p_worker": worker, "p_disabled": True}),
-        (may_register, "register_worker", {"p_org": org.id, "p_name": "r2", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"}),
+        (
+            may_register,
+            "register_worker",
+            {"p_org": org.id, "p_name": "r2", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
+        ),
     ]
     for may, function, arguments in acts:
         if may:

@@ -3,6 +3,7 @@
 -- opposite: nothing is reachable until the line after the object says so. Therefore the default privileges go first.
 -- `private` holds secrets, sessions, scheduling and the bodies of all functions; it is never exposed by the API.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 alter default privileges in schema public revoke all on tables from public, anon, authenticated, service_role;
 alter default privileges in schema public revoke all on sequences from public, anon, authenticated, service_role;
@@ -124,7 +125,8 @@ begin
     return v_prefixes;
   end if;
   foreach v_part in array string_to_array(p_path, '/') loop
-    v_prefixes := v_prefixes || case when cardinality(v_prefixes) = 1 then v_part else v_prefixes[cardinality(v_prefixes)] || '/' || v_part end;
+    v_prefixes := v_prefixes || case when cardinality(v_prefixes) = 1 then v_part
+      else v_prefixes[cardinality(v_prefixes)] || '/' || v_part end;
   end loop;
   return v_prefixes;
 end;
@@ -204,7 +206,8 @@ declare
   v_match pg_catalog.text[];
   v_pre pg_catalog.text;
 begin
-  v_match := regexp_match(lower(p_version), '^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?:-([a-z0-9][a-z0-9.-]*)|[.]?((?:a|b|rc|dev|post)\d*))?(?:\+[0-9a-z.-]+)?$');
+  v_match := regexp_match(lower(p_version),
+    '^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?:-([a-z0-9][a-z0-9.-]*)|[.]?((?:a|b|rc|dev|post)\d*))?(?:\+[0-9a-z.-]+)?$');
   if v_match is null then
     return null;
   end if;
@@ -233,6 +236,7 @@ set search_path = ''
 as $$
   select private.version_key(p_left) collate "C" < private.version_key(p_right) collate "C"
 $$;
-comment on function private.is_version_less(text, text) is 'Whether the left version comes before the right one; null when either is no version.';
+comment on function private.is_version_less(text, text) is
+  'Whether the left version comes before the right one; null when either is no version.';
 
 revoke execute on all functions in schema private from public;

@@ -2,6 +2,7 @@
 -- Every later table carries org_id. A member sees the rows of the organisations of which they are a member and no
 -- other; the list of those organisations is computed once per statement (`any(array(select …))`), not once per row.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create type public.member_role as enum ('owner', 'admin', 'operator', 'viewer');
 comment on type public.member_role is
@@ -136,13 +137,13 @@ comment on function private.my_admin_org_ids() is 'The organisations that the ca
 grant execute on function private.my_admin_org_ids() to authenticated;
 
 create policy "Members see their organisations" on public.organizations
-  for select to authenticated using (id = any (array(select private.my_org_ids())));
+  for select to authenticated using (id = any(array(select private.my_org_ids())));
 create policy "Members see who else is a member" on public.memberships
-  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 create policy "Members see their organisation's invitations" on public.invitations
-  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 create policy "Admins read the audit log" on public.audit_events
-  for select to authenticated using (org_id = any (array(select private.my_admin_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_admin_org_ids())));
 
 create function private.my_role(p_org uuid)
 returns public.member_role
@@ -172,7 +173,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.need_role(uuid, public.member_role) is 'Refuses the caller unless they have at least this role in the organisation.';
+comment on function private.need_role(uuid, public.member_role) is
+  'Refuses the caller unless they have at least this role in the organisation.';
 
 create function private.audit(
   p_org uuid, p_action text, p_target_kind text, p_target_id text, p_target_label text, p_detail jsonb default '{}'
@@ -188,7 +190,8 @@ begin
   values (
     p_org,
     case when v_claims ->> 'role' = 'authenticated' then 'user' else 'system' end::public.actor_kind,
-    (v_claims ->> 'sub')::pg_catalog.uuid, private.caller_label(), p_action, p_target_kind, p_target_id, p_target_label, coalesce(p_detail, '{}')
+    (v_claims ->> 'sub')::pg_catalog.uuid, private.caller_label(), p_action, p_target_kind, p_target_id, p_target_label,
+      coalesce(p_detail, '{}')
   );
 end;
 $$;

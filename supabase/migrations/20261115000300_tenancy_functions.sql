@@ -2,6 +2,7 @@
 -- Bodies are definers in `private`; `public` has thin wrappers that run as the caller, so that a person who lists the
 -- API sees names and comments, and no privileged code.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.create_organization(p_name text, p_slug text)
 returns jsonb
@@ -57,7 +58,8 @@ begin
   return to_jsonb(v_org);
 exception
   when check_violation then
-    perform private.fail('RY422', 'The name or the retention is not valid.', 'A name has 1 to 100 characters; logs are kept for 1 to 3,650 days.');
+    perform private.fail('RY422', 'The name or the retention is not valid.',
+      'A name has 1 to 100 characters; logs are kept for 1 to 3,650 days.');
 end;
 $$;
 comment on function private.update_organization(uuid, text, integer) is 'Body of public.update_organization.';
@@ -109,7 +111,8 @@ begin
   insert into public.invitations (org_id, email, role, invited_by)
   values (p_org, lower(trim(p_email)), p_role, private.caller_id()) returning * into v_invitation;
   insert into private.invitation_tokens (invitation_id, token_hash) values (v_invitation.id, p_token_hash);
-  perform private.audit(p_org, 'member.invited', 'invitation', v_invitation.id::pg_catalog.text, v_invitation.email, jsonb_build_object('role', p_role));
+  perform private.audit(p_org, 'member.invited', 'invitation', v_invitation.id::pg_catalog.text, v_invitation.email,
+    jsonb_build_object('role', p_role));
   return to_jsonb(v_invitation);
 exception
   when check_violation or not_null_violation then
@@ -150,7 +153,8 @@ begin
   values (v_invitation.org_id, private.caller_id(), v_invitation.email, v_invitation.role)
   on conflict (org_id, user_id) do update set email = excluded.email returning * into v_member;
   update public.invitations set accepted_at = now() where id = p_invitation;
-  perform private.audit(v_invitation.org_id, 'member.joined', 'member', private.caller_id()::pg_catalog.text, v_invitation.email, jsonb_build_object('role', v_member.role));
+  perform private.audit(v_invitation.org_id, 'member.joined', 'member', private.caller_id()::pg_catalog.text, v_invitation.email,
+    jsonb_build_object('role', v_member.role));
   return to_jsonb(v_member);
 end;
 $$;
@@ -160,7 +164,8 @@ grant execute on function private.accept_invitation(uuid, text) to authenticated
 create function public.accept_invitation(p_invitation uuid, p_token_hash text)
 returns jsonb language sql set search_path = ''
 as $$ select private.accept_invitation(p_invitation, p_token_hash) $$;
-comment on function public.accept_invitation(uuid, text) is 'Accepts an invitation: the link''s secret (as SHA-256) and the invited e-mail address must both match.';
+comment on function public.accept_invitation(uuid, text) is
+  'Accepts an invitation: the link''s secret (as SHA-256) and the invited e-mail address must both match.';
 grant execute on function public.accept_invitation(uuid, text) to authenticated;
 
 create function private.revoke_invitation(p_invitation uuid)
@@ -243,7 +248,8 @@ begin
   end if;
   update public.memberships set role = p_role where org_id = p_org and user_id = p_user;
   perform private.keep_an_owner(p_org);
-  perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email, jsonb_build_object('from', v_member.role, 'to', p_role));
+  perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email,
+    jsonb_build_object('from', v_member.role, 'to', p_role));
   return to_jsonb(v_member) || jsonb_build_object('role', p_role);
 end;
 $$;
@@ -253,7 +259,8 @@ grant execute on function private.set_member_role(uuid, uuid, public.member_role
 create function public.set_member_role(p_org uuid, p_user uuid, p_role public.member_role)
 returns jsonb language sql set search_path = ''
 as $$ select private.set_member_role(p_org, p_user, p_role) $$;
-comment on function public.set_member_role(uuid, uuid, public.member_role) is 'Changes a member''s role. Admins; only owners make or unmake owners.';
+comment on function public.set_member_role(uuid, uuid, public.member_role) is
+  'Changes a member''s role. Admins; only owners make or unmake owners.';
 grant execute on function public.set_member_role(uuid, uuid, public.member_role) to authenticated;
 
 create function private.remove_member(p_org uuid, p_user uuid)

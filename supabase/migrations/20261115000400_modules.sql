@@ -2,6 +2,7 @@
 -- leaf with source, engine, inputs, hooks and state. Paths are written out in both tables, because runner assignments,
 -- precedence and lists all ask "at or below this path".
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create type public.engine as enum ('tofu', 'terraform', 'pulumi');
 comment on type public.engine is 'The program that does the work: OpenTofu, Terraform or Pulumi.';
@@ -26,13 +27,14 @@ comment on column public.groups.id is 'The group''s id.';
 comment on column public.groups.org_id is 'The organisation.';
 comment on column public.groups.path is 'The full path, such as platform/network.';
 comment on column public.groups.description is 'What it is for.';
-comment on column public.groups.hooks is 'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
+comment on column public.groups.hooks is
+  'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
 comment on column public.groups.env is 'Variables for the engine. No secrets: those live on the runner.';
 comment on column public.groups.created_at is 'When it was created.';
 comment on column public.groups.updated_at is 'When it was last changed.';
 create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
 create policy "Members see their organisation's groups" on public.groups
-  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 
 create table public.modules (
   id uuid primary key default gen_random_uuid(),
@@ -78,7 +80,8 @@ comment on column public.modules.name is 'The name in its group.';
 comment on column public.modules.path is 'The full path: group path, slash, name.';
 comment on column public.modules.description is 'What it is for.';
 comment on column public.modules.source_kind is 'Where the code comes from.';
-comment on column public.modules.source is 'git {url,ref,subfolder} · archive {url,sha256,subfolder} · inline {files:{path:content}} · local {path}.';
+comment on column public.modules.source is
+  'git {url,ref,subfolder} · archive {url,sha256,subfolder} · inline {files:{path:content}} · local {path}.';
 comment on column public.modules.engine is 'The engine that runs it.';
 comment on column public.modules.engine_version is 'The engine version wanted; null: whatever the runner has.';
 comment on column public.modules.inputs is 'Input values, by variable name.';
@@ -99,7 +102,7 @@ comment on column public.modules.created_at is 'When it was created.';
 comment on column public.modules.updated_at is 'When it was last changed.';
 comment on column public.modules.deleted_at is 'When it was removed.';
 create policy "Members see their organisation's modules" on public.modules
-  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 
 -- A trigger and not check constraints: those would run again for every job that ends, when only last_job_… changes.
 create function private.check_module_row()
@@ -120,7 +123,8 @@ begin
 end;
 $$;
 comment on function private.check_module_row() is 'Refuses a module whose fields are out of range.';
-create trigger check_row before insert or update of name, path, description, source, engine_version, inputs, env, extra_files, hooks, labels,
+create trigger check_row before insert or update of name, path, description, source, engine_version, inputs, env, extra_files, hooks,
+  labels,
   runner_instance_name, approvals_required, approval_timeout_seconds on public.modules
   for each row execute function private.check_module_row();
 
@@ -135,7 +139,8 @@ begin
   perform private.refuse_unknown_keys(p_hooks, array[
     'before_init', 'after_init', 'before_plan', 'after_plan', 'before_apply', 'after_apply',
     'before_destroy', 'after_destroy', 'before_output', 'after_output']);
-  if exists (select from jsonb_each(coalesce(p_hooks, '{}')) as h where jsonb_typeof(h.value) <> 'string' or length(h.value #>> '{}') > 65536) then
+  if exists (select from jsonb_each(coalesce(p_hooks, '{}')) as h where jsonb_typeof(h.value) <> 'string'
+    or length(h.value #>> '{}') > 65536) then
     perform private.fail('RY422', 'A hook must be a script of at most 64 KiB.', 'Send each hook as one string.');
   end if;
 end;

@@ -2,13 +2,18 @@
 -- `workers` and `worker_instances` are published to Realtime, so they change only when something that a person sees
 -- changes. Beats go to a narrow UNLOGGED table in `private`: 10,000 runners beat 667 times a second, and none of it is news.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create type public.worker_type as enum ('cloud-hosted', 'self-hosted', 'shared');
-comment on type public.worker_type is 'cloud-hosted: deployed by Runyard · self-hosted: started by you · shared: offered to every organisation.';
+comment on type public.worker_type is
+  'cloud-hosted: deployed by Runyard · self-hosted: started by you · shared: offered to every organisation.';
 create type public.worker_status as enum ('ONLINE', 'DRAINING', 'OFFLINE');
-comment on type public.worker_status is 'ONLINE: a beat within 60 s · DRAINING: beats, finishes, takes nothing new · OFFLINE: no beat for 60 s.';
-create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIFT', 'DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER', 'VERIFY_IDENTITY');
-comment on type public.job_type is 'What a job does. The first five act on a module, the next three on a cloud-hosted runner, the last one tries a cloud identity.';
+comment on type public.worker_status is
+  'ONLINE: a beat within 60 s · DRAINING: beats, finishes, takes nothing new · OFFLINE: no beat for 60 s.';
+create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIFT', 'DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER',
+  'VERIFY_IDENTITY');
+comment on type public.job_type is
+  'What a job does. The first five act on a module, the next three on a cloud-hosted runner, the last one tries a cloud identity.';
 
 create table public.workers (
   id uuid primary key default gen_random_uuid(),
@@ -49,10 +54,12 @@ create unique index workers_shared_name_idx on public.workers (lower(name)) wher
 create index workers_org_id_idx on public.workers (org_id, created_at desc);
 alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
-comment on table public.workers is 'Runner records. Rows change when a status or a setting changes, never with a beat. Removed ones stay (removed_at).';
+comment on table public.workers is
+  'Runner records. Rows change when a status or a setting changes, never with a beat. Removed ones stay (removed_at).';
 comment on column public.workers.id is 'The runner''s id: WORKER_ID on the machine.';
 comment on column public.workers.org_id is 'The organisation; null for a shared runner.';
-comment on column public.workers.is_shared is 'Whether it belongs to no organisation and serves all. Set by the installation''s configuration only.';
+comment on column public.workers.is_shared is
+  'Whether it belongs to no organisation and serves all. Set by the installation''s configuration only.';
 comment on column public.workers.name is 'The name, unique in the organisation.';
 comment on column public.workers.type is 'How it came to be.';
 comment on column public.workers.region is 'The cloud region, for cloud-hosted runners.';
@@ -67,7 +74,8 @@ comment on column public.workers.is_disabled is 'A disabled runner gets no new j
 comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
 comment on column public.workers.drain_reason is 'Why it is draining.';
 comment on column public.workers.allow_multiple_instances is 'Whether several processes may connect, each with a name of its own.';
-comment on column public.workers.is_assigned_to_all_modules is 'Serves every module of the organisation, with less precedence than an assignment to a path.';
+comment on column public.workers.is_assigned_to_all_modules is
+  'Serves every module of the organisation, with less precedence than an assignment to a path.';
 comment on column public.workers.is_scaled_to_zero is 'Asleep on purpose: it is started again when a job needs it.';
 comment on column public.workers.desired_count is 'How many tasks a cloud-hosted runner should have now.';
 comment on column public.workers.scaling is 'Limits for scaling: {min, max, jobs_per_task, idle_seconds}.';
@@ -82,7 +90,8 @@ comment on column public.workers.updated_at is 'When it last changed.';
 comment on column public.workers.removed_at is 'When it was removed.';
 create trigger touch before update on public.workers for each row execute function private.touch_updated_at();
 create policy "Members see their runners and the shared ones" on public.workers
-  for select to authenticated using (is_shared or org_id = any (array(select private.my_org_ids())));
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
+-- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.modules add constraint modules_pinned_worker_id_fkey foreign key (pinned_worker_id) references public.workers (id);
 
 create table public.worker_instances (
@@ -110,7 +119,8 @@ create table public.worker_instances (
 create index worker_instances_org_id_idx on public.worker_instances (org_id);
 alter table public.worker_instances enable row level security;
 grant select on public.worker_instances to authenticated, service_role;
-comment on table public.worker_instances is 'Connected processes of a runner, one row per instance name. Changes when the process connects, leaves or reports something new.';
+comment on table public.worker_instances is
+  'Connected processes of a runner, one row per instance name. Changes when the process connects, leaves or reports something new.';
 comment on column public.worker_instances.id is 'The instance''s id.';
 comment on column public.worker_instances.worker_id is 'The runner that it belongs to.';
 comment on column public.worker_instances.org_id is 'The organisation; null for an instance of a shared runner.';
@@ -121,7 +131,8 @@ comment on column public.worker_instances.facts is 'What it said about its host:
 comment on column public.worker_instances.engines is 'Engines it found, with their versions.';
 comment on column public.worker_instances.version is 'The version it runs.';
 comment on column public.worker_instances.status is 'Its own status.';
-comment on column public.worker_instances.capacity is 'How many jobs it runs at a time: the least of what the record allows and the process offers.';
+comment on column public.worker_instances.capacity is
+  'How many jobs it runs at a time: the least of what the record allows and the process offers.';
 comment on column public.worker_instances.epoch is 'Counts its sessions; a higher one has taken over from a lower one.';
 comment on column public.worker_instances.boot_id is 'Identifies the process across reconnects.';
 comment on column public.worker_instances.engine_note is 'What is being prepared, such as "tofu is being prepared, 40 %".';
@@ -131,7 +142,7 @@ comment on column public.worker_instances.disconnected_at is 'When its last sess
 comment on column public.worker_instances.updated_at is 'When the row last changed.';
 create trigger touch before update on public.worker_instances for each row execute function private.touch_updated_at();
 create policy "Members see instances of their runners and of shared ones" on public.worker_instances
-  for select to authenticated using (is_shared or org_id = any (array(select private.my_org_ids())));
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
 
 create table public.worker_assignments (
   id uuid primary key default gen_random_uuid(),
@@ -153,7 +164,7 @@ comment on column public.worker_assignments.path is 'A module''s path, a group''
 comment on column public.worker_assignments.created_by is 'The member who made it.';
 comment on column public.worker_assignments.created_at is 'When it was made.';
 create policy "Members see their organisation's assignments" on public.worker_assignments
-  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 
 -- ---------------------------------------------------------------------------------------------- secrets and sessions
 
@@ -199,7 +210,8 @@ create index sessions_worker_id_idx on private.sessions (worker_id) where ended_
 create index sessions_token_id_idx on private.sessions (token_id) where ended_at is null;
 create index sessions_ended_at_idx on private.sessions (ended_at) where ended_at is not null;
 alter table private.sessions enable row level security;
-comment on table private.sessions is 'One life of an instance. Every call of a runner is checked against this row, so ending it is immediate.';
+comment on table private.sessions is
+  'One life of an instance. Every call of a runner is checked against this row, so ending it is immediate.';
 comment on column private.sessions.id is 'The session''s id: the sid of the runner''s token.';
 comment on column private.sessions.worker_id is 'The runner.';
 comment on column private.sessions.instance_id is 'The instance.';
@@ -225,7 +237,8 @@ create unlogged table private.heartbeats (
   tick_draining integer not null default 0
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.2);
 alter table private.heartbeats enable row level security;
-comment on table private.heartbeats is 'Last beat of each instance. UNLOGGED and unpublished: a beat costs 50 bytes of WAL and no message. Empty after a crash.';
+comment on table private.heartbeats is
+  'Last beat of each instance. UNLOGGED and unpublished: a beat costs 50 bytes of WAL and no message. Empty after a crash.';
 comment on column private.heartbeats.instance_id is 'The instance.';
 comment on column private.heartbeats.session_id is 'The session that beat.';
 comment on column private.heartbeats.worker_id is 'The runner.';

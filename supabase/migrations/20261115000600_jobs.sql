@@ -3,6 +3,7 @@
 -- queued, running or in need of attention; the claim reads only that, so its cost does not grow with finished jobs, and
 -- promoting or re-routing a queued job sends no message to anybody.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create type public.job_status as enum (
   'AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING', 'SUCCEEDED', 'FAILED', 'CANCELLED', 'NEEDS_ATTENTION'
@@ -11,7 +12,8 @@ comment on type public.job_status is 'Where a job is. SUCCEEDED, FAILED and CANC
 create type public.job_phase as enum ('PREPARE', 'FETCH', 'INPUTS', 'INIT', 'PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'REPORT');
 comment on type public.job_phase is 'What a running job is doing. From APPLY or DESTROY on it may have changed infrastructure.';
 create type public.cancel_kind as enum ('AFTER_STEP', 'GRACEFUL', 'KILL');
-comment on type public.cancel_kind is 'AFTER_STEP: stop after the current step · GRACEFUL: one SIGINT · KILL: at once, whatever it leaves behind.';
+comment on type public.cancel_kind is
+  'AFTER_STEP: stop after the current step · GRACEFUL: one SIGINT · KILL: at once, whatever it leaves behind.';
 
 create table public.provision_jobs (
   id bigint generated always as identity primary key,
@@ -68,7 +70,8 @@ create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, 
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
 create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id, id desc) where target_worker_id is not null;
-create index provision_jobs_target_identity_id_idx on public.provision_jobs (target_identity_id, id desc) where target_identity_id is not null;
+create index provision_jobs_target_identity_id_idx on public.provision_jobs (target_identity_id, id desc)
+  where target_identity_id is not null;
 create index provision_jobs_worker_id_idx on public.provision_jobs (worker_id, id desc) where worker_id is not null;
 create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, finished_at) where finished_at is not null;
 create index provision_jobs_approval_deadline_at_idx on public.provision_jobs (approval_deadline_at) where status = 'AWAITING_APPROVAL';
@@ -79,7 +82,7 @@ create unique index provision_jobs_idempotency_key_idx on public.provision_jobs 
 alter table public.provision_jobs enable row level security;
 grant select on public.provision_jobs to authenticated, service_role;
 create policy "Members see their organisation's jobs" on public.provision_jobs
-  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.provision_jobs is 'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
 comment on column public.provision_jobs.id is 'The job''s number.';
 comment on column public.provision_jobs.org_id is 'The organisation.';
@@ -106,7 +109,8 @@ comment on column public.provision_jobs.lease_until is 'The lease as it was clai
 comment on column public.provision_jobs.cancel_kind is 'How it was asked to stop.';
 comment on column public.provision_jobs.cancel_requested_at is 'When it was asked to stop.';
 comment on column public.provision_jobs.cancel_requested_by is 'Who asked.';
-comment on column public.provision_jobs.steps is 'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
+comment on column public.provision_jobs.steps is
+  'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
 comment on column public.provision_jobs.plan_summary is 'What the plan would do: counts, resources, outputs.';
 comment on column public.provision_jobs.result is 'What came out: outputs, numbers.';
 comment on column public.provision_jobs.error is 'Why it failed: {code, message, hint}.';
@@ -192,7 +196,8 @@ comment on column private.live_jobs.claim_seq is 'Order of the claims of its ins
 comment on column private.live_jobs.claimed_at is 'When it was claimed.';
 comment on column private.live_jobs.lease_until is 'The lease as claimed; the instance''s beats prolong it.';
 comment on column private.live_jobs.log_day is 'Day of the claim: the partition of this attempt''s log.';
-comment on column private.live_jobs.has_touched is 'Whether this attempt may have changed infrastructure. If it dies now, a person decides.';
+comment on column private.live_jobs.has_touched is
+  'Whether this attempt may have changed infrastructure. If it dies now, a person decides.';
 comment on column private.live_jobs.cancel_kind is 'How it was asked to stop.';
 comment on column private.live_jobs.unlisted_at is 'Since when the runner''s beats do not mention it, although it has it.';
 comment on column private.live_jobs.returned is 'How many attempts were given back unused; they do not count against the limit.';
@@ -208,7 +213,8 @@ create table private.job_transitions (
   primary key (from_status, to_status, event)
 );
 alter table private.job_transitions enable row level security;
-comment on table private.job_transitions is 'Every change of status that is allowed, and the events that stand for it. Anything else is refused.';
+comment on table private.job_transitions is
+  'Every change of status that is allowed, and the events that stand for it. Anything else is refused.';
 comment on column private.job_transitions.from_status is 'Status before.';
 comment on column private.job_transitions.to_status is 'Status after.';
 comment on column private.job_transitions.event is 'The event that job_events has for it.';
@@ -256,7 +262,8 @@ begin
   return new;
 end;
 $$;
-comment on function private.guard_job() is 'Refuses every change of status that private.job_transitions does not list, whoever makes it; keeps updated_at true.';
+comment on function private.guard_job() is
+  'Refuses every change of status that private.job_transitions does not list, whoever makes it; keeps updated_at true.';
 create trigger guard before update on public.provision_jobs for each row execute function private.guard_job();
 
 revoke execute on all functions in schema private from public;

@@ -3,6 +3,7 @@
 -- so (job, attempt, seq) stays unique, and retention is a dropped table. Partitions live in `private`; readers go
 -- through the parent and its policy. Chunks are not published: a doorbell says how far the log has come.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 -- No foreign keys: the function that changes a job writes its event, and the checks would be a tenth of a claim's cost.
 create table public.job_events (
@@ -25,7 +26,7 @@ create index job_events_org_id_idx on public.job_events (org_id, id desc);
 alter table public.job_events enable row level security;
 grant select on public.job_events to authenticated, service_role;
 create policy "Members see their organisation's job events" on public.job_events
-  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.job_events is 'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
 comment on column public.job_events.id is 'Order of the events.';
 comment on column public.job_events.org_id is 'The organisation.';
@@ -57,8 +58,9 @@ create table public.job_log_chunks (
 alter table public.job_log_chunks enable row level security;
 grant select on public.job_log_chunks to authenticated, service_role;
 create policy "Members read their organisation's job logs" on public.job_log_chunks
-  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
-comment on table public.job_log_chunks is 'Job logs in chunks of whole lines, in order of seq. Removed after the organisation''s retention.';
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.job_log_chunks is
+  'Job logs in chunks of whole lines, in order of seq. Removed after the organisation''s retention.';
 comment on column public.job_log_chunks.log_day is 'Day on which the attempt was claimed: the partition.';
 comment on column public.job_log_chunks.job_id is 'The job.';
 comment on column public.job_log_chunks.attempt is 'The attempt that wrote it.';
@@ -130,7 +132,7 @@ create index approvals_org_id_idx on public.approvals (org_id, created_at desc);
 alter table public.approvals enable row level security;
 grant select on public.approvals to authenticated, service_role;
 create policy "Members see their organisation's approvals" on public.approvals
-  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.approvals is 'What members decided about jobs that need approval; one decision per member and job.';
 comment on column public.approvals.id is 'The decision''s id.';
 comment on column public.approvals.org_id is 'The organisation.';
@@ -156,7 +158,7 @@ create index worker_events_org_id_idx on public.worker_events (org_id, id desc);
 alter table public.worker_events enable row level security;
 grant select on public.worker_events to authenticated, service_role;
 create policy "Members see events of their runners and of shared ones" on public.worker_events
-  for select to authenticated using (is_shared or org_id = any (array(select private.my_org_ids())));
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
 comment on table public.worker_events is 'What happened to runners: connected, offline, draining, settings changed. Append only.';
 comment on column public.worker_events.id is 'Order of the events.';
 comment on column public.worker_events.org_id is 'The organisation; null for a shared runner.';
@@ -182,7 +184,8 @@ begin
   values (p_job.org_id, p_job.id, p_job.attempt, p_kind, p_actor, p_label, p_event, p_from, p_to, p_reason, coalesce(p_detail, '{}'));
 end;
 $$;
-comment on function private.record_job_event(public.provision_jobs, text, public.job_status, public.job_status, public.actor_kind, uuid, text, text, jsonb) is
+comment on function private.record_job_event(public.provision_jobs, text, public.job_status, public.job_status, public.actor_kind, uuid,
+  text, text, jsonb) is
   'Writes one event of a job.';
 
 create function private.record_worker_event(p_worker uuid, p_event text, p_reason text default null, p_instance text default null)

@@ -3,6 +3,7 @@
 -- a second are not 1,000 messages for each of 500 runners. A suppressed ring is never the last word: the payload of the one
 -- before asks the listener to look once more after the pause (again_ms).
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create unlogged table private.rings (
   key text primary key,
@@ -100,7 +101,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.ring_log(uuid, bigint, integer, integer) is 'Tells open pages how far a job''s log has come; at most four times a second.';
+comment on function private.ring_log(uuid, bigint, integer, integer) is
+  'Tells open pages how far a job''s log has come; at most four times a second.';
 
 create function private.ring_changed_row()
 returns trigger
@@ -116,7 +118,8 @@ end;
 $$;
 comment on function private.ring_changed_row() is 'Rings the organisation''s pages for a changed row of an unpublished table.';
 create trigger ring after insert or update or delete on public.groups for each row execute function private.ring_changed_row();
-create trigger ring after insert or delete or update of description, source_kind, source, engine, engine_version, inputs, env, extra_files, hooks,
+create trigger ring after insert or delete or update of description, source_kind, source, engine, engine_version, inputs, env, extra_files,
+  hooks,
   labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply, deleted_at
   on public.modules for each row execute function private.ring_changed_row();
 create trigger ring after insert or update or delete on public.memberships for each row execute function private.ring_changed_row();
@@ -144,7 +147,8 @@ begin
   );
 end;
 $$;
-comment on function private.may_hear(text) is 'Whether the caller may join a private topic: members org:<id>, runners worker:<own id> and their queue.';
+comment on function private.may_hear(text) is
+  'Whether the caller may join a private topic: members org:<id>, runners worker:<own id> and their queue.';
 grant execute on function private.may_hear(text) to authenticated, worker;
 
 do $$

@@ -4,6 +4,7 @@
 -- change; never when a runner comes or goes. So a claim costs the same with 10 runners or 5,000, and with 100,000 jobs
 -- ahead that this runner may not take. Availability is read at claim time, once per lane, not once per job.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create table private.lanes (
   id integer generated always as identity primary key,
@@ -41,7 +42,8 @@ create table private.lane_workers (
 );
 create index lane_workers_lane_id_idx on private.lane_workers (lane_id, distance, worker_id);
 alter table private.lane_workers enable row level security;
-comment on table private.lane_workers is 'Which runners may serve which lane, and how near they are. Rebuilt when runners, labels or assignments change.';
+comment on table private.lane_workers is
+  'Which runners may serve which lane, and how near they are. Rebuilt when runners, labels or assignments change.';
 comment on column private.lane_workers.worker_id is 'The runner.';
 comment on column private.lane_workers.lane_id is 'The lane.';
 comment on column private.lane_workers.priority is 'The lane''s priority.';
@@ -76,13 +78,20 @@ create unlogged table private.settled_marks (
   horizon xid8 not null
 );
 alter table private.settled_marks enable row level security;
-comment on table private.settled_marks is 'Once every transaction below the horizon has ended, no job can appear with a ready_seq up to the mark.';
+comment on table private.settled_marks is
+  'Once every transaction below the horizon has ended, no job can appear with a ready_seq up to the mark.';
 comment on column private.settled_marks.mark is 'The position (ready_seq).';
 comment on column private.settled_marks.horizon is 'Transactions below it may still be writing.';
 
 create view private.instance_liveness as
 select
-  i.id as instance_id, i.worker_id, i.name, h.session_id, h.last_seen_at, h.is_draining, i.capacity,
+  i.id as instance_id,
+  i.worker_id,
+  i.name,
+  h.session_id,
+  h.last_seen_at,
+  h.is_draining,
+  i.capacity,
   coalesce(h.last_seen_at > now() - interval '60 seconds', false) as is_fresh,
   (
     select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING' and j.claim_seq > coalesce((
@@ -158,7 +167,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.lock_routing(uuid, boolean) is 'Holds still what routing is computed from: shared for placing jobs, alone for changing runners.';
+comment on function private.lock_routing(uuid, boolean) is
+  'Holds still what routing is computed from: shared for placing jobs, alone for changing runners.';
 
 create function private.lock_state(p_org uuid, p_state uuid)
 returns void
@@ -184,9 +194,11 @@ begin
     or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and cardinality(w.accepted_job_types) < 9);
 end;
 $$;
-comment on function private.is_choosy_about_types(uuid) is 'Whether some runner of the organisation refuses some types; only then is the type part of the lane.';
+comment on function private.is_choosy_about_types(uuid) is
+  'Whether some runner of the organisation refuses some types; only then is the type part of the lane.';
 
 -- Eight types of job: the index holds only runners that leave some out, so that asking costs the same with 5,000 others.
+-- squawk-ignore require-concurrent-index-creation
 create index workers_choosy_idx on public.workers (org_id) where removed_at is null and cardinality(accepted_job_types) < 9;
 
 create function private.nearest_scope(p_org uuid, p_path text)
@@ -231,7 +243,8 @@ begin
     return v_lane.id;
   end if;
   insert into private.lanes as l (org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id)
-  values (p_job.org_id, p_job.priority, v_lane.scope, v_lane.labels, v_lane.job_type, p_job.pinned_worker_id, p_job.pinned_instance_name, v_lane.excluded_worker_id)
+  values (p_job.org_id, p_job.priority, v_lane.scope, v_lane.labels, v_lane.job_type, p_job.pinned_worker_id, p_job.pinned_instance_name,
+    v_lane.excluded_worker_id)
   on conflict do nothing returning l.id into v_lane.id;
   if v_lane.id is null then
     return private.lane_of(p_job);
@@ -241,7 +254,8 @@ begin
   return v_lane.id;
 end;
 $$;
-comment on function private.lane_of(public.provision_jobs) is 'The lane of a job; made, with its runners, when it is the first of its kind.';
+comment on function private.lane_of(public.provision_jobs) is
+  'The lane of a job; made, with its runners, when it is the first of its kind.';
 
 create function private.reroute(p_org uuid, p_worker uuid, p_below text default null)
 returns void
@@ -258,7 +272,8 @@ begin
   for v_job in
     select j.* from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
     where q.stage = 'READY' and (p_org is null or q.org_id = p_org)
-      and (p_below is null or p_below = '' or j.module_path = p_below or starts_with(j.module_path, p_below || '/') or j.target_worker_id = p_worker)
+      and (p_below is null or p_below = '' or j.module_path = p_below or starts_with(j.module_path, p_below || '/')
+        or j.target_worker_id = p_worker)
   loop
     v_lane := private.lane_of(v_job);
     update private.live_jobs as q set lane_id = v_lane where q.job_id = v_job.id and q.stage = 'READY' and q.lane_id <> v_lane;
@@ -332,7 +347,8 @@ begin
   );
 end;
 $$;
-comment on function private.is_state_locked(uuid) is 'Whether a job that is over has left the state locked. Until somebody unlocks it, no other job may begin.';
+comment on function private.is_state_locked(uuid) is
+  'Whether a job that is over has left the state locked. Until somebody unlocks it, no other job may begin.';
 
 create function private.refresh_head(p_state uuid)
 returns void

@@ -2,6 +2,7 @@
 -- and scaling decisions. Nothing here is a secret: a service account's secret is a hash in `private`, a cloud identity is
 -- a role to assume, with an external id that is meant to be told to the other side.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create table public.service_accounts (
   id uuid primary key default gen_random_uuid(),
@@ -27,12 +28,13 @@ create unique index service_accounts_name_idx on public.service_accounts (org_id
 alter table public.service_accounts enable row level security;
 grant select on public.service_accounts to authenticated, service_role;
 create policy "Members see their organisation's service accounts" on public.service_accounts
-  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.service_accounts is 'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
 comment on column public.service_accounts.id is 'The service account''s id.';
 comment on column public.service_accounts.org_id is 'The organisation.';
 comment on column public.service_accounts.name is 'The name, unique in the organisation.';
-comment on column public.service_accounts.path is 'The group it belongs to; it serves runners and modules at or below. "" is the whole organisation.';
+comment on column public.service_accounts.path is
+  'The group it belongs to; it serves runners and modules at or below. "" is the whole organisation.';
 comment on column public.service_accounts.description is 'What it is for.';
 comment on column public.service_accounts.client_id is 'The public half of its credentials.';
 comment on column public.service_accounts.issuer is 'The OIDC issuer that it trusts.';
@@ -48,7 +50,9 @@ comment on column public.service_accounts.updated_at is 'When it last changed.';
 comment on column public.service_accounts.removed_at is 'When it was removed.';
 create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
 create trigger ring after insert or update on public.service_accounts for each row execute function private.ring_changed_row();
+-- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.workers add constraint workers_service_account_id_fkey foreign key (service_account_id) references public.service_accounts (id);
+-- squawk-ignore require-concurrent-index-creation
 create index workers_service_account_id_idx on public.workers (service_account_id) where service_account_id is not null;
 
 create table private.service_account_secrets (
@@ -83,7 +87,7 @@ create unique index cloud_identities_name_idx on public.cloud_identities (org_id
 alter table public.cloud_identities enable row level security;
 grant select on public.cloud_identities to authenticated, service_role;
 create policy "Members see their organisation's cloud identities" on public.cloud_identities
-  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.cloud_identities is 'Where cloud-hosted runners are deployed: a role to assume, and regions. No secrets.';
 comment on column public.cloud_identities.id is 'The cloud identity''s id.';
 comment on column public.cloud_identities.org_id is 'The organisation.';
@@ -102,7 +106,9 @@ comment on column public.cloud_identities.updated_at is 'When it last changed.';
 comment on column public.cloud_identities.removed_at is 'When it was removed.';
 create trigger touch before update on public.cloud_identities for each row execute function private.touch_updated_at();
 create trigger ring after insert or update on public.cloud_identities for each row execute function private.ring_changed_row();
+-- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.workers add constraint workers_cloud_identity_id_fkey foreign key (cloud_identity_id) references public.cloud_identities (id);
+-- squawk-ignore require-concurrent-index-creation
 create index workers_cloud_identity_id_idx on public.workers (cloud_identity_id) where cloud_identity_id is not null;
 
 create table public.worker_releases (
@@ -152,8 +158,9 @@ create unique index rollouts_running_idx on public.rollouts (org_id) where statu
 alter table public.rollouts enable row level security;
 grant select on public.rollouts to authenticated, service_role;
 create policy "Members see their organisation's rollouts" on public.rollouts
-  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
-comment on table public.rollouts is 'Updating the cloud-hosted runners in waves: one, then a quarter, then the rest. One at a time per organisation.';
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.rollouts is
+  'Updating the cloud-hosted runners in waves: one, then a quarter, then the rest. One at a time per organisation.';
 comment on column public.rollouts.id is 'The rollout''s id.';
 comment on column public.rollouts.org_id is 'The organisation.';
 comment on column public.rollouts.version is 'The version that runners get.';
@@ -166,6 +173,7 @@ comment on column public.rollouts.created_at is 'When it was started.';
 comment on column public.rollouts.updated_at is 'When it last changed.';
 comment on column public.rollouts.finished_at is 'When it ended.';
 create trigger touch before update on public.rollouts for each row execute function private.touch_updated_at();
+-- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.provision_jobs add constraint provision_jobs_rollout_id_fkey foreign key (rollout_id) references public.rollouts (id);
 
 create table public.scaling_decisions (
@@ -184,7 +192,7 @@ create index scaling_decisions_org_id_idx on public.scaling_decisions (org_id, i
 alter table public.scaling_decisions enable row level security;
 grant select on public.scaling_decisions to authenticated, service_role;
 create policy "Members see their organisation's scaling decisions" on public.scaling_decisions
-  for select to authenticated using (org_id = any (array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.scaling_decisions is 'Why a cloud-hosted runner was given more or fewer tasks, or none.';
 comment on column public.scaling_decisions.id is 'Order of the decisions.';
 comment on column public.scaling_decisions.org_id is 'The organisation.';

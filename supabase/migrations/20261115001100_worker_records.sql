@@ -2,6 +2,7 @@
 -- Only the bcrypt hash of a token reaches the database. A shared runner can be changed by no organisation: every function
 -- here goes through lock_worker, which refuses it.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.lock_worker(p_worker uuid, p_role public.member_role)
 returns public.workers
@@ -11,7 +12,8 @@ as $$
 declare
   v_worker public.workers;
 begin
-  select * into v_worker from public.workers where id = p_worker and removed_at is null and (is_shared or org_id in (select private.my_org_ids()));
+  select * into v_worker from public.workers where id = p_worker and removed_at is null
+    and (is_shared or org_id in (select private.my_org_ids()));
   if v_worker.id is null then
     perform private.fail('RY404', 'There is no such runner.', 'It may have been removed.');
   end if;
@@ -47,7 +49,8 @@ begin
     perform private.check_assignment_path(p_org, v_path, (p_options ->> 'service_account_id')::pg_catalog.uuid);
   end loop;
   if p_options ->> 'service_account_id' is not null then
-    select * into v_account from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid and org_id = p_org and removed_at is null;
+    select * into v_account from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid and org_id = p_org
+      and removed_at is null;
     if v_account.id is null then
       perform private.fail('RY404', 'There is no such service account.');
     end if;
@@ -81,7 +84,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.check_assignment_path(uuid, text, uuid) is 'Refuses an assignment to nothing, or outside of the runner''s service account.';
+comment on function private.check_assignment_path(uuid, text, uuid) is
+  'Refuses an assignment to nothing, or outside of the runner''s service account.';
 
 create function private.job_types(p_value jsonb)
 returns public.job_type[]
@@ -95,7 +99,8 @@ begin
   return (select array_agg(distinct t::public.job_type) from jsonb_array_elements_text(p_value) as t);
 exception
   when invalid_text_representation or invalid_parameter_value then
-    perform private.fail('RY422', 'There is no such type of job.', format('Types: %s.', array_to_string(enum_range(null::public.job_type), ', ')));
+    perform private.fail('RY422', 'There is no such type of job.',
+      format('Types: %s.', array_to_string(enum_range(null::public.job_type), ', ')));
 end;
 $$;
 comment on function private.job_types(jsonb) is 'A JSON list of job types; all of them when it is null.';
@@ -113,7 +118,8 @@ begin
   return v_id;
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'The token must come as a bcrypt hash with a hint of four characters.', 'Make the token where you show it; send only its hash.');
+    perform private.fail('RY422', 'The token must come as a bcrypt hash with a hint of four characters.',
+      'Make the token where you show it; send only its hash.');
 end;
 $$;
 comment on function private.add_token(uuid, text, text, timestamptz) is 'Stores the hash of a new token.';
@@ -139,7 +145,8 @@ begin
   return v_worker;
 exception
   when unique_violation then
-    perform private.fail('RY409', format('There is already a runner called "%s".', trim(p_name)), 'Choose another name, or remove the other one.');
+    perform private.fail('RY409', format('There is already a runner called "%s".', trim(p_name)),
+      'Choose another name, or remove the other one.');
   when check_violation or not_null_violation or invalid_text_representation then
     perform private.fail('RY422', 'The name or a setting of the runner is not valid.',
       'A name has 1 to 63 letters, digits, dots, spaces, hyphens or underscores; capacity is 1 to 256.');
@@ -196,13 +203,16 @@ begin
     name = coalesce(trim(p_options ->> 'name'), name),
     labels = case when p_options ? 'labels' then private.sorted_labels(private.text_list(p_options -> 'labels')) else labels end,
     capacity = coalesce((p_options ->> 'capacity')::integer, capacity),
-    accepted_job_types = case when p_options ? 'accepted_job_types' then private.job_types(p_options -> 'accepted_job_types') else accepted_job_types end,
+    accepted_job_types = case when p_options ? 'accepted_job_types' then private.job_types(p_options -> 'accepted_job_types')
+      else accepted_job_types end,
     allow_multiple_instances = coalesce((p_options ->> 'allow_multiple_instances')::boolean, allow_multiple_instances),
     is_assigned_to_all_modules = coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean, is_assigned_to_all_modules),
-    service_account_id = case when p_options ? 'service_account_id' then (p_options ->> 'service_account_id')::pg_catalog.uuid else service_account_id end,
+    service_account_id = case when p_options ? 'service_account_id' then (p_options ->> 'service_account_id')::pg_catalog.uuid
+      else service_account_id end,
     scaling = coalesce(p_options -> 'scaling', scaling)
   where id = p_worker returning * into v_worker;
-  update public.worker_instances as i set capacity = least(v_worker.capacity, coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity))
+  update public.worker_instances as i set capacity = least(v_worker.capacity,
+    coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity))
   where i.worker_id = p_worker and i.capacity <> least(v_worker.capacity, coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity));
   perform private.reroute(v_worker.org_id, p_worker, '');
   perform private.ring_worker(p_worker);
@@ -241,7 +251,8 @@ begin
   on conflict (worker_id, path) do update set path = excluded.path returning * into v_assignment;
   perform private.reroute(v_worker.org_id, p_worker, p_path);
   perform private.record_worker_event(p_worker, 'assigned', coalesce(nullif(p_path, ''), 'all modules'));
-  perform private.audit(v_worker.org_id, 'worker.assigned', 'worker', p_worker::pg_catalog.text, v_worker.name, jsonb_build_object('path', p_path));
+  perform private.audit(v_worker.org_id, 'worker.assigned', 'worker', p_worker::pg_catalog.text, v_worker.name,
+    jsonb_build_object('path', p_path));
   return to_jsonb(v_assignment);
 end;
 $$;
@@ -269,7 +280,8 @@ begin
   end if;
   perform private.reroute(v_worker.org_id, p_worker, p_path);
   perform private.record_worker_event(p_worker, 'unassigned', coalesce(nullif(p_path, ''), 'all modules'));
-  perform private.audit(v_worker.org_id, 'worker.unassigned', 'worker', p_worker::pg_catalog.text, v_worker.name, jsonb_build_object('path', p_path));
+  perform private.audit(v_worker.org_id, 'worker.unassigned', 'worker', p_worker::pg_catalog.text, v_worker.name,
+    jsonb_build_object('path', p_path));
   return jsonb_build_object('worker_id', p_worker, 'path', p_path);
 end;
 $$;

@@ -2,15 +2,18 @@
 -- One function derives the status, from the beats of the instances and the record's flags; sessions, sweep and people's
 -- acts all end with it, so that the table, the API and the page cannot disagree.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.is_starting(p_worker public.workers)
 returns boolean
 language sql stable
 set search_path = ''
 as $$
-  select coalesce(p_worker.desired_count > 0 and (p_worker.cloud ->> 'starting_at')::pg_catalog.timestamptz > now() - interval '10 minutes', false)
+  select coalesce(p_worker.desired_count > 0 and (p_worker.cloud ->> 'starting_at')::pg_catalog.timestamptz > now() - interval '10 minutes',
+    false)
 $$;
-comment on function private.is_starting(public.workers) is 'Whether a cloud-hosted runner was told to start lately and may still say hello.';
+comment on function private.is_starting(public.workers) is
+  'Whether a cloud-hosted runner was told to start lately and may still say hello.';
 
 create function private.derive_worker_status(p_worker uuid)
 returns table (status public.worker_status, reason text)
@@ -54,7 +57,8 @@ begin
   select * into v_worker from public.workers where id = p_worker for no key update;
   select * into v_new from private.derive_worker_status(p_worker);
   -- Why a runner went offline stays as it was said then; asleep and starting are about now.
-  if v_worker.status = v_new.status and (v_worker.status_reason = v_new.reason or v_new.status = 'OFFLINE' and not v_worker.is_scaled_to_zero
+  if v_worker.status = v_new.status and (v_worker.status_reason = v_new.reason or v_new.status = 'OFFLINE'
+    and not v_worker.is_scaled_to_zero
     and not private.is_starting(v_worker) and v_worker.status_reason !~ '^(Starting|Scaled to zero)') then
     return;
   end if;
@@ -71,7 +75,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.refresh_worker_status(uuid) is 'Writes a runner''s status where it has changed, with an event. Nothing is written otherwise.';
+comment on function private.refresh_worker_status(uuid) is
+  'Writes a runner''s status where it has changed, with an event. Nothing is written otherwise.';
 
 create function private.end_sessions(p_worker uuid, p_instance uuid, p_token uuid, p_reason text)
 returns integer
@@ -96,7 +101,8 @@ begin
   return v_count;
 end;
 $$;
-comment on function private.end_sessions(uuid, uuid, uuid, text) is 'Ends live sessions of a runner, of one instance, or opened with one token. Their next call is refused with the reason.';
+comment on function private.end_sessions(uuid, uuid, uuid, text) is
+  'Ends live sessions of a runner, of one instance, or opened with one token. Their next call is refused with the reason.';
 
 -- ---------------------------------------------------------------------------------------------- tokens
 
@@ -167,7 +173,8 @@ begin
   perform private.refresh_worker_status(v_worker.id);
   perform private.ring_worker(v_worker.id);
   perform private.record_worker_event(v_worker.id, 'token_revoked', 'Revoked by ' || private.caller_label());
-  perform private.audit(v_worker.org_id, 'worker.token_revoked', 'worker', v_worker.id::pg_catalog.text, v_worker.name, jsonb_build_object('hint', v_token.hint));
+  perform private.audit(v_worker.org_id, 'worker.token_revoked', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
+    jsonb_build_object('hint', v_token.hint));
   return private.token_json(v_token);
 end;
 $$;
@@ -190,7 +197,8 @@ begin
   if not found then
     perform private.fail('RY404', 'There is no such runner.');
   end if;
-  return (select coalesce(jsonb_agg(private.token_json(t) order by t.created_at desc), '[]') from private.worker_tokens as t where t.worker_id = p_worker);
+  return (select coalesce(jsonb_agg(private.token_json(t) order by t.created_at desc), '[]') from private.worker_tokens as t
+    where t.worker_id = p_worker);
 end;
 $$;
 comment on function private.list_worker_tokens(uuid) is 'Body of public.list_worker_tokens.';
@@ -199,7 +207,8 @@ grant execute on function private.list_worker_tokens(uuid) to authenticated;
 create function public.list_worker_tokens(p_worker uuid)
 returns jsonb language sql stable set search_path = ''
 as $$ select private.list_worker_tokens(p_worker) $$;
-comment on function public.list_worker_tokens(uuid) is 'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
+comment on function public.list_worker_tokens(uuid) is
+  'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
 grant execute on function public.list_worker_tokens(uuid) to authenticated;
 
 -- ---------------------------------------------------------------------------------------------- flags
@@ -217,11 +226,13 @@ begin
   v_worker := private.lock_worker(p_worker, p_role);
   update public.workers set
     is_disabled = coalesce(p_disabled, is_disabled), is_draining = coalesce(p_draining, is_draining),
-    drain_reason = case when p_draining is null then drain_reason when p_draining then coalesce(nullif(trim(p_reason), ''), 'Told to drain') end
+    drain_reason = case when p_draining is null then drain_reason when p_draining then coalesce(nullif(trim(p_reason), ''),
+      'Told to drain') end
   where id = p_worker;
   perform private.refresh_worker_status(p_worker);
   perform private.record_worker_event(p_worker, p_action, coalesce(nullif(trim(p_reason), ''), 'By ' || private.caller_label()));
-  perform private.audit(v_worker.org_id, 'worker.' || p_action, 'worker', p_worker::pg_catalog.text, v_worker.name, jsonb_build_object('reason', p_reason));
+  perform private.audit(v_worker.org_id, 'worker.' || p_action, 'worker', p_worker::pg_catalog.text, v_worker.name,
+    jsonb_build_object('reason', p_reason));
   perform private.ring_worker(p_worker);
   -- When a runner steps back, jobs that waited for it may now go to the next one: wake the lanes that have some.
   perform private.ring_lane(lw.lane_id) from private.lane_workers as lw
@@ -229,11 +240,13 @@ begin
   return (select to_jsonb(w) from public.workers as w where w.id = p_worker);
 end;
 $$;
-comment on function private.set_worker_flags(uuid, public.member_role, boolean, boolean, text, text) is 'Sets a runner''s flags and tells everybody concerned.';
+comment on function private.set_worker_flags(uuid, public.member_role, boolean, boolean, text, text) is
+  'Sets a runner''s flags and tells everybody concerned.';
 
 create function private.set_worker_disabled(p_worker uuid, p_disabled boolean)
 returns jsonb language sql security definer set search_path = ''
-as $$ select private.set_worker_flags(p_worker, 'admin', p_disabled, null, null, case when p_disabled then 'disabled' else 'enabled' end) $$;
+as $$ select private.set_worker_flags(p_worker, 'admin', p_disabled, null, null, case when p_disabled then 'disabled'
+  else 'enabled' end) $$;
 comment on function private.set_worker_disabled(uuid, boolean) is 'Body of public.set_worker_disabled.';
 grant execute on function private.set_worker_disabled(uuid, boolean) to authenticated;
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean)
@@ -292,7 +305,8 @@ begin
   perform private.record_worker_event(p_worker, 'removed', p_reason);
 end;
 $$;
-comment on function private.retire_worker(uuid, text) is 'Takes a runner out of service for good: tokens, sessions, assignments, jobs. The record stays for the history.';
+comment on function private.retire_worker(uuid, text) is
+  'Takes a runner out of service for good: tokens, sessions, assignments, jobs. The record stays for the history.';
 
 create function private.remove_worker(p_worker uuid)
 returns jsonb

@@ -3,6 +3,7 @@
 -- holds a short JWT with the session's id. Its calls name no runner: identity comes from that id alone, and the row is
 -- read every time, so that revoking is immediate.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create unlogged table private.rate_limits (
   key text primary key,
@@ -22,7 +23,8 @@ set search_path = ''
 as $$
   insert into private.rate_limits as r (key, window_started_at, used) values (p_key, now(), 1)
   on conflict (key) do update set
-    window_started_at = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then now() else r.window_started_at end,
+    window_started_at = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then now()
+      else r.window_started_at end,
     used = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then 1 else least(r.used + 1, 1000000) end
   returning used <= p_limit
 $$;
@@ -31,7 +33,8 @@ grant execute on function private.rate_limit(text, integer, integer) to service_
 create function public.rate_limit(p_key text, p_limit integer, p_window_seconds integer)
 returns boolean language sql set search_path = ''
 as $$ select private.rate_limit(p_key, p_limit, p_window_seconds) $$;
-comment on function public.rate_limit(text, integer, integer) is 'Counts an attempt; true while there are at most so many in the window. Edge functions only.';
+comment on function public.rate_limit(text, integer, integer) is
+  'Counts an attempt; true while there are at most so many in the window. Edge functions only.';
 grant execute on function public.rate_limit(text, integer, integer) to service_role;
 
 create function private.worker_token_hashes(p_worker uuid)
@@ -51,7 +54,8 @@ grant execute on function private.worker_token_hashes(uuid) to service_role;
 create function public.worker_token_hashes(p_worker uuid)
 returns jsonb language plpgsql stable set search_path = ''
 as $$ begin return private.worker_token_hashes(p_worker); end $$;
-comment on function public.worker_token_hashes(uuid) is 'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions only.';
+comment on function public.worker_token_hashes(uuid) is
+  'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions only.';
 grant execute on function public.worker_token_hashes(uuid) to service_role;
 
 -- ---------------------------------------------------------------------------------------------- opening
@@ -100,13 +104,16 @@ begin
     perform private.fail('RY404', 'There is no such runner.', 'Check WORKER_ID; the runner may have been removed.');
   end if;
   if num_nonnulls(p_token, p_service_account) <> 1
-    or p_token is not null and not exists (select from private.worker_tokens where id = p_token and worker_id = p_worker and revoked_at is null)
+    or p_token is not null and not exists (select from private.worker_tokens where id = p_token and worker_id = p_worker
+      and revoked_at is null)
     or p_service_account is not null and not exists (select from public.service_accounts as a
       where a.id = p_service_account and a.id = v_worker.service_account_id and a.removed_at is null and not a.is_disabled) then
-    perform private.fail('RY403', 'These credentials do not belong to this runner.', 'Use the token that was shown when the runner was registered.');
+    perform private.fail('RY403', 'These credentials do not belong to this runner.',
+      'Use the token that was shown when the runner was registered.');
   end if;
   if coalesce(p_instance, '') !~ '^[A-Za-z0-9._-]{1,100}$' or p_boot_id is null then
-    perform private.fail('RY422', 'An instance name has 1 to 100 letters, digits, dots, hyphens or underscores.', 'Set the instance''s name in the runner''s settings.');
+    perform private.fail('RY422', 'An instance name has 1 to 100 letters, digits, dots, hyphens or underscores.',
+      'Set the instance''s name in the runner''s settings.');
   end if;
   perform private.refuse_second_process(v_worker, p_instance, p_boot_id);
   insert into public.worker_instances as i (worker_id, org_id, is_shared, name)
@@ -164,11 +171,13 @@ begin
   if p_facts ->> 'version' is not null then
     update public.workers set version = p_facts ->> 'version' where id = p_worker.id and version is distinct from p_facts ->> 'version';
   end if;
-  perform private.record_worker_event(p_worker.id, 'connected', null, (select i.name from public.worker_instances as i where i.id = p_instance));
+  perform private.record_worker_event(p_worker.id, 'connected', null,
+    (select i.name from public.worker_instances as i where i.id = p_instance));
   perform private.refresh_worker_status(p_worker.id);
 end;
 $$;
-comment on function private.announce_instance(public.workers, uuid, uuid, uuid, jsonb) is 'Records the connection: instance, first beat, status.';
+comment on function private.announce_instance(public.workers, uuid, uuid, uuid, jsonb) is
+  'Records the connection: instance, first beat, status.';
 
 create function public.open_worker_session(
   p_worker uuid, p_instance text, p_boot_id uuid, p_facts jsonb default '{}', p_token uuid default null, p_service_account uuid default null
@@ -202,14 +211,16 @@ grant execute on function private.renew_worker_session(uuid) to service_role;
 create function public.renew_worker_session(p_session uuid)
 returns jsonb language sql set search_path = ''
 as $$ select private.renew_worker_session(p_session) $$;
-comment on function public.renew_worker_session(uuid) is 'Notes that a live session gets a new token; refuses an ended one. Edge functions only.';
+comment on function public.renew_worker_session(uuid) is
+  'Notes that a live session gets a new token; refuses an ended one. Edge functions only.';
 grant execute on function public.renew_worker_session(uuid) to service_role;
 
 -- ---------------------------------------------------------------------------------------------- who is calling
 
 create type private.runner as (
   session_id uuid, worker_id uuid, instance_id uuid, org_id uuid, worker_name text, instance_name text, capacity integer,
-  worker_status public.worker_status, instance_status public.worker_status, version text, is_open boolean, is_free boolean, tick_at timestamptz,
+  worker_status public.worker_status, instance_status public.worker_status, version text, is_open boolean, is_free boolean,
+    tick_at timestamptz,
   is_draining boolean, drain_reason text, settings jsonb
 );
 comment on type private.runner is 'The runner that is calling, as its session says.';
@@ -226,7 +237,8 @@ declare
 begin
   -- "Free" is what is_available asks of others, slots aside: enabled, not draining, fresh.
   select s.id, w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version, not (w.is_disabled or w.is_draining),
-    not (w.is_disabled or w.is_draining) and not h.is_draining and h.last_seen_at > now() - interval '60 seconds', h.tick_at, w.is_draining, w.drain_reason,
+    not (w.is_disabled or w.is_draining) and not h.is_draining and h.last_seen_at > now() - interval '60 seconds', h.tick_at, w.is_draining,
+      w.drain_reason,
     jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled', w.is_disabled,
       'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances', w.allow_multiple_instances)
   into v_runner
@@ -243,7 +255,8 @@ begin
   return v_runner;
 end;
 $$;
-comment on function private.this_runner() is 'The calling runner, from the session id in its token alone. Refuses ended sessions and removed runners.';
+comment on function private.this_runner() is
+  'The calling runner, from the session id in its token alone. Refuses ended sessions and removed runners.';
 
 create function private.worker_close_session(p_reason text)
 returns jsonb
@@ -253,7 +266,8 @@ as $$
 declare
   v_runner private.runner := private.this_runner();
 begin
-  perform private.end_sessions(v_runner.worker_id, v_runner.instance_id, null, coalesce(nullif(left(trim(p_reason), 200), ''), 'the process left'));
+  perform private.end_sessions(v_runner.worker_id, v_runner.instance_id, null,
+    coalesce(nullif(left(trim(p_reason), 200), ''), 'the process left'));
   perform private.record_worker_event(v_runner.worker_id, 'disconnected', left(p_reason, 200), v_runner.instance_name);
   perform private.refresh_worker_status(v_runner.worker_id);
   return jsonb_build_object('closed', true);

@@ -3,6 +3,7 @@
 -- A lease is not a row that beats renew: it is the instance's last beat plus 60 s. A job that the beats do not mention
 -- for 30 s (a lost reply, a forgotten child) loses it all the same.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create table private.worker_ticks (
   worker_id uuid not null references public.workers (id) on delete cascade,
@@ -35,7 +36,8 @@ begin
   select h.worker_id, h.instance_id, h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots, h.tick_draining
   from private.heartbeats as h where h.instance_id = p_instance and h.tick_beats > 0
   on conflict (worker_id, at, instance_id) do update set
-    beats = t.beats + excluded.beats, busy = t.busy + excluded.busy, slots = t.slots + excluded.slots, draining = t.draining + excluded.draining;
+    beats = t.beats + excluded.beats, busy = t.busy + excluded.busy, slots = t.slots + excluded.slots,
+      draining = t.draining + excluded.draining;
 end;
 $$;
 comment on function private.flush_tick(uuid) is 'Writes down an instance''s last quarter of an hour when a new one has begun.';
@@ -51,7 +53,8 @@ declare
 begin
   if p_runner.tick_at = v_tick then
     update private.heartbeats as h set
-      session_id = p_runner.session_id, last_seen_at = now(), is_draining = p_is_draining, tick_beats = h.tick_beats + 1, tick_busy = h.tick_busy + v_used,
+      session_id = p_runner.session_id, last_seen_at = now(), is_draining = p_is_draining, tick_beats = h.tick_beats + 1,
+        tick_busy = h.tick_busy + v_used,
       tick_slots = h.tick_slots + p_runner.capacity, tick_draining = h.tick_draining + p_is_draining::integer
     where h.instance_id = p_runner.instance_id and h.tick_at = v_tick;
     if found then
@@ -59,14 +62,18 @@ begin
     end if;
   end if;
   perform private.flush_tick(p_runner.instance_id);
-  insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, is_draining, tick_at, tick_beats, tick_busy, tick_slots, tick_draining)
-  values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(), p_is_draining, v_tick, 1, v_used, p_runner.capacity, p_is_draining::integer)
+  insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, is_draining, tick_at, tick_beats, tick_busy,
+    tick_slots, tick_draining)
+  values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(), p_is_draining, v_tick, 1, v_used, p_runner.capacity,
+    p_is_draining::integer)
   on conflict (instance_id) do update set
     session_id = excluded.session_id, last_seen_at = excluded.last_seen_at, is_draining = excluded.is_draining, tick_at = excluded.tick_at,
-    tick_beats = excluded.tick_beats, tick_busy = excluded.tick_busy, tick_slots = excluded.tick_slots, tick_draining = excluded.tick_draining;
+    tick_beats = excluded.tick_beats, tick_busy = excluded.tick_busy, tick_slots = excluded.tick_slots,
+      tick_draining = excluded.tick_draining;
 end;
 $$;
-comment on function private.beat(private.runner, boolean) is 'Writes the beat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was like.';
+comment on function private.beat(private.runner, boolean) is
+  'Writes the beat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was like.';
 
 create function private.has_news(p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb)
 returns boolean
@@ -78,7 +85,8 @@ begin
     or p_runner.version is distinct from coalesce(p_version, p_runner.version);
 end;
 $$;
-comment on function private.has_news(private.runner, public.worker_status, text, jsonb) is 'Whether a beat says something that the runner''s rows may not say yet.';
+comment on function private.has_news(private.runner, public.worker_status, text, jsonb) is
+  'Whether a beat says something that the runner''s rows may not say yet.';
 
 create function private.note_instance(p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb)
 returns void
@@ -101,11 +109,13 @@ begin
   where i.id = p_runner.instance_id
     and (i.status, i.version, i.facts, i.hostname, i.engines, i.engine_note, i.last_error, i.capacity)
       is distinct from (n.status, n.version, n.facts, n.hostname, n.engines, n.engine_note, n.last_error, n.capacity);
-  update public.workers as w set version = p_version where w.id = p_runner.worker_id and p_version is not null and w.version is distinct from p_version;
+  update public.workers as w set version = p_version where w.id = p_runner.worker_id and p_version is not null and w.version is distinct
+    from p_version;
   perform private.refresh_worker_status(p_runner.worker_id);
 end;
 $$;
-comment on function private.note_instance(private.runner, public.worker_status, text, jsonb) is 'Writes what a beat says that was not known: status, version, facts. Nothing is written otherwise.';
+comment on function private.note_instance(private.runner, public.worker_status, text, jsonb) is
+  'Writes what a beat says that was not known: status, version, facts. Nothing is written otherwise.';
 
 create function private.compare_running(p_runner private.runner, p_running jsonb)
 returns jsonb
@@ -133,7 +143,8 @@ begin
   )
   select jsonb_build_object(
     'cancel', (
-      select coalesce(jsonb_agg(jsonb_build_object('job', o.job_id, 'attempt', o.attempt, 'kind', o.cancel_kind, 'reason', j.cancel_requested_by)), '[]')
+      select coalesce(jsonb_agg(jsonb_build_object('job', o.job_id, 'attempt', o.attempt, 'kind', o.cancel_kind, 'reason',
+        j.cancel_requested_by)), '[]')
       from owned as o join public.provision_jobs as j on j.id = o.job_id where o.cancel_kind is not null),
     'lost', (
       select coalesce(jsonb_agg(jsonb_build_object('job', l.job_id, 'attempt', l.attempt)), '[]')
@@ -162,6 +173,7 @@ begin
 end;
 $$;
 comment on function private.update_offer(text) is 'The newest stable release, when it is newer than a version; otherwise null.';
+-- squawk-ignore require-concurrent-index-creation
 create index worker_releases_newest_idx on public.worker_releases ((private.version_key(version) collate "C") desc)
 where channel = 'stable' and withdrawn_at is null;
 

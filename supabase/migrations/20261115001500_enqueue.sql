@@ -1,6 +1,7 @@
 -- Enqueueing: a request becomes a job with everything frozen that the runner will need.
 -- What a person changes later (inputs, hooks, variables) concerns later jobs. The same idempotency key gives the same job.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.state_key(p_job public.provision_jobs)
 returns uuid
@@ -9,7 +10,8 @@ set search_path = ''
 as $$
   -- A look at a state whose last job needs attention must be able to run while that job holds the state.
   select case when (p_job.payload #>> '{options,inspects}') is not null
-    then md5('inspect:' || p_job.module_id)::pg_catalog.uuid else coalesce(p_job.module_id, p_job.target_worker_id, p_job.target_identity_id) end
+    then md5('inspect:' || p_job.module_id)::pg_catalog.uuid else coalesce(p_job.module_id, p_job.target_worker_id,
+      p_job.target_identity_id) end
 $$;
 comment on function private.state_key(public.provision_jobs) is 'What only one job at a time may act on.';
 
@@ -35,7 +37,8 @@ begin
   perform private.ring_lane(v_lane);
 end;
 $$;
-comment on function private.queue_job(public.provision_jobs) is 'Puts a QUEUED job into the queue of its state; it is ready at once when nothing is before it.';
+comment on function private.queue_job(public.provision_jobs) is
+  'Puts a QUEUED job into the queue of its state; it is ready at once when nothing is before it.';
 
 create function private.add_job(p_job public.provision_jobs, p_reason text)
 returns public.provision_jobs
@@ -47,18 +50,21 @@ declare
   v_waits boolean := p_job.approvals_required > 0;
 begin
   insert into public.provision_jobs (
-    org_id, type, status, module_id, module_path, group_path, target_worker_id, target_identity_id, payload, pinned_worker_id, pinned_instance_name,
+    org_id, type, status, module_id, module_path, group_path, target_worker_id, target_identity_id, payload, pinned_worker_id,
+      pinned_instance_name,
     labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id, idempotency_key,
     created_by, created_by_label, queued_at
   ) values (
     p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status, p_job.module_id,
-    p_job.module_path, p_job.group_path, p_job.target_worker_id, p_job.target_identity_id, p_job.payload, p_job.pinned_worker_id, p_job.pinned_instance_name,
+    p_job.module_path, p_job.group_path, p_job.target_worker_id, p_job.target_identity_id, p_job.payload, p_job.pinned_worker_id,
+      p_job.pinned_instance_name,
     coalesce(p_job.labels, '{}'), coalesce(p_job.priority, 100), coalesce(p_job.max_attempts, 3), coalesce(p_job.approvals_required, 0),
     p_job.approval_deadline_at, p_job.plan_job_id, p_job.retry_of, p_job.rollout_id, p_job.idempotency_key,
     p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end
   ) returning * into v_job;
   perform private.record_job_event(v_job, 'enqueued', null, v_job.status,
-    case when v_job.created_by is null then 'system' else 'user' end::public.actor_kind, v_job.created_by, v_job.created_by_label, p_reason);
+    case when v_job.created_by is null then 'system' else 'user' end::public.actor_kind, v_job.created_by, v_job.created_by_label,
+      p_reason);
   if not v_waits then
     perform private.queue_job(v_job);
   end if;
@@ -116,7 +122,8 @@ begin
       'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, a key of 1 to 200 characters, labels like "gpu=true".');
   end if;
   if p_options ->> 'pinned_worker_id' is not null and not exists (
-    select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid and w.removed_at is null and (w.org_id = p_org or w.is_shared)
+    select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid and w.removed_at is null
+      and (w.org_id = p_org or w.is_shared)
   ) then
     perform private.fail('RY404', 'The runner that the job should be pinned to does not exist.');
   end if;
@@ -146,7 +153,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.check_saved_plan(public.job_type, uuid, bigint) is 'Refuses to apply what is not a finished plan of the module, and to apply a plan twice.';
+comment on function private.check_saved_plan(public.job_type, uuid, bigint) is
+  'Refuses to apply what is not a finished plan of the module, and to apply a plan twice.';
 
 create function private.module_job(p_module public.modules, p_type public.job_type, p_options jsonb)
 returns public.provision_jobs
@@ -195,9 +203,11 @@ begin
     perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
   end if;
   if p_type is null or p_type in ('DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER', 'VERIFY_IDENTITY') then
-    perform private.fail('RY422', 'This type of job does not act on a module.', 'Use the functions for cloud-hosted runners and cloud identities.');
+    perform private.fail('RY422', 'This type of job does not act on a module.',
+      'Use the functions for cloud-hosted runners and cloud identities.');
   end if;
-  perform pg_advisory_xact_lock(hashtextextended('runyard:idem:' || p_org || (p_options ->> 'idempotency_key'), 0)) where p_options ->> 'idempotency_key' is not null;
+  perform pg_advisory_xact_lock(hashtextextended('runyard:idem:' || p_org || (p_options ->> 'idempotency_key'), 0))
+    where p_options ->> 'idempotency_key' is not null;
   select * into v_job from public.provision_jobs where org_id = p_org and idempotency_key = p_options ->> 'idempotency_key';
   if v_job.id is not null then
     return to_jsonb(v_job);

@@ -6,6 +6,7 @@
 -- The planner switches on the entry points are part of the design: a connection that lives for days must not keep the plan
 -- that was right when the table was empty, nor plan again for every call. Every statement in there is an index lookup.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.is_available(p_worker uuid, p_instance_name text)
 returns boolean
@@ -20,7 +21,8 @@ begin
   );
 end;
 $$;
-comment on function private.is_available(uuid, text) is 'Whether a runner could take a job now: enabled, not draining, a fresh instance with a free slot.';
+comment on function private.is_available(uuid, text) is
+  'Whether a runner could take a job now: enabled, not draining, a fresh instance with a free slot.';
 
 create function private.has_nearer(p_lane integer, p_distance smallint)
 returns boolean
@@ -34,7 +36,8 @@ begin
   );
 end;
 $$;
-comment on function private.has_nearer(integer, smallint) is 'Whether a runner nearer than this is available for the lane. The claim and the explanation both use it.';
+comment on function private.has_nearer(integer, smallint) is
+  'Whether a runner nearer than this is available for the lane. The claim and the explanation both use it.';
 
 create type private.open_lane as (lane_id integer, priority smallint, floor bigint);
 comment on type private.open_lane is 'A lane that a runner may take jobs from now, and where its living jobs begin.';
@@ -57,7 +60,8 @@ begin
   );
 end;
 $$;
-comment on function private.open_lanes(uuid, text) is 'Lanes that have a ready job which this instance may take now: nobody nearer is available.';
+comment on function private.open_lanes(uuid, text) is
+  'Lanes that have a ready job which this instance may take now: nobody nearer is available.';
 
 create function private.pick_jobs(p_lanes private.open_lane[], p_count integer)
 returns bigint[]
@@ -94,7 +98,8 @@ begin
     ) as c);
 end;
 $$;
-comment on function private.pick_jobs(private.open_lane[], integer) is 'Locks the next jobs of these lanes, in order of priority and of becoming ready.';
+comment on function private.pick_jobs(private.open_lane[], integer) is
+  'Locks the next jobs of these lanes, in order of priority and of becoming ready.';
 
 create function private.raise_lane_floor(p_lane integer)
 returns void
@@ -119,7 +124,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.raise_lane_floor(integer) is 'Raises a lane''s floor over what is dead for good. Safe beside any number of writers.';
+comment on function private.raise_lane_floor(integer) is
+  'Raises a lane''s floor over what is dead for good. Safe beside any number of writers.';
 
 create function private.raise_floors(p_instance uuid, p_lanes private.open_lane[])
 returns void
@@ -141,7 +147,8 @@ begin
   ) as n where n.floor > n.old + 50 on conflict do nothing;
 end;
 $$;
-comment on function private.raise_floors(uuid, private.open_lane[]) is 'Raises the floors that a claim has to do with; one claim in fifty does it. The caller holds the instance''s lock.';
+comment on function private.raise_floors(uuid, private.open_lane[]) is
+  'Raises the floors that a claim has to do with; one claim in fifty does it. The caller holds the instance''s lock.';
 
 create function private.job_for_runner(p_job public.provision_jobs, p_org_slug text)
 returns jsonb
@@ -151,7 +158,8 @@ as $$
 begin
   return jsonb_build_object(
     'id', p_job.id, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds', 60, 'org_id', p_job.org_id, 'org_slug', p_org_slug,
-    'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id', p_job.target_worker_id,
+    'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id',
+      p_job.target_worker_id,
     'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'labels', p_job.labels, 'max_attempts', p_job.max_attempts,
     'created_by_label', p_job.created_by_label);
 end;
@@ -169,7 +177,8 @@ begin
   with taken as (
     update private.live_jobs as q set
       stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id, instance_id = p_runner.instance_id,
-      session_id = p_runner.session_id, claim_request_id = p_request, claim_seq = nextval('private.claim_seq'), claimed_at = now(), lease_until = now() + interval '60 seconds',
+      session_id = p_runner.session_id, claim_request_id = p_request, claim_seq = nextval('private.claim_seq'), claimed_at = now(),
+        lease_until = now() + interval '60 seconds',
       log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false, unlisted_at = null
     where q.job_id = any (p_jobs)
     returning q.job_id, q.attempt, q.lease_until, q.ready_seq
@@ -191,7 +200,8 @@ begin
   return v_answer;
 end;
 $$;
-comment on function private.take_jobs(private.runner, uuid, bigint[]) is 'Gives locked jobs to the runner: a new attempt, a lease, an event. Answers them as the runner gets them.';
+comment on function private.take_jobs(private.runner, uuid, bigint[]) is
+  'Gives locked jobs to the runner: a new attempt, a lease, an event. Answers them as the runner gets them.';
 
 create function private.claimed_json(p_instance uuid, p_request uuid)
 returns jsonb
@@ -222,7 +232,8 @@ begin
       select f.floor from private.instance_floors as f where f.instance_id = p_runner.instance_id order by f.floor desc limit 1), 0);
 end;
 $$;
-comment on function private.instance_slots(private.runner, uuid) is 'Free slots of the calling instance, and whether this request was answered before.';
+comment on function private.instance_slots(private.runner, uuid) is
+  'Free slots of the calling instance, and whether this request was answered before.';
 
 create function private.claim_jobs(p_runner private.runner, p_request uuid, p_slots integer)
 returns jsonb
@@ -258,7 +269,8 @@ begin
   return case when coalesce(v_jobs, '{}') = '{}' then '[]' else private.take_jobs(p_runner, p_request, v_jobs) end;
 end;
 $$;
-comment on function private.claim_jobs(private.runner, uuid, integer) is 'Claims up to so many jobs for the calling instance. The same request id gets the same answer.';
+comment on function private.claim_jobs(private.runner, uuid, integer) is
+  'Claims up to so many jobs for the calling instance. The same request id gets the same answer.';
 
 create function private.worker_claim(p_request_id uuid, p_slots integer)
 returns jsonb

@@ -1,6 +1,7 @@
 -- What a runner says while it works: phase, steps, logs, artifacts. Every call carries (job, attempt) and is refused
 -- when the session no longer has that attempt: that is the fence that makes requeueing safe.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer)
 returns private.live_jobs
@@ -17,12 +18,14 @@ begin
   if v_live.job_id is null then
     perform private.fail('RY410', format('Attempt %s of job %s is not this runner''s any more.', p_attempt, p_job),
       'Stop working on it; what it wrote until now is kept.',
-      (select jsonb_build_object('job', j.id, 'attempt', j.attempt, 'status', j.status)::pg_catalog.text from public.provision_jobs as j where j.id = p_job));
+      (select jsonb_build_object('job', j.id, 'attempt', j.attempt, 'status', j.status)::pg_catalog.text from public.provision_jobs as j
+        where j.id = p_job));
   end if;
   return v_live;
 end;
 $$;
-comment on function private.owned_job(private.runner, bigint, integer) is 'The fence: this session''s running attempt of the job, locked, or RY410.';
+comment on function private.owned_job(private.runner, bigint, integer) is
+  'The fence: this session''s running attempt of the job, locked, or RY410.';
 
 create function private.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb, p_plan_summary jsonb)
 returns jsonb
@@ -50,14 +53,16 @@ begin
     perform private.record_job_event(v_job, 'started', 'CLAIMED', 'PROCESSING', 'worker', v_runner.worker_id, v_runner.worker_name);
   end if;
   if v_job.phase is distinct from p_phase then
-    perform private.record_job_event(v_job, 'phase', null, null, 'worker', v_runner.worker_id, v_runner.worker_name, null, jsonb_build_object('phase', p_phase));
+    perform private.record_job_event(v_job, 'phase', null, null, 'worker', v_runner.worker_id, v_runner.worker_name, null,
+      jsonb_build_object('phase', p_phase));
   end if;
   return jsonb_build_object('cancel_kind', v_live.cancel_kind);
 end;
 $$;
 comment on function private.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) is 'Body of public.worker_report.';
 grant execute on function private.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) to worker;
-create function public.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb default null, p_plan_summary jsonb default null)
+create function public.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb default null,
+  p_plan_summary jsonb default null)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_report(p_job, p_attempt, p_phase, p_steps, p_plan_summary); end $$;
 comment on function public.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) is
@@ -81,7 +86,8 @@ begin
   end if;
   perform private.ensure_log_partition(v_live.log_day);
   with sent as (
-    select c.seq, coalesce(c.step, '') as step, c.body from jsonb_to_recordset(p_chunks) as c (seq integer, step pg_catalog.text, body pg_catalog.text)
+    select c.seq, coalesce(c.step, '') as step, c.body from jsonb_to_recordset(p_chunks) as c (seq integer, step pg_catalog.text,
+      body pg_catalog.text)
   ), added as (
     insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
     select v_live.log_day, p_job, p_attempt, s.seq, v_live.org_id, s.step, s.body,
@@ -131,7 +137,8 @@ as $$
     then encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex') end
   from public.job_log_chunks as c where c.job_id = p_job and c.attempt = p_attempt
 $$;
-comment on function private.log_digest(bigint, integer) is 'Size and SHA-256 of a stored log; the digest only up to 16 MiB, so that a finish call stays short.';
+comment on function private.log_digest(bigint, integer) is
+  'Size and SHA-256 of a stored log; the digest only up to 16 MiB, so that a finish call stays short.';
 
 -- ---------------------------------------------------------------------------------------------- artifacts
 
@@ -195,9 +202,11 @@ begin
   select a.* into v_artifact from private.artifacts as a join public.provision_jobs as j on a.job_id = coalesce(j.plan_job_id, j.id)
   where j.id = v_live.job_id and a.name = p_name order by a.attempt desc limit 1;
   if v_artifact.job_id is null then
-    perform private.fail('RY404', format('There is no artifact "%s" for job %s.', p_name, p_job), 'It may have been removed after its time; plan again.');
+    perform private.fail('RY404', format('There is no artifact "%s" for job %s.', p_name, p_job),
+      'It may have been removed after its time; plan again.');
   end if;
-  return jsonb_build_object('name', p_name, 'job', v_artifact.job_id, 'sha256', v_artifact.sha256, 'body_base64', translate(encode(v_artifact.body, 'base64'), chr(10), ''));
+  return jsonb_build_object('name', p_name, 'job', v_artifact.job_id, 'sha256', v_artifact.sha256, 'body_base64',
+    translate(encode(v_artifact.body, 'base64'), chr(10), ''));
 end;
 $$;
 comment on function private.worker_get_artifact(bigint, integer, text) is 'Body of public.worker_get_artifact.';
@@ -205,7 +214,8 @@ grant execute on function private.worker_get_artifact(bigint, integer, text) to 
 create function public.worker_get_artifact(p_job bigint, p_attempt integer, p_name text)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_get_artifact(p_job, p_attempt, p_name); end $$;
-comment on function public.worker_get_artifact(bigint, integer, text) is 'Reads a file of the job; for an apply of a saved plan, a file of that plan.';
+comment on function public.worker_get_artifact(bigint, integer, text) is
+  'Reads a file of the job; for an apply of a saved plan, a file of that plan.';
 grant execute on function public.worker_get_artifact(bigint, integer, text) to worker;
 
 revoke execute on all functions in schema private, public from public;

@@ -1,6 +1,7 @@
 -- How a job ends on its runner's word. Finishing is idempotent by (job, attempt). An attempt that lost its job may still tell
 -- what it did: that is kept as a late report and changes nothing.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create table private.state_locks (
   module_id uuid primary key references public.modules (id) on delete cascade,
@@ -98,9 +99,11 @@ begin
   return '[]';
 end;
 $$;
-comment on function private.check_log(bigint, integer, jsonb) is 'Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an event.';
+comment on function private.check_log(bigint, integer, jsonb) is
+  'Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an event.';
 
-create function private.late_finish(p_runner private.runner, p_job bigint, p_attempt integer, p_status public.job_status, p_result jsonb, p_error jsonb)
+create function private.late_finish(p_runner private.runner, p_job bigint, p_attempt integer, p_status public.job_status, p_result jsonb,
+  p_error jsonb)
 returns jsonb
 language plpgsql
 set search_path = ''
@@ -117,7 +120,8 @@ begin
   end if;
   -- The reply to a finish was lost and it is sent again: the same answer.
   if v_job.attempt = p_attempt and v_job.worker_id = p_runner.worker_id and v_job.status = p_status then
-    return jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', v_job.status, 'missing', '[]'::pg_catalog.jsonb, 'is_late', false);
+    return jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', v_job.status, 'missing', '[]'::pg_catalog.jsonb, 'is_late',
+      false);
   end if;
   update public.provision_jobs set late_report = jsonb_build_object(
     'attempt', p_attempt, 'status', p_status, 'result', p_result, 'error', p_error, 'worker', p_runner.worker_name, 'at', now())
@@ -141,7 +145,8 @@ begin
   -- One statement for the whole batch: a finish costs what its rows cost.
   with item as (
     select i.job, i.attempt, i.status::public.job_status as status, i.result, i.error, i.plan_summary
-    from jsonb_to_recordset(p_items) as i (job bigint, attempt integer, status pg_catalog.text, result pg_catalog.jsonb, error pg_catalog.jsonb, plan_summary pg_catalog.jsonb)
+    from jsonb_to_recordset(p_items) as i (job bigint, attempt integer, status pg_catalog.text, result pg_catalog.jsonb,
+      error pg_catalog.jsonb, plan_summary pg_catalog.jsonb)
   ), gone as (
     delete from private.live_jobs as q using item as i
     where q.job_id = i.job and q.attempt = i.attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING'
@@ -156,14 +161,16 @@ begin
     returning j.id, j.org_id, j.attempt, j.status, j.type, j.module_id, old.status as was, g.state_key, i.error ->> 'message' as reason
   ), noted as (
     insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason)
-    select e.org_id, e.id, e.attempt, 'worker', p_runner.worker_id, p_runner.worker_name, lower(e.status::pg_catalog.text), e.was, e.status, e.reason from ended as e
+    select e.org_id, e.id, e.attempt, 'worker', p_runner.worker_id, p_runner.worker_name, lower(e.status::pg_catalog.text), e.was, e.status,
+      e.reason from ended as e
   ), unlocked as (
     delete from private.state_locks as l using ended as e where l.module_id = e.module_id and l.job_id = e.id
   ), shown as (
     update public.modules as m set last_job_id = e.id, last_job_type = e.type, last_job_status = e.status, last_job_at = now()
     from ended as e where m.id = e.module_id and coalesce(m.last_job_id, 0) <= e.id
   )
-  select jsonb_object_agg(e.id, jsonb_build_object('state', e.state_key, 'follow', e.module_id is null or e.type = 'PLAN' and e.status = 'SUCCEEDED'))
+  select jsonb_object_agg(e.id, jsonb_build_object('state', e.state_key, 'follow', e.module_id is null or e.type = 'PLAN'
+    and e.status = 'SUCCEEDED'))
   into v_ended from ended as e;
   return coalesce(v_ended, '{}');
 end;
@@ -210,7 +217,8 @@ begin
   -- A process that was started again tells of one that died: that is a lost runner, not a failed job.
   if p_item #>> '{error,code}' = 'runner_crashed' then
     perform private.lose_job(v_job, coalesce(p_item #>> '{error,message}', 'The runner''s process died.'));
-    return (select jsonb_build_object('job', j.id, 'attempt', v_attempt, 'status', j.status, 'missing', '[]'::pg_catalog.jsonb, 'is_late', false)
+    return (select jsonb_build_object('job', j.id, 'attempt', v_attempt, 'status', j.status, 'missing', '[]'::pg_catalog.jsonb, 'is_late',
+      false)
       from public.provision_jobs as j where j.id = v_job);
   end if;
   if jsonb_typeof(p_item -> 'log') = 'object' then
@@ -248,7 +256,8 @@ begin
     v_answer := private.check_finish(p_runner, v_item);
     if v_answer is null then
       v_good := v_good || v_item;
-      v_answer := jsonb_build_object('job', v_item -> 'job', 'attempt', v_item -> 'attempt', 'status', v_item -> 'status', 'missing', '[]'::pg_catalog.jsonb, 'is_late', false);
+      v_answer := jsonb_build_object('job', v_item -> 'job', 'attempt', v_item -> 'attempt', 'status', v_item -> 'status', 'missing',
+        '[]'::pg_catalog.jsonb, 'is_late', false);
     end if;
     v_answers := v_answers || v_answer;
   end loop;
@@ -258,7 +267,8 @@ begin
   return v_answers;
 end;
 $$;
-comment on function private.finish_jobs(private.runner, jsonb) is 'Ends attempts on their runner''s word: [{job, attempt, status, result, error, plan_summary, log}].';
+comment on function private.finish_jobs(private.runner, jsonb) is
+  'Ends attempts on their runner''s word: [{job, attempt, status, result, error, plan_summary, log}].';
 
 create function private.finish_job(
   p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_plan_summary jsonb, p_log jsonb
@@ -268,13 +278,16 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  return private.finish_jobs(p_runner, jsonb_build_array(jsonb_strip_nulls(jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', p_status))
+  return private.finish_jobs(p_runner, jsonb_build_array(jsonb_strip_nulls(jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status',
+    p_status))
     || jsonb_build_object('result', p_result, 'error', p_error, 'plan_summary', p_plan_summary, 'log', p_log))) -> 0;
 end;
 $$;
-comment on function private.finish_job(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is 'Ends one attempt on its runner''s word.';
+comment on function private.finish_job(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
+  'Ends one attempt on its runner''s word.';
 
-create function private.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_plan_summary jsonb, p_log jsonb)
+create function private.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_plan_summary jsonb,
+  p_log jsonb)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -287,7 +300,8 @@ $$;
 comment on function private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is 'Body of public.worker_finish.';
 grant execute on function private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) to worker;
 create function public.worker_finish(
-  p_job bigint, p_attempt integer, p_status text, p_result jsonb default null, p_error jsonb default null, p_plan_summary jsonb default null, p_log jsonb default null
+  p_job bigint, p_attempt integer, p_status text, p_result jsonb default null, p_error jsonb default null,
+    p_plan_summary jsonb default null, p_log jsonb default null
 )
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_finish(p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log); end $$;

@@ -2,6 +2,7 @@
 -- a pause that grows, until the attempts are used up or two different runners have died of it. Lost after: a person decides,
 -- and the state stays locked.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.requeue_job(
   p_live private.live_jobs, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text, p_reason text, p_delay interval
@@ -46,11 +47,14 @@ begin
   where id = p_live.job_id returning * into v_job;
   perform private.record_job_event(v_job, 'attention', 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system', p_reason,
     jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase));
-  update public.modules set last_job_id = v_job.id, last_job_type = v_job.type, last_job_status = 'NEEDS_ATTENTION', last_job_at = now() where id = v_job.module_id;
-  update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.id) where id = v_job.rollout_id and status = 'RUNNING';
+  update public.modules set last_job_id = v_job.id, last_job_type = v_job.type, last_job_status = 'NEEDS_ATTENTION', last_job_at = now()
+    where id = v_job.module_id;
+  update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.id) where id = v_job.rollout_id
+    and status = 'RUNNING';
 end;
 $$;
-comment on function private.hold_job(private.live_jobs, text) is 'A job died while it changed infrastructure: nobody runs it again by itself, and its state stays locked.';
+comment on function private.hold_job(private.live_jobs, text) is
+  'A job died while it changed infrastructure: nobody runs it again by itself, and its state stays locked.';
 
 create function private.lost_workers(p_job bigint)
 returns integer
@@ -81,7 +85,8 @@ begin
     return 'gone';
   end if;
   if v_live.stage <> 'RUNNING' then
-    perform private.end_job(p_job, 'FAILED', 'failed', 'system', null, 'system', p_reason, jsonb_build_object('code', 'RUNNER_REMOVED', 'message', p_reason));
+    perform private.end_job(p_job, 'FAILED', 'failed', 'system', null, 'system', p_reason,
+      jsonb_build_object('code', 'RUNNER_REMOVED', 'message', p_reason));
     return 'failed';
   end if;
   if v_live.has_touched then
@@ -95,15 +100,18 @@ begin
     return 'cancelled';
   end if;
   if private.lost_workers(p_job) >= 1 and not exists (
-    select from public.job_events as e where e.job_id = p_job and e.event = 'lost' and e.detail ->> 'worker_id' = v_live.worker_id::pg_catalog.text
+    select from public.job_events as e where e.job_id = p_job and e.event = 'lost'
+      and e.detail ->> 'worker_id' = v_live.worker_id::pg_catalog.text
   ) then
     perform private.end_job(p_job, 'FAILED', 'quarantined', 'system', null, 'system', p_reason, jsonb_build_object('code', 'QUARANTINED',
       'message', 'Two different runners were lost while they ran this job.', 'hint', 'Find out what it does to them before you retry it.'));
     return 'quarantined';
   end if;
   if v_live.attempt - v_live.returned >= v_max then
-    perform private.end_job(p_job, 'FAILED', 'exhausted', 'system', null, 'system', p_reason, jsonb_build_object('code', 'ATTEMPTS_EXHAUSTED',
-      'message', format('The runner was lost, and this was attempt %s of %s.', v_live.attempt - v_live.returned, v_max), 'hint', 'Retry it when the runners are well.'));
+    perform private.end_job(p_job, 'FAILED', 'exhausted', 'system', null, 'system', p_reason,
+      jsonb_build_object('code', 'ATTEMPTS_EXHAUSTED',
+      'message', format('The runner was lost, and this was attempt %s of %s.', v_live.attempt - v_live.returned, v_max), 'hint',
+        'Retry it when the runners are well.'));
     return 'exhausted';
   end if;
   perform private.requeue_job(v_live, 'lost', 'system', null, 'system', p_reason,
@@ -126,10 +134,12 @@ begin
   perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q where q.job_id = p_job;
   v_live := private.owned_job(v_runner, p_job, p_attempt);
   if v_live.has_touched then
-    perform private.fail('RY409', 'This attempt has begun to change infrastructure; it cannot be given back.', 'Finish it, or report what happened.');
+    perform private.fail('RY409', 'This attempt has begun to change infrastructure; it cannot be given back.',
+      'Finish it, or report what happened.');
   end if;
   perform private.release_state(v_live.state_key, p_job);
-  perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name, coalesce(p_reason, 'Given back'), interval '0');
+  perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name, coalesce(p_reason, 'Given back'),
+    interval '0');
   return jsonb_build_object('status', 'QUEUED');
 end;
 $$;
@@ -138,7 +148,8 @@ grant execute on function private.worker_return_job(bigint, integer, text) to wo
 create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_return_job(p_job, p_attempt, p_reason); end $$;
-comment on function public.worker_return_job(bigint, integer, text) is 'A runner that must stop gives a job back before it changed anything; the attempt does not count.';
+comment on function public.worker_return_job(bigint, integer, text) is
+  'A runner that must stop gives a job back before it changed anything; the attempt does not count.';
 grant execute on function public.worker_return_job(bigint, integer, text) to worker;
 
 revoke execute on all functions in schema private, public from public;

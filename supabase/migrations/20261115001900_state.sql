@@ -2,6 +2,7 @@
 -- Reading and writing are bound to (job, attempt): a stale attempt can neither lock nor write. Every written version is kept
 -- in the history with its serial.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create table private.states (
   module_id uuid primary key references public.modules (id) on delete cascade,
@@ -71,7 +72,8 @@ set search_path = ''
 as $$
   select j.payload #>> '{options,inspects}' is not null from public.provision_jobs as j where j.id = p_job
 $$;
-comment on function private.is_inspection(bigint) is 'Whether a job only looks at what another left behind: it neither locks nor writes state.';
+comment on function private.is_inspection(bigint) is
+  'Whether a job only looks at what another left behind: it neither locks nor writes state.';
 
 create function private.worker_state_get(p_job bigint, p_attempt integer)
 returns jsonb
@@ -83,7 +85,8 @@ declare
   v_state private.states;
 begin
   select * into v_state from private.states where module_id = v_module;
-  return jsonb_build_object('exists', v_state.module_id is not null, 'serial', v_state.serial, 'lineage', v_state.lineage, 'body', v_state.body);
+  return jsonb_build_object('exists', v_state.module_id is not null, 'serial', v_state.serial, 'lineage', v_state.lineage, 'body',
+    v_state.body);
 end;
 $$;
 comment on function private.worker_state_get(bigint, integer) is 'Body of public.worker_state_get.';
@@ -125,7 +128,8 @@ begin
   end if;
   select * into v_lock from private.state_locks where module_id = v_module for update;
   if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt) or v_lock.lock_id <> p_lock_id then
-    perform private.fail('RY423', 'The state is locked by another job.', 'Wait for it, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
+    perform private.fail('RY423', 'The state is locked by another job.', 'Wait for it, or force-unlock the state with its lock id.',
+      v_lock.info::pg_catalog.text);
   end if;
   select f.serial, f.lineage into v_new from private.state_fields(p_body) as f;
   select * into v_old from private.states where module_id = v_module for update;
@@ -134,14 +138,17 @@ begin
   end if;
   v_new.serial := coalesce(v_new.serial, v_old.serial + 1, 1);
   if v_old.lineage <> v_new.lineage then
-    perform private.fail('RY409', 'The state has another lineage than the one that is stored.', 'It belongs to something else; remove the module''s state first.');
+    perform private.fail('RY409', 'The state has another lineage than the one that is stored.',
+      'It belongs to something else; remove the module''s state first.');
   end if;
   if v_new.serial <= v_old.serial then
-    perform private.fail('RY409', format('The state''s serial %s is not newer than %s.', v_new.serial, v_old.serial), 'Read the state again.');
+    perform private.fail('RY409', format('The state''s serial %s is not newer than %s.', v_new.serial, v_old.serial),
+      'Read the state again.');
   end if;
   insert into private.states as s (module_id, serial, lineage, body, sha256, job_id, attempt)
   values (v_module, v_new.serial, v_new.lineage, p_body, v_sha, p_job, p_attempt)
-  on conflict (module_id) do update set serial = excluded.serial, lineage = excluded.lineage, body = excluded.body, sha256 = excluded.sha256,
+  on conflict (module_id) do update set serial = excluded.serial, lineage = excluded.lineage, body = excluded.body,
+    sha256 = excluded.sha256,
     job_id = excluded.job_id, attempt = excluded.attempt, updated_at = now();
   insert into private.state_versions (module_id, serial, lineage, body, sha256, job_id, attempt)
   values (v_module, v_new.serial, v_new.lineage, p_body, v_sha, p_job, p_attempt)
@@ -155,7 +162,8 @@ grant execute on function private.worker_state_put(bigint, integer, text, text) 
 create function public.worker_state_put(p_job bigint, p_attempt integer, p_body text, p_lock_id text default null)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_state_put(p_job, p_attempt, p_body, p_lock_id); end $$;
-comment on function public.worker_state_put(bigint, integer, text, text) is 'Writes the state of the job''s module; refused to a stale attempt, an older serial and another''s lock.';
+comment on function public.worker_state_put(bigint, integer, text, text) is
+  'Writes the state of the job''s module; refused to a stale attempt, an older serial and another''s lock.';
 grant execute on function public.worker_state_put(bigint, integer, text, text) to worker;
 
 create function private.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb)
@@ -194,7 +202,8 @@ grant execute on function private.worker_state_lock(bigint, integer, jsonb) to w
 create function public.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_state_lock(p_job, p_attempt, p_lock); end $$;
-comment on function public.worker_state_lock(bigint, integer, jsonb) is 'Locks the state for this attempt; RY423 with the holder''s lock when another job has it.';
+comment on function public.worker_state_lock(bigint, integer, jsonb) is
+  'Locks the state for this attempt; RY423 with the holder''s lock when another job has it.';
 grant execute on function public.worker_state_lock(bigint, integer, jsonb) to worker;
 
 create function private.worker_state_unlock(p_job bigint, p_attempt integer, p_lock_id text)
@@ -206,11 +215,13 @@ declare
   v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_lock private.state_locks;
 begin
-  delete from private.state_locks as l where l.module_id = v_module and l.job_id = p_job and l.attempt = p_attempt and l.lock_id = p_lock_id;
+  delete from private.state_locks as l where l.module_id = v_module and l.job_id = p_job and l.attempt = p_attempt
+    and l.lock_id = p_lock_id;
   if not found then
     select * into v_lock from private.state_locks where module_id = v_module;
     if v_lock.module_id is not null and not private.is_inspection(p_job) then
-      perform private.fail('RY423', 'That is not the lock that is held.', 'Unlock with the id that was locked with.', v_lock.info::pg_catalog.text);
+      perform private.fail('RY423', 'That is not the lock that is held.', 'Unlock with the id that was locked with.',
+        v_lock.info::pg_catalog.text);
     end if;
   end if;
   return jsonb_build_object('unlocked', true);
@@ -221,7 +232,8 @@ grant execute on function private.worker_state_unlock(bigint, integer, text) to 
 create function public.worker_state_unlock(p_job bigint, p_attempt integer, p_lock_id text)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_state_unlock(p_job, p_attempt, p_lock_id); end $$;
-comment on function public.worker_state_unlock(bigint, integer, text) is 'Releases the state lock of this attempt. Releasing a lock that is gone is no error.';
+comment on function public.worker_state_unlock(bigint, integer, text) is
+  'Releases the state lock of this attempt. Releasing a lock that is gone is no error.';
 grant execute on function public.worker_state_unlock(bigint, integer, text) to worker;
 
 revoke execute on all functions in schema private, public from public;

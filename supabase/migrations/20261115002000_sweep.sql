@@ -4,6 +4,7 @@
 -- It may run inside of a beat, which already holds rows of its runner. So it waits for nobody: what it cannot lock at once is
 -- left to the next sweep.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create unlogged table private.clocks (
   name text primary key,
@@ -29,7 +30,8 @@ begin
   return found;
 end;
 $$;
-comment on function private.is_due(text, interval) is 'Whether something is due again; if so, it is noted as run. Never waits for whoever is at it.';
+comment on function private.is_due(text, interval) is
+  'Whether something is due again; if so, it is noted as run. Never waits for whoever is at it.';
 
 create function private.is_past_grace()
 returns boolean
@@ -81,7 +83,8 @@ begin
   return v_count;
 end;
 $$;
-comment on function private.sweep_workers() is 'Marks runners and instances OFFLINE that have not beaten for 60 s, and wakes those who may take their place.';
+comment on function private.sweep_workers() is
+  'Marks runners and instances OFFLINE that have not beaten for 60 s, and wakes those who may take their place.';
 
 create function private.sweep_leases()
 returns integer
@@ -120,7 +123,8 @@ declare
   v_job private.live_jobs;
   v_count integer := 0;
 begin
-  for v_job in select * from private.live_jobs as q where q.stage = 'BACKOFF' and q.not_before_at <= now() order by q.not_before_at limit 500 loop
+  for v_job in select * from private.live_jobs as q where q.stage = 'BACKOFF'
+    and q.not_before_at <= now() order by q.not_before_at limit 500 loop
     if private.try_lock_state(v_job.org_id, v_job.state_key)
       and exists (select from private.live_jobs as q where q.job_id = v_job.job_id for update skip locked) then
       perform private.make_ready(v_job.job_id);

@@ -1,5 +1,6 @@
 -- What follows from a job that ended: the apply of a plan with changes, and what jobs about runners and cloud identities lead to.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.apply_plan(p_plan public.provision_jobs)
 returns void
@@ -31,7 +32,8 @@ begin
   perform private.add_job(v_job, format('Plan %s has changes, and its module applies by itself.', p_plan.id));
 end;
 $$;
-comment on function private.apply_plan(public.provision_jobs) is 'Enqueues the apply of a finished plan when its module applies by itself and there is something to apply.';
+comment on function private.apply_plan(public.provision_jobs) is
+  'Enqueues the apply of a finished plan when its module applies by itself and there is something to apply.';
 
 create function private.follow_up(p_job public.provision_jobs)
 returns void

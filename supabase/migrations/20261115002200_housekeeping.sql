@@ -1,6 +1,7 @@
 -- Housekeeping: what would otherwise pile up. Log partitions are made ahead and dropped when every organisation's retention
 -- is over; hours are rolled up; sessions, ticks, counters and artifacts go after their time.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.drop_old_log_partitions()
 returns integer
@@ -54,9 +55,12 @@ begin
   delete from private.sessions where ended_at < now() - interval '7 days';
   delete from private.rate_limits where window_started_at < now() - interval '1 day';
   delete from private.rings where rung_at < now() - interval '1 hour';
-  delete from private.lane_floors as f where exists (select from private.lane_floors as n where n.lane_id = f.lane_id and n.floor > f.floor);
-  delete from private.instance_floors as f where exists (select from private.instance_floors as n where n.instance_id = f.instance_id and n.floor > f.floor);
-  delete from private.settled_marks as m where m.mark < (select max(n.mark) from private.settled_marks as n where n.horizon <= pg_snapshot_xmin(pg_current_snapshot()));
+  delete from private.lane_floors as f where exists (select from private.lane_floors as n where n.lane_id = f.lane_id
+    and n.floor > f.floor);
+  delete from private.instance_floors as f where exists (select from private.instance_floors as n where n.instance_id = f.instance_id
+    and n.floor > f.floor);
+  delete from private.settled_marks as m where m.mark < (select max(n.mark) from private.settled_marks as n
+    where n.horizon <= pg_snapshot_xmin(pg_current_snapshot()));
   delete from private.worker_ticks where at < now() - interval '31 days';
   delete from private.artifacts where created_at < now() - interval '30 days';
   return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),

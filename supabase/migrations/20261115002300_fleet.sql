@@ -1,5 +1,6 @@
 -- What pages poll: the numbers that change too often to be rows. One call per organisation, every few seconds.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.fleet_overview(p_org uuid)
 returns jsonb
@@ -13,12 +14,15 @@ begin
     'workers', (
       select coalesce(jsonb_agg(jsonb_build_object(
         'id', w.id, 'status', s.status, 'status_reason', s.reason, 'last_seen_at', i.last_seen_at, 'used', coalesce(i.used, 0),
-        'capacity', coalesce(nullif(i.capacity, 0), w.capacity), 'instances', coalesce(i.instances, '[]')) order by w.created_at, w.id), '[]')
+        'capacity', coalesce(nullif(i.capacity, 0), w.capacity), 'instances', coalesce(i.instances, '[]')) order by w.created_at, w.id),
+          '[]')
       from public.workers as w
       cross join lateral private.derive_worker_status(w.id) as s
       left join lateral (
-        select max(l.last_seen_at) as last_seen_at, sum(l.used) filter (where l.is_fresh) as used, sum(l.capacity) filter (where l.is_fresh) as capacity,
-          jsonb_agg(jsonb_build_object('id', l.instance_id, 'name', l.name, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity', l.capacity,
+        select max(l.last_seen_at) as last_seen_at, sum(l.used) filter (where l.is_fresh) as used,
+          sum(l.capacity) filter (where l.is_fresh) as capacity,
+          jsonb_agg(jsonb_build_object('id', l.instance_id, 'name', l.name, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity',
+            l.capacity,
             'is_online', l.is_fresh) order by l.name) as instances
         from private.instance_liveness as l where l.worker_id = w.id
       ) as i on true
@@ -36,7 +40,8 @@ set search_path = ''
 as $$
   select (
     select jsonb_build_object('used', coalesce(sum(i.used), 0), 'capacity', coalesce(sum(i.capacity), 0))
-    from private.instance_liveness as i join public.workers as w on w.id = i.worker_id where w.org_id = p_org and w.removed_at is null and i.is_fresh
+    from private.instance_liveness as i join public.workers as w on w.id = i.worker_id where w.org_id = p_org and w.removed_at is null
+      and i.is_fresh
   ) || jsonb_build_object(
     'workers', (
       select jsonb_build_object('total', count(*), 'ONLINE', count(*) filter (where w.status = 'ONLINE'),
@@ -48,7 +53,8 @@ as $$
         where j.org_id = p_org and j.status in ('AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING', 'NEEDS_ATTENTION') group by j.status
       ) as c))
 $$;
-comment on function private.fleet_counts(uuid) is 'Slots in use of the organisation''s own runners, and how many runners and unfinished jobs there are, by status.';
+comment on function private.fleet_counts(uuid) is
+  'Slots in use of the organisation''s own runners, and how many runners and unfinished jobs there are, by status.';
 
 create function public.fleet_overview(p_org uuid)
 returns jsonb language plpgsql stable set search_path = ''

@@ -1,6 +1,7 @@
 -- What people do with groups and modules. Operators create and change them; admins delete them. A specification names only
 -- the columns that it changes, and an unknown name is refused.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.ensure_groups(p_org uuid, p_path text)
 returns uuid
@@ -45,10 +46,12 @@ end;
 $$;
 comment on function private.upsert_group(uuid, text, text, jsonb, jsonb) is 'Body of public.upsert_group.';
 grant execute on function private.upsert_group(uuid, text, text, jsonb, jsonb) to authenticated;
-create function public.upsert_group(p_org uuid, p_path text, p_description text default null, p_hooks jsonb default null, p_env jsonb default null)
+create function public.upsert_group(p_org uuid, p_path text, p_description text default null, p_hooks jsonb default null,
+  p_env jsonb default null)
 returns jsonb language sql set search_path = ''
 as $$ select private.upsert_group(p_org, p_path, p_description, p_hooks, p_env) $$;
-comment on function public.upsert_group(uuid, text, text, jsonb, jsonb) is 'Creates or changes a group, and creates the groups above it. Operators.';
+comment on function public.upsert_group(uuid, text, text, jsonb, jsonb) is
+  'Creates or changes a group, and creates the groups above it. Operators.';
 grant execute on function public.upsert_group(uuid, text, text, jsonb, jsonb) to authenticated;
 
 create function private.delete_group(p_group uuid)
@@ -72,7 +75,8 @@ begin
     perform private.fail('RY409', format('Runners are assigned to "%s".', v_group.path), 'Take those assignments away first.');
   end if;
   if exists (select from public.modules where group_id = p_group) then
-    perform private.fail('RY409', format('Removed modules of "%s" still have a history.', v_group.path), 'The group can stay; it costs nothing.');
+    perform private.fail('RY409', format('Removed modules of "%s" still have a history.', v_group.path),
+      'The group can stay; it costs nothing.');
   end if;
   delete from public.groups where id = p_group;
   perform private.audit(v_group.org_id, 'group.deleted', 'group', p_group::pg_catalog.text, v_group.path);
@@ -100,7 +104,8 @@ begin
   perform private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
   perform private.check_extra_files(p_module.extra_files);
   if p_module.pinned_worker_id is not null and not exists (
-    select from public.workers as w where w.id = p_module.pinned_worker_id and w.removed_at is null and (w.org_id = p_module.org_id or w.is_shared)
+    select from public.workers as w where w.id = p_module.pinned_worker_id and w.removed_at is null
+      and (w.org_id = p_module.org_id or w.is_shared)
   ) then
     perform private.fail('RY404', 'The runner that the module should be pinned to does not exist.');
   end if;
@@ -146,8 +151,10 @@ begin
   if exists (select from public.groups where org_id = p_org and path = p_group_path || '/' || p_name) then
     perform private.fail('RY409', format('"%s/%s" is a group.', p_group_path, p_name), 'Choose another name for the module.');
   end if;
-  select p_org as org_id, 'inline'::public.source_kind as source_kind, '{"files": {}}'::pg_catalog.jsonb as source, 'tofu'::public.engine as engine, '{}'::pg_catalog.jsonb as inputs,
-    '{}'::pg_catalog.jsonb as env, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks, '{}'::pg_catalog.text[] as labels, 0 as approvals_required,
+  select p_org as org_id, 'inline'::public.source_kind as source_kind, '{"files": {}}'::pg_catalog.jsonb as source,
+    'tofu'::public.engine as engine, '{}'::pg_catalog.jsonb as inputs,
+    '{}'::pg_catalog.jsonb as env, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
+      '{}'::pg_catalog.text[] as labels, 0 as approvals_required,
     86400 as approval_timeout_seconds, false as auto_apply, '' as description
   into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
     v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply, v_new.description;
@@ -156,7 +163,8 @@ begin
     org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, inputs, env, extra_files, hooks,
     labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply
   ) values (
-    p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name, v_new.description, v_new.source_kind, v_new.source,
+    p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name, v_new.description,
+      v_new.source_kind, v_new.source,
     v_new.engine, v_new.engine_version, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels, v_new.runner_instance_name,
     v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply
   ) returning * into v_module;
@@ -224,7 +232,8 @@ grant execute on function private.update_module(uuid, jsonb) to authenticated;
 create function public.update_module(p_module uuid, p_spec jsonb)
 returns jsonb language sql set search_path = ''
 as $$ select private.update_module(p_module, p_spec) $$;
-comment on function public.update_module(uuid, jsonb) is 'Changes the fields of a module that are named. Jobs that are already queued keep what they had. Operators.';
+comment on function public.update_module(uuid, jsonb) is
+  'Changes the fields of a module that are named. Jobs that are already queued keep what they had. Operators.';
 grant execute on function public.update_module(uuid, jsonb) to authenticated;
 
 create function private.delete_module(p_module uuid, p_confirm_name text)
@@ -258,7 +267,8 @@ grant execute on function private.delete_module(uuid, text) to authenticated;
 create function public.delete_module(p_module uuid, p_confirm_name text)
 returns jsonb language sql set search_path = ''
 as $$ select private.delete_module(p_module, p_confirm_name) $$;
-comment on function public.delete_module(uuid, text) is 'Removes a module from the tree, with its name as confirmation. What it created in the world stays. Admins.';
+comment on function public.delete_module(uuid, text) is
+  'Removes a module from the tree, with its name as confirmation. What it created in the world stays. Admins.';
 grant execute on function public.delete_module(uuid, text) to authenticated;
 
 revoke execute on all functions in schema private, public from public;

@@ -1,6 +1,7 @@
 -- What people decide about jobs: approve, cancel, retry, and the way out of NEEDS_ATTENTION. And what a runner that was
 -- started again may still say about the jobs it had.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.my_job(p_job bigint, p_role public.member_role)
 returns public.provision_jobs
@@ -21,7 +22,8 @@ begin
   return v_job;
 end;
 $$;
-comment on function private.my_job(bigint, public.member_role) is 'A job that the caller may decide about, with everything locked that a decision changes.';
+comment on function private.my_job(bigint, public.member_role) is
+  'A job that the caller may decide about, with everything locked that a decision changes.';
 
 create function private.approve_job(p_job bigint, p_decision text, p_comment text)
 returns jsonb
@@ -39,14 +41,16 @@ begin
   end if;
   insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment)
   values (v_job.org_id, p_job, private.caller_id(), private.caller_label(), p_decision, coalesce(p_comment, ''));
-  perform private.audit(v_job.org_id, 'job.' || p_decision, 'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('comment', p_comment));
+  perform private.audit(v_job.org_id, 'job.' || p_decision, 'job', p_job::pg_catalog.text,
+    v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('comment', p_comment));
   if p_decision = 'reject' then
     return to_jsonb(private.end_job(p_job, 'CANCELLED', 'rejected', 'user', private.caller_id(), private.caller_label(), p_comment));
   end if;
   update public.provision_jobs set approvals_received = approvals_received + 1 where id = p_job returning * into v_job;
   if v_job.approvals_received >= v_job.approvals_required then
     update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = p_job returning * into v_job;
-    perform private.record_job_event(v_job, 'approved', 'AWAITING_APPROVAL', 'QUEUED', 'user', private.caller_id(), private.caller_label(), p_comment);
+    perform private.record_job_event(v_job, 'approved', 'AWAITING_APPROVAL', 'QUEUED', 'user', private.caller_id(), private.caller_label(),
+      p_comment);
     perform private.queue_job(v_job);
   else
     perform private.record_job_event(v_job, 'approval', null, null, 'user', private.caller_id(), private.caller_label(), p_comment);
@@ -62,7 +66,8 @@ grant execute on function private.approve_job(bigint, text, text) to authenticat
 create function public.approve_job(p_job bigint, p_decision text, p_comment text default null)
 returns jsonb language sql set search_path = ''
 as $$ select private.approve_job(p_job, p_decision, p_comment) $$;
-comment on function public.approve_job(bigint, text, text) is 'Approves or rejects a job, once per member. The last approval that is needed queues it. Operators.';
+comment on function public.approve_job(bigint, text, text) is
+  'Approves or rejects a job, once per member. The last approval that is needed queues it. Operators.';
 grant execute on function public.approve_job(bigint, text, text) to authenticated;
 
 create function private.cancel_job(p_job bigint, p_kind public.cancel_kind, p_reason text)
@@ -86,7 +91,8 @@ begin
       jsonb_build_object('kind', v_job.cancel_kind));
     perform private.ring_worker(v_job.worker_id);
   elsif v_job.status = 'NEEDS_ATTENTION' then
-    perform private.fail('RY409', 'Nothing is running; the job needs a decision.', 'Resolve it: look with a refresh-only plan, retry it, or mark it as failed.');
+    perform private.fail('RY409', 'Nothing is running; the job needs a decision.',
+      'Resolve it: look with a refresh-only plan, retry it, or mark it as failed.');
   else
     perform private.fail('RY409', format('The job is %s already.', v_job.status), 'What is done cannot be cancelled.');
   end if;
@@ -131,10 +137,13 @@ begin
   v_new.created_by := private.caller_id();
   v_new.created_by_label := private.caller_label();
   v_new.approval_deadline_at := case when v_old.approvals_required > 0
-    then now() + make_interval(secs => coalesce((select m.approval_timeout_seconds from public.modules as m where m.id = v_old.module_id), 86400)) end;
+    then now() + make_interval(secs => coalesce((select m.approval_timeout_seconds from public.modules as m where m.id = v_old.module_id),
+      86400)) end;
   v_new := private.add_job(v_new, coalesce(p_reason, format('Retry of job %s.', p_job)));
-  perform private.record_job_event(v_old, 'retried_as', null, null, 'user', private.caller_id(), private.caller_label(), p_reason, jsonb_build_object('job', v_new.id));
-  perform private.audit(v_old.org_id, 'job.retried', 'job', p_job::pg_catalog.text, v_old.type || ' ' || coalesce(v_old.module_path, ''), jsonb_build_object('as', v_new.id));
+  perform private.record_job_event(v_old, 'retried_as', null, null, 'user', private.caller_id(), private.caller_label(), p_reason,
+    jsonb_build_object('job', v_new.id));
+  perform private.audit(v_old.org_id, 'job.retried', 'job', p_job::pg_catalog.text, v_old.type || ' ' || coalesce(v_old.module_path, ''),
+    jsonb_build_object('as', v_new.id));
   return to_jsonb(v_new);
 end;
 $$;
@@ -143,7 +152,8 @@ grant execute on function private.retry_job(bigint, text) to authenticated;
 create function public.retry_job(p_job bigint, p_reason text default null)
 returns jsonb language sql set search_path = ''
 as $$ select private.retry_job(p_job, p_reason) $$;
-comment on function public.retry_job(bigint, text) is 'Enqueues a failed or cancelled job again, as a new job with the same frozen payload. Operators; admins for runners'' own jobs.';
+comment on function public.retry_job(bigint, text) is
+  'Enqueues a failed or cancelled job again, as a new job with the same frozen payload. Operators; admins for runners'' own jobs.';
 grant execute on function public.retry_job(bigint, text) to authenticated;
 
 -- ---------------------------------------------------------------------------------------------- attention
@@ -167,7 +177,8 @@ begin
   return to_jsonb(private.add_job(v_new, format('To see what job %s left behind.', p_job.id)));
 end;
 $$;
-comment on function private.inspect_job(public.provision_jobs) is 'Enqueues a refresh-only plan that may run although the job holds the state: it looks and writes nothing.';
+comment on function private.inspect_job(public.provision_jobs) is
+  'Enqueues a refresh-only plan that may run although the job holds the state: it looks and writes nothing.';
 
 create function private.resolve_attention(p_job bigint, p_action text, p_proof text)
 returns jsonb
@@ -186,11 +197,14 @@ begin
   if p_action = 'refresh_plan' then
     v_answer := private.inspect_job(v_job);
   elsif p_action = 'retry' then
-    perform private.requeue_job(v_live, 'retried', 'user', private.caller_id(), private.caller_label(), 'Decided to run it again', interval '0');
+    perform private.requeue_job(v_live, 'retried', 'user', private.caller_id(), private.caller_label(), 'Decided to run it again',
+      interval '0');
     -- A person's decision to try again is worth one attempt more than the limit.
-    update public.provision_jobs set max_attempts = least(20, greatest(max_attempts, attempt + 1)), error = null where id = p_job returning to_jsonb(provision_jobs.*) into v_answer;
+    update public.provision_jobs set max_attempts = least(20, greatest(max_attempts, attempt + 1)), error = null
+      where id = p_job returning to_jsonb(provision_jobs.*) into v_answer;
   elsif p_action = 'mark_failed' then
-    perform private.fail('RY422', 'That is not the id of the lock that is held.', 'Copy it from the state''s page, or leave it empty to keep the lock.')
+    perform private.fail('RY422', 'That is not the id of the lock that is held.',
+      'Copy it from the state''s page, or leave it empty to keep the lock.')
     from private.state_locks as l where l.module_id = v_job.module_id and l.lock_id <> p_proof;
     v_answer := to_jsonb(private.fail_held(v_job, p_proof));
   elsif p_action = 'release_lock' then
@@ -200,7 +214,8 @@ begin
     perform private.fail('RY422', 'An action is refresh_plan, retry, mark_failed or release_lock.');
   end if;
   perform private.record_job_event(v_job, 'resolved', null, null, 'user', private.caller_id(), private.caller_label(), p_action);
-  perform private.audit(v_job.org_id, 'job.resolved', 'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('action', p_action));
+  perform private.audit(v_job.org_id, 'job.resolved', 'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
+    jsonb_build_object('action', p_action));
   return v_answer;
 end;
 $$;
@@ -225,7 +240,8 @@ begin
   return v_job;
 end;
 $$;
-comment on function private.fail_held(public.provision_jobs, text) is 'Marks a held job as failed; its state lock goes only with the lock''s id as proof.';
+comment on function private.fail_held(public.provision_jobs, text) is
+  'Marks a held job as failed; its state lock goes only with the lock''s id as proof.';
 
 create function private.release_with_proof(p_module uuid, p_lock_id text)
 returns private.state_locks
@@ -240,17 +256,20 @@ begin
     perform private.fail('RY404', 'The state is not locked.');
   end if;
   if v_lock.lock_id is distinct from p_lock_id then
-    perform private.fail('RY422', 'That is not the id of the lock that is held.', 'Copy it from the state''s page, so that nobody releases a lock they have not looked at.');
+    perform private.fail('RY422', 'That is not the id of the lock that is held.',
+      'Copy it from the state''s page, so that nobody releases a lock they have not looked at.');
   end if;
   if exists (select from private.live_jobs as q where q.job_id = v_lock.job_id and q.stage = 'RUNNING') then
-    perform private.fail('RY409', format('Job %s is running and holds the lock.', v_lock.job_id), 'Cancel it first; its lock goes with it.');
+    perform private.fail('RY409', format('Job %s is running and holds the lock.', v_lock.job_id),
+      'Cancel it first; its lock goes with it.');
   end if;
   delete from private.state_locks where module_id = p_module;
   perform private.refresh_head(p_module);
   return v_lock;
 end;
 $$;
-comment on function private.release_with_proof(uuid, text) is 'Releases a state lock for somebody who knows its id, and never under a running job.';
+comment on function private.release_with_proof(uuid, text) is
+  'Releases a state lock for somebody who knows its id, and never under a running job.';
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null)
 returns jsonb language sql set search_path = ''
@@ -282,11 +301,13 @@ begin
   end loop;
   update private.live_jobs as q set session_id = v_runner.session_id, unlisted_at = null
   from jsonb_array_elements(coalesce(p_running, '[]')) as l
-  where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and q.job_id = (l ->> 'job')::bigint and q.attempt = (l ->> 'attempt')::integer;
+  where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and q.job_id = (l ->> 'job')::bigint
+    and q.attempt = (l ->> 'attempt')::integer;
   select coalesce(jsonb_agg(jsonb_build_object('job', l ->> 'job', 'attempt', l ->> 'attempt', 'status', j.status,
     'action', case when q.job_id is null then 'drop' else 'report' end, 'has_touched', q.has_touched)), '[]') into v_answer
   from jsonb_array_elements(coalesce(p_running, '[]')) as l
-  left join private.live_jobs as q on q.job_id = (l ->> 'job')::bigint and q.attempt = (l ->> 'attempt')::integer and q.session_id = v_runner.session_id and q.stage = 'RUNNING'
+  left join private.live_jobs as q on q.job_id = (l ->> 'job')::bigint and q.attempt = (l ->> 'attempt')::integer
+    and q.session_id = v_runner.session_id and q.stage = 'RUNNING'
   left join public.provision_jobs as j on j.id = (l ->> 'job')::bigint;
   return jsonb_build_object('jobs', v_answer);
 end;

@@ -1,6 +1,7 @@
 -- "Why is it waiting?" in the claim's own words: the same lane, the same rules (lane_fit), the same availability
 -- (is_available), the same precedence (has_nearer). So the answer cannot disagree with the claim, and a test holds it to that.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.lane_verdicts(p_lane integer)
 returns table (worker_id uuid, name text, status public.worker_status, code text, distance smallint, instance_name text)
@@ -9,7 +10,8 @@ set search_path = ''
 as $$
   select f.worker_id, w.name, w.status, case
     when f.reason is not null then lower(f.reason)
-    when private.is_available(f.worker_id, f.instance_name) then case when private.has_nearer(p_lane, f.distance) then 'nearer' else 'ok' end
+    when private.is_available(f.worker_id, f.instance_name) then case when private.has_nearer(p_lane, f.distance) then 'nearer'
+      else 'ok' end
     when w.is_disabled then 'disabled'
     when w.is_draining then 'draining'
     when l.fresh > 0 and l.named = 0 then 'instance_missing'
@@ -29,7 +31,8 @@ as $$
     from private.instance_liveness as i where i.worker_id = w.id
   ) as l
 $$;
-comment on function private.lane_verdicts(integer) is 'For each runner that a lane''s jobs could concern: "ok", or the one reason why it does not take them now.';
+comment on function private.lane_verdicts(integer) is
+  'For each runner that a lane''s jobs could concern: "ok", or the one reason why it does not take them now.';
 
 create function private.verdict_words(p_code text, p_lane private.lanes, p_worker public.workers)
 returns text[]
@@ -46,10 +49,12 @@ as $$
     when 'never_contacted' then array['Never contacted', 'Start it with its id and token']
     when 'scaled_to_zero' then array['Asleep; it starts when a job needs it', '']
     when 'starting' then array['Starting', '']
-    when 'instance_missing' then array[format('No instance called "%s" is connected', p_lane.pinned_instance_name), 'Start that instance, or change the module''s pin']
+    when 'instance_missing' then array[format('No instance called "%s" is connected', p_lane.pinned_instance_name),
+      'Start that instance, or change the module''s pin']
     when 'not_assigned' then array['Not assigned to the module, its groups or all modules', 'Assign it']
     when 'labels_missing' then array[format('Lacks %s', (
-      select string_agg(x, ', ') from unnest(p_lane.labels) as x where x <> all (p_worker.labels))), 'Add the label, if it is true of the machine']
+      select string_agg(x, ', ') from unnest(p_lane.labels) as x where x <> all (p_worker.labels))),
+        'Add the label, if it is true of the machine']
     when 'type_refused' then array['Does not accept this type of job', 'Change the types that it accepts']
     when 'pinned_elsewhere' then array['The job is pinned to another runner', 'Change the module''s pin']
     when 'is_target' then array['The job is about this runner itself', 'Another runner must do it']
@@ -66,17 +71,22 @@ declare
   v_head private.live_jobs;
 begin
   if p_live.stage = 'BACKOFF' then
-    return array[format('Its runner was lost; it is tried again in %s s.', greatest(1, ceil(extract(epoch from p_live.not_before_at - now())))), 'Nothing needs to be done.'];
+    return array[format('Its runner was lost; it is tried again in %s s.',
+      greatest(1, ceil(extract(epoch from p_live.not_before_at - now())))), 'Nothing needs to be done.'];
   end if;
   if p_live.stage = 'WAITING' then
     select * into v_head from private.live_jobs as q where q.state_key = p_live.state_key and q.stage <> 'WAITING';
-    return case when v_head.job_id is null then array['The state is locked by a job that is over.', 'Look at the state, then force-unlock it with the lock''s id.']
-      when v_head.stage = 'HELD' then array[format('Job %s of the same module needs attention and holds the state.', v_head.job_id), 'Resolve that job first.']
-      else array[format('Job %s of the same module goes first: one job per state at a time.', v_head.job_id), 'It starts when that one is done.'] end;
+    return case when v_head.job_id is null then array['The state is locked by a job that is over.',
+      'Look at the state, then force-unlock it with the lock''s id.']
+      when v_head.stage = 'HELD' then array[format('Job %s of the same module needs attention and holds the state.', v_head.job_id),
+        'Resolve that job first.']
+      else array[format('Job %s of the same module goes first: one job per state at a time.', v_head.job_id),
+        'It starts when that one is done.'] end;
   end if;
   return case p_code
     when 'ok' then array['A runner can take it now.', 'It starts with that runner''s next look.']
-    when 'busy' then array['Every runner that may run it is busy.', 'It starts when a slot is free; more capacity or another runner would help.']
+    when 'busy' then array['Every runner that may run it is busy.',
+      'It starts when a slot is free; more capacity or another runner would help.']
     when 'nearer' then array['A nearer runner is available and takes it first.', 'It starts with that runner''s next look.']
     when 'draining' then array['The runners that may run it are draining.', 'Resume one of them, or assign another runner.']
     when 'disabled' then array['The runners that may run it are disabled.', 'Enable one of them.']
@@ -84,16 +94,20 @@ begin
     when 'starting' then array['The runner that may run it is starting.', 'It begins with that runner''s first look.']
     when 'offline' then array['The runners that may run it are offline.', 'Start one of them, or assign another runner.']
     when 'never_contacted' then array['The runner that may run it has never connected.', 'Start it with its id and token.']
-    when 'instance_missing' then array[format('It is pinned to instance "%s", which is not connected.', p_job.pinned_instance_name), 'Start that instance, or change the pin.']
-    when 'labels_missing' then array[format('No assigned runner has the labels %s.', array_to_string(p_job.labels, ', ')), 'Add the labels to a runner that has what they say.']
+    when 'instance_missing' then array[format('It is pinned to instance "%s", which is not connected.', p_job.pinned_instance_name),
+      'Start that instance, or change the pin.']
+    when 'labels_missing' then array[format('No assigned runner has the labels %s.', array_to_string(p_job.labels, ', ')),
+      'Add the labels to a runner that has what they say.']
     when 'type_refused' then array[format('No assigned runner accepts %s jobs.', p_job.type), 'Change the types that a runner accepts.']
-    when 'not_assigned' then array[format('No runner is assigned to %s.', coalesce(p_job.module_path, 'the organisation')), 'Assign a runner to the module, a group above it, or all modules.']
+    when 'not_assigned' then array[format('No runner is assigned to %s.', coalesce(p_job.module_path, 'the organisation')),
+      'Assign a runner to the module, a group above it, or all modules.']
     when 'pinned_elsewhere' then array['The runner that it is pinned to cannot run it.', 'Change the pin, or assign that runner.']
     when 'is_target' then array['Only the runner that the job is about could run it.', 'Add another runner, or use a shared one.']
     else array['There is no runner.', 'Add a runner.'] end;
 end;
 $$;
-comment on function private.queue_words(public.provision_jobs, private.live_jobs, text, integer) is 'Why a job waits, in one sentence, and what would help, in another.';
+comment on function private.queue_words(public.provision_jobs, private.live_jobs, text, integer) is
+  'Why a job waits, in one sentence, and what would help, in another.';
 
 create function private.explain_queue(p_job bigint)
 returns jsonb
@@ -113,7 +127,8 @@ begin
     perform private.fail('RY404', format('There is no job %s.', p_job));
   end if;
   if v_job.status <> 'QUEUED' then
-    return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary', format('It does not wait for a runner: it is %s.', v_job.status),
+    return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
+      format('It does not wait for a runner: it is %s.', v_job.status),
       'help', '', 'position', null, 'ahead', 0, 'runners', '[]'::pg_catalog.jsonb);
   end if;
   perform private.lock_routing(v_job.org_id, false);
@@ -133,7 +148,8 @@ begin
   from private.lane_verdicts(v_lane.id) as v
   join public.workers as w on w.id = v.worker_id
   cross join lateral (select private.verdict_words(v.code, v_lane, w) as said) as words
-  cross join lateral (select array_position(array['ok', 'busy', 'nearer', 'starting', 'scaled_to_zero', 'draining', 'disabled', 'offline', 'never_contacted',
+  cross join lateral (select array_position(array['ok', 'busy', 'nearer', 'starting', 'scaled_to_zero', 'draining', 'disabled', 'offline',
+    'never_contacted',
     'instance_missing', 'labels_missing', 'type_refused', 'is_target', 'pinned_elsewhere', 'not_assigned'], v.code) as rank) as o;
   return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', v_live.stage = 'READY' and v_best = 'ok',
     'summary', (private.queue_words(v_job, v_live, v_best, jsonb_array_length(v_runners)))[1],

@@ -1,6 +1,7 @@
 -- What people see of states, and force-unlock. A state may contain secrets, so its text is for admins; everybody else sees
 -- serials, sizes and who holds the lock.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.state_info(p_module uuid)
 returns jsonb
@@ -12,12 +13,14 @@ declare
 begin
   return (
     select jsonb_build_object(
-      'serial', s.serial, 'lineage', s.lineage, 'size', octet_length(s.body), 'sha256', s.sha256, 'job_id', s.job_id, 'updated_at', s.updated_at,
+      'serial', s.serial, 'lineage', s.lineage, 'size', octet_length(s.body), 'sha256', s.sha256, 'job_id', s.job_id, 'updated_at',
+        s.updated_at,
       'lock', (
         select jsonb_build_object('id', l.lock_id, 'info', l.info, 'job_id', l.job_id, 'attempt', l.attempt, 'created_at', l.created_at)
         from private.state_locks as l where l.module_id = v_module.id),
       'versions', (
-        select coalesce(jsonb_agg(jsonb_build_object('serial', v.serial, 'size', octet_length(v.body), 'sha256', v.sha256, 'job_id', v.job_id,
+        select coalesce(jsonb_agg(jsonb_build_object('serial', v.serial, 'size', octet_length(v.body), 'sha256', v.sha256, 'job_id',
+          v.job_id,
           'attempt', v.attempt, 'created_at', v.created_at) order by v.serial desc), '[]')
         from private.state_versions as v where v.module_id = v_module.id))
     from (values (1)) as one (n) left join private.states as s on s.module_id = v_module.id);
@@ -44,7 +47,8 @@ begin
   if v_version.module_id is null then
     perform private.fail('RY404', format('There is no version %s of this state.', p_serial), 'The newest 100 versions are kept.');
   end if;
-  perform private.audit(v_module.org_id, 'state.read', 'module', p_module::pg_catalog.text, v_module.path, jsonb_build_object('serial', p_serial));
+  perform private.audit(v_module.org_id, 'state.read', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('serial', p_serial));
   return to_jsonb(v_version) - 'module_id';
 end;
 $$;
@@ -53,7 +57,8 @@ grant execute on function private.state_version(uuid, bigint) to authenticated;
 create function public.state_version(p_module uuid, p_serial bigint)
 returns jsonb language sql set search_path = ''
 as $$ select private.state_version(p_module, p_serial) $$;
-comment on function public.state_version(uuid, bigint) is 'The text of one version of a state (body), with who wrote it. Reading it is audited. Admins.';
+comment on function public.state_version(uuid, bigint) is
+  'The text of one version of a state (body), with who wrote it. Reading it is audited. Admins.';
 grant execute on function public.state_version(uuid, bigint) to authenticated;
 
 create function private.force_unlock_state(p_module uuid, p_lock_id text)
@@ -78,7 +83,8 @@ grant execute on function private.force_unlock_state(uuid, text) to authenticate
 create function public.force_unlock_state(p_module uuid, p_lock_id text)
 returns jsonb language sql set search_path = ''
 as $$ select private.force_unlock_state(p_module, p_lock_id) $$;
-comment on function public.force_unlock_state(uuid, text) is 'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
+comment on function public.force_unlock_state(uuid, text) is
+  'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function public.force_unlock_state(uuid, text) to authenticated;
 
 revoke execute on all functions in schema private, public from public;

@@ -1,6 +1,7 @@
 -- Cloud-hosted runners: the database keeps the record and queues the job; a runner that may act in the cloud does the work.
 -- What that job learns about its target (token hash, ARNs) comes back through functions that are fenced by its attempt.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.latest_version()
 returns text
@@ -32,7 +33,8 @@ begin
   v_job.created_by_label := private.caller_label();
   v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object(
     'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'region', p_worker.region,
-    'identity', jsonb_build_object('id', v_identity.id, 'provider', v_identity.provider, 'account_id', v_identity.account_id, 'role_arn', v_identity.role_arn,
+    'identity', jsonb_build_object('id', v_identity.id, 'provider', v_identity.provider, 'account_id', v_identity.account_id, 'role_arn',
+      v_identity.role_arn,
       'external_id', v_identity.external_id, 'network', v_identity.network),
     'cloud', p_worker.cloud, 'capacity', p_worker.capacity, 'desired_count', p_worker.desired_count,
     'version', coalesce(private.latest_version(), 'latest')) || coalesce(p_lifecycle, '{}'));
@@ -65,26 +67,33 @@ declare
 begin
   perform private.need_role(p_org, 'admin');
   perform private.check_worker_options(p_org, v_settings);
-  if not exists (select from public.cloud_identities where id = p_cloud_identity and org_id = p_org and removed_at is null and p_region = any (regions)) then
-    perform private.fail('RY404', 'There is no such cloud identity, or it does not allow that region.', 'Choose a region that the identity lists.');
+  if not exists (select from public.cloud_identities where id = p_cloud_identity and org_id = p_org and removed_at is null
+    and p_region = any (regions)) then
+    perform private.fail('RY404', 'There is no such cloud identity, or it does not allow that region.',
+      'Choose a region that the identity lists.');
   end if;
   perform private.lock_routing(p_org, true);
-  select * into v_worker from public.workers where org_id = p_org and lower(name) = lower(trim(p_name)) and removed_at is null and type = 'cloud-hosted'
+  select * into v_worker from public.workers where org_id = p_org and lower(name) = lower(trim(p_name)) and removed_at is null
+    and type = 'cloud-hosted'
     and cloud_identity_id = p_cloud_identity and region = p_region;
   if v_worker.id is null then
     v_worker := private.insert_worker(p_org, p_name, 'cloud-hosted', v_settings || jsonb_build_object('region', p_region));
     insert into public.worker_assignments (org_id, worker_id, path, created_by)
-    select p_org, v_worker.id, a, private.caller_id() from unnest(private.text_list(p_options -> 'assignments')) as a on conflict do nothing;
+    select p_org, v_worker.id, a, private.caller_id()
+      from unnest(private.text_list(p_options -> 'assignments')) as a on conflict do nothing;
     perform private.record_worker_event(v_worker.id, 'registered', 'Deployed by ' || private.caller_label());
   end if;
   perform private.refuse_second_lifecycle_job(v_worker.id);
-  update public.workers set cloud_identity_id = p_cloud_identity, desired_count = coalesce((p_options ->> 'desired_count')::integer, desired_count)
+  update public.workers set cloud_identity_id = p_cloud_identity,
+    desired_count = coalesce((p_options ->> 'desired_count')::integer, desired_count)
   where id = v_worker.id returning * into v_worker;
   perform private.reroute(p_org, v_worker.id, '');
-  v_job := private.lifecycle_job(v_worker, 'DEPLOY_WORKER', (select jsonb_object_agg(o.key, o.value) from jsonb_each(coalesce(p_options, '{}')) as o
+  v_job := private.lifecycle_job(v_worker, 'DEPLOY_WORKER', (select jsonb_object_agg(o.key, o.value)
+    from jsonb_each(coalesce(p_options, '{}')) as o
     where o.key in ('cpu', 'memory', 'image', 'version', 'task_role_arn')));
   v_job := private.add_job(v_job, 'Deploy ' || v_worker.name);
-  perform private.audit(p_org, 'worker.deployed', 'worker', v_worker.id::pg_catalog.text, v_worker.name, jsonb_build_object('region', p_region, 'job', v_job.id));
+  perform private.audit(p_org, 'worker.deployed', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
+    jsonb_build_object('region', p_region, 'job', v_job.id));
   return jsonb_build_object('worker', to_jsonb(v_worker), 'job', to_jsonb(v_job));
 end;
 $$;
@@ -104,12 +113,14 @@ set search_path = ''
 as $$
 begin
   if p_worker.type <> 'cloud-hosted' then
-    perform private.fail('RY422', format('"%s" is %s; Runyard did not deploy it.', p_worker.name, p_worker.type), 'Update or remove it where it runs.');
+    perform private.fail('RY422', format('"%s" is %s; Runyard did not deploy it.', p_worker.name, p_worker.type),
+      'Update or remove it where it runs.');
   end if;
   perform private.refuse_second_lifecycle_job(p_worker.id);
 end;
 $$;
-comment on function private.need_cloud_hosted(public.workers) is 'Refuses what only a cloud-hosted runner without a job about it can be asked.';
+comment on function private.need_cloud_hosted(public.workers) is
+  'Refuses what only a cloud-hosted runner without a job about it can be asked.';
 
 create function private.remove_cloud_worker(p_worker uuid)
 returns jsonb
@@ -125,7 +136,8 @@ begin
   update public.workers set is_draining = true, drain_reason = 'Being removed' where id = p_worker;
   perform private.refresh_worker_status(p_worker);
   perform private.ring_worker(p_worker);
-  perform private.audit(v_worker.org_id, 'worker.removal_queued', 'worker', p_worker::pg_catalog.text, v_worker.name, jsonb_build_object('job', v_job.id));
+  perform private.audit(v_worker.org_id, 'worker.removal_queued', 'worker', p_worker::pg_catalog.text, v_worker.name,
+    jsonb_build_object('job', v_job.id));
   return to_jsonb(v_job);
 end;
 $$;
@@ -134,7 +146,8 @@ grant execute on function private.remove_cloud_worker(uuid) to authenticated;
 create function public.remove_cloud_worker(p_worker uuid)
 returns jsonb language sql set search_path = ''
 as $$ select private.remove_cloud_worker(p_worker) $$;
-comment on function public.remove_cloud_worker(uuid) is 'Drains a cloud-hosted runner and queues the REMOVE_WORKER job; the record goes when that job has succeeded. Admins.';
+comment on function public.remove_cloud_worker(uuid) is
+  'Drains a cloud-hosted runner and queues the REMOVE_WORKER job; the record goes when that job has succeeded. Admins.';
 grant execute on function public.remove_cloud_worker(uuid) to authenticated;
 
 -- ---------------------------------------------------------------------------------------------- what the job says about its target
@@ -178,7 +191,8 @@ grant execute on function private.worker_target_token(bigint, integer, text, tex
 create function public.worker_target_token(p_job bigint, p_attempt integer, p_token_hash text, p_token_hint text)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_target_token(p_job, p_attempt, p_token_hash, p_token_hint); end $$;
-comment on function public.worker_target_token(bigint, integer, text, text) is 'A deploying job gives its target a token (hash only); one that was never used is replaced.';
+comment on function public.worker_target_token(bigint, integer, text, text) is
+  'A deploying job gives its target a token (hash only); one that was never used is replaced.';
 grant execute on function public.worker_target_token(bigint, integer, text, text) to worker;
 
 create function private.worker_target_update(p_job bigint, p_attempt integer, p_patch jsonb)
@@ -209,7 +223,8 @@ returns jsonb
 language sql stable
 set search_path = ''
 as $$
-  select jsonb_build_object('id', w.id, 'name', w.name, 'status', s.status, 'status_reason', s.reason, 'version', w.version, 'is_draining', w.is_draining,
+  select jsonb_build_object('id', w.id, 'name', w.name, 'status', s.status, 'status_reason', s.reason, 'version', w.version, 'is_draining',
+    w.is_draining,
     'desired_count', w.desired_count, 'cloud', w.cloud, 'removed', w.removed_at is not null,
     'last_seen_at', (select max(i.last_seen_at) from private.instance_liveness as i where i.worker_id = w.id),
     'instances', (select count(*) from private.instance_liveness as i where i.worker_id = w.id and i.is_fresh),
@@ -243,7 +258,8 @@ grant execute on function private.worker_target_status(bigint, integer) to worke
 create function public.worker_target_status(p_job bigint, p_attempt integer)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_target_status(p_job, p_attempt); end $$;
-comment on function public.worker_target_status(bigint, integer) is 'How the target of a deploying job is: status, versions of its live instances, running jobs.';
+comment on function public.worker_target_status(bigint, integer) is
+  'How the target of a deploying job is: status, versions of its live instances, running jobs.';
 grant execute on function public.worker_target_status(bigint, integer) to worker;
 
 -- ---------------------------------------------------------------------------------------------- after such a job
@@ -288,7 +304,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.after_lifecycle_job(public.provision_jobs) is 'What follows from a job about a runner: its record goes, its identity is proven, its rollout goes on.';
+comment on function private.after_lifecycle_job(public.provision_jobs) is
+  'What follows from a job about a runner: its record goes, its identity is proven, its rollout goes on.';
 
 create function private.sweep_removals()
 returns integer
@@ -310,6 +327,7 @@ begin
 end;
 $$;
 comment on function private.sweep_removals() is 'Retires the records of runners that are gone from the cloud.';
+-- squawk-ignore require-concurrent-index-creation
 create index workers_gone_idx on public.workers (id) where cloud ? 'is_gone' and removed_at is null;
 
 revoke execute on all functions in schema private, public from public;

@@ -2,6 +2,7 @@
 -- begins when the one before has succeeded; a failure pauses the rollout, and a person decides. And scaling: the numbers that a planner
 -- needs, and the book of what it decided.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.outdated_workers(p_org uuid)
 returns setof public.workers
@@ -9,10 +10,12 @@ language sql stable
 set search_path = ''
 as $$
   select w.* from public.workers as w
-  where w.org_id = p_org and w.type = 'cloud-hosted' and w.removed_at is null and private.is_version_less(w.version, private.latest_version())
+  where w.org_id = p_org and w.type = 'cloud-hosted' and w.removed_at is null
+    and private.is_version_less(w.version, private.latest_version())
     and not private.is_state_in_use(w.id)
 $$;
-comment on function private.outdated_workers(uuid) is 'Cloud-hosted runners older than the newest stable release, without a job about them.';
+comment on function private.outdated_workers(uuid) is
+  'Cloud-hosted runners older than the newest stable release, without a job about them.';
 
 create function private.update_one_worker(p_worker uuid)
 returns jsonb
@@ -28,7 +31,8 @@ begin
     perform private.fail('RY409', format('"%s" already runs %s.', v_worker.name, v_worker.version), 'There is nothing newer.');
   end if;
   v_job := private.add_job(private.lifecycle_job(v_worker, 'UPDATE_WORKER', null), 'Update ' || v_worker.name);
-  perform private.audit(v_worker.org_id, 'worker.update_queued', 'worker', p_worker::pg_catalog.text, v_worker.name, jsonb_build_object('job', v_job.id, 'version', private.latest_version()));
+  perform private.audit(v_worker.org_id, 'worker.update_queued', 'worker', p_worker::pg_catalog.text, v_worker.name,
+    jsonb_build_object('job', v_job.id, 'version', private.latest_version()));
   return to_jsonb(v_job);
 end;
 $$;
@@ -95,7 +99,8 @@ begin
   insert into public.rollouts (org_id, version, waves, created_by)
   values (p_org, private.latest_version(), private.plan_waves(v_workers), private.caller_id()) returning * into v_rollout;
   perform private.start_wave(v_rollout);
-  perform private.audit(p_org, 'rollout.started', 'rollout', v_rollout.id::pg_catalog.text, v_rollout.version, jsonb_build_object('runners', cardinality(v_workers)));
+  perform private.audit(p_org, 'rollout.started', 'rollout', v_rollout.id::pg_catalog.text, v_rollout.version,
+    jsonb_build_object('runners', cardinality(v_workers)));
   return to_jsonb(v_rollout);
 exception
   when unique_violation then
@@ -107,7 +112,8 @@ grant execute on function private.update_outdated_workers(uuid) to authenticated
 create function public.update_outdated_workers(p_org uuid)
 returns jsonb language sql set search_path = ''
 as $$ select private.update_outdated_workers(p_org) $$;
-comment on function public.update_outdated_workers(uuid) is 'Starts a rollout: one UPDATE_WORKER job per outdated cloud-hosted runner, in waves. Admins.';
+comment on function public.update_outdated_workers(uuid) is
+  'Starts a rollout: one UPDATE_WORKER job per outdated cloud-hosted runner, in waves. Admins.';
 grant execute on function public.update_outdated_workers(uuid) to authenticated;
 
 create function private.advance_rollout(p_rollout uuid)
@@ -129,7 +135,8 @@ begin
     update public.rollouts set status = 'PAUSED', reason = format('Job %s did not succeed.', v_failed) where id = p_rollout;
     return;
   end if;
-  if exists (select from public.provision_jobs as j where j.rollout_id = p_rollout and j.status in ('QUEUED', 'CLAIMED', 'PROCESSING', 'NEEDS_ATTENTION')) then
+  if exists (select from public.provision_jobs as j where j.rollout_id = p_rollout
+    and j.status in ('QUEUED', 'CLAIMED', 'PROCESSING', 'NEEDS_ATTENTION')) then
     return;
   end if;
   if v_rollout.wave >= jsonb_array_length(v_rollout.waves) then
@@ -157,7 +164,8 @@ begin
   end if;
   perform private.need_role(v_rollout.org_id, 'admin');
   if p_to = 'ABORTED' then
-    for v_job in select j.id from public.provision_jobs as j where j.rollout_id = p_rollout and j.status = 'QUEUED' order by private.state_key(j) loop
+    for v_job in select j.id from public.provision_jobs as j where j.rollout_id = p_rollout
+      and j.status = 'QUEUED' order by private.state_key(j) loop
       perform private.cancel_job(v_job, 'GRACEFUL', 'The rollout was aborted.');
     end loop;
   end if;
@@ -167,7 +175,8 @@ begin
   if not found then
     perform private.fail('RY409', 'The rollout is not in a state for that.', 'Look at it again.');
   end if;
-  perform private.audit(v_rollout.org_id, 'rollout.' || lower(p_to::pg_catalog.text), 'rollout', p_rollout::pg_catalog.text, v_rollout.version);
+  perform private.audit(v_rollout.org_id, 'rollout.' || lower(p_to::pg_catalog.text), 'rollout', p_rollout::pg_catalog.text,
+    v_rollout.version);
   if p_to = 'RUNNING' then
     perform private.advance_rollout(p_rollout);
     select * into v_rollout from public.rollouts where id = p_rollout;
@@ -207,7 +216,8 @@ grant execute on function private.abort_rollout(uuid) to authenticated;
 create function public.abort_rollout(p_rollout uuid)
 returns jsonb language sql set search_path = ''
 as $$ select private.abort_rollout(p_rollout) $$;
-comment on function public.abort_rollout(uuid) is 'Ends a rollout and cancels its queued jobs. Runners that were updated stay updated. Admins.';
+comment on function public.abort_rollout(uuid) is
+  'Ends a rollout and cancels its queued jobs. Runners that were updated stay updated. Admins.';
 grant execute on function public.abort_rollout(uuid) to authenticated;
 
 -- ---------------------------------------------------------------------------------------------- scaling
@@ -219,8 +229,10 @@ set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'worker_id', w.id, 'org_id', w.org_id, 'name', w.name, 'region', w.region, 'cloud', w.cloud,
-    'limits', jsonb_build_object('minimum', coalesce((w.scaling ->> 'min')::integer, 0), 'maximum', coalesce((w.scaling ->> 'max')::integer, 1),
-      'jobs_per_task', coalesce((w.scaling ->> 'jobs_per_task')::integer, w.capacity), 'idle_seconds', coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
+    'limits', jsonb_build_object('minimum', coalesce((w.scaling ->> 'min')::integer, 0), 'maximum',
+      coalesce((w.scaling ->> 'max')::integer, 1),
+      'jobs_per_task', coalesce((w.scaling ->> 'jobs_per_task')::integer, w.capacity), 'idle_seconds',
+        coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
     'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
         select count(*) from private.lane_workers as lw join private.live_jobs as q on q.lane_id = lw.lane_id and q.stage = 'READY'
         where lw.worker_id = w.id and not private.has_nearer(lw.lane_id, lw.distance)),
@@ -229,7 +241,8 @@ as $$
   ) order by w.created_at, w.id), '[]')
   from public.workers as w
   cross join lateral (
-    select count(*) filter (where i.is_fresh) as connected, coalesce(sum(i.used), 0) as running, count(*) filter (where i.is_fresh and i.used > 0) as busy
+    select count(*) filter (where i.is_fresh) as connected, coalesce(sum(i.used), 0) as running,
+      count(*) filter (where i.is_fresh and i.used > 0) as busy
     from private.instance_liveness as i where i.worker_id = w.id
   ) as l
   where w.type = 'cloud-hosted' and w.removed_at is null and not w.cloud ? 'is_gone'
@@ -239,7 +252,8 @@ grant execute on function private.scaling_inputs() to service_role;
 create function public.scaling_inputs()
 returns jsonb language sql stable set search_path = ''
 as $$ select private.scaling_inputs() $$;
-comment on function public.scaling_inputs() is 'What a planner needs to decide how many tasks each cloud-hosted runner should have. Service key only.';
+comment on function public.scaling_inputs() is
+  'What a planner needs to decide how many tasks each cloud-hosted runner should have. Service key only.';
 grant execute on function public.scaling_inputs() to service_role;
 
 create function private.record_scaling_decision(p_worker uuid, p_to_count integer, p_reason text, p_detail jsonb, p_dry_run boolean)
@@ -256,7 +270,8 @@ begin
     perform private.fail('RY422', 'A decision needs a cloud-hosted runner and a count from 0 to 1,000.');
   end if;
   insert into public.scaling_decisions (org_id, worker_id, from_count, to_count, reason, detail, dry_run)
-  values (v_worker.org_id, p_worker, v_worker.desired_count, p_to_count, p_reason, coalesce(p_detail, '{}'), coalesce(p_dry_run, false)) returning * into v_decision;
+  values (v_worker.org_id, p_worker, v_worker.desired_count, p_to_count, p_reason, coalesce(p_detail, '{}'),
+    coalesce(p_dry_run, false)) returning * into v_decision;
   if not v_decision.dry_run then
     update public.workers set desired_count = p_to_count, is_scaled_to_zero = p_to_count = 0 where id = p_worker;
     perform private.refresh_worker_status(p_worker);
@@ -267,10 +282,12 @@ end;
 $$;
 comment on function private.record_scaling_decision(uuid, integer, text, jsonb, boolean) is 'Body of public.record_scaling_decision.';
 grant execute on function private.record_scaling_decision(uuid, integer, text, jsonb, boolean) to service_role;
-create function public.record_scaling_decision(p_worker uuid, p_to_count integer, p_reason text, p_detail jsonb default '{}', p_dry_run boolean default false)
+create function public.record_scaling_decision(p_worker uuid, p_to_count integer, p_reason text, p_detail jsonb default '{}',
+  p_dry_run boolean default false)
 returns jsonb language sql set search_path = ''
 as $$ select private.record_scaling_decision(p_worker, p_to_count, p_reason, p_detail, p_dry_run) $$;
-comment on function public.record_scaling_decision(uuid, integer, text, jsonb, boolean) is 'Writes down a scaling decision and, unless it is a rehearsal, the new count. Service key only.';
+comment on function public.record_scaling_decision(uuid, integer, text, jsonb, boolean) is
+  'Writes down a scaling decision and, unless it is a rehearsal, the new count. Service key only.';
 grant execute on function public.record_scaling_decision(uuid, integer, text, jsonb, boolean) to service_role;
 
 revoke execute on all functions in schema private, public from public;

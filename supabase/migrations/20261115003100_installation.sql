@@ -1,6 +1,7 @@
 -- What the installation itself does, with the service key: releases, and shared runners from its configuration. No
 -- organisation can reach these functions, so no organisation can change a shared runner.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create function private.publish_release(p_spec jsonb)
 returns jsonb
@@ -15,12 +16,14 @@ begin
   if v_release.id is not null then
     if (v_release.notes, v_release.channel, v_release.artifacts) is distinct from
       (coalesce(p_spec ->> 'notes', ''), coalesce(p_spec ->> 'channel', 'stable'), coalesce(p_spec -> 'artifacts', '[]')) then
-      perform private.fail('RY409', format('Release %s is published already, with other content.', v_release.version), 'Publish a new version.');
+      perform private.fail('RY409', format('Release %s is published already, with other content.', v_release.version),
+        'Publish a new version.');
     end if;
     return to_jsonb(v_release);
   end if;
   insert into public.worker_releases (version, channel, notes, is_breaking, artifacts)
-  values (p_spec ->> 'version', coalesce(p_spec ->> 'channel', 'stable'), coalesce(p_spec ->> 'notes', ''), coalesce((p_spec ->> 'is_breaking')::boolean, false),
+  values (p_spec ->> 'version', coalesce(p_spec ->> 'channel', 'stable'), coalesce(p_spec ->> 'notes', ''),
+    coalesce((p_spec ->> 'is_breaking')::boolean, false),
     coalesce(p_spec -> 'artifacts', '[]')) returning * into v_release;
   perform private.audit(null, 'release.published', 'release', v_release.id::pg_catalog.text, v_release.version);
   return to_jsonb(v_release);
@@ -34,7 +37,8 @@ grant execute on function private.publish_release(jsonb) to service_role;
 create function public.publish_release(p_spec jsonb)
 returns jsonb language sql set search_path = ''
 as $$ select private.publish_release(p_spec) $$;
-comment on function public.publish_release(jsonb) is 'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. Service key only.';
+comment on function public.publish_release(jsonb) is
+  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. Service key only.';
 grant execute on function public.publish_release(jsonb) to service_role;
 
 create function private.withdraw_release(p_version text, p_reason text)
@@ -50,7 +54,8 @@ begin
   if v_release.id is null then
     perform private.fail('RY404', format('There is no release %s.', p_version));
   end if;
-  perform private.audit(null, 'release.withdrawn', 'release', v_release.id::pg_catalog.text, p_version, jsonb_build_object('reason', p_reason));
+  perform private.audit(null, 'release.withdrawn', 'release', v_release.id::pg_catalog.text, p_version,
+    jsonb_build_object('reason', p_reason));
   return to_jsonb(v_release);
 end;
 $$;
@@ -74,17 +79,20 @@ begin
   perform private.lock_routing(null, true);
   select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name)) and removed_at is null;
   if v_worker.id is null then
-    v_worker := private.insert_worker(null, p_name, 'shared', coalesce(p_options, '{}') - array['service_account_id', 'is_assigned_to_all_modules']);
+    v_worker := private.insert_worker(null, p_name, 'shared',
+      coalesce(p_options, '{}') - array['service_account_id', 'is_assigned_to_all_modules']);
     perform private.record_worker_event(v_worker.id, 'registered', 'From the installation''s configuration');
   else
     update public.workers set
       labels = case when p_options ? 'labels' then private.sorted_labels(private.text_list(p_options -> 'labels')) else labels end,
       capacity = coalesce((p_options ->> 'capacity')::integer, capacity),
-      accepted_job_types = case when p_options ? 'accepted_job_types' then private.job_types(p_options -> 'accepted_job_types') else accepted_job_types end,
+      accepted_job_types = case when p_options ? 'accepted_job_types' then private.job_types(p_options -> 'accepted_job_types')
+        else accepted_job_types end,
       allow_multiple_instances = coalesce((p_options ->> 'allow_multiple_instances')::boolean, allow_multiple_instances)
     where id = v_worker.id returning * into v_worker;
   end if;
-  if p_token_hash is not null and not exists (select from private.worker_tokens where worker_id = v_worker.id and hash = p_token_hash and revoked_at is null) then
+  if p_token_hash is not null and not exists (select from private.worker_tokens where worker_id = v_worker.id and hash = p_token_hash
+    and revoked_at is null) then
     update private.worker_tokens set expires_at = now() where worker_id = v_worker.id and revoked_at is null;
     perform private.add_token(v_worker.id, p_token_hash, p_token_hint, null);
   end if;
@@ -123,7 +131,8 @@ grant execute on function private.remove_shared_worker(text) to service_role;
 create function public.remove_shared_worker(p_name text)
 returns jsonb language sql set search_path = ''
 as $$ select private.remove_shared_worker(p_name) $$;
-comment on function public.remove_shared_worker(text) is 'Removes a shared runner that left the installation''s configuration. Service key only.';
+comment on function public.remove_shared_worker(text) is
+  'Removes a shared runner that left the installation''s configuration. Service key only.';
 grant execute on function public.remove_shared_worker(text) to service_role;
 
 revoke execute on all functions in schema private, public from public;

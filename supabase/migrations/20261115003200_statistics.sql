@@ -1,6 +1,7 @@
 -- Statistics: queue wait, utilisation, throughput and pass rate by the hour, and each runner's last day in quarters of an hour.
 -- Closed hours are rolled up once, so that the page's call reads a few rows per hour, however many jobs there were.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create table private.job_stats_hourly (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -45,7 +46,8 @@ as $$
   where (p_org is null or j.org_id = p_org) and j.finished_at >= p_from and j.finished_at < p_to
   group by 1, 2
 $$;
-comment on function private.hour_stats(uuid, timestamptz, timestamptz) is 'Jobs that ended in a span, in numbers per organisation and hour.';
+comment on function private.hour_stats(uuid, timestamptz, timestamptz) is
+  'Jobs that ended in a span, in numbers per organisation and hour.';
 
 create function private.roll_up()
 returns integer
@@ -57,10 +59,12 @@ declare
   v_count integer := 0;
 begin
   for v_hour in
-    select h from generate_series(date_bin('1 hour', now(), '2000-01-01') - interval '24 hours', date_bin('1 hour', now(), '2000-01-01') - interval '1 hour', interval '1 hour') as h
+    select h from generate_series(date_bin('1 hour', now(), '2000-01-01') - interval '24 hours',
+      date_bin('1 hour', now(), '2000-01-01') - interval '1 hour', interval '1 hour') as h
     where not exists (select from private.rolled_hours as r where r.hour = h)
   loop
-    insert into private.job_stats_hourly select * from private.hour_stats(null, v_hour, v_hour + interval '1 hour') on conflict (org_id, hour) do nothing;
+    insert into private.job_stats_hourly select * from private.hour_stats(null, v_hour, v_hour + interval '1 hour') on conflict (org_id,
+      hour) do nothing;
     insert into private.rolled_hours (hour) values (v_hour) on conflict do nothing;
     v_count := v_count + 1;
   end loop;
@@ -80,7 +84,8 @@ as $$
   from (
     select k.worker_id, k.at, k.beats, k.busy, k.slots, k.draining from private.worker_ticks as k where k.at >= p_from
     union all
-    select h.worker_id, h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots, h.tick_draining from private.heartbeats as h where h.tick_at >= p_from and h.tick_beats > 0
+    select h.worker_id, h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots, h.tick_draining from private.heartbeats as h
+      where h.tick_at >= p_from and h.tick_beats > 0
   ) as t
   join public.workers as w on w.id = t.worker_id
   where w.org_id = p_org
@@ -104,14 +109,17 @@ begin
     'throughput', jsonb_agg(jsonb_build_object('hour', x.hour, 'jobs', coalesce(s.finished, 0)) order by x.hour),
     'pass_rate', jsonb_agg(jsonb_build_object('hour', x.hour, 'succeeded', coalesce(s.succeeded, 0), 'failed', coalesce(s.failed, 0),
       'share', s.succeeded::double precision / nullif(s.succeeded + s.failed, 0)) order by x.hour),
-    'utilisation', jsonb_agg(jsonb_build_object('hour', x.hour, 'used', round(u.busy / nullif(u.beats, 0), 2), 'capacity', round(u.slots / nullif(u.beats, 0), 2),
+    'utilisation', jsonb_agg(jsonb_build_object('hour', x.hour, 'used', round(u.busy / nullif(u.beats, 0), 2), 'capacity',
+      round(u.slots / nullif(u.beats, 0), 2),
       'share', u.busy / nullif(u.slots, 0)) order by x.hour)
   ) into v_jobs
   from generate_series(v_from, v_now, interval '1 hour') as x (hour)
   left join (
-    select * from private.job_stats_hourly as h where h.org_id = p_org and h.hour >= v_from and h.hour in (select r.hour from private.rolled_hours as r)
+    select * from private.job_stats_hourly as h where h.org_id = p_org and h.hour >= v_from
+      and h.hour in (select r.hour from private.rolled_hours as r)
     union all
-    select * from private.hour_stats(p_org, greatest(v_from, coalesce((select max(r.hour) + interval '1 hour' from private.rolled_hours as r), v_from)), v_now + interval '1 hour')
+    select * from private.hour_stats(p_org, greatest(v_from, coalesce((select max(r.hour) + interval '1 hour'
+      from private.rolled_hours as r), v_from)), v_now + interval '1 hour')
   ) as s on s.hour = x.hour
   left join (
     select date_bin('1 hour', t.at, '2000-01-01') as hour, sum(t.busy) as busy, sum(t.slots) as slots, max(t.beats)::numeric as beats
@@ -136,7 +144,8 @@ set search_path = ''
 as $$
 declare
   v_worker public.workers;
-  v_from pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
+  v_from pg_catalog.timestamptz := date_bin('15 minutes', now(),
+    '2000-01-01') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
 begin
   select * into v_worker from public.workers where id = p_worker and (is_shared or org_id in (select private.my_org_ids()));
   if v_worker.id is null then
@@ -160,7 +169,8 @@ grant execute on function private.worker_history(uuid, integer) to authenticated
 create function public.worker_history(p_worker uuid, p_hours integer default 24)
 returns jsonb language plpgsql stable set search_path = ''
 as $$ begin return private.worker_history(p_worker, p_hours); end $$;
-comment on function public.worker_history(uuid, integer) is 'A runner''s quarters of an hour [{at, beats, status, load}]; one that is missing had no beat. Members.';
+comment on function public.worker_history(uuid, integer) is
+  'A runner''s quarters of an hour [{at, beats, status, load}]; one that is missing had no beat. Members.';
 grant execute on function public.worker_history(uuid, integer) to authenticated;
 
 revoke execute on all functions in schema private, public from public;

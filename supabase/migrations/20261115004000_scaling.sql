@@ -1,6 +1,7 @@
 -- Scaling, as the runner that holds the cloud's rights does it: it asks for the numbers, decides by a pure planner, sets the count in
 -- the cloud and writes down what it did. One runner decides for an organisation at a time, by a lease that the next one takes over.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 create table private.scaling_leases (
   org_id uuid primary key references public.organizations (id) on delete cascade,
@@ -22,7 +23,8 @@ create table private.scaling_memory (
 alter table private.scaling_memory enable row level security;
 comment on table private.scaling_memory is 'What the planner has to remember of a runner from one decision to the next.';
 comment on column private.scaling_memory.worker_id is 'The runner.';
-comment on column private.scaling_memory.memory is 'The planner''s own words: since when there are too many tasks, starts without a heartbeat.';
+comment on column private.scaling_memory.memory is
+  'The planner''s own words: since when there are too many tasks, starts without a heartbeat.';
 comment on column private.scaling_memory.verdict is 'What it last decided.';
 comment on column private.scaling_memory.updated_at is 'When.';
 
@@ -55,7 +57,8 @@ as $$
   where l.session_id = excluded.session_id or l.held_until < now()
   returning l.org_id
 $$;
-comment on function private.hold_scaling(private.runner, integer) is 'Takes or prolongs the lease of every organisation that is free; answers with those that are held now.';
+comment on function private.hold_scaling(private.runner, integer) is
+  'Takes or prolongs the lease of every organisation that is free; answers with those that are held now.';
 
 create function private.worker_scaling_inputs()
 returns jsonb
@@ -71,7 +74,8 @@ begin
     'has_cloud', exists (select from public.workers as w where w.type = 'cloud-hosted' and w.removed_at is null
       and (v_runner.org_id is null or w.org_id = v_runner.org_id)),
     'workers', coalesce((
-      select jsonb_agg(i.input || jsonb_build_object('memory', coalesce(m.memory, '{}'), 'verdict', m.verdict, 'identity', jsonb_build_object(
+      select jsonb_agg(i.input || jsonb_build_object('memory', coalesce(m.memory, '{}'), 'verdict', m.verdict, 'identity',
+        jsonb_build_object(
         'account_id', c.account_id, 'role_arn', c.role_arn, 'external_id', c.external_id, 'network', c.network)))
       from jsonb_array_elements(private.scaling_inputs()) as i (input)
       join public.workers as w on w.id = (i.input ->> 'worker_id')::pg_catalog.uuid and w.org_id = any (v_orgs) and w.cloud ? 'service_arn'
@@ -108,7 +112,8 @@ begin
     perform private.fail('RY409', 'Another runner decides about this one now.', 'Ask for the numbers again.');
   end if;
   select * into v_before from private.scaling_memory where worker_id = p_worker;
-  insert into private.scaling_memory (worker_id, memory, verdict) values (p_worker, coalesce(p_decision -> 'memory', '{}'), p_decision ->> 'verdict')
+  insert into private.scaling_memory (worker_id, memory, verdict) values (p_worker, coalesce(p_decision -> 'memory', '{}'),
+    p_decision ->> 'verdict')
   on conflict (worker_id) do update set memory = excluded.memory, verdict = excluded.verdict, updated_at = now();
   if v_count <> v_worker.desired_count or (p_decision ->> 'verdict' = 'BROKEN' and v_before.verdict is distinct from 'BROKEN') then
     if v_count > v_worker.desired_count and not coalesce((p_decision ->> 'dry_run')::boolean, false) then

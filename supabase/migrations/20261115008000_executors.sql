@@ -2,6 +2,7 @@
 -- its runner's session that names one job and one attempt, under a role of its own: it can report, log, use the state and
 -- finish that attempt, and nothing else. It cannot claim, beat, close the session, or touch another job of its runner.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 do $$
 begin
@@ -32,6 +33,7 @@ $$;
 comment on function private.check_scope(bigint, integer) is 'Refuses an executor that names another job or attempt than its token does.';
 
 -- Every call about a job passes through one of these two; the check goes in front of them.
+-- squawk-ignore renaming-object
 alter function private.owned_job(private.runner, bigint, integer) rename to owned_job_of_session;
 create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer)
 returns private.live_jobs
@@ -46,6 +48,7 @@ $$;
 comment on function private.owned_job(private.runner, bigint, integer) is
   'The fence: this session''s running attempt of the job, locked, or RY410; for an executor, of its own job only.';
 
+-- squawk-ignore renaming-object
 alter function private.finish_job(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) rename to finish_job_of_session;
 create function private.finish_job(
   p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_plan_summary jsonb, p_log jsonb
@@ -98,9 +101,11 @@ grant execute on function public.worker_job(bigint, integer, boolean) to worker,
 -- ---------------------------------------------------------------------------------------------- what an executor may call
 
 grant execute on function
-  private.worker_report(bigint, integer, public.job_phase, jsonb, jsonb), public.worker_report(bigint, integer, public.job_phase, jsonb, jsonb),
+  private.worker_report(bigint, integer, public.job_phase, jsonb, jsonb),
+    public.worker_report(bigint, integer, public.job_phase, jsonb, jsonb),
   private.worker_append_logs(bigint, integer, jsonb), public.worker_append_logs(bigint, integer, jsonb),
-  private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb), public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb),
+  private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb),
+    public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb),
   private.worker_return_job(bigint, integer, text), public.worker_return_job(bigint, integer, text),
   private.worker_put_artifact(bigint, integer, text, text, text), public.worker_put_artifact(bigint, integer, text, text, text),
   private.worker_get_artifact(bigint, integer, text), public.worker_get_artifact(bigint, integer, text),

@@ -1,6 +1,7 @@
 -- Publication: the tables whose changes pages follow. Logs and beats are not among them.
 -- Guarded, so that it can run where some of the tables were added by hand.
 set lock_timeout = '5s';
+set statement_timeout = '60s';
 
 do $$
 declare

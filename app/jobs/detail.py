@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from app.jobs import timeline, words
 from app.jobs.rows import span, target
@@ -70,9 +70,13 @@ class OutputView(TypedDict):
     is_secret: bool
 
 
-def build_view(job: Row, names: Mapping[str, str], events: Sequence[Row]) -> JobView:
-    """Put a job's facts into words."""
-    since, until = span(job)
+def build_view(job: Row, names: Mapping[str, str], events: Sequence[Row], engines: Row | None = None) -> JobView:
+    """Put a job's facts into words; `engines` are the versions that the instance at work has."""
+    built = {**_what(job, names), **_times(job, events), **_whose(job), **_offers(job)}
+    return cast("JobView", {**built, "engine": engine(job, engines or {}), "source": source(job)})
+
+
+def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
     done, total = words.progress(job)
     error = job.get("error") or {}
     return {
@@ -82,21 +86,6 @@ def build_view(job: Row, names: Mapping[str, str], events: Sequence[Row]) -> Job
         "status": str(job["status"]),
         "path": target(job, names),
         "module_id": str(job.get("module_id") or ""),
-        "time_label": _time_label(str(job["status"])),
-        "since": since,
-        "until": until,
-        "created_at": str(job.get("created_at") or ""),
-        "ended_at": str(job.get("finished_at") or ""),
-        "runner": str(job.get("worker_name") or ""),
-        "worker_id": str(job.get("worker_id") or ""),
-        "instance": _instance(job),
-        "attempt": words.attempt(job) or f"0 of {job.get('max_attempts') or 1}",
-        "attempt_number": int(job.get("attempt") or 0),
-        "engine": engine(job),
-        "source": source(job),
-        "by": str(job.get("created_by_label") or ""),
-        "priority": priority(int(job.get("priority") or 100)),
-        "labels": [str(label) for label in job.get("labels") or []],
         "cancelling": _cancelling(job),
         "problem": str(error.get("message") or ""),
         "problem_hint": str(error.get("hint") or ""),
@@ -105,8 +94,31 @@ def build_view(job: Row, names: Mapping[str, str], events: Sequence[Row]) -> Job
         "phase": words.PHASE_WORDS.get(str(job.get("phase")), "").lower(),
         "done": done,
         "total": total,
+    }
+
+
+def _times(job: Row, events: Sequence[Row]) -> dict[str, Any]:
+    since, until = span(job)
+    return {
+        "time_label": _time_label(str(job["status"])),
+        "since": since,
+        "until": until,
+        "created_at": str(job.get("created_at") or ""),
+        "ended_at": str(job.get("finished_at") or ""),
         "lost_at": _lost_at(events),
-        **_offers(job),  # type: ignore[typeddict-item]
+    }
+
+
+def _whose(job: Row) -> dict[str, Any]:
+    return {
+        "runner": str(job.get("worker_name") or ""),
+        "worker_id": str(job.get("worker_id") or ""),
+        "instance": _instance(job),
+        "attempt": words.attempt(job) or f"0 of {job.get('max_attempts') or 1}",
+        "attempt_number": int(job.get("attempt") or 0),
+        "by": str(job.get("created_by_label") or ""),
+        "priority": priority(int(job.get("priority") or 100)),
+        "labels": [str(label) for label in job.get("labels") or []],
     }
 
 
@@ -151,11 +163,12 @@ def priority(value: int) -> str:
     return next((word for limit, word in PRIORITIES if value <= limit), "Low")
 
 
-def engine(job: Row) -> str:
+def engine(job: Row, engines: Row) -> str:
     """Name the engine and, where it is known, its version."""
     module, result = _module(job), job.get("result") or {}
-    name = words.ENGINE_WORDS.get(str(module.get("engine")), "")
-    version = result.get("engine_version") or module.get("engine_version") or ""
+    key = str(module.get("engine"))
+    name = words.ENGINE_WORDS.get(key, "")
+    version = result.get("engine_version") or module.get("engine_version") or engines.get(key) or ""
     return f"{name} {version}".strip()
 
 
@@ -222,9 +235,9 @@ _SAYS_WHO = frozenset(
 
 
 def build_events(events: Iterable[Row]) -> list[EventView]:
-    """List what happened, newest first."""
+    """List what happened, newest first; phases are in the timeline already."""
     ordered = sorted(events, key=lambda event: -int(event.get("id") or 0))
-    return [_event(event) for event in ordered]
+    return [_event(event) for event in ordered if event.get("event") != "phase"]
 
 
 def _event(event: Row) -> EventView:

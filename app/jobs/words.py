@@ -121,10 +121,9 @@ def _of_run(job: Row) -> str:
 
 def _of_success(job: Row) -> str:
     summary = job.get("plan_summary") or {}
+    found = sum(changes(summary) or (0,))
     if job.get("type") != "DRIFT" or not summary:
-        return ""
-    added, changed, removed = changes(summary) or (0, 0, 0)
-    found = added + changed + removed
+        return "No changes" if summary and not found else ""
     return f"Drift in {found} {'resource' if found == 1 else 'resources'}" if found else "No drift"
 
 

@@ -136,11 +136,18 @@ class JobState(LivePage, rx.State):
             await self._read_heavy()
             self.log_seq += 1
         names = {str(row["id"]): str(row["name"]) for row in store.rows("workers")}
-        self._show_job(names)
+        self._show_job(names, self._engines(store))
 
-    def _show_job(self, names: dict[str, str]) -> None:
+    def _engines(self, store: OrgStore) -> Row:
+        """Know the engines of the instance at work; of a finished job nobody knows what it had then."""
+        if self._job.get("status") not in words.RUNNING:
+            return {}
+        instance = store.row("worker_instances", str(self._job.get("instance_id"))) or {}
+        return instance.get("engines") or {}
+
+    def _show_job(self, names: dict[str, str], engines: Row) -> None:
         job = self._job
-        self._assign("view", detail.build_view(job, names, self._events))
+        self._assign("view", detail.build_view(job, names, self._events, engines))
         self._assign("line", json.dumps(dataclasses.asdict(timeline.build(job, self._events))))
         self._assign("log_steps", detail.log_steps(job, self._events))
         self._assign("log_note", detail.log_note(job))

@@ -50,6 +50,11 @@ export function duration(ms) {
   return `${Math.floor(total / 86400)} d ${Math.floor((total % 86400) / 3600)} h`;
 }
 
+/** Says how long something that is over took; what took moments is told in tenths. */
+export function took(ms) {
+  return ms < 9_950 ? `${(Math.max(0, ms) / 1000).toFixed(1)} s` : duration(ms);
+}
+
 /** The server's time, as far as the page knows it. */
 export function now() {
   return globalThis.runyard?.now?.() ?? Date.now();

@@ -13,6 +13,7 @@ export class Loader {
     this.onChange = onChange;
     this.loading = new Set();
     this.problem = "";
+    this.pulledAt = 0;
     this.isIndexed = this.isClosed = false;
   }
 
@@ -28,6 +29,7 @@ export class Loader {
       return;
     }
     this.isPulling = true;
+    this.pulledAt = Date.now();
     await this.#guarded(() => this.#pullAll());
     this.isPulling = false;
     if (this.isAgain && !this.isClosed) {

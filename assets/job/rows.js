@@ -1,6 +1,6 @@
 // The rows of a log as elements: step heads, gaps, lines. Whatever a job printed ends in text nodes.
 
-import { duration, el, now, number, timeOfDay } from "./dom.js";
+import { duration, el, now, number, timeOfDay, took } from "./dom.js";
 import { icon } from "./icons.js";
 
 const MARKS = {
@@ -19,14 +19,14 @@ export function markOf(status) {
 /** The head of a step: folds and unfolds it. */
 export function headRow(block, step, onFold) {
   const [name, tone] = markOf(step?.status);
-  const took = step?.from_ms ? duration((step.to_ms || now()) - step.from_ms) : "";
+  const time = !step?.from_ms ? "" : step.to_ms ? took(step.to_ms - step.from_ms) : duration(now() - step.from_ms);
   return el(
     "button",
     { type: "button", class: "rt-reset ry-ls", "aria-expanded": String(!block.isFolded), "data-step": block.section.step, onclick: onFold },
     icon(block.isFolded ? "chevron-right" : "chevron-down", "s", "mut"),
     icon(name, "s", tone),
     step?.title ?? (block.section.step || "Log"),
-    el("span", { class: "ry-n num" }, `${number.format(block.lines)} ${block.lines === 1 ? "line" : "lines"}\u2003${took}`),
+    el("span", { class: "ry-n num" }, `${number.format(block.lines)} ${block.lines === 1 ? "line" : "lines"}\u2003${time}`),
   );
 }
 

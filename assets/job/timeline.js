@@ -1,6 +1,6 @@
 // The timeline: states and steps on one axis. Open bars grow by themselves, once a second.
 
-import { duration, el, now } from "./dom.js";
+import { duration, el, now, took } from "./dom.js";
 import { icon } from "./icons.js";
 import { markOf } from "./rows.js";
 
@@ -57,10 +57,10 @@ function row(bar, start, span, last) {
   const isOpen = bar.from_ms > 0 && !bar.to_ms;
   const until = bar.to_ms || last;
   const classes = `${bar.is_step ? "st" : ""} ${isOpen ? "now" : ""}`.trim();
-  const took = bar.from_ms ? duration(until - bar.from_ms) : "";
+  const time = !bar.from_ms ? "" : isOpen ? duration(until - bar.from_ms) : took(until - bar.from_ms);
   return [
     el("span", { class: classes }, mark(bar, isOpen), el("span", { class: "ry-el", title: bar.label }, bar.label)),
-    el("span", { class: "d" }, took),
+    el("span", { class: "d" }, time),
     el("span", { class: "b" }, ...(bar.from_ms ? [paint(bar, isOpen, start, span, until)] : [])),
   ];
 }

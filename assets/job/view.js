@@ -11,6 +11,7 @@ import { Scroller, placeOf, topOf } from "./scroller.js";
 import { Search } from "./search.js";
 import { blankWords, footWords, hitWords, totalWords } from "./words.js";
 
+const POLL_MS = 5_000;
 const SAFETY_MS = 15_000;
 const SEARCH_MS = 180;
 const SEARCH_HERE_BYTES = 3_000_000;
@@ -31,7 +32,7 @@ export class LogView {
     this.resized = new ResizeObserver(() => this.#measure());
     this.resized.observe(this.parts.body);
     this.ticking = setInterval(() => this.isLive && this.#draw(), 1000);
-    this.safety = setInterval(() => this.isLive && this.loader.pull(), SAFETY_MS);
+    this.safety = setInterval(() => this.#lookAgain(), POLL_MS);
     this.changed();
   }
 
@@ -41,6 +42,13 @@ export class LogView {
     this.resized.disconnect();
     this.detachKeys();
     this.loader?.close();
+  }
+
+  /** Asks without being rung: often when the doorbell is out of order, now and then when it is not. */
+  #lookAgain() {
+    const isRung = this.host.getAttribute("link") === "live";
+    if (!this.isLive || (isRung && Date.now() - this.loader.pulledAt < SAFETY_MS)) return;
+    this.loader.pull();
   }
 
   get isLive() {

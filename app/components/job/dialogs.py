@@ -48,42 +48,53 @@ def _proof() -> rx.Component:
     )
 
 
+QUESTIONS = (
+    (
+        "KILL",
+        "Kill ",
+        "The engine ends at once and may not save its state: what it was creating may exist without being known.",
+        "Kill",
+    ),
+    (
+        "retry",
+        "Run again ",
+        "What the lost attempt has created but not recorded would be created a second time. Check first, if you have not.",
+        "Run again",
+    ),
+    (
+        "mark_failed",
+        "Mark as failed ",
+        "The job ends as failed and the state is unlocked as it is. Resources that were made stay.",
+        "Mark as failed",
+    ),
+)
+
+
+def _release_question() -> rx.Component:
+    return _question(
+        "release_lock",
+        "Release the state lock?",
+        "Another job could then change this state while nobody knows how far the lost one got.",
+        "Release the lock",
+        JobActionState.resolve("release_lock"),
+        is_danger=True,
+        field=_proof(),
+        is_disabled=(JobActionState.typed != JobState.state.lock_id) | (JobState.state.lock_id == ""),
+    )
+
+
 def job_dialogs() -> list[rx.Component]:
     """Every confirmation of the page; at most one is open."""
     number = "#" + View["id"].to_string()
-    return [
+    asked = [
         _question(
-            "KILL",
-            "Kill " + number + "?",
-            "The engine ends at once and may not save its state. What it was creating may exist without being known. "
-            "Ask for this only when Stop now has hung.",
-            "Kill",
-            JobActionState.cancel("KILL"),
-            is_danger=True,
-        ),
-        _question(
-            "retry",
-            "Run " + number + " again?",
-            "What the lost attempt has created but not recorded would be created a second time. "
-            "Check first, if you have not.",
-            "Run again",
-            JobActionState.resolve("retry"),
-        ),
-        _question(
-            "mark_failed",
-            "Mark " + number + " as failed?",
-            "The job ends as failed and the state is unlocked as it is. Resources that were made stay.",
-            "Mark as failed",
-            JobActionState.resolve("mark_failed"),
-        ),
-        _question(
-            "release_lock",
-            "Release the state lock?",
-            "Another job could then change this state while nobody knows how far the lost one got.",
-            "Release the lock",
-            JobActionState.resolve("release_lock"),
-            is_danger=True,
-            field=_proof(),
-            is_disabled=(JobActionState.typed != JobState.state.lock_id) | (JobState.state.lock_id == ""),
-        ),
+            what,
+            start + number + "?",
+            text,
+            act,
+            JobActionState.cancel("KILL") if what == "KILL" else JobActionState.resolve(what),
+            is_danger=what == "KILL",
+        )
+        for what, start, text, act in QUESTIONS
     ]
+    return [*asked, _release_question()]

@@ -20,34 +20,27 @@ def _kind(icon_name: str, title: str, text: Any, event: Any, **props: Any) -> rx
     )
 
 
+def _kinds() -> list[rx.Component]:
+    """Mildest first, each with what it leaves behind."""
+    phase = rx.cond(View["phase"] != "", View["phase"].to(str).capitalize(), "The step")
+    after = phase + " finishes, then nothing more"
+    stop = "One interrupt. State is saved, resources may be half made"
+    kill = "State may be lost. Ask only when Stop now has hung"
+    return [
+        _kind("skip-forward", "After this step", after, JobActionState.cancel("AFTER_STEP")),
+        _kind("square", "Stop now", stop, JobActionState.cancel("GRACEFUL")),
+        rx.dropdown_menu.separator(),
+        _kind("octagon-x", "Kill", kill, JobActionState.ask("KILL"), color_scheme="red"),
+    ]
+
+
 def _cancel_menu() -> rx.Component:
-    finishes = rx.cond(View["phase"] != "", View["phase"].to(str).capitalize() + " finishes", "The step finishes")
+    button = rx.button("Cancel", icon("chevron-down"), variant="surface", color_scheme="gray", class_name="ry-cancel")
     return rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(
-            rx.button("Cancel", icon("chevron-down"), variant="surface", color_scheme="gray", class_name="ry-cancel")
-        ),
+        rx.dropdown_menu.trigger(button),
         rx.dropdown_menu.content(
             rx.el.div("Cancel this job", class_name="rt-BaseMenuLabel"),
-            _kind(
-                "skip-forward",
-                "After this step",
-                finishes + ", then nothing more",
-                JobActionState.cancel("AFTER_STEP"),
-            ),
-            _kind(
-                "square",
-                "Stop now",
-                "One interrupt. State is saved, resources may be half made",
-                JobActionState.cancel("GRACEFUL"),
-            ),
-            rx.dropdown_menu.separator(),
-            _kind(
-                "octagon-x",
-                "Kill",
-                "State may be lost. Ask only when Stop now has hung",
-                JobActionState.ask("KILL"),
-                color_scheme="red",
-            ),
+            *_kinds(),
             width="276px",
             align="end",
             variant="soft",

@@ -65,42 +65,35 @@ def _decide() -> rx.Component:
     )
 
 
+def _still_asked(count: Any) -> rx.Component:
+    words = rx.cond(count == 1, "One more operator or admin", count.to_string() + " more operators or admins")
+    return rx.el.li(icon("circle-dashed", class_name="mut"), rx.el.div(words, class_name="grow mut"))
+
+
+def _none_asked() -> rx.Component:
+    words = rx.match(
+        View["type"],
+        ("APPLY", "This module asks for none."),
+        ("DESTROY", "This module asks for none."),
+        "It changes nothing by itself, so none is needed.",
+    )
+    return rx.el.div(words, class_name="ry-pb mut")
+
+
 def approvals() -> rx.Component:
     """Who agreed, who is still asked, and the buttons for those who may."""
     required, received = JobState.approvals_required, JobState.approvals_received
-    open_count = required - received
     is_open = View["status"] == "AWAITING_APPROVAL"
-    waiting = rx.el.li(
-        icon("circle-dashed", class_name="mut"),
-        rx.el.div(
-            rx.cond(
-                open_count == 1, "One more operator or admin", open_count.to_string() + " more operators or admins"
-            ),
-            class_name="grow mut",
-        ),
-    )
-    none = rx.el.div(
-        rx.match(
-            View["type"],
-            ("APPLY", "This module asks for none."),
-            ("DESTROY", "This module asks for none."),
-            "It changes nothing by itself, so none is needed.",
-        ),
-        class_name="ry-pb mut",
+    given = rx.el.ul(
+        rx.foreach(JobState.approvals, _approval),
+        rx.cond(is_open & (required > received), _still_asked(required - received), rx.fragment()),
+        class_name="ry-list",
     )
     may_decide = is_open & SessionState.can_operate & ~JobState.has_decided
     return _panel(
         "Approvals",
         rx.cond(required > 0, rx.el.span(f"{received} of {required}", class_name="mut num"), rx.fragment()),
-        rx.cond(
-            required > 0,
-            rx.el.ul(
-                rx.foreach(JobState.approvals, _approval),
-                rx.cond(is_open & (open_count > 0), waiting, rx.fragment()),
-                class_name="ry-list",
-            ),
-            none,
-        ),
+        rx.cond(required > 0, given, _none_asked()),
         rx.cond(may_decide, _decide(), rx.fragment()),
     )
 

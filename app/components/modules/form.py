@@ -61,42 +61,45 @@ def _section(title: str, *children: rx.Component) -> rx.Component:
     return rx.el.fieldset(rx.el.legend(title, class_name="ry-h2"), *children, class_name="ry-fields")
 
 
+def _path(row: rx.Var[FileRow], where: str, key: rx.Var[str]) -> rx.Component:
+    return rx.el.div(
+        rx.input(
+            name=f"{where}_path:" + key,
+            default_value=row["path"],
+            placeholder="main.tf",
+            aria_label="Path",
+            auto_complete="off",
+            class_name="grow ry-mono",
+            custom_attrs={"spellCheck": "false"},
+        ),
+        rx.icon_button(
+            icon("x"),
+            type="button",
+            on_click=State.remove_file(where, key),
+            variant="ghost",
+            color_scheme="gray",
+            size="1",
+            aria_label="Remove this file",
+            title="Remove this file",
+        ),
+        class_name="ry-row",
+    )
+
+
 def _file(row: rx.Var[FileRow], where: str) -> rx.Component:
     key = row["key"].to(str)
-    path_key, content_key = f"{where}_path:" + key, f"{where}_content:" + key
     return rx.el.div(
-        rx.el.div(
-            rx.input(
-                name=path_key,
-                default_value=row["path"],
-                placeholder="main.tf",
-                aria_label="Path",
-                auto_complete="off",
-                class_name="grow ry-mono",
-                custom_attrs={"spellCheck": "false"},
-            ),
-            rx.icon_button(
-                icon("x"),
-                type="button",
-                on_click=State.remove_file(where, key),
-                variant="ghost",
-                color_scheme="gray",
-                size="1",
-                aria_label="Remove this file",
-                title="Remove this file",
-            ),
-            class_name="ry-row",
-        ),
-        _problem(path_key),
+        _path(row, where, key),
+        _problem(f"{where}_path:" + key),
         rx.text_area(
-            name=content_key,
+            name=f"{where}_content:" + key,
             default_value=row["content"],
             aria_label="Content",
             rows="5",
             class_name="ry-codearea",
             custom_attrs={"spellCheck": "false"},
         ),
-        _problem(content_key),
+        _problem(f"{where}_content:" + key),
         class_name="ry-f ry-file",
         key=key,
     )
@@ -119,41 +122,41 @@ def _files(where: str, rows: rx.Var[list[FileRow]]) -> rx.Component:
     )
 
 
-def _source() -> rx.Component:
-    kinds = (("Git", "git"), ("Archive", "archive"), ("Inline", "inline"), ("On the runner", "local"))
-    git = rx.fragment(
-        _text(
-            "git_url",
-            "Repository",
-            "Without user and password: those belong on the runner.",
-            "https://git.example.com/infra",
-        ),
+def _git() -> rx.Component:
+    hint = "Without user and password: those belong on the runner."
+    return rx.fragment(
+        _text("git_url", "Repository", hint, "https://git.example.com/infra"),
         rx.el.div(
             _text("git_ref", "Revision", "Branch, tag or commit.", "main"),
             _text("git_subfolder", "Folder", "", "network/vpc"),
             class_name="ry-two",
         ),
     )
-    archive = rx.fragment(
+
+
+def _archive() -> rx.Component:
+    return rx.fragment(
         _text("archive_url", "Address", "A .tar.gz or .zip over https.", "https://example.com/vpc.tar.gz"),
         _text("archive_sha256", "SHA-256", "The runner refuses anything else."),
         _text("archive_subfolder", "Folder"),
     )
+
+
+def _source() -> rx.Component:
+    kinds = (("Git", "git"), ("Archive", "archive"), ("Inline", "inline"), ("On the runner", "local"))
+    items = [rx.segmented_control.item(label, value=value) for label, value in kinds]
     local = _text("local_path", "Path", "A folder on the machine of the runner that takes the job.", "/srv/infra/vpc")
     return _section(
         "Source",
         rx.segmented_control.root(
-            *[rx.segmented_control.item(label, value=value) for label, value in kinds],
-            value=State.source_kind,
-            on_change=State.set_source_kind,
-            aria_label="Source",
+            *items, value=State.source_kind, on_change=State.set_source_kind, aria_label="Source"
         ),
         rx.match(
             State.source_kind,
-            ("archive", archive),
+            ("archive", _archive()),
             ("inline", _files("inline", State.inline)),
             ("local", local),
-            git,
+            _git(),
         ),
     )
 

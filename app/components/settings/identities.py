@@ -9,7 +9,6 @@ from app.components.icons import icon
 from app.components.job_rows import cell, heads
 from app.components.settings.frame import (
     admin_button,
-    field,
     form_dialog,
     menu,
     menu_item,
@@ -86,59 +85,29 @@ def _row(row: rx.Var[IdentityView]) -> rx.Component:
     )
 
 
-def _fields() -> list[rx.Component]:
-    chosen, errors = State.chosen, State.errors
-    trust = rx.el.div(
+def _trust() -> rx.Component:
+    policy = rx.el.div(
         rx.el.span("Trust policy of the role", class_name="ry-lab"),
         code_block(State.policy, "Copy the trust policy"),
         rx.el.small("Paste it into the role. The external id is not a secret, but it is only for this identity."),
         class_name="ry-f",
     )
+    return rx.cond(State.policy != "", policy, rx.fragment())
+
+
+def _text(key: str, label: str, hint: str, placeholder: str, value: str = "") -> rx.Component:
+    return text_field(key, label, State.chosen[value or key], State.errors, hint, placeholder=placeholder)
+
+
+def _fields() -> list[rx.Component]:
+    arn = "arn:aws:iam::123456789012:role/runyard-deploy"
     return [
-        text_field("name", "Name", chosen["name"], errors, "How people call it.", placeholder="aws-production"),
-        text_field(
-            "role_arn",
-            "Role ARN",
-            chosen["role_arn"],
-            errors,
-            "The role that deploys: ECS, IAM, logs and security groups.",
-            placeholder="arn:aws:iam::123456789012:role/runyard-deploy",
-        ),
-        text_field(
-            "regions",
-            "Regions",
-            chosen["region_list"],
-            errors,
-            "Separated by commas.",
-            placeholder="eu-west-1, us-east-1",
-        ),
-        field(
-            "subnets",
-            "Subnets",
-            rx.input(
-                id="s-subnets",
-                name="subnets",
-                default_value=chosen["subnets"],
-                auto_complete="off",
-                placeholder="subnet-…",
-            ),
-            errors,
-            "Empty: a small network is made for the runners.",
-        ),
-        field(
-            "security_groups",
-            "Security groups",
-            rx.input(
-                id="s-security_groups",
-                name="security_groups",
-                default_value=chosen["security_groups"],
-                auto_complete="off",
-                placeholder="sg-…",
-            ),
-            errors,
-            "Only outbound HTTPS is needed.",
-        ),
-        rx.cond(State.policy != "", trust, rx.fragment()),
+        _text("name", "Name", "How people call it.", "aws-production"),
+        _text("role_arn", "Role ARN", "The role that deploys: ECS, IAM, logs and security groups.", arn),
+        _text("regions", "Regions", "Separated by commas.", "eu-west-1, us-east-1", value="region_list"),
+        _text("subnets", "Subnets", "Empty: a small network is made for the runners.", "subnet-…"),
+        _text("security_groups", "Security groups", "Only outbound HTTPS is needed.", "sg-…"),
+        _trust(),
     ]
 
 

@@ -88,40 +88,37 @@ def _act(row: rx.Var[AuditRow]) -> rx.Component:
     )
 
 
+def _who() -> rx.Component:
+    clear = rx.el.button("Clear", on_click=AuditState.clear, custom_attrs={"data-clear": ""}, tab_index=-1)
+    return rx.input(
+        rx.input.slot(icon("search")),
+        rx.input.slot(clear, side="right", class_name="sr"),
+        id="audit-search",
+        default_value="",
+        placeholder="Who",
+        aria_label="Search by who",
+        on_change=AuditState.search_for.debounce(200),
+        auto_complete="off",
+        class_name="ry-audit-search",
+        custom_attrs={"data-search": "", "spellCheck": "false"},
+    )
+
+
 def _audit_bar() -> rx.Component:
     kinds = [rx.select.item(label, value=value) for value, label in KINDS]
-    clear = rx.el.button("Clear", on_click=AuditState.clear, custom_attrs={"data-clear": ""}, tab_index=-1)
+    choice = rx.select.root(
+        rx.select.trigger(aria_label="Action"),
+        rx.select.content(rx.select.item("Any action", value="any"), *kinds),
+        value=AuditState.action,
+        on_change=AuditState.choose_action,
+    )
+    button = rx.button(icon("download"), "Export", variant="surface", color_scheme="gray")
+    ways = (_export("csv", "CSV, for a spreadsheet"), _export("jsonl", "JSON lines, for programs"))
     export = rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(rx.button(icon("download"), "Export", variant="surface", color_scheme="gray")),
-        rx.dropdown_menu.content(
-            _export("csv", "CSV, for a spreadsheet"),
-            _export("jsonl", "JSON lines, for programs"),
-            align="end",
-            variant="soft",
-            color_scheme="gray",
-        ),
+        rx.dropdown_menu.trigger(button),
+        rx.dropdown_menu.content(*ways, align="end", variant="soft", color_scheme="gray"),
     )
-    return rx.fragment(
-        rx.input(
-            rx.input.slot(icon("search")),
-            rx.input.slot(clear, side="right", class_name="sr"),
-            id="audit-search",
-            default_value="",
-            placeholder="Who",
-            aria_label="Search by who",
-            on_change=AuditState.search_for.debounce(200),
-            auto_complete="off",
-            class_name="ry-audit-search",
-            custom_attrs={"data-search": "", "spellCheck": "false"},
-        ),
-        rx.select.root(
-            rx.select.trigger(aria_label="Action"),
-            rx.select.content(rx.select.item("Any action", value="any"), *kinds),
-            value=AuditState.action,
-            on_change=AuditState.choose_action,
-        ),
-        export,
-    )
+    return rx.fragment(_who(), choice, export)
 
 
 def _export(kind: str, label: str) -> rx.Component:

@@ -68,7 +68,9 @@ def test_sources(module: dict[str, Any], words: str) -> None:
 
 
 def test_the_engine_that_ran_counts_more_than_the_one_asked_for() -> None:
-    assert engine({**JOB, "result": {"engine_version": "1.10.6"}}) == "OpenTofu 1.10.6"
+    assert engine({**JOB, "result": {"engine_version": "1.10.6"}}, {"tofu": "1.9.0"}) == "OpenTofu 1.10.6"
+    asked_for_any = {"payload": {"module": {"engine": "tofu"}}}
+    assert engine(asked_for_any, {"tofu": "1.9.0"}) == "OpenTofu 1.9.0"
 
 
 @pytest.mark.parametrize(("value", "word"), [(10, "High"), (100, "Normal"), (500, "Low")])
@@ -81,6 +83,7 @@ def test_events_are_told_newest_first_with_who_and_why() -> None:
         {"id": 1, "event": "enqueued", "actor_label": "ops@example.com", "at": "a"},
         {"id": 2, "event": "lost", "actor_label": "system", "reason": "No heartbeat for 60 s."},
         {"id": 3, "event": "something_new", "actor_label": "system"},
+        {"id": 4, "event": "phase", "actor_label": "prod-eu"},
     ]
     assert [event["words"] for event in build_events(events)] == [
         "Something new",

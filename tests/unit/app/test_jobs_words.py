@@ -32,6 +32,7 @@ RESOURCES = [{"action": "create", "status": "done"}, {"action": "update"}, {"act
         ({"status": "SUCCEEDED", "type": "DRIFT", "plan_summary": {"update": 0}}, "No drift"),
         ({"status": "SUCCEEDED", "type": "DRIFT", "plan_summary": {"update": 1}}, "Drift in 1 resource"),
         ({"status": "SUCCEEDED", "type": "PLAN", "plan_summary": {"update": 1}}, ""),
+        ({"status": "SUCCEEDED", "type": "PLAN", "plan_summary": {"update": 0, "no_op": 9}}, "No changes"),
         ({"status": "CANCELLED", "cancel_requested_by": "ops@example.com"}, "By ops@example.com"),
         ({"status": "SOMETHING_NEW"}, ""),
         ({}, ""),

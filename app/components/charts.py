@@ -18,7 +18,13 @@ def area_spark(path: rx.Var[str], chart: int, name: str) -> rx.Component:
     return rx.el.svg(
         rx.el.svg.defs(gradient),
         rx.el.svg.path(d=rx.cond(path, path + "L300 48L0 48Z", "M0 48"), fill=f"url(#{name})"),
-        rx.el.svg.path(d=rx.cond(path, path, "M0 48"), fill="none", stroke=color, stroke_width="1.5", vector_effect="non-scaling-stroke"),
+        rx.el.svg.path(
+            d=rx.cond(path, path, "M0 48"),
+            fill="none",
+            stroke=color,
+            stroke_width="1.5",
+            vector_effect="non-scaling-stroke",
+        ),
         class_name="spark",
         view_box="0 0 300 48",
         preserve_aspect_ratio="none",

@@ -66,7 +66,8 @@ def _build(store: OrgStore) -> Board:
     newest = latest(store.rows("worker_releases"))
     instances = _instances(store)
     running = Counter(str(job.get("worker_id")) for job in jobs if job["status"] in ("CLAIMED", "PROCESSING"))
-    rows = [build_row(worker, newest, len(instances.get(key, [])), running[key]) for key, worker in workers.items()]
+    fresh = [build_row(worker, newest, len(instances.get(key, [])), running[key]) for key, worker in workers.items()]
+    rows = _same_where_equal(store.last("board"), fresh)
     rows.sort(key=lambda row: (row["is_shared"], row["name"].casefold()))
     names = {row["id"]: row["name"] for row in rows}
     pulses = read_pulses(store.overview)
@@ -84,6 +85,12 @@ def _build(store: OrgStore) -> Board:
     )
 
 
+def _same_where_equal(before: Board | None, rows: list[RunnerRow]) -> list[RunnerRow]:
+    """Keep the same object for the same row: every tab compares what it shows, and identity compares fastest."""
+    held = {row["id"]: row for row in before.rows} if before else {}
+    return [held[row["id"]] if held.get(row["id"]) == row else row for row in rows]
+
+
 def _instances(store: OrgStore) -> dict[str, list[InstanceRow]]:
     by_worker: dict[str, list[Row]] = defaultdict(list)
     for row in store.rows("worker_instances"):
@@ -95,4 +102,6 @@ def _instances(store: OrgStore) -> dict[str, list[InstanceRow]]:
 def choose(rows: list[RunnerRow], status: str, search: str) -> list[RunnerRow]:
     """Filter by status and name."""
     wanted = search.strip().casefold()
+    if status == "ALL" and not wanted:
+        return rows
     return [row for row in rows if status in ("ALL", row["status"]) and wanted in row["name"].casefold()]

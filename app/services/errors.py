@@ -25,7 +25,7 @@ class Unreachable(AppError):
     """The project did not answer: keep what is shown, offer to try again."""
 
     message = "The database did not answer."
-    hint = "Nothing was changed. Try again."
+    hint = "Nothing was changed."
 
 
 class Refused(AppError):

@@ -1,6 +1,6 @@
 """The process-wide store: one copy of an organisation's live rows for everybody who looks."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -64,7 +64,7 @@ class OrgStore:
     is_loaded: bool = False
     changed_at: float = 0.0
     revision: int = 0
-    _derived: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    _derived: dict[str, tuple[Hashable, Any]] = field(default_factory=dict)
     _listeners: list[Callable[[str, str], None]] = field(default_factory=list)
 
     def rows(self, table: str) -> list[Row]:
@@ -80,13 +80,18 @@ class OrgStore:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def derive(self, name: str, build: Callable[["OrgStore"], Derived]) -> Derived:
-        """Work something out once per change, however many people are shown it."""
-        revision, value = self._derived.get(name, (-1, None))
-        if revision != self.revision:
+    def derive(self, name: str, build: Callable[["OrgStore"], Derived], version: Hashable = None) -> Derived:
+        """Work something out once per change (or per `version`), however many people are shown it."""
+        wanted = self.revision if version is None else version
+        held, value = self._derived.get(name, (None, None))
+        if held != wanted:
             value = build(self)
-            self._derived[name] = (self.revision, value)
+            self._derived[name] = (wanted, value)
         return cast("Derived", value)
+
+    def last(self, name: str) -> Any | None:
+        """What was worked out before the last change, to keep what is still the same."""
+        return self._derived.get(name, (None, None))[1]
 
     def ring(self, table: str, row_id: str = "") -> None:
         """Tell the listeners that a row changed, or something that is not kept here."""

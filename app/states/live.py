@@ -21,7 +21,7 @@ the page and only when one of its topics changed; changed.ids(topic) names the r
 import asyncio
 import contextlib
 import time
-from typing import ClassVar, cast
+from typing import ClassVar, TypeVar, cast
 
 import reflex as rx
 import structlog
@@ -29,11 +29,11 @@ from reflex.event import Event
 from reflex.state import StateUpdate
 from reflex_base.registry import RegistrationContext
 
-from app.services.errors import AppError, NotThere, SignedOut
+from app.services.errors import AppError, NotThere, SignedOut, Unreachable
 from app.services.hub import View
 from app.services.models import Session
 from app.services.runtime import runtime
-from app.services.store import EVERYTHING, Changed, OrgStore
+from app.services.store import EVERYTHING, Changed, Link, OrgStore
 from app.states.session import AppState, SessionState
 
 COALESCE_SECONDS = 0.1
@@ -41,9 +41,18 @@ COALESCE_SECONDS = 0.1
 SETTLE_SECONDS = 0.015
 PRUNE_SECONDS = 10.0
 MEMBER_SECONDS = 60.0
+RETRY_SECONDS = 5.0
 ALWAYS = frozenset({"link", "memberships"})
 
 log = structlog.get_logger(__name__)
+
+
+Value = TypeVar("Value")
+
+
+def plain(value: Value) -> Value:
+    """A var's own value: comparing through Reflex's proxy costs ten times as much."""
+    return cast("Value", getattr(value, "__wrapped__", value))
 
 
 class LivePage(AppState, mixin=True):
@@ -72,10 +81,25 @@ class LivePage(AppState, mixin=True):
             return rx.redirect("/login")
         except NotThere as error:
             return await self._not_there(error)
+        except Unreachable as error:
+            return await self._cut_off(error)
         except AppError as error:
             self.problem, self.problem_hint = error.message, error.hint
         self.is_loading = False
         return None
+
+    async def _cut_off(self, error: Unreachable) -> rx.event.EventSpec:
+        """Say so, and have the browser ask again: a page must heal by itself."""
+        self.is_loading = False
+        self.problem, self.problem_hint = error.message, error.hint
+        (await self._who()).link = Link.OFFLINE.value
+        wait = f"new Promise((done) => setTimeout(done, {RETRY_SECONDS * 1000:.0f}))"
+        return rx.call_script(wait, callback=type(self).retry)
+
+    @rx.event
+    async def retry(self) -> rx.event.EventSpec | None:
+        """Open the page again, unless somebody already did."""
+        return await self.load() if self.problem else None
 
     async def _not_there(self, error: NotThere) -> rx.event.EventSpec | None:
         self.is_loading = False

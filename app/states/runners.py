@@ -17,7 +17,7 @@ from app.services.models import Session
 from app.services.runtime import runtime
 from app.services.store import Changed, OrgStore
 from app.states.add_runner import AddRunnerState
-from app.states.live import LivePage
+from app.states.live import LivePage, plain
 from app.states.session import say_error
 
 PAGE_SIZE = 50
@@ -67,7 +67,7 @@ class RunnersState(LivePage, rx.State):
         if not changed.is_everything:
             self._show_flashes(before)
         self._show_jobs(board)
-        await self._show_tiles(store.org_id, board)
+        await self._show_tiles(store, board)
         sheet = await self.get_state(AddRunnerState)
         sheet._watch(store)
 
@@ -88,12 +88,13 @@ class RunnersState(LivePage, rx.State):
 
     def _shown(self) -> dict[str, RunnerRow]:
         """The rows as the browser has them: the page, and the patches over it."""
-        return {**{row["id"]: row for row in self.rows}, **self.patches}
+        return {**{row["id"]: row for row in plain(self.rows)}, **plain(self.patches)}
 
     def _show_rows(self, rows: list[RunnerRow]) -> None:
         """Send a few changed rows alone: the list of a page would be sent whole."""
-        is_same_page = [row["id"] for row in rows] == [row["id"] for row in self.rows]
-        held = {row["id"]: row for row in self.rows}
+        shown = plain(self.rows)
+        is_same_page = [row["id"] for row in rows] == [row["id"] for row in shown]
+        held = {row["id"]: row for row in shown}
         differing = {row["id"]: row for row in rows if held.get(row["id"]) != row}
         if is_same_page and len(differing) <= MAX_PATCHES:
             self._assign("patches", differing)
@@ -114,15 +115,16 @@ class RunnersState(LivePage, rx.State):
         if self.why.is_known and self.why.job_id not in {str(job["id"]) for job in self.jobs}:
             self.why = queue.Why()
 
-    async def _show_tiles(self, org_id: str, board: Board) -> None:
+    async def _show_tiles(self, store: OrgStore, board: Board) -> None:
         session = await (await self._who())._must_session()
-        figures = await runtime().fleet.figures(session, org_id)
-        tiles = build_tiles(figures, {"used": board.used, "capacity": board.capacity})
-        self._assign("tiles", tiles)
+        figures = await runtime().fleet.figures(session, store.org_id)
+        slots = {"used": board.used, "capacity": board.capacity}
+        version = (id(figures), board.used, board.capacity)
+        self._assign("tiles", store.derive("tiles", lambda _store: build_tiles(figures, slots), version))
 
     def _assign(self, name: str, value: object) -> None:
         """Assign only what differs: an assigned var is sent whole."""
-        if getattr(self, name) != value:
+        if plain(getattr(self, name)) != value:
             setattr(self, name, value)
 
     @rx.event

@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.components.badges import job_badge, tag
 from app.components.elements import since
-from app.components.feedback import empty
+from app.components.feedback import empty, skeleton_rows
 from app.components.icons import icon
 from app.components.why import why_row
 from app.states.runner_actions import RunnerActionState
@@ -79,12 +79,13 @@ def _job(job: Any) -> rx.Component:
 
 
 def _table() -> rx.Component:
+    is_waiting = RunnersState.is_loading & (RunnersState.job_count == 0)
     heads = [rx.el.th(label, role="columnheader", scope="col", class_name=side) for label, side in HEADS]
     actions = rx.el.th(rx.el.span("Actions", class_name="sr"), role="columnheader", scope="col", class_name="r")
     return rx.el.div(
         rx.el.table(
             rx.el.thead(rx.el.tr(*heads, actions, role="row")),
-            rx.el.tbody(rx.foreach(RunnersState.jobs, _job)),
+            rx.el.tbody(rx.cond(is_waiting, skeleton_rows(7, 3), rx.foreach(RunnersState.jobs, _job))),
             class_name="ry-t cards",
             role="table",
             aria_label="Active jobs",
@@ -115,7 +116,8 @@ def _foot() -> rx.Component:
 def active_jobs() -> rx.Component:
     """The panel of active jobs."""
     nothing = empty("circle-check", "Nothing is running", "Jobs show up here the moment they are asked for.")
-    return rx.el.section(
+    has_table = RunnersState.is_loading | (RunnersState.job_count > 0)
+    panel = rx.el.section(
         rx.el.div(
             rx.el.h2("Active jobs"),
             rx.el.span(RunnersState.job_words, class_name="mut"),
@@ -123,7 +125,9 @@ def active_jobs() -> rx.Component:
             rx.link("All jobs", href="/dashboard/jobs", class_name="ry-link", underline="none"),
             class_name="ry-ph",
         ),
-        rx.cond(RunnersState.job_count > 0, rx.fragment(_table(), _foot()), nothing),
+        rx.cond(has_table, rx.fragment(_table(), _foot()), nothing),
         class_name="ry-panel",
         aria_label="Active jobs",
     )
+    # What could not be read is not said to be nothing.
+    return rx.cond(RunnersState.problem != "", rx.fragment(), panel)

@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 from app.services.curves import bars, smooth
 
 Row = Mapping[str, Any]
+MAX_PERCENT = 300
 
 
 class Tile(TypedDict):
@@ -112,7 +113,8 @@ def throughput_tile(rows: Sequence[Row]) -> Tile:
         **_blank(),
         "figure": f"{last:.0f}",
         "unit": "jobs/h",
-        "move": f"{abs(change):.0f} %" if abs(change) >= 1 else "",
+        # Against a day that was nearly empty a percentage says nothing.
+        "move": f"{abs(change):.0f} %" if 1 <= abs(change) <= MAX_PERCENT else "",
         "is_up": change > 0,
         "is_good": change >= 0,
         "bars": bars(counts),

@@ -107,9 +107,12 @@ class SessionState(rx.State):
         self.module_count = (await runtime().gate.select(session, "modules", query)).total
 
     @rx.event
-    def try_now(self) -> None:
-        """Try to go live again at once."""
+    def try_now(self) -> rx.event.EventSpec | None:
+        """Try to go live again at once; a page that was never loaded is loaded again."""
+        if not self.org_id:
+            return rx.call_script("window.location.reload()")
         runtime().hub.nudge(self.org_id)
+        return None
 
     @rx.event
     async def switch_organisation(self, org_id: str) -> rx.event.EventSpec | None:

@@ -71,50 +71,45 @@ def _question(kind: str, title: Any, text: Any, buttons: rx.Component, *fields: 
 def confirmations(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> list[rx.Component]:
     """Every confirmation about runners; at most one is open."""
     name = State.worker_name
-    all_text = rx.el.span(
-        rx.cond(
-            outdated == 1,
-            "1 runner that was deployed from here is",
-            f"{outdated} runners that were deployed from here are",
-        ),
+    remove = _buttons("Remove runner", is_danger=True, is_disabled=State.typed != name)
+    rotate = _buttons("Make a new token", keep="Keep the old one")
+    return [
+        _question("drain", "Drain " + name + "?", State.effect, _buttons("Drain"), _reason()),
+        _question("disable", "Disable " + name + "?", State.effect, _buttons("Disable", keep="Keep it enabled")),
+        _question("remove", "Remove " + name + "?", State.effect, remove, _typed()),
+        _question("rotate", "Rotate the token of " + name + "?", State.effect, rotate, _overlap()),
+        _question("update", "Update " + name + "?", State.effect, _buttons("Update", keep="Keep this version")),
+        _question("deploy", "Deploy " + name + "?", State.effect, _buttons("Deploy", keep="Leave it")),
+        _update_all(outdated, latest),
+        _update_by_hand(),
+        _rotated(),
+    ]
+
+
+def _update_all(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> rx.Component:
+    many = f"{outdated} runners that were deployed from here are"
+    text = rx.el.span(
+        rx.cond(outdated == 1, "1 runner that was deployed from here is", many),
         " older than ",
         latest,
         ". One goes first; when it is back, the others follow in waves. Each finishes its jobs first.",
     )
-    by_hand = rx.cond(State.effect != "", State.effect, "Runners on machines of yours are updated there.")
-    not_typed = State.typed != name
-    return [
-        _question("drain", "Drain " + name + "?", State.effect, _buttons("Drain"), _reason()),
-        _question("disable", "Disable " + name + "?", State.effect, _buttons("Disable", keep="Keep it enabled")),
-        _question(
-            "remove",
-            "Remove " + name + "?",
-            State.effect,
-            _buttons("Remove runner", is_danger=True, is_disabled=not_typed),
-            _typed(),
-        ),
-        _question(
-            "rotate",
-            "Rotate the token of " + name + "?",
-            State.effect,
-            _buttons("Make a new token", keep="Keep the old one"),
-            _overlap(),
-        ),
-        _question("update", "Update " + name + "?", State.effect, _buttons("Update", keep="Keep this version")),
-        _question("update_all", "Update all?", all_text, _buttons("Update all", keep="Keep these versions")),
-        _question(
-            "update_by_hand",
-            rx.cond(name != "", "Update " + name + " on its machine", "Update on your machines"),
-            by_hand,
-            rx.el.div(
-                rx.button("Done", on_click=State.close, color_scheme="gray", high_contrast=True),
-                class_name="ry-acts ry-dialog-acts",
-            ),
-            code_block(State.update_command, "Copy the commands"),
-        ),
-        _question("deploy", "Deploy " + name + "?", State.effect, _buttons("Deploy", keep="Leave it")),
-        _rotated(),
-    ]
+    return _question("update_all", "Update all?", text, _buttons("Update all", keep="Keep these versions"))
+
+
+def _update_by_hand() -> rx.Component:
+    name = State.worker_name
+    done = rx.el.div(
+        rx.button("Done", on_click=State.close, color_scheme="gray", high_contrast=True),
+        class_name="ry-acts ry-dialog-acts",
+    )
+    return _question(
+        "update_by_hand",
+        rx.cond(name != "", "Update " + name + " on its machine", "Update on your machines"),
+        rx.cond(State.effect != "", State.effect, "Runners on machines of yours are updated there."),
+        done,
+        code_block(State.update_command, "Copy the commands"),
+    )
 
 
 def _rotated() -> rx.Component:

@@ -147,43 +147,37 @@ def _box(mark: rx.Component, title: Any, text: Any, aside: rx.Component, class_n
     )
 
 
-def heartbeat_box() -> rx.Component:
-    """Wait for the first heartbeat: dashed, then green; amber after two minutes."""
+def _online_box() -> rx.Component:
+    plan = rx.button("Run a test plan", variant="surface", color_scheme="gray", size="1")
+    return _box(
+        icon("circle-check", "", class_name="t-grn"),
+        State.worker_name + " is online",
+        State.arrived,
+        rx.link(plan, href="/dashboard/modules"),
+        "ry-wait ok",
+    )
+
+
+def _late_box(counter: rx.Component) -> rx.Component:
     doctor = rx.el.span(
         "Run ",
         rx.el.span("runyard-worker doctor", class_name="ry-mono"),
         " on the machine. It checks address, token, clock and engines.",
     )
-    plan = rx.link(
-        rx.button("Run a test plan", variant="surface", color_scheme="gray", size="1"), href="/dashboard/modules"
-    )
+    return _box(icon("clock-alert", "", class_name="t-amb"), "Still nothing after 2 minutes", doctor, counter)
+
+
+def heartbeat_box() -> rx.Component:
+    """Wait for the first heartbeat: dashed, then green; amber after two minutes."""
     counter = timer(State.registered_at, class_name="mut num")
-    return rx.el.div(
-        rx.match(
-            State.progress,
-            (
-                "online",
-                _box(
-                    icon("circle-check", "", class_name="t-grn"),
-                    State.worker_name + " is online",
-                    State.arrived,
-                    plan,
-                    "ry-wait ok",
-                ),
-            ),
-            (
-                "late",
-                _box(icon("clock-alert", "", class_name="t-amb"), "Still nothing after 2 minutes", doctor, counter),
-            ),
-            _box(
-                icon("loader-circle", "", class_name="ry-spin mut"),
-                "Waiting for the first heartbeat",
-                "Usually under 10 s after the start. You may close this, the row turns green by itself.",
-                counter,
-            ),
-        ),
-        role="status",
+    waiting = _box(
+        icon("loader-circle", "", class_name="ry-spin mut"),
+        "Waiting for the first heartbeat",
+        "Usually under 10 s after the start. You may close this, the row turns green by itself.",
+        counter,
     )
+    boxes = rx.match(State.progress, ("online", _online_box()), ("late", _late_box(counter)), waiting)
+    return rx.el.div(boxes, role="status")
 
 
 def _registered() -> rx.Component:

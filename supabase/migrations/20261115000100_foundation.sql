@@ -43,7 +43,10 @@ begin
   raise exception using
     errcode = p_code,
     message = p_message,
-    hint = coalesce(p_hint, ''),
+    hint = coalesce(p_hint, case p_code
+      when 'RY404' then 'It may have been removed, or belong to another organisation.'
+      when 'RY422' then 'Correct it and try again.'
+      else 'Look at it again.' end),
     detail = coalesce(p_detail, '');
 end;
 $$;

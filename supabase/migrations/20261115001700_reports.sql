@@ -3,6 +3,24 @@
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
+create function private.check_scope(p_job bigint, p_attempt integer)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_claims pg_catalog.jsonb := private.jwt();
+begin
+  if v_claims ->> 'role' = 'executor'
+    and (v_claims ->> 'job', v_claims ->> 'att') is distinct from (p_job::pg_catalog.text, p_attempt::pg_catalog.text) then
+    perform private.fail('RY403', format('This credential is not for attempt %s of job %s.', p_attempt, p_job),
+      'An executor works on the one job that it was started for.');
+  end if;
+end;
+$$;
+comment on function private.check_scope(bigint, integer) is
+  'Refuses an executor (a process that a runner started for one job) that names another job or attempt than its token does.';
+
 create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer)
 returns private.live_jobs
 language plpgsql
@@ -11,6 +29,7 @@ as $$
 declare
   v_live private.live_jobs;
 begin
+  perform private.check_scope(p_job, p_attempt);
   -- The lock keeps sweep and cancel out until this call has written what it came to write.
   select * into v_live from private.live_jobs as q
   where q.job_id = p_job and q.attempt = p_attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING'
@@ -25,7 +44,28 @@ begin
 end;
 $$;
 comment on function private.owned_job(private.runner, bigint, integer) is
-  'The fence: this session''s running attempt of the job, locked, or RY410.';
+  'The fence: this session''s running attempt of the job, locked, or RY410; for an executor, of its own job only.';
+
+create function private.logged_job(p_job bigint, p_attempt integer)
+returns private.live_jobs
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_live private.live_jobs;
+begin
+  -- Without a lock and in one look: a chunk that slips in while the attempt is being lost is still that attempt's own log.
+  select q.* into v_live from private.sessions as s join private.live_jobs as q on q.session_id = s.id
+  where s.id = (current_setting('request.jwt.claims', true)::pg_catalog.jsonb ->> 'sid')::pg_catalog.uuid and s.ended_at is null
+    and q.job_id = p_job and q.attempt = p_attempt and q.stage = 'RUNNING';
+  if v_live.job_id is null then
+    return private.owned_job(private.this_runner(), p_job, p_attempt);
+  end if;
+  perform private.check_scope(p_job, p_attempt);
+  return v_live;
+end;
+$$;
+comment on function private.logged_job(bigint, integer) is 'The fence of the log: the same question as owned_job asks, without a lock.';
 
 create function private.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb, p_plan_summary jsonb)
 returns jsonb
@@ -71,6 +111,24 @@ grant execute on function public.worker_report(bigint, integer, public.job_phase
 
 -- ---------------------------------------------------------------------------------------------- logs
 
+create function private.check_chunks(p_chunks jsonb)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if jsonb_typeof(p_chunks) is distinct from 'array' or jsonb_array_length(p_chunks) not between 1 and 500 then
+    perform private.fail('RY422', 'Send 1 to 500 chunks at a time.');
+  end if;
+  -- All of it together below the limit of one, as it usually is, needs no look at each.
+  if jsonb_path_exists(p_chunks, '$[*] ? (!(@.seq >= 1) || !exists(@.body) || @.body.type() != "string")')
+    or pg_column_size(p_chunks) > 65536 and exists (select from jsonb_array_elements(p_chunks) as c where octet_length(c ->> 'body') > 65536) then
+    perform private.fail('RY422', 'A chunk needs a sequence number from 1 and a text of at most 64 KiB.', 'Split it at line ends.');
+  end if;
+end;
+$$;
+comment on function private.check_chunks(jsonb) is 'Refuses chunks of a log that could not be stored.';
+
 create function private.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb)
 returns jsonb
 language plpgsql security definer
@@ -78,29 +136,21 @@ set search_path = ''
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
-  v_last integer;
+  v_live private.live_jobs := private.logged_job(p_job, p_attempt);
+  v_last integer := (p_chunks -> -1 ->> 'seq')::integer;
 begin
-  if jsonb_typeof(p_chunks) is distinct from 'array' or jsonb_array_length(p_chunks) not between 1 and 500 then
-    perform private.fail('RY422', 'Send 1 to 500 chunks at a time.');
+  perform private.check_chunks(p_chunks);
+  if to_regclass('private.job_log_chunks_' || to_char(v_live.log_day, 'YYYYMMDD')) is null then
+    perform private.ensure_log_partition(v_live.log_day);
   end if;
-  perform private.ensure_log_partition(v_live.log_day);
-  with sent as (
-    select c.seq, coalesce(c.step, '') as step, c.body from jsonb_to_recordset(p_chunks) as c (seq integer, step pg_catalog.text,
-      body pg_catalog.text)
-  ), added as (
-    insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
-    select v_live.log_day, p_job, p_attempt, s.seq, v_live.org_id, s.step, s.body,
-      length(s.body) - length(replace(s.body, chr(10), '')) + (s.body <> '' and right(s.body, 1) <> chr(10))::integer, octet_length(s.body)
-    from sent as s
-    on conflict do nothing
-  )
-  select max(s.seq) into v_last from sent as s;
+  insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
+  select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, coalesce(c.step, ''), c.body,
+    octet_length(c.body) - octet_length(replace(c.body, chr(10), '')) + (c.body <> '' and right(c.body, 1) <> chr(10))::integer,
+    octet_length(c.body)
+  from jsonb_to_recordset(p_chunks) as c (seq integer, step pg_catalog.text, body pg_catalog.text)
+  on conflict do nothing;
   perform private.ring_log(v_live.org_id, p_job, p_attempt, v_last);
   return jsonb_build_object('last_seq', v_last);
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A chunk needs a sequence number from 1 and a text of at most 64 KiB.', 'Split it at line ends.');
 end;
 $$;
 comment on function private.worker_append_logs(bigint, integer, jsonb) is 'Body of public.worker_append_logs.';

@@ -253,6 +253,7 @@ begin
     if coalesce(v_item ->> 'status', '') not in ('SUCCEEDED', 'FAILED', 'CANCELLED') then
       perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED or CANCELLED.');
     end if;
+    perform private.check_scope((v_item ->> 'job')::bigint, (v_item ->> 'attempt')::integer);
     v_answer := private.check_finish(p_runner, v_item);
     if v_answer is null then
       v_good := v_good || v_item;

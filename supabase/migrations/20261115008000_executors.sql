@@ -1,6 +1,7 @@
 -- Executors: what a runner's dispatcher starts in Docker, Kubernetes or ECS to run one job. An executor gets a token of
 -- its runner's session that names one job and one attempt, under a role of its own: it can report, log, use the state and
--- finish that attempt, and nothing else. It cannot claim, beat, close the session, or touch another job of its runner.
+-- finish that attempt, and nothing else. It cannot claim, beat, close the session, or touch another job of its runner: the
+-- fence (owned_job, logged_job, finish_jobs) compares what it names with what its token does.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -16,54 +17,6 @@ end;
 $$;
 alter role executor set statement_timeout = '15s';
 grant usage on schema public, private to executor;
-
-create function private.check_scope(p_job bigint, p_attempt integer)
-returns void
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  if private.jwt() ->> 'role' = 'executor'
-    and (private.jwt() ->> 'job', private.jwt() ->> 'att') is distinct from (p_job::pg_catalog.text, p_attempt::pg_catalog.text) then
-    perform private.fail('RY403', format('This credential is not for attempt %s of job %s.', p_attempt, p_job),
-      'An executor works on the one job that it was started for.');
-  end if;
-end;
-$$;
-comment on function private.check_scope(bigint, integer) is 'Refuses an executor that names another job or attempt than its token does.';
-
--- Every call about a job passes through one of these two; the check goes in front of them.
--- squawk-ignore renaming-object
-alter function private.owned_job(private.runner, bigint, integer) rename to owned_job_of_session;
-create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer)
-returns private.live_jobs
-language plpgsql
-set search_path = ''
-as $$
-begin
-  perform private.check_scope(p_job, p_attempt);
-  return private.owned_job_of_session(p_runner, p_job, p_attempt);
-end;
-$$;
-comment on function private.owned_job(private.runner, bigint, integer) is
-  'The fence: this session''s running attempt of the job, locked, or RY410; for an executor, of its own job only.';
-
--- squawk-ignore renaming-object
-alter function private.finish_job(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) rename to finish_job_of_session;
-create function private.finish_job(
-  p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_plan_summary jsonb, p_log jsonb
-)
-returns jsonb
-language plpgsql
-set search_path = ''
-as $$
-begin
-  perform private.check_scope(p_job, p_attempt);
-  return private.finish_job_of_session(p_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log);
-end;
-$$;
-comment on function private.finish_job(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
-  'Ends an attempt; an executor ends its own only.';
 
 -- ---------------------------------------------------------------------------------------------- the executor's own call
 

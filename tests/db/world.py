@@ -25,6 +25,9 @@ def refused(code: str) -> Iterator[pytest.ExceptionInfo[psycopg.Error]]:
     with pytest.raises(psycopg.Error) as caught:
         yield caught
     assert caught.value.sqlstate == code, f"{caught.value.sqlstate}: {caught.value}"
+    if code.startswith("RY"):
+        assert caught.value.diag.message_primary, "an error says what happened"
+        assert caught.value.diag.message_hint, "and what to do next"
 
 
 def sha256(text: str) -> str:

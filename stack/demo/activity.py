@@ -51,9 +51,7 @@ async def find(person: Api, path: str) -> dict[str, Any] | None:
     """Find a module of the demo; a person may have removed it."""
     mine = await person.call("my_organizations")
     org = next((one["id"] for one in mine if one["slug"] == ORGANISATION[1]), None)
-    rows = await person.rows(
-        "modules", select="id,org_id", org_id=f"eq.{org}", path=f"eq.{path}", deleted_at="is.null"
-    )
+    rows = await person.rows("modules", select="id,org_id", org_id=f"eq.{org}", path=f"eq.{path}", deleted_at="is.null")
     return rows[0] if rows else None
 
 

@@ -51,8 +51,8 @@ def test_whatever_is_accepted_stays_below_the_root(path: str) -> None:
         names = split_path(path)
     except JobFailed:
         return
-    resolved = os.path.normpath("/root/" + "/".join(names))
-    assert resolved == "/root/" + path
+    resolved = os.path.normpath("/base/" + "/".join(names))
+    assert resolved == "/base/" + path
 
 
 def test_a_file_is_created_with_its_parents(tmp_path: Path) -> None:

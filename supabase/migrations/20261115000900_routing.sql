@@ -176,8 +176,10 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  perform private.lock_routing(p_org, false);
-  perform pg_advisory_xact_lock(private.lock_key('state', p_state));
+  -- The three keys of lock_key, written out: this is on the way of every job that ends.
+  perform pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:', 0));
+  perform pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:' || p_org, 0));
+  perform pg_advisory_xact_lock(hashtextextended('runyard:state:' || p_state, 0));
 end;
 $$;
 comment on function private.lock_state(uuid, uuid) is 'Serialises what happens to the queue of one state. Taken before any row of it.';
@@ -217,41 +219,59 @@ end;
 $$;
 comment on function private.nearest_scope(uuid, text) is 'The nearest path at or above a module''s path that some runner is assigned to.';
 
+create function private.add_lane(p_job public.provision_jobs)
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_lane integer;
+begin
+  insert into private.lanes as l (org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id)
+  values (
+    p_job.org_id, p_job.priority, case when p_job.module_path is null then ''
+      else private.nearest_scope(p_job.org_id, p_job.module_path) end,
+    p_job.labels, case when private.is_choosy_about_types(p_job.org_id) then p_job.type end, p_job.pinned_worker_id,
+      p_job.pinned_instance_name, (
+      select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.is_assigned_to_all_modules
+        or exists (select from public.worker_assignments as a where a.worker_id = w.id and a.path = ''))))
+  on conflict do nothing returning l.id into v_lane;
+  -- Somebody else made it in the meantime, with its runners.
+  if v_lane is null then
+    return private.lane_of(p_job);
+  end if;
+  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
+  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name from private.lane_fit(v_lane, null) as f where f.reason is null;
+  return v_lane;
+end;
+$$;
+comment on function private.add_lane(public.provision_jobs) is 'Makes the lane of a job, with the runners that may serve it.';
+
 create function private.lane_of(p_job public.provision_jobs)
 returns integer
 language plpgsql
 set search_path = ''
 as $$
 declare
-  v_lane private.lanes;
+  v_lane integer;
+  v_scopes pg_catalog.text[] := case when p_job.module_path is null then '{}' else private.path_prefixes(p_job.module_path) end;
 begin
-  v_lane.scope := case when p_job.module_path is null then '' else private.nearest_scope(p_job.org_id, p_job.module_path) end;
-  v_lane.labels := case when p_job.labels = '{}' then p_job.labels else private.sorted_labels(p_job.labels) end;
-  v_lane.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
-  if p_job.target_worker_id is not null then
-    select w.id into v_lane.excluded_worker_id from public.workers as w
-    where w.id = p_job.target_worker_id and (w.is_assigned_to_all_modules
-      or exists (select from public.worker_assignments as a where a.worker_id = w.id and a.path = ''));
-  end if;
-  select l.id into v_lane.id from private.lanes as l
-  where l.org_id = p_job.org_id and l.scope = v_lane.scope and l.labels = v_lane.labels and l.priority = p_job.priority
-    and l.job_type is not distinct from v_lane.job_type
+  select l.id into v_lane from private.lanes as l
+  where l.org_id = p_job.org_id and l.labels = p_job.labels and l.priority = p_job.priority
+    and l.scope = coalesce((
+      select a.path from public.worker_assignments as a
+      where a.org_id = p_job.org_id and a.path = any (v_scopes) order by length(a.path) desc limit 1), '')
+    and l.job_type is not distinct from case when
+      exists (select from public.workers as w where w.org_id = p_job.org_id and w.removed_at is null
+        and cardinality(w.accepted_job_types) < 8)
+      or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and cardinality(w.accepted_job_types) < 8)
+      then p_job.type end
     and l.pinned_worker_id is not distinct from p_job.pinned_worker_id
     and l.pinned_instance_name is not distinct from p_job.pinned_instance_name
-    and l.excluded_worker_id is not distinct from v_lane.excluded_worker_id;
-  if v_lane.id is not null then
-    return v_lane.id;
-  end if;
-  insert into private.lanes as l (org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id)
-  values (p_job.org_id, p_job.priority, v_lane.scope, v_lane.labels, v_lane.job_type, p_job.pinned_worker_id, p_job.pinned_instance_name,
-    v_lane.excluded_worker_id)
-  on conflict do nothing returning l.id into v_lane.id;
-  if v_lane.id is null then
-    return private.lane_of(p_job);
-  end if;
-  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name from private.lane_fit(v_lane.id, null) as f where f.reason is null;
-  return v_lane.id;
+    and l.excluded_worker_id is not distinct from (
+      select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.is_assigned_to_all_modules
+        or exists (select from public.worker_assignments as a where a.worker_id = w.id and a.path = '')));
+  return coalesce(v_lane, private.add_lane(p_job));
 end;
 $$;
 comment on function private.lane_of(public.provision_jobs) is

@@ -220,8 +220,7 @@ grant execute on function public.renew_worker_session(uuid) to service_role;
 create type private.runner as (
   session_id uuid, worker_id uuid, instance_id uuid, org_id uuid, worker_name text, instance_name text, capacity integer,
   worker_status public.worker_status, instance_status public.worker_status, version text, is_open boolean, is_free boolean,
-    tick_at timestamptz,
-  is_draining boolean, drain_reason text, settings jsonb
+  is_executor boolean, tick_at timestamptz
 );
 comment on type private.runner is 'The runner that is calling, as its session says.';
 
@@ -232,15 +231,14 @@ set search_path = ''
 as $$
 declare
   v_runner private.runner;
-  v_session pg_catalog.uuid := current_setting('request.jwt.claims', true)::pg_catalog.jsonb ->> 'sid';
+  v_claims pg_catalog.jsonb := current_setting('request.jwt.claims', true);
+  v_session pg_catalog.uuid := v_claims ->> 'sid';
   v_reason pg_catalog.text;
 begin
   -- "Free" is what is_available asks of others, slots aside: enabled, not draining, fresh.
   select s.id, w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version, not (w.is_disabled or w.is_draining),
-    not (w.is_disabled or w.is_draining) and not h.is_draining and h.last_seen_at > now() - interval '60 seconds', h.tick_at, w.is_draining,
-      w.drain_reason,
-    jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled', w.is_disabled,
-      'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances', w.allow_multiple_instances)
+    not (w.is_disabled or w.is_draining) and not h.is_draining and h.last_seen_at > now() - interval '60 seconds',
+    v_claims ->> 'role' = 'executor', h.tick_at
   into v_runner
   from private.sessions as s
   join public.workers as w on w.id = s.worker_id

@@ -201,6 +201,7 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bit
 as $$
 declare
   v_runner private.runner := private.this_runner();
+  v_worker public.workers;
   v_answer pg_catalog.jsonb;
 begin
   if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
@@ -216,11 +217,14 @@ begin
   end if;
   v_answer := private.compare_running(v_runner, p_running);
   perform private.sweep_if_due();
+  select * into v_worker from public.workers as w where w.id = v_runner.worker_id;
   return v_answer || jsonb_build_object(
     'server_time', clock_timestamp(), 'lease_seconds', 60, 'heartbeat_seconds', 15,
-    'drain', v_runner.is_draining, 'drain_reason', v_runner.drain_reason, 'worker', v_runner.settings,
-    'update', private.update_offer(p_version),
-    'look', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(v_runner.worker_id));
+    'drain', v_worker.is_draining, 'drain_reason', v_worker.drain_reason, 'update', private.update_offer(p_version),
+    'look', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(v_runner.worker_id),
+    'worker', jsonb_build_object('name', v_worker.name, 'labels', v_worker.labels, 'capacity', v_worker.capacity,
+      'is_disabled', v_worker.is_disabled, 'accepted_job_types', v_worker.accepted_job_types,
+      'allow_multiple_instances', v_worker.allow_multiple_instances));
 end;
 $$;
 comment on function private.worker_heartbeat(text, text, jsonb, jsonb) is 'Body of public.worker_heartbeat.';

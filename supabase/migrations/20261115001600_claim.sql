@@ -214,11 +214,13 @@ begin
     from private.live_jobs as q
     join public.provision_jobs as j on j.id = q.job_id
     join public.organizations as o on o.id = j.org_id
-    where q.instance_id = p_instance and q.stage = 'RUNNING' and q.claim_request_id = p_request
+    where q.instance_id = p_instance and q.stage = 'RUNNING' and q.claim_request_id = p_request and q.claim_seq > coalesce((
+      select f.floor from private.instance_floors as f where f.instance_id = p_instance order by f.floor desc limit 1), 0)
   );
 end;
 $$;
-comment on function private.claimed_json(uuid, uuid) is 'What a claim took: a repeated claim gets the same answer.';
+comment on function private.claimed_json(uuid, uuid) is
+  'What this request has taken already, so that a repeated claim gets the same answer; nothing otherwise.';
 
 create function private.instance_slots(p_runner private.runner, p_request uuid)
 returns table (free integer, is_repeated boolean)
@@ -249,24 +251,22 @@ begin
   if p_request is null or coalesce(p_slots, 0) not between 1 and 256 then
     perform private.fail('RY422', 'A claim needs a request id and 1 to 256 slots.');
   end if;
-  select s.free, s.is_repeated into v_free, v_is_repeated from private.instance_slots(p_runner, p_request) as s;
-  if v_is_repeated then
-    return private.claimed_json(p_runner.instance_id, p_request);
+  if p_runner.is_free then
+    v_lanes := private.open_lanes(p_runner.worker_id, p_runner.instance_name);
   end if;
-  v_lanes := case when v_free > 0 and p_runner.is_free then private.open_lanes(p_runner.worker_id, p_runner.instance_name) end;
   if coalesce(v_lanes, '{}') = '{}' then
-    return '[]';
-  end if;
-  perform pg_advisory_xact_lock(private.lock_key('instance', p_runner.instance_id));
-  select s.free, s.is_repeated into v_free, v_is_repeated from private.instance_slots(p_runner, p_request) as s;
-  if v_is_repeated then
     return private.claimed_json(p_runner.instance_id, p_request);
   end if;
-  v_jobs := case when v_free > 0 then private.pick_jobs(v_lanes, least(v_free, p_slots)) end;
+  perform pg_advisory_xact_lock(hashtextextended('runyard:instance:' || p_runner.instance_id, 0));
+  select s.free, s.is_repeated into v_free, v_is_repeated from private.instance_slots(p_runner, p_request) as s;
+  if v_is_repeated or v_free <= 0 then
+    return private.claimed_json(p_runner.instance_id, p_request);
+  end if;
+  v_jobs := private.pick_jobs(v_lanes, least(v_free, p_slots));
   if random() < 0.02 then
     perform private.raise_floors(p_runner.instance_id, v_lanes);
   end if;
-  return case when coalesce(v_jobs, '{}') = '{}' then '[]' else private.take_jobs(p_runner, p_request, v_jobs) end;
+  return case when v_jobs = '{}' then '[]' else private.take_jobs(p_runner, p_request, v_jobs) end;
 end;
 $$;
 comment on function private.claim_jobs(private.runner, uuid, integer) is

@@ -122,7 +122,8 @@ begin
   end if;
   -- All of it together below the limit of one, as it usually is, needs no look at each.
   if jsonb_path_exists(p_chunks, '$[*] ? (!(@.seq >= 1) || !exists(@.body) || @.body.type() != "string")')
-    or pg_column_size(p_chunks) > 65536 and exists (select from jsonb_array_elements(p_chunks) as c where octet_length(c ->> 'body') > 65536) then
+    or pg_column_size(p_chunks) > 65536 and exists (select from jsonb_array_elements(p_chunks) as c
+      where octet_length(c ->> 'body') > 65536) then
     perform private.fail('RY422', 'A chunk needs a sequence number from 1 and a text of at most 64 KiB.', 'Split it at line ends.');
   end if;
 end;

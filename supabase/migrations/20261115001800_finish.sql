@@ -134,19 +134,23 @@ $$;
 comment on function private.late_finish(private.runner, bigint, integer, public.job_status, jsonb, jsonb) is
   'A finish for an attempt that the runner no longer has: the same answer when it is a repetition, otherwise kept as a late report.';
 
+create type private.aftermath as (waiting uuid[], follow bigint[]);
+comment on type private.aftermath is
+  'What is left to do after attempts ended: states with somebody waiting, and jobs that something follows from.';
+
 create function private.end_attempts(p_runner private.runner, p_items jsonb)
-returns jsonb
+returns private.aftermath
 language plpgsql
 set search_path = ''
 as $$
 declare
-  v_ended pg_catalog.jsonb;
+  v_left private.aftermath;
 begin
   -- One statement for the whole batch: a finish costs what its rows cost.
   with item as (
     select i.job, i.attempt, i.status::public.job_status as status, i.result, i.error, i.plan_summary
-    from jsonb_to_recordset(p_items) as i (job bigint, attempt integer, status pg_catalog.text, result pg_catalog.jsonb,
-      error pg_catalog.jsonb, plan_summary pg_catalog.jsonb)
+    from jsonb_to_recordset(p_items) as i (
+      job bigint, attempt integer, status pg_catalog.text, result pg_catalog.jsonb, error pg_catalog.jsonb, plan_summary pg_catalog.jsonb)
   ), gone as (
     delete from private.live_jobs as q using item as i
     where q.job_id = i.job and q.attempt = i.attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING'
@@ -158,7 +162,8 @@ begin
     from item as i join gone as g on g.job_id = i.job
     join lateral (select o.status from public.provision_jobs as o where o.id = i.job) as old on true
     where j.id = i.job
-    returning j.id, j.org_id, j.attempt, j.status, j.type, j.module_id, old.status as was, g.state_key, i.error ->> 'message' as reason
+    returning j.id, j.org_id, j.attempt, j.status, j.type, j.module_id, j.plan_summary, old.status as was, g.state_key,
+      i.error ->> 'message' as reason
   ), noted as (
     insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason)
     select e.org_id, e.id, e.attempt, 'worker', p_runner.worker_id, p_runner.worker_name, lower(e.status::pg_catalog.text), e.was, e.status,
@@ -169,34 +174,34 @@ begin
     update public.modules as m set last_job_id = e.id, last_job_type = e.type, last_job_status = e.status, last_job_at = now()
     from ended as e where m.id = e.module_id and coalesce(m.last_job_id, 0) <= e.id
   )
-  select jsonb_object_agg(e.id, jsonb_build_object('state', e.state_key, 'follow', e.module_id is null or e.type = 'PLAN'
-    and e.status = 'SUCCEEDED'))
-  into v_ended from ended as e;
-  return coalesce(v_ended, '{}');
+  select
+    array_agg(e.state_key) filter (where exists (select from private.live_jobs as w where w.state_key = e.state_key
+      and w.stage = 'WAITING')),
+    array_agg(e.id) filter (where e.module_id is null or e.type = 'PLAN' and e.status = 'SUCCEEDED'
+      and e.plan_summary ->> 'has_changes' = 'true')
+  into v_left from ended as e;
+  return v_left;
 end;
 $$;
 comment on function private.end_attempts(private.runner, jsonb) is
-  'Ends those of the runner''s attempts that it still has, in one statement. Answers which those were. The caller holds their states'' locks.';
+  'Ends those of the runner''s attempts that it still has, in one statement. The caller holds their states'' locks.';
 
-create function private.settle(p_ended jsonb)
+create function private.settle(p_left private.aftermath)
 returns void
 language plpgsql
 set search_path = ''
 as $$
-declare
-  v_one pg_catalog.record;
 begin
-  for v_one in select e.key::bigint as job, (e.value ->> 'state')::pg_catalog.uuid as state, (e.value ->> 'follow')::boolean as has_more
-    from jsonb_each(p_ended) as e order by e.key
-  loop
-    perform private.refresh_head(v_one.state);
-    if v_one.has_more then
-      perform private.follow_up(j) from public.provision_jobs as j where j.id = v_one.job;
-    end if;
-  end loop;
+  if p_left.waiting is not null then
+    perform private.refresh_head(w) from unnest(p_left.waiting) as w;
+  end if;
+  if p_left.follow is not null then
+    perform private.follow_up(j) from public.provision_jobs as j where j.id = any (p_left.follow);
+  end if;
 end;
 $$;
-comment on function private.settle(jsonb) is 'After attempts ended: the next job of each state, and what follows from each job.';
+comment on function private.settle(private.aftermath) is
+  'After attempts ended: the next job of each state, and what follows from each job.';
 
 create function private.check_finish(p_runner private.runner, p_item jsonb)
 returns jsonb
@@ -233,6 +238,23 @@ $$;
 comment on function private.check_finish(private.runner, jsonb) is
   'What must be answered instead of ending an attempt: it is not the runner''s any more, its process died, or chunks of its log are missing. Null when nothing is in the way.';
 
+create function private.are_plain(p_runner private.runner, p_items jsonb)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return not p_runner.is_executor and jsonb_array_length(p_items) = (
+    select count(*)
+    from jsonb_to_recordset(p_items) as i (job bigint, attempt integer, status pg_catalog.text, error pg_catalog.jsonb,
+      log pg_catalog.jsonb)
+    join private.live_jobs as q on q.job_id = i.job and q.attempt = i.attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING'
+    where i.status in ('SUCCEEDED', 'FAILED', 'CANCELLED') and i.log is null and i.error ->> 'code' is distinct from 'runner_crashed');
+end;
+$$;
+comment on function private.are_plain(private.runner, jsonb) is
+  'Whether nothing about these ends needs a second look: they are the runner''s, without a log to compare.';
+
 create function private.finish_jobs(p_runner private.runner, p_items jsonb)
 returns jsonb
 language plpgsql
@@ -244,11 +266,21 @@ declare
   v_answers pg_catalog.jsonb := '[]';
   v_good pg_catalog.jsonb := '[]';
 begin
-  -- In order of state and before any row, so that two batches never wait for each other.
-  perform private.lock_state(q.org_id, q.state_key) from (
+  -- In order of state and before any row, so that two batches never wait for each other; the same keys as in lock_state.
+  perform pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:', 0)),
+    pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:' || q.org_id, 0)),
+    pg_advisory_xact_lock(hashtextextended('runyard:state:' || q.state_key, 0))
+  from (
     select q.org_id, q.state_key from private.live_jobs as q
-    where q.job_id in (select (i ->> 'job')::bigint from jsonb_array_elements(p_items) as i) order by q.state_key
+    where q.job_id in (select (i ->> 'job')::bigint from jsonb_array_elements(p_items) as i) order by q.state_key offset 0
   ) as q;
+  if private.are_plain(p_runner, p_items) then
+    perform private.settle(private.end_attempts(p_runner, p_items));
+    return (
+      select jsonb_agg(jsonb_build_object('job', i -> 'job', 'attempt', i -> 'attempt', 'status', i -> 'status', 'missing',
+        '[]'::pg_catalog.jsonb,
+        'is_late', false)) from jsonb_array_elements(p_items) as i);
+  end if;
   for v_item in select i from jsonb_array_elements(p_items) as i loop
     if coalesce(v_item ->> 'status', '') not in ('SUCCEEDED', 'FAILED', 'CANCELLED') then
       perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED or CANCELLED.');
@@ -257,8 +289,8 @@ begin
     v_answer := private.check_finish(p_runner, v_item);
     if v_answer is null then
       v_good := v_good || v_item;
-      v_answer := jsonb_build_object('job', v_item -> 'job', 'attempt', v_item -> 'attempt', 'status', v_item -> 'status', 'missing',
-        '[]'::pg_catalog.jsonb, 'is_late', false);
+      v_answer := jsonb_build_object('job', v_item -> 'job', 'attempt', v_item -> 'attempt', 'status', v_item -> 'status',
+        'missing', '[]'::pg_catalog.jsonb, 'is_late', false);
     end if;
     v_answers := v_answers || v_answer;
   end loop;

@@ -4,6 +4,7 @@ import os
 import random
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -166,10 +167,13 @@ def pids_of(stack: RunningStack, name: str) -> list[int]:
     """The process that the supervisor started under this name."""
     import psutil
 
-    children = psutil.Process(stack.process.pid).children(recursive=True)
     wanted = {"postgres": "-D", "gateway": "granian"}[name]
-    found = [child.pid for child in children if any(wanted in word for word in child.cmdline())]
-    assert found, [child.cmdline() for child in children]
+    seen: dict[int, list[str]] = {}
+    for child in psutil.Process(stack.process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # one that has just ended is a zombie without a command line
+            seen[child.pid] = child.cmdline()
+    found = [pid for pid, words in seen.items() if any(wanted in word for word in words)]
+    assert found, seen
     return found[:1]
 
 

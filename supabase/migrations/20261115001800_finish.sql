@@ -134,7 +134,7 @@ $$;
 comment on function private.late_finish(private.runner, bigint, integer, public.job_status, jsonb, jsonb) is
   'A finish for an attempt that the runner no longer has: the same answer when it is a repetition, otherwise kept as a late report.';
 
-create type private.aftermath as (waiting uuid[], follow bigint[]);
+create type private.aftermath as (waiting uuid[], follow bigint[]); -- noqa: LT01
 comment on type private.aftermath is
   'What is left to do after attempts ended: states with somebody waiting, and jobs that something follows from.';
 

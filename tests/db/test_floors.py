@@ -1,0 +1,114 @@
+"""Floors: claims step over what a held snapshot keeps from being removed, and never over a job that lives."""
+
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from tests.db.world import Organization, Runner, World
+
+
+def raise_floors(world: World, runner: Runner) -> None:
+    """What one claim in fifty does; twice, because the first time only leaves a mark."""
+    for _ in range(2):
+        world.owner.connection.execute(
+            "select private.raise_floors(%s, private.open_lanes(%s, %s))",
+            [runner.instance_id, runner.worker_id, runner.instance],
+        )
+
+
+def work_off(runner: Runner, count: int) -> None:
+    """Claim and finish so many jobs, or as many as there are."""
+    done: list[dict[str, object]] = []
+    for turn in range(count + 1):
+        slots = 1 if turn < count else 0
+        answer = runner.call("worker_step", p_request_id=str(uuid.uuid4()), p_finished=done, p_slots=slots)
+        done = [{"job": job["id"], "attempt": job["attempt"], "status": "SUCCEEDED"} for job in answer["jobs"]]
+        if not done:
+            return
+
+
+@pytest.fixture
+def site(fresh_world: World) -> tuple[World, Organization, Runner]:
+    org = fresh_world.organization()
+    for number in range(10):
+        org.module(f"a/m{number}")
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=5)
+    org.enqueue("a/m0")
+    work_off(runner, 1)
+    return fresh_world, org, runner
+
+
+def test_a_floor_is_raised_over_the_dead_while_a_snapshot_is_held(site: tuple[World, Organization, Runner]) -> None:
+    world, org, runner = site
+    with psycopg.connect(world.database.url) as idle:
+        idle.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        idle.execute("select count(*) from private.live_jobs")
+        for number in range(200):
+            org.enqueue(f"a/m{number % 10}")
+        work_off(runner, 190)
+        raise_floors(world, runner)
+        lane, floor = world.owner.one("select lane_id, max(floor) from private.lane_floors group by 1")
+        first = world.owner.one("select min(ready_seq) from private.live_jobs where lane_id = %s", lane)
+        assert 100 < floor < first
+        assert world.owner.one("select max(floor) from private.instance_floors") > 100
+        work_off(runner, 20)
+        assert world.owner.one("select count(*) from public.provision_jobs where status <> 'SUCCEEDED'") == 0
+
+
+def test_a_floor_waits_for_a_writer_that_took_an_earlier_number(site: tuple[World, Organization, Runner]) -> None:
+    """A job whose transaction commits late has a number below many that are gone: it must still be found."""
+    world, org, runner = site
+    slow = world.database.connect("authenticated", {"sub": org.owner.id, "email": org.owner.email})
+    slow.autocommit = False
+    slow.execute("select public.enqueue_job(%s, 'PLAN', %s)", [org.id, org.modules["a/m0"]])
+    for number in range(150):
+        org.enqueue(f"a/m{1 + number % 9}")
+        runner.finish(runner.claim_one())
+    org.enqueue("a/m1")
+    raise_floors(world, runner)
+    slow.commit()
+    raise_floors(world, runner)
+    assert len(runner.claim(5)) == 2
+
+
+def test_floors_raised_beside_many_writers_lose_no_job(site: tuple[World, Organization, Runner]) -> None:
+    world, org, runner = site
+    people = [org.member("operator") for _ in range(4)]
+    is_done = threading.Event()
+
+    def write(number: int) -> None:
+        for turn in range(60):
+            module = org.modules[f"a/m{(number * 60 + turn) % 10}"]
+            people[number].call("enqueue_job", p_org=org.id, p_type="PLAN", p_module=module)
+
+    def lift() -> None:
+        while not is_done.is_set():
+            raise_floors(world, runner)
+
+    def drain() -> None:
+        while not is_done.is_set():
+            work_off(runner, 20)
+
+    with ThreadPoolExecutor(6) as pool:
+        others = [pool.submit(lift), pool.submit(drain)]
+        for writer in [pool.submit(write, number) for number in range(4)]:
+            writer.result()
+        is_done.set()
+        for other in others:
+            other.result()
+    raise_floors(world, runner)
+    work_off(runner, 300)
+    assert world.owner.rows("select status::text, count(*) from public.provision_jobs group by 1") == [
+        ("SUCCEEDED", 241)
+    ]
+
+
+def test_old_floors_are_swept_away(site: tuple[World, Organization, Runner]) -> None:
+    world, _, _ = site
+    world.owner.connection.execute("insert into private.lane_floors select 1, n from generate_series(1, 5) as n")
+    world.owner.connection.execute("delete from private.clocks")
+    world.sweep()
+    assert world.owner.rows("select floor from private.lane_floors where lane_id = 1") == [5]

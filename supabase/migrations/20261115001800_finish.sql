@@ -324,7 +324,8 @@ create function private.worker_finish(p_job bigint, p_attempt integer, p_status 
 returns jsonb
 language plpgsql security definer
 set search_path = ''
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 begin
   return private.finish_job(private.this_runner(), p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log);
@@ -346,7 +347,8 @@ create function private.worker_step(p_request_id uuid, p_finished jsonb, p_slots
 returns jsonb
 language plpgsql security definer
 set search_path = ''
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
   v_runner private.runner := private.this_runner();

@@ -36,9 +36,13 @@ as $$
 declare
   v_count integer;
 begin
-  -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another.
-  delete from public.job_log_chunks as c using public.organizations as o
-  where o.id = c.org_id and c.log_day < current_date - o.log_retention_days;
+  -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A part
+  -- at a time: it may run inside of a beat, which must not take long.
+  delete from public.job_log_chunks as c
+  where (c.log_day, c.job_id, c.attempt, c.seq) in (
+    select l.log_day, l.job_id, l.attempt, l.seq from public.job_log_chunks as l join public.organizations as o on o.id = l.org_id
+    where l.log_day < current_date - o.log_retention_days
+      and l.log_day < current_date - (select min(m.log_retention_days) from public.organizations as m) limit 20000);
   get diagnostics v_count = row_count;
   return v_count;
 end;
@@ -64,7 +68,7 @@ begin
   delete from private.worker_ticks where at < now() - interval '31 days';
   delete from private.artifacts where created_at < now() - interval '30 days';
   return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),
-    'deleted_log_chunks', case when private.is_due('retention', interval '6 hours') then private.delete_old_logs() else 0 end);
+    'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs() else 0 end);
 end;
 $$;
 comment on function private.housekeeping() is 'Removes what is past its time; makes log partitions ahead.';

@@ -36,7 +36,7 @@ from worker.session.credentials import Credentials
 from worker.session.identity import Identity, take_identity
 from worker.session.session import Session
 from worker.settings import Settings
-from worker.signals import Signals
+from worker.signals import Signals, ignore_more
 from worker.standing import Standing
 from worker.version import __version__
 
@@ -54,13 +54,20 @@ def run(settings: Settings, single: bool = False) -> int:
     hide_from_children()
     log = get_logger("worker")
     try:
-        return int(asyncio.run(Runner(settings, redactor, SystemClock(), is_single=single).run()))
+        return int(asyncio.run(_live(Runner(settings, redactor, SystemClock(), is_single=single))))
     except Fatal as error:
         log.critical("the runner stops", why=error.message, hint=error.hint, exit_code=int(error.exit_code))
         return int(error.exit_code)
     except WorkerError as error:
         log.critical("the runner stops", why=error.message, hint=error.hint)
         return int(ExitCode.UNEXPECTED)
+
+
+async def _live(runner: "Runner") -> ExitCode:
+    try:
+        return await runner.run()
+    finally:
+        ignore_more()
 
 
 class Runner:

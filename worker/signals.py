@@ -11,6 +11,15 @@ from worker.runtime_log import get_logger
 from worker.standing import Standing
 
 WORDS = "The runner was told to stop."
+STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+
+def ignore_more() -> None:
+    """Nothing is left to stop: one more signal must not change the exit code while the interpreter ends."""
+    loop = asyncio.get_running_loop()
+    for number in STOPPING:
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
 
 
 class Signals:
@@ -28,7 +37,7 @@ class Signals:
     def install(self) -> None:
         """Listen from now on."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOPPING:
             loop.add_signal_handler(number, self.received)
 
     def received(self) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from worker.jobs.workspace import Surroundings
 from worker.logs.redactor import Redactor
 from worker.runtime_log import configure_logging, get_logger
 from worker.settings import Settings
+from worker.signals import STOPPING
 
 PULSE_SECONDS = 10.0
 RENEW_SECONDS = 9 * 60.0
@@ -100,7 +100,7 @@ class Executor:
 
     def _listen(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOPPING:
             loop.add_signal_handler(number, self._received)
 
     def _received(self) -> None:

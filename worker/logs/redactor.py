@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from worker.logs.form_finder import FormFinder
 from worker.logs.secret_forms import forms_of
 from worker.logs.secret_shapes import Span, shape_spans
 
@@ -21,21 +22,28 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         """Start with the secrets known so far."""
-        self._secrets = set(secrets)
-        self._forms = forms_of(self._secrets)
+        self._secrets: set[str] = set()
         self._held = ""
         self._carried = 0
+        self.add(*secrets)
 
     def add(self, *secrets: str) -> None:
         """Mask these as well from now on."""
         self._secrets.update(secrets)
-        self._forms = forms_of(self._secrets)
+        forms = forms_of(self._secrets)
+        self._finder = FormFinder(forms)
+        self._longest = len(forms[0]) if forms else 0
+        # Any other form that has begun but not ended lies behind the place at which the text would be cut anyway.
+        self._unbounded = [form for form in forms if len(form) > _KEPT_OF_LONG_LINE or "\n" in form or "\r" in form]
 
     def feed(self, text: str) -> str:
         """Take the next piece and return what is safe to show."""
         self._held += text
+        cut = self._line_cut(self._held)
+        if cut == 0:
+            return ""
         spans = self._held_spans()
-        cut = self._safe_cut(self._held, spans)
+        cut = self._safe_cut(self._held, spans, cut)
         if len(self._held) - cut > self._most_held():
             # One secret after another without an end: mask what there is, and remember where the mask goes on.
             cut = len(self._held) - self._most_held() // 2
@@ -60,21 +68,17 @@ class Redactor:
         return list(_merge([*carried, *self._spans(self._held)]))
 
     def _most_held(self) -> int:
-        longest = len(self._forms[0]) if self._forms else 0
-        return max(4 * LONGEST_HELD_LINE, 4 * longest)
+        return max(4 * LONGEST_HELD_LINE, 4 * self._longest)
 
     def _spans(self, text: str) -> Iterator[Span]:
-        for form in self._forms:
-            start = text.find(form)
-            while start >= 0:
-                yield start, start + len(form)
-                start = text.find(form, start + 1)
+        yield from self._finder.spans(text)
         yield from shape_spans(text)
 
-    def _safe_cut(self, text: str, spans: list[Span]) -> int:
+    def _line_cut(self, text: str) -> int:
         cut = _line_start(text, len(text))
-        if len(text) - cut > LONGEST_HELD_LINE:
-            cut = len(text) - _KEPT_OF_LONG_LINE
+        return cut if len(text) - cut <= LONGEST_HELD_LINE else len(text) - _KEPT_OF_LONG_LINE
+
+    def _safe_cut(self, text: str, spans: list[Span], cut: int) -> int:
         cut = min(cut, self._partial_match(text))
         while (earlier := _step_back(text, spans, cut)) < cut:
             cut = earlier
@@ -83,7 +87,7 @@ class Redactor:
     def _partial_match(self, text: str) -> int:
         """Find the earliest place from which the rest could grow into a secret."""
         earliest = len(text)
-        for form in self._forms:
+        for form in self._unbounded:
             for size in range(min(len(form) - 1, len(text)), len(text) - earliest, -1):
                 if text.endswith(form[:size]):
                     earliest = len(text) - size

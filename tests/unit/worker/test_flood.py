@@ -1,0 +1,86 @@
+"""A child that writes as fast as it can delays no heartbeat and fills no memory."""
+
+import asyncio
+import itertools
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support.waiting import eventually
+from tests.unit.worker.fakes import Network
+from worker.children.child import Command
+from worker.clock import SystemClock
+from worker.enums import CancelKind
+from worker.errors import JobCancelled
+from worker.jobs.control import JobControl, Stop, StopCause
+from worker.jobs.table import JobTable
+from worker.logs.job_log import JobLog
+from worker.logs.redactor import Redactor
+from worker.logs.spool import Spool
+from worker.loops.heartbeat import Heartbeat
+from worker.standing import Standing
+
+pytestmark = pytest.mark.anyio
+# The shortest pause that a server may ask for.
+BEAT_SECONDS = 1.0
+BEATS = 6
+SHOWN_BYTES = 24 * 1024 * 1024
+ALLOWED_GROWTH = 48 * 1024 * 1024
+SECRETS = [f"a-secret-of-the-host-{number:03}" for number in range(40)]
+
+
+class Beats:
+    """A heartbeat against a server that notes when each beat arrived."""
+
+    def __init__(self) -> None:
+        clock = SystemClock()
+        self.times: list[float] = []
+
+        def answer(_: str, __: dict[str, Any]) -> Any:
+            self.times.append(clock.monotonic())
+            return {"lease_seconds": 60, "heartbeat_seconds": BEAT_SECONDS}
+
+        self.heartbeat = Heartbeat(Network(answer).server(), JobTable(clock), Standing(), dict, lambda _: None, clock)
+
+    async def has_beaten(self) -> bool:
+        return len(self.times) > BEATS
+
+    def longest_gap(self) -> float:
+        return max(later - earlier for earlier, later in itertools.pairwise(self.times))
+
+
+class Flood:
+    """`yes`, read as a step reads its engine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.control = JobControl(grace_seconds=1)
+        self.log = JobLog(Spool(folder), Redactor(SECRETS), lambda _: None, most_bytes=SHOWN_BYTES)
+        self.bytes = 0
+        self._command = Command(("yes", "a line of output that says nothing but is said again and again"), folder, {})
+
+    async def run(self) -> None:
+        with pytest.raises(JobCancelled):
+            await self.control.run_child(self._command, self._take)
+
+    async def _take(self, data: bytes) -> None:
+        self.bytes += len(data)
+        await asyncio.to_thread(self.log.write, data)
+
+    def stop(self) -> None:
+        self.control.request(Stop(CancelKind.KILL, StopCause.CANCELLED, "enough"))
+
+
+async def test_output_at_full_speed_delays_no_beat_and_fills_no_memory(tmp_path: Path) -> None:
+    beats, flood = Beats(), Flood(tmp_path)
+    before = psutil.Process().memory_info().rss
+    beating, flooding = asyncio.create_task(beats.heartbeat.run()), asyncio.create_task(flood.run())
+    await eventually(beats.has_beaten)
+    grown = psutil.Process().memory_info().rss - before
+    flood.stop()
+    await flooding
+    beating.cancel()
+    assert beats.longest_gap() < 2 * BEAT_SECONDS
+    assert flood.bytes > SHOWN_BYTES + ALLOWED_GROWTH
+    assert grown < ALLOWED_GROWTH

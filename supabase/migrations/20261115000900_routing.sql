@@ -29,7 +29,8 @@ comment on column private.lanes.labels is 'Labels that a runner must have.';
 comment on column private.lanes.job_type is 'The type of job, where some runner of the organisation is choosy about types; null otherwise.';
 comment on column private.lanes.pinned_worker_id is 'The only runner that may serve it.';
 comment on column private.lanes.pinned_instance_name is 'The only instance name that may serve it.';
-comment on column private.lanes.excluded_worker_id is 'A runner that must not: the one that the job itself updates or removes.';
+comment on column private.lanes.excluded_worker_id is
+  'A runner that must not: the one that the job itself updates or removes. Pinned to it all the same: it updates itself, and nobody else can.';
 comment on column private.lanes.created_at is 'When the first such job came.';
 
 create table private.lane_workers (
@@ -110,6 +111,7 @@ set search_path = ''
 as $$
   select l.id, w.id, l.priority, reach.distance, l.pinned_instance_name, case
     when l.pinned_worker_id <> w.id then 'PINNED_ELSEWHERE'
+    when l.pinned_worker_id = l.excluded_worker_id then null
     when l.excluded_worker_id = w.id then 'IS_TARGET'
     when reach.distance is null then 'NOT_ASSIGNED'
     when l.job_type is null and cardinality(w.accepted_job_types) < 9 then 'TYPE_REFUSED'
@@ -120,6 +122,7 @@ as $$
   join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
   cross join lateral (
     select least(
+      case when l.pinned_worker_id = l.excluded_worker_id then 0 end,
       case when w.is_shared then 200 end,
       case when w.is_assigned_to_all_modules then 100 end,
       (
@@ -199,7 +202,7 @@ $$;
 comment on function private.is_choosy_about_types(uuid) is
   'Whether some runner of the organisation refuses some types; only then is the type part of the lane.';
 
--- Eight types of job: the index holds only runners that leave some out, so that asking costs the same with 5,000 others.
+-- Nine types of job: the index holds only runners that leave some out, so that asking costs the same with 5,000 others.
 -- squawk-ignore require-concurrent-index-creation
 create index workers_choosy_idx on public.workers (org_id) where removed_at is null and cardinality(accepted_job_types) < 9;
 
@@ -233,8 +236,8 @@ begin
       else private.nearest_scope(p_job.org_id, p_job.module_path) end,
     p_job.labels, case when private.is_choosy_about_types(p_job.org_id) then p_job.type end, p_job.pinned_worker_id,
       p_job.pinned_instance_name, (
-      select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.is_assigned_to_all_modules
-        or exists (select from public.worker_assignments as a where a.worker_id = w.id and a.path = ''))))
+      select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.id = p_job.pinned_worker_id
+        or w.is_assigned_to_all_modules or exists (select from public.worker_assignments as a where a.worker_id = w.id and a.path = ''))))
   on conflict do nothing returning l.id into v_lane;
   -- Somebody else made it in the meantime, with its runners.
   if v_lane is null then
@@ -263,14 +266,14 @@ begin
       where a.org_id = p_job.org_id and a.path = any (v_scopes) order by length(a.path) desc limit 1), '')
     and l.job_type is not distinct from case when
       exists (select from public.workers as w where w.org_id = p_job.org_id and w.removed_at is null
-        and cardinality(w.accepted_job_types) < 8)
-      or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and cardinality(w.accepted_job_types) < 8)
+        and cardinality(w.accepted_job_types) < 9)
+      or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and cardinality(w.accepted_job_types) < 9)
       then p_job.type end
     and l.pinned_worker_id is not distinct from p_job.pinned_worker_id
     and l.pinned_instance_name is not distinct from p_job.pinned_instance_name
     and l.excluded_worker_id is not distinct from (
-      select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.is_assigned_to_all_modules
-        or exists (select from public.worker_assignments as a where a.worker_id = w.id and a.path = '')));
+      select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.id = p_job.pinned_worker_id
+        or w.is_assigned_to_all_modules or exists (select from public.worker_assignments as a where a.worker_id = w.id and a.path = '')));
   return coalesce(v_lane, private.add_lane(p_job));
 end;
 $$;

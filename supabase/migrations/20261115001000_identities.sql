@@ -160,7 +160,7 @@ grant select on public.rollouts to authenticated, service_role;
 create policy "Members see their organisation's rollouts" on public.rollouts
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.rollouts is
-  'Updating the cloud-hosted runners in waves: one, then a quarter, then the rest. One at a time per organisation.';
+  'Updating the outdated runners in waves: one, then a quarter, then the rest. One at a time per organisation.';
 comment on column public.rollouts.id is 'The rollout''s id.';
 comment on column public.rollouts.org_id is 'The organisation.';
 comment on column public.rollouts.version is 'The version that runners get.';

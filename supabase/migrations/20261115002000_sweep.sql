@@ -170,7 +170,7 @@ begin
   end if;
   v_done := jsonb_build_object('removed', private.sweep_removals());
   if private.is_past_grace() then
-    v_done := v_done || jsonb_build_object('lost', private.sweep_leases());
+    v_done := v_done || jsonb_build_object('lost', private.sweep_leases(), 'unheard', private.sweep_updates());
   end if;
   v_done := v_done || jsonb_build_object('ready', private.sweep_backoff(), 'expired', private.sweep_approvals());
   if private.is_past_grace() then

@@ -55,6 +55,31 @@ end;
 $$;
 comment on function private.refuse_second_lifecycle_job(uuid) is 'One job at a time deploys, updates or removes a runner.';
 
+create function private.need_proven_identity(p_org uuid, p_identity uuid, p_region text)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_identity public.cloud_identities;
+begin
+  select * into v_identity from public.cloud_identities where id = p_identity and org_id = p_org and removed_at is null
+    and p_region = any (regions);
+  if v_identity.id is null then
+    perform private.fail('RY404', 'There is no such cloud identity, or it does not allow that region.',
+      'Choose a region that the identity lists.');
+  elsif v_identity.verification_error is not null then
+    perform private.fail('RY409', format('The last test of "%s" failed: %s', v_identity.name, v_identity.verification_error),
+      'Mend it, and test the connection again (Settings, Cloud identities).');
+  elsif v_identity.verified_at is null then
+    perform private.fail('RY409', format('"%s" has not been tested since it was made or changed.', v_identity.name),
+      'Test the connection first (Settings, Cloud identities).');
+  end if;
+end;
+$$;
+comment on function private.need_proven_identity(uuid, uuid, text) is
+  'Refuses to deploy with a cloud identity whose last test failed, or that has not been tested as it is now.';
+
 create function private.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text, p_options jsonb)
 returns jsonb
 language plpgsql security definer
@@ -67,11 +92,7 @@ declare
 begin
   perform private.need_role(p_org, 'admin');
   perform private.check_worker_options(p_org, v_settings);
-  if not exists (select from public.cloud_identities where id = p_cloud_identity and org_id = p_org and removed_at is null
-    and p_region = any (regions)) then
-    perform private.fail('RY404', 'There is no such cloud identity, or it does not allow that region.',
-      'Choose a region that the identity lists.');
-  end if;
+  perform private.need_proven_identity(p_org, p_cloud_identity, p_region);
   perform private.lock_routing(p_org, true);
   select * into v_worker from public.workers where org_id = p_org and lower(name) = lower(trim(p_name)) and removed_at is null
     and type = 'cloud-hosted'
@@ -106,22 +127,6 @@ comment on function public.deploy_worker(uuid, text, uuid, text, jsonb) is
   'Registers a cloud-hosted runner (or finds it by its name) and queues the DEPLOY_WORKER job. Options: cpu, memory, image, version and a runner''s settings. Admins.';
 grant execute on function public.deploy_worker(uuid, text, uuid, text, jsonb) to authenticated;
 
-create function private.need_cloud_hosted(p_worker public.workers)
-returns void
-language plpgsql
-set search_path = ''
-as $$
-begin
-  if p_worker.type <> 'cloud-hosted' then
-    perform private.fail('RY422', format('"%s" is %s; Runyard did not deploy it.', p_worker.name, p_worker.type),
-      'Update or remove it where it runs.');
-  end if;
-  perform private.refuse_second_lifecycle_job(p_worker.id);
-end;
-$$;
-comment on function private.need_cloud_hosted(public.workers) is
-  'Refuses what only a cloud-hosted runner without a job about it can be asked.';
-
 create function private.remove_cloud_worker(p_worker uuid)
 returns jsonb
 language plpgsql security definer
@@ -131,7 +136,11 @@ declare
   v_worker public.workers := private.lock_worker(p_worker, 'admin');
   v_job public.provision_jobs;
 begin
-  perform private.need_cloud_hosted(v_worker);
+  if v_worker.type <> 'cloud-hosted' then
+    perform private.fail('RY422', format('"%s" is %s; Runyard did not deploy it.', v_worker.name, v_worker.type),
+      'Remove its record; what runs there is yours.');
+  end if;
+  perform private.refuse_second_lifecycle_job(p_worker);
   v_job := private.add_job(private.lifecycle_job(v_worker, 'REMOVE_WORKER', null), 'Remove ' || v_worker.name);
   update public.workers set is_draining = true, drain_reason = 'Being removed' where id = p_worker;
   perform private.refresh_worker_status(p_worker);

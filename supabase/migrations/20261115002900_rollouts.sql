@@ -1,8 +1,24 @@
--- Rollouts: all outdated cloud-hosted runners get the newest release in waves: one, then a quarter, then the rest. A wave
+-- Updates. A cloud-hosted runner is updated by a job that another one runs. A self-hosted runner that was started with the permission
+-- updates itself: the job is pinned to it, is given back when the process restarts, and ends when the new version claims it again.
+-- Rollouts: all outdated runners that a job can update get the newest release in waves: one, then a quarter, then the rest. A wave
 -- begins when the one before has succeeded; a failure pauses the rollout, and a person decides. And scaling: the numbers that a planner
 -- needs, and the book of what it decided.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
+
+create function private.updates_itself(p_worker uuid, p_version text)
+returns boolean
+language sql stable
+set search_path = ''
+as $$
+  select coalesce(bool_and(exists (
+    select from public.worker_releases as r cross join jsonb_array_elements(r.artifacts) as a
+    where r.version = p_version and a ->> 'name' = n.facts ->> 'self_update')), false)
+  from public.worker_instances as n join private.instance_liveness as i on i.instance_id = n.id
+  where n.worker_id = p_worker and i.is_fresh
+$$;
+comment on function private.updates_itself(uuid, text) is
+  'Whether every live instance of a runner was started with the permission to update itself, and the release has its file.';
 
 create function private.outdated_workers(p_org uuid)
 returns setof public.workers
@@ -10,39 +26,144 @@ language sql stable
 set search_path = ''
 as $$
   select w.* from public.workers as w
-  where w.org_id = p_org and w.type = 'cloud-hosted' and w.removed_at is null
-    and private.is_version_less(w.version, private.latest_version())
+  where w.org_id = p_org and w.removed_at is null and private.is_version_less(w.version, private.latest_version())
+    and (w.type = 'cloud-hosted'
+      or w.type = 'self-hosted' and not (w.is_draining or w.is_disabled) and private.updates_itself(w.id, private.latest_version()))
     and not private.is_state_in_use(w.id)
 $$;
 comment on function private.outdated_workers(uuid) is
-  'Cloud-hosted runners older than the newest stable release, without a job about them.';
+  'Runners older than the newest stable release that a job can update, without a job about them.';
 
-create function private.update_one_worker(p_worker uuid)
+create function private.self_update_job(p_worker public.workers, p_version text, p_instance text)
+returns public.provision_jobs
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs := private.lifecycle_job(p_worker, 'UPDATE_WORKER', null);
+begin
+  v_job.pinned_worker_id := p_worker.id;
+  v_job.pinned_instance_name := p_instance;
+  v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object(
+    'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'version', p_version, 'is_own', true, 'allow_downgrade',
+    private.is_version_less(p_version, p_worker.version),
+    'artifacts', (select r.artifacts from public.worker_releases as r where r.version = p_version)));
+  return v_job;
+end;
+$$;
+comment on function private.self_update_job(public.workers, text, text) is
+  'The job by which an instance of a self-hosted runner updates itself, not yet written.';
+
+create function private.update_jobs(p_worker public.workers, p_version text)
+returns setof public.provision_jobs
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if p_worker.type = 'cloud-hosted' then
+    return next private.lifecycle_job(p_worker, 'UPDATE_WORKER', jsonb_build_object('version', p_version));
+    return;
+  end if;
+  return query select (private.self_update_job(p_worker, p_version, i.name)).* from private.instance_liveness as i
+    where i.worker_id = p_worker.id and i.is_fresh order by i.name;
+  if not found then
+    -- It left after it was chosen. The job says so when nobody has taken it for a while.
+    return next private.self_update_job(p_worker, p_version, null);
+  end if;
+end;
+$$;
+comment on function private.update_jobs(public.workers, text) is
+  'The jobs that update a runner, not yet written: one, or one for each instance of a runner that updates itself.';
+
+create function private.need_updatable(p_worker public.workers, p_version text)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.refuse_second_lifecycle_job(p_worker.id);
+  if not exists (select from public.worker_releases as r where r.version = p_version and r.withdrawn_at is null) then
+    perform private.fail('RY404', format('There is no release %s, or it was withdrawn.', coalesce(p_version, 'yet')),
+      'Choose a release that is listed in the notes.');
+  end if;
+  if p_worker.type = 'cloud-hosted' then
+    return;
+  end if;
+  if p_worker.type <> 'self-hosted' or not private.updates_itself(p_worker.id, p_version) then
+    perform private.fail('RY422', format('"%s" does not update itself to %s.', p_worker.name, p_version),
+      'Update it where it runs. Or start it, from its one file, with the setting Update.Enabled; the release needs a file for its platform.');
+  elsif p_worker.is_draining or p_worker.is_disabled then
+    perform private.fail('RY409', format('"%s" takes no jobs, and its update is one.', p_worker.name), 'Let it take jobs again first.');
+  end if;
+end;
+$$;
+comment on function private.need_updatable(public.workers, text) is 'Refuses to queue an update that no job can carry out.';
+
+create function private.update_one_worker(p_worker uuid, p_version text)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
 as $$
 declare
   v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_version pg_catalog.text := coalesce(p_version, private.latest_version());
+  v_new public.provision_jobs;
   v_job public.provision_jobs;
+  v_first public.provision_jobs;
 begin
-  perform private.need_cloud_hosted(v_worker);
-  if not coalesce(private.is_version_less(v_worker.version, private.latest_version()), v_worker.version is null) then
+  perform private.need_updatable(v_worker, v_version);
+  -- An older version is given only to whoever names it.
+  if v_worker.version = v_version or p_version is null and private.is_version_less(v_version, v_worker.version) then
     perform private.fail('RY409', format('"%s" already runs %s.', v_worker.name, v_worker.version), 'There is nothing newer.');
   end if;
-  v_job := private.add_job(private.lifecycle_job(v_worker, 'UPDATE_WORKER', null), 'Update ' || v_worker.name);
+  for v_new in select * from private.update_jobs(v_worker, v_version) loop
+    v_job := private.add_job(v_new, format('Update %s to %s', v_worker.name, v_version));
+    v_first := coalesce(v_first, v_job);
+  end loop;
   perform private.audit(v_worker.org_id, 'worker.update_queued', 'worker', p_worker::pg_catalog.text, v_worker.name,
-    jsonb_build_object('job', v_job.id, 'version', private.latest_version()));
-  return to_jsonb(v_job);
+    jsonb_build_object('job', v_first.id, 'version', v_version));
+  return to_jsonb(v_first);
 end;
 $$;
-comment on function private.update_one_worker(uuid) is 'Body of public.update_one_worker.';
-grant execute on function private.update_one_worker(uuid) to authenticated;
-create function public.update_one_worker(p_worker uuid)
+comment on function private.update_one_worker(uuid, text) is 'Body of public.update_one_worker.';
+grant execute on function private.update_one_worker(uuid, text) to authenticated;
+create function public.update_one_worker(p_worker uuid, p_version text default null)
 returns jsonb language sql set search_path = ''
-as $$ select private.update_one_worker(p_worker) $$;
-comment on function public.update_one_worker(uuid) is 'Queues an UPDATE_WORKER job for one cloud-hosted runner. Admins.';
-grant execute on function public.update_one_worker(uuid) to authenticated;
+as $$ select private.update_one_worker(p_worker, p_version) $$;
+comment on function public.update_one_worker(uuid, text) is
+  'Queues the update of one runner to the newest stable release, or to the one that is named, which may be older. Cloud-hosted runners, and self-hosted ones that update themselves. Admins.';
+grant execute on function public.update_one_worker(uuid, text) to authenticated;
+
+create function private.sweep_updates()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job pg_catalog.record;
+  v_count integer := 0;
+begin
+  for v_job in
+    select j.id, j.org_id, j.target_worker_id from public.provision_jobs as j
+    where j.type = 'UPDATE_WORKER' and j.status = 'QUEUED' and j.pinned_worker_id = j.target_worker_id
+      and j.queued_at < now() - interval '5 minutes'
+      and not exists (select from private.instance_liveness as i where i.worker_id = j.target_worker_id and i.is_fresh
+        and i.name = coalesce(j.pinned_instance_name, i.name))
+  loop
+    if private.try_lock_state(v_job.org_id, v_job.target_worker_id)
+      and exists (select from private.live_jobs as q where q.job_id = v_job.id for update skip locked) then
+      perform private.end_job(v_job.id, 'FAILED', 'failed', 'system', null, 'system', 'The runner did not come back.', jsonb_build_object(
+        'code', 'update_no_heartbeat', 'message', 'The runner that was to update itself has not been online for 5 minutes.',
+        'hint', 'Look at its log and start it again; its file of before ends in .previous.'));
+      v_count := v_count + 1;
+    end if;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.sweep_updates() is 'Fails the update of a runner that was to update itself and is gone, so that its rollout pauses.';
+-- squawk-ignore require-concurrent-index-creation
+create index provision_jobs_own_updates_idx on public.provision_jobs (id) where type = 'UPDATE_WORKER' and status = 'QUEUED';
 
 create function private.plan_waves(p_workers uuid[])
 returns jsonb
@@ -64,16 +185,14 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_worker public.workers;
   v_job public.provision_jobs;
 begin
-  for v_worker in
-    select w.* from public.workers as w
+  for v_job in
+    select u.* from public.workers as w cross join lateral private.update_jobs(w, p_rollout.version) as u
     where w.id in (select x::pg_catalog.uuid from jsonb_array_elements_text(p_rollout.waves -> (p_rollout.wave - 1)) as x)
       and w.removed_at is null and not private.is_state_in_use(w.id)
     order by w.id
   loop
-    v_job := private.lifecycle_job(v_worker, 'UPDATE_WORKER', jsonb_build_object('version', p_rollout.version));
     v_job.rollout_id := p_rollout.id;
     v_job.created_by := p_rollout.created_by;
     perform private.add_job(v_job, format('Wave %s of the rollout of %s', p_rollout.wave, p_rollout.version));
@@ -94,7 +213,8 @@ begin
   perform private.need_role(p_org, 'admin');
   select array_agg(w.id order by w.status, w.name) into v_workers from private.outdated_workers(p_org) as w;
   if v_workers is null then
-    perform private.fail('RY409', 'No cloud-hosted runner is outdated.', 'Self-hosted runners are updated where they run.');
+    perform private.fail('RY409', 'No runner is outdated that a job could update.',
+      'Self-hosted runners without that permission are updated where they run.');
   end if;
   insert into public.rollouts (org_id, version, waves, created_by)
   values (p_org, private.latest_version(), private.plan_waves(v_workers), private.caller_id()) returning * into v_rollout;
@@ -113,7 +233,7 @@ create function public.update_outdated_workers(p_org uuid)
 returns jsonb language sql set search_path = ''
 as $$ select private.update_outdated_workers(p_org) $$;
 comment on function public.update_outdated_workers(uuid) is
-  'Starts a rollout: one UPDATE_WORKER job per outdated cloud-hosted runner, in waves. Admins.';
+  'Starts a rollout: UPDATE_WORKER jobs for the outdated runners that a job can update (cloud-hosted, or updating themselves), in waves. Admins.';
 grant execute on function public.update_outdated_workers(uuid) to authenticated;
 
 create function private.advance_rollout(p_rollout uuid)
@@ -127,6 +247,10 @@ declare
 begin
   select * into v_rollout from public.rollouts where id = p_rollout for update;
   if v_rollout.status <> 'RUNNING' then
+    return;
+  end if;
+  if exists (select from public.worker_releases as r where r.version = v_rollout.version and r.withdrawn_at is not null) then
+    update public.rollouts set status = 'PAUSED', reason = format('Release %s was withdrawn.', version) where id = p_rollout;
     return;
   end if;
   select max(j.id) into v_failed from public.provision_jobs as j
@@ -147,7 +271,7 @@ begin
   perform private.start_wave(v_rollout);
 end;
 $$;
-comment on function private.advance_rollout(uuid) is 'Takes a rollout one step further: pause at a failure, the next wave, or done.';
+comment on function private.advance_rollout(uuid) is 'Takes a rollout one step further: pause at a failure or when the release was withdrawn, the next wave, or done.';
 
 create function private.set_rollout(p_rollout uuid, p_from public.rollout_status[], p_to public.rollout_status)
 returns jsonb

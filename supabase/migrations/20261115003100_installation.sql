@@ -41,6 +41,31 @@ comment on function public.publish_release(jsonb) is
   'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. Service key only.';
 grant execute on function public.publish_release(jsonb) to service_role;
 
+create function private.stop_updates(p_version text)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_rollout pg_catalog.uuid;
+  v_job pg_catalog.record;
+begin
+  for v_rollout in select r.id from public.rollouts as r where r.version = p_version and r.status = 'RUNNING' loop
+    perform private.advance_rollout(v_rollout);
+  end loop;
+  for v_job in select j.id, j.org_id, j.target_worker_id from public.provision_jobs as j
+    where j.type = 'UPDATE_WORKER' and j.status = 'QUEUED' and j.payload #>> '{lifecycle,version}' = p_version
+    order by j.target_worker_id, j.id
+  loop
+    perform private.lock_state(v_job.org_id, v_job.target_worker_id);
+    if exists (select from private.live_jobs as q where q.job_id = v_job.id and q.stage <> 'RUNNING' for update) then
+      perform private.end_job(v_job.id, 'CANCELLED', 'cancelled', 'system', null, 'system', format('Release %s was withdrawn.', p_version));
+    end if;
+  end loop;
+end;
+$$;
+comment on function private.stop_updates(text) is 'Pauses the rollouts of a withdrawn release and cancels its updates that have not begun.';
+
 create function private.withdraw_release(p_version text, p_reason text)
 returns jsonb
 language plpgsql security definer
@@ -54,6 +79,7 @@ begin
   if v_release.id is null then
     perform private.fail('RY404', format('There is no release %s.', p_version));
   end if;
+  perform private.stop_updates(p_version);
   perform private.audit(null, 'release.withdrawn', 'release', v_release.id::pg_catalog.text, p_version,
     jsonb_build_object('reason', p_reason));
   return to_jsonb(v_release);

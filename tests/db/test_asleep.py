@@ -4,17 +4,13 @@ import pytest
 
 from tests.db.world import TOKEN_HASH, Organization, Runner, World
 
-ROLE = "arn:aws:iam::123456789012:role/runyard"
-
 
 @pytest.fixture
 def site(fresh_world: World) -> tuple[World, Organization, str, Runner]:
     """A deployed runner whose task beats."""
     org = fresh_world.organization()
     shared = fresh_world.connect_runner(fresh_world.shared_worker(capacity=20))
-    spec = {"name": "aws", "role_arn": ROLE, "regions": ["eu-west-1"]}
-    aws = org.owner.call("create_cloud_identity", p_org=org.id, p_spec=spec)["id"]
-    made = {"p_org": org.id, "p_name": "cloud", "p_cloud_identity": aws, "p_region": "eu-west-1"}
+    made = {"p_org": org.id, "p_name": "cloud", "p_cloud_identity": org.cloud_identity(), "p_region": "eu-west-1"}
     worker = org.owner.call("deploy_worker", **made, p_options={"desired_count": 1})["worker"]["id"]
     job = shared.claim_one()
     shared.call("worker_target_token", p_job=job["id"], p_attempt=1, p_token_hash=TOKEN_HASH, p_token_hint="wxyz")

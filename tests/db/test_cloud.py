@@ -4,14 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.db.world import TOKEN_HASH, Organization, Runner, World, refused
-
-ROLE = "arn:aws:iam::123456789012:role/runyard"
-
-
-def identity(org: Organization, name: str = "aws") -> str:
-    spec = {"name": name, "role_arn": ROLE, "regions": ["eu-west-1", "us-east-1"]}
-    return str(org.owner.call("create_cloud_identity", p_org=org.id, p_spec=spec)["id"])
+from tests.db.world import ROLE, TOKEN_HASH, Organization, Runner, World, refused
 
 
 def deploy(org: Organization, name: str, identity_id: str, **options: Any) -> dict[str, Any]:
@@ -31,7 +24,7 @@ def site(fresh_world: World) -> tuple[World, Organization, Runner, str]:
     """An organisation with a cloud identity, and a shared runner that does the work."""
     org = fresh_world.organization()
     shared = fresh_world.connect_runner(fresh_world.shared_worker(capacity=20))
-    return fresh_world, org, shared, identity(org)
+    return fresh_world, org, shared, org.cloud_identity()
 
 
 def come_online(world: World, shared: Runner, worker: str, version: str) -> Runner:
@@ -247,11 +240,11 @@ def test_identities_are_checked(org: Organization, spec: dict[str, Any]) -> None
 
 
 def test_identities_are_the_admins_own(org: Organization, other_org: Organization) -> None:
-    aws = identity(org)
+    aws = org.cloud_identity()
     with refused("RY409"):
-        identity(org)
+        org.cloud_identity()
     with refused("RY404"):
-        deploy(org, "x", identity(other_org))
+        deploy(org, "x", other_org.cloud_identity())
     for caller, code in ((org.member("operator"), "RY403"), (other_org.owner, "RY404")):
         with refused(code):
             caller.call("update_cloud_identity", p_identity=aws, p_spec={"regions": ["eu-west-2"]})

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.db.world import Organization, Runner, World, refused
+from tests.db.world import ROLE, Organization, Runner, World, refused
 
-ROLE = "arn:aws:iam::123456789012:role/runyard"
 Site = tuple[World, Organization, Runner, str]
 
 
@@ -15,8 +14,7 @@ def site(fresh_world: World) -> Site:
     """An organisation with an identity that nobody has tried, and a runner that could try it."""
     org = fresh_world.organization()
     shared = fresh_world.connect_runner(fresh_world.shared_worker(capacity=20))
-    spec = {"name": "aws", "role_arn": ROLE, "regions": ["eu-west-1", "us-east-1"]}
-    return fresh_world, org, shared, str(org.owner.call("create_cloud_identity", p_org=org.id, p_spec=spec)["id"])
+    return fresh_world, org, shared, org.cloud_identity(is_tested=False)
 
 
 def state(org: Organization, identity: str) -> tuple[bool, str | None]:
@@ -73,11 +71,51 @@ def test_a_changed_identity_is_untested_and_an_old_test_cannot_vouch_for_it(site
     assert state(org, aws) == (False, None)
 
 
+def deploy(org: Organization, aws: str) -> None:
+    org.owner.call("deploy_worker", p_org=org.id, p_name="x", p_cloud_identity=aws, p_region="eu-west-1", p_options={})
+
+
+def try_it(site: Site, status: str = "SUCCEEDED", **more: Any) -> None:
+    _, org, shared, aws = site
+    org.owner.call("verify_cloud_identity", p_identity=aws)
+    shared.finish(shared.claim_one(), status, **more)
+
+
 def test_a_deployment_that_failed_for_another_reason_says_nothing_about_the_role(site: Site) -> None:
     _, org, shared, aws = site
-    org.owner.call("deploy_worker", p_org=org.id, p_name="x", p_cloud_identity=aws, p_region="eu-west-1", p_options={})
+    try_it(site)
+    deploy(org, aws)
     shared.finish(shared.claim_one(), "FAILED", p_error={"code": "cloud_no_heartbeat", "message": "No heartbeat came."})
-    assert state(org, aws) == (False, None)
+    assert state(org, aws) == (True, None)
+
+
+def test_nothing_is_deployed_with_an_identity_that_nobody_has_tried(site: Site) -> None:
+    _, org, _, aws = site
+    with refused("RY409") as refusal:
+        deploy(org, aws)
+    assert refusal.value.diag.message_primary == '"aws" has not been tested since it was made or changed.'
+    assert "Test the connection" in (refusal.value.diag.message_hint or "")
+    try_it(site)
+    deploy(org, aws)
+
+
+def test_nothing_is_deployed_with_an_identity_whose_last_test_failed(site: Site) -> None:
+    _, org, _, aws = site
+    try_it(site)
+    try_it(site, "FAILED", p_error={"code": "cloud_identity", "message": "The role refused us."})
+    with refused("RY409") as refusal:
+        deploy(org, aws)
+    assert refusal.value.diag.message_primary == 'The last test of "aws" failed: The role refused us.'
+    try_it(site)
+    deploy(org, aws)
+
+
+def test_a_changed_identity_has_to_be_tried_again_before_it_deploys(site: Site) -> None:
+    _, org, _, aws = site
+    try_it(site)
+    org.owner.call("update_cloud_identity", p_identity=aws, p_spec={"regions": ["eu-west-1"]})
+    with refused("RY409"):
+        deploy(org, aws)
 
 
 def test_only_admins_test_and_retry_identities(site: Site) -> None:
@@ -96,6 +134,7 @@ def test_only_admins_test_and_retry_identities(site: Site) -> None:
 
 def test_a_failed_update_lets_its_runner_take_jobs_again_but_not_one_that_a_person_drained(site: Site) -> None:
     world, org, shared, aws = site
+    try_it(site)
     made = org.owner.call(
         "deploy_worker", p_org=org.id, p_name="x", p_cloud_identity=aws, p_region="eu-west-1", p_options={}
     )["worker"]["id"]

@@ -53,8 +53,7 @@ def build(world: World) -> Site:
 
 def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], unapproved: int) -> dict[str, Any]:
     """One of everything, by the name of the argument that asks for it."""
-    spec = {"name": "aws", "role_arn": "arn:aws:iam::123456789012:role/r", "regions": ["eu-west-1"]}
-    identity = org.owner.call("create_cloud_identity", p_org=org.id, p_spec=spec)["id"]
+    identity = org.cloud_identity()
     trust = {"name": "sa", "issuer": "https://i.example", "audience": "x"}
     account = org.owner.call("create_service_account", p_org=org.id, p_spec=trust)["id"]
     invitation = org.owner.call(

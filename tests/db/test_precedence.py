@@ -166,16 +166,11 @@ def test_a_runner_deeper_in_the_tree_is_nearer_as_soon_as_it_is_assigned(org: Or
 def test_a_job_about_a_runner_is_not_run_by_that_runner(fresh_world: World) -> None:
     org = fresh_world.organization()
     shared = fresh_world.connect_runner(fresh_world.shared_worker())
-    identity = org.owner.call(
-        "create_cloud_identity",
-        p_org=org.id,
-        p_spec={"name": "aws", "role_arn": "arn:aws:iam::123456789012:role/runyard", "regions": ["eu-west-1"]},
-    )["id"]
     made = org.owner.call(
         "deploy_worker",
         p_org=org.id,
         p_name="cloud",
-        p_cloud_identity=identity,
+        p_cloud_identity=org.cloud_identity(),
         p_region="eu-west-1",
         p_options={"is_assigned_to_all_modules": True},
     )

@@ -16,6 +16,7 @@ from psycopg.types.json import Jsonb
 from tests.support.database import Database, become
 
 TOKEN_HASH = "$2b$10$" + "a" * 53
+ROLE = "arn:aws:iam::123456789012:role/runyard"
 VERSION = "1.0.0"
 
 
@@ -160,6 +161,15 @@ class Organization:
     def runner(self, name: str, instance: str = "one", **options: Any) -> Runner:
         """A registered runner with a connected process."""
         return self.world.connect_runner(self.worker(name, **options), instance)
+
+    def cloud_identity(self, *, is_tested: bool = True, **spec: Any) -> str:
+        """An AWS role to deploy with; tested, unless told otherwise."""
+        whole = {"name": "aws", "role_arn": ROLE, "regions": ["eu-west-1", "us-east-1"], **spec}
+        identity = str(self.owner.call("create_cloud_identity", p_org=self.id, p_spec=whole)["id"])
+        if is_tested:
+            tested = "update public.cloud_identities set verified_at = now() where id = %s"
+            self.world.owner.connection.execute(tested, [identity])
+        return identity
 
     def enqueue(self, module: str, job_type: str = "PLAN", **options: Any) -> int:
         """A job for a module, by its path."""

@@ -155,6 +155,7 @@ def fleet(product: Product, person: Person, names: list[str], version: str) -> S
     """Cloud-hosted runners as their records say, and a runner that takes the jobs about them."""
     hand = ScriptedRunner(product, person, "hand")
     key = identity(product, person)
+    product.sql("update cloud_identities set verified_at = now() where org_id = %s", person.org_id)
     for name in names:
         arguments = {"p_org": person.org_id, "p_name": name, "p_cloud_identity": key, "p_region": REGION}
         product.rpc(person.token, "deploy_worker", arguments)
@@ -197,7 +198,6 @@ def test_a_rollout_goes_in_waves_pauses_at_a_failure_and_is_resumed_and_aborted(
 
 def test_a_failed_deployment_is_tried_again_or_rolled_back(product: Product, person: Person, sign_in: Open) -> None:
     hand = fleet(product, person, [], "1.0.0")
-    product.sql("update cloud_identities set verified_at = now() where org_id = %s", person.org_id)
     page = sign_in(person)
     page.get_by_role("button", name="Add runner").click()
     sheet = page.get_by_role("dialog", name="Add runner")

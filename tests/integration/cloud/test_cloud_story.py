@@ -50,6 +50,8 @@ def deploy(bench: Bench, **options: Any) -> tuple[dict[str, Any], dict[str, Any]
         "create_cloud_identity", p_org=bench.org,
         p_spec={"name": "aws", "account_id": "123456789012", "role_arn": ROLE, "regions": [REGION]},
     )  # fmt: skip
+    tested = bench.rpc("verify_cloud_identity", p_identity=identity["id"])
+    succeeded(bench, bench.wait_job(tested["job"]["id"]))
     made = bench.rpc(
         "deploy_worker", p_org=bench.org, p_name=f"cloud-{uuid.uuid4().hex[:6]}", p_cloud_identity=identity["id"],
         p_region=REGION,

@@ -41,6 +41,8 @@ def begin(bench: Bench) -> tuple[dict[str, object], int]:
         "create_cloud_identity", p_org=bench.org,
         p_spec={"name": "aws", "account_id": "123456789012", "role_arn": ROLE, "regions": [REGION]},
     )  # fmt: skip
+    with bench.database() as connection:
+        connection.execute("update cloud_identities set verified_at = now() where id = %s", [identity["id"]])
     made = bench.rpc(
         "deploy_worker", p_org=bench.org, p_name="cloud", p_cloud_identity=identity["id"], p_region=REGION,
         p_options={"is_assigned_to_all_modules": True, "version": "9.0.0", "desired_count": 1},

@@ -36,7 +36,6 @@ language plpgsql stable
 set search_path = ''
 as $$
 declare
-  v_account public.service_accounts;
   v_path pg_catalog.text;
 begin
   perform private.refuse_unknown_keys(p_options, array[
@@ -48,16 +47,10 @@ begin
   foreach v_path in array private.text_list(p_options -> 'assignments') loop
     perform private.check_assignment_path(p_org, v_path, (p_options ->> 'service_account_id')::pg_catalog.uuid);
   end loop;
-  if p_options ->> 'service_account_id' is not null then
-    select * into v_account from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid and org_id = p_org
-      and removed_at is null;
-    if v_account.id is null then
-      perform private.fail('RY404', 'There is no such service account.');
-    end if;
-    if v_account.path <> '' and coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean, false) then
-      perform private.fail('RY422', format('The service account %s serves only %s.', v_account.name, v_account.path),
-        'Assign the runner to paths below it, or choose an account of the whole organisation.');
-    end if;
+  if p_options ->> 'service_account_id' is not null and not exists (
+    select from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid and org_id = p_org and removed_at is null
+  ) then
+    perform private.fail('RY404', 'There is no such service account.');
   end if;
 end;
 $$;
@@ -86,6 +79,33 @@ end;
 $$;
 comment on function private.check_assignment_path(uuid, text, uuid) is
   'Refuses an assignment to nothing, or outside of the runner''s service account.';
+
+create function private.check_account_scope(p_worker public.workers)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_account public.service_accounts;
+  v_outside pg_catalog.text;
+begin
+  select * into v_account from public.service_accounts where id = p_worker.service_account_id and path <> '';
+  if p_worker.is_assigned_to_all_modules then
+    v_outside := 'all modules';
+  else
+    select string_agg(coalesce(nullif(a.path, ''), 'all modules'), ', ' order by a.path) into v_outside
+    from public.worker_assignments as a
+    where a.worker_id = p_worker.id and a.path <> v_account.path and not starts_with(a.path, v_account.path || '/');
+  end if;
+  if v_account.id is not null and v_outside is not null then
+    perform private.fail('RY422',
+      format('The service account %s serves only %s, but the runner serves %s.', v_account.name, v_account.path, v_outside),
+      'Assign the runner to paths below it only, or choose an account of the whole organisation.');
+  end if;
+end;
+$$;
+comment on function private.check_account_scope(public.workers) is
+  'Refuses a runner, as it would now be, that serves anything outside of its service account.';
 
 create function private.job_types(p_value jsonb)
 returns public.job_type[]
@@ -142,6 +162,7 @@ begin
     coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean, false),
     (p_options ->> 'service_account_id')::pg_catalog.uuid, coalesce(p_options -> 'scaling', '{}'), private.caller_id()
   ) returning * into v_worker;
+  perform private.check_account_scope(v_worker);
   return v_worker;
 exception
   when unique_violation then
@@ -211,6 +232,7 @@ begin
       else service_account_id end,
     scaling = coalesce(p_options -> 'scaling', scaling)
   where id = p_worker returning * into v_worker;
+  perform private.check_account_scope(v_worker);
   update public.worker_instances as i set capacity = least(v_worker.capacity,
     coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity))
   where i.worker_id = p_worker and i.capacity <> least(v_worker.capacity, coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity));

@@ -115,21 +115,51 @@ def test_assignments_need_something_to_be_assigned_to(org: Organization) -> None
         org.owner.call("unassign_worker", p_worker=worker, p_path="platform")
 
 
-def test_a_service_account_limits_where_its_runner_serves(org: Organization) -> None:
+@pytest.fixture
+def scoped_account(org: Organization) -> str:
+    """A service account that serves platform, beside modules that it does not serve."""
     org.module("platform/eu/vpc")
     org.module("apps/web")
-    account = org.owner.call(
-        "create_service_account",
-        p_org=org.id,
-        p_spec={"name": "sa", "path": "platform", "issuer": "https://issuer.example", "audience": "runyard"},
-    )["id"]
-    worker = org.worker("r1", service_account_id=account, assignments=["platform/eu"])
+    spec = {"name": "sa", "path": "platform", "issuer": "https://issuer.example", "audience": "runyard"}
+    return str(org.owner.call("create_service_account", p_org=org.id, p_spec=spec)["id"])
+
+
+def test_a_service_account_limits_where_its_runner_serves(org: Organization, scoped_account: str) -> None:
+    worker = org.worker("r1", service_account_id=scoped_account, assignments=["platform/eu"])
     with refused("RY422"):
         org.owner.call("assign_worker", p_worker=worker, p_path="apps")
     with refused("RY422"):
-        org.worker("r2", service_account_id=account, is_assigned_to_all_modules=True)
+        org.worker("r2", service_account_id=scoped_account, is_assigned_to_all_modules=True)
     with refused("RY409"):
-        org.owner.call("remove_service_account", p_account=account)
+        org.owner.call("remove_service_account", p_account=scoped_account)
+
+
+def test_a_runner_of_a_scoped_account_cannot_be_given_all_modules(org: Organization, scoped_account: str) -> None:
+    worker = org.worker("r1", service_account_id=scoped_account, assignments=["platform/eu"])
+    with refused("RY422"):
+        org.owner.call("update_worker", p_worker=worker, p_options={"is_assigned_to_all_modules": True})
+
+
+def test_a_runner_of_all_modules_cannot_be_given_a_scoped_account(org: Organization, scoped_account: str) -> None:
+    worker = org.worker("r1", is_assigned_to_all_modules=True)
+    with refused("RY422"):
+        org.owner.call("update_worker", p_worker=worker, p_options={"service_account_id": scoped_account})
+    narrowed = {"service_account_id": scoped_account, "is_assigned_to_all_modules": False}
+    assert org.owner.call("update_worker", p_worker=worker, p_options=narrowed)["service_account_id"] == scoped_account
+
+
+@pytest.mark.parametrize("path", ["apps", ""])
+def test_a_runner_assigned_elsewhere_cannot_be_given_a_scoped_account(
+    org: Organization, scoped_account: str, path: str
+) -> None:
+    worker = org.worker("r1", assignments=["platform/eu", path])
+    with refused("RY422") as refusal:
+        org.owner.call("update_worker", p_worker=worker, p_options={"service_account_id": scoped_account})
+    assert refusal.value.diag.message_primary == (
+        f"The service account sa serves only platform, but the runner serves {path or 'all modules'}."
+    )
+    org.owner.call("unassign_worker", p_worker=worker, p_path=path)
+    org.owner.call("update_worker", p_worker=worker, p_options={"service_account_id": scoped_account})
 
 
 def test_removal_ends_sessions_and_handles_jobs(world: World, org: Organization) -> None:

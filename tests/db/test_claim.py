@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from tests.db.world import Organization, Runner, World, refused
+from worker.enums import JobType
+
+MODULE_TYPES = (JobType.PLAN, JobType.APPLY, JobType.DESTROY, JobType.OUTPUT, JobType.DRIFT)
 
 
 def test_a_repeated_request_gets_the_same_answer(org: Organization) -> None:
@@ -105,6 +108,15 @@ def test_types_that_a_runner_refuses_go_to_another(org: Organization) -> None:
     apply = org.enqueue("a/b", "APPLY")
     assert planner.claim() == []
     assert other.claim_one()["id"] == apply
+
+
+@pytest.mark.parametrize("left_out", list(JobType))
+def test_a_runner_may_leave_out_any_single_type(org: Organization, left_out: JobType) -> None:
+    accepted = [kind for kind in JobType if kind is not left_out]
+    runner = org.runner("choosy", is_assigned_to_all_modules=True, capacity=9, accepted_job_types=accepted)
+    jobs = {kind: org.enqueue(f"a/{kind.lower()}", kind) for kind in MODULE_TYPES}
+    taken = {job["id"] for job in runner.claim(9)}
+    assert taken == {job for kind, job in jobs.items() if kind is not left_out}
 
 
 def test_a_runner_that_becomes_choosy_gets_only_what_it_wants(org: Organization) -> None:

@@ -42,13 +42,20 @@ class Credentials:
         return str(reply["access_token"])
 
     async def _grant(self) -> dict[str, Any]:
-        client_id = self._account.client_id or self._account.service_account_path or ""
-        if self._runner.organization_id and ":" not in client_id:
-            client_id = f"{self._runner.organization_id}:{client_id}"
+        grant = self._account_name()
         if self._account.client_secret is not None:
             secret = self._account.client_secret.get_secret_value()
-            return {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
-        return {"grant_type": _TOKEN_EXCHANGE, "client_id": client_id, "subject_token": await self._helper_token()}
+            return {"grant_type": "client_credentials", "client_secret": secret, **grant}
+        return {"grant_type": _TOKEN_EXCHANGE, "subject_token": await self._helper_token(), **grant}
+
+    def _account_name(self) -> dict[str, str]:
+        """Name the account; a path is looked for in the organisation, which the runner's id tells where it is not set."""
+        name = self._account.client_id or self._account.service_account_path or ""
+        if self._runner.organization_id and ":" not in name:
+            return {"client_id": f"{self._runner.organization_id}:{name}"}
+        return (
+            {"client_id": name} if self._account.client_id else {"client_id": name, "worker_id": str(self._runner.id)}
+        )
 
     async def _helper_token(self) -> str:
         command = [str(self._account.helper_command_path), *shlex.split(self._account.helper_command_args)]

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,10 @@ SECRET_PATHS = {
     ("Dispatcher", "Data", "RegistryPassword"),
     ("Executor", "Token"),
 }
+TOKENS = {("Runner", "Token"), ("Executor", "Token")}
+ACCOUNT = ("Runner", "Credentials")
+ACCOUNT_NAMES = {(*ACCOUNT, "ClientId"), (*ACCOUNT, "ServiceAccountPath")}
+ACCOUNT_PROOFS = {(*ACCOUNT, "ClientSecret"), (*ACCOUNT, "HelperCommandPath")}
 
 
 def load_settings(
@@ -67,8 +72,7 @@ def validate(layers: Sequence[Layer], problems: list[Problem]) -> Settings | Non
         settings = layered(layers).model_validate({})
     except ValidationError as error:
         problems += [describe(detail, layers) for detail in error.errors(include_input=False)]
-    if not has_credential(layers):
-        problems.append(missing_credential())
+    problems += missing_credential(layers)
     return settings
 
 
@@ -109,26 +113,29 @@ def missing(path: tuple[str, ...]) -> Problem:
     return Problem(".".join(inner), "is not set", way)
 
 
-def has_credential(layers: Sequence[Layer]) -> bool:
-    """Tell whether any layer gives a token, a service account or a job's credential."""
-    account = ("Runner", "Credentials")
-    ways: list[list[tuple[str, ...]]] = [
-        [("Runner", "Token")],
-        [("Executor", "Token")],
-        [(*account, "ClientId"), (*account, "ClientSecret")],
-        [(*account, "HelperCommandPath")],
-    ]
+def missing_credential(layers: Sequence[Layer]) -> list[Problem]:
+    """Say what a runner lacks to prove who it is: a token, a job's credential, or both halves of a service account."""
     given = {path for layer in layers for path in layer.places}
-    return any(all(path in given for path in way) for way in ways)
+    if given & TOKENS:
+        return []
+    is_named, is_proven = bool(given & ACCOUNT_NAMES), bool(given & ACCOUNT_PROOFS)
+    match is_named, is_proven:
+        case True, True:
+            return []
+        case True, False:
+            message = "the service account is named, but nothing proves it"
+            return [Problem("Runner.Credentials.ClientSecret", message, f"set {ways(ACCOUNT_PROOFS)}")]
+        case False, True:
+            message = "a credential is set, but not whose it is"
+            return [Problem("Runner.Credentials.ClientId", message, f"set {ways(ACCOUNT_NAMES)}")]
+    place = "set the variable WORKER_TOKEN, or Runner.Credentials for a service account"
+    return [Problem("Runner.Token", "no credential is set", place)]
 
 
-def missing_credential() -> Problem:
-    """Say how a runner can prove who it is."""
-    return Problem(
-        "Runner.Token",
-        "no credential is set",
-        "set the variable WORKER_TOKEN, or Runner.Credentials for a service account",
-    )
+def ways(paths: AbstractSet[tuple[str, ...]]) -> str:
+    """Name the variables and settings of which one is enough."""
+    variables = [name for name, path in FLAT_NAMES.items() if path in paths]
+    return " or ".join(f"{name} ({'.'.join(FLAT_NAMES[name])})" for name in variables)
 
 
 def forget_secrets(environ: MutableMapping[str, str]) -> None:

@@ -51,3 +51,11 @@ export async function clientIdAt(org: string, path: string): Promise<string | un
   if (error) throw new Error(`service_accounts: ${error.code} ${error.message}`);
   return data?.client_id;
 }
+
+/** Finds the organisation that a runner belongs to; a shared one belongs to none. */
+export async function organizationOf(worker: string): Promise<string | undefined> {
+  const { data, error } = await connection().from("workers").select("org_id")
+    .eq("id", worker).is("removed_at", null).maybeSingle();
+  if (error) throw new Error(`workers: ${error.code} ${error.message}`);
+  return data?.org_id ?? undefined;
+}

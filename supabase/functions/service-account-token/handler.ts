@@ -4,7 +4,7 @@
  */
 
 import { z } from "zod";
-import { call, clientIdAt, limit } from "../_shared/database.ts";
+import { call, clientIdAt, limit, organizationOf } from "../_shared/database.ts";
 import { addressOf, Answer, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { type Trust, verifyIdentity } from "../_shared/oidc.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
@@ -23,18 +23,26 @@ const REFUSED = {
 
 const clientId = z.string().min(1).max(200);
 const token = z.string().min(1).max(16_384);
+const workerId = z.uuid().optional();
 const request = z.discriminatedUnion("grant_type", [
   z.object({
     grant_type: z.literal("client_credentials"),
     client_id: clientId,
     client_secret: z.string().min(1).max(512),
+    worker_id: workerId,
   }),
   z.object({
     grant_type: z.literal(TOKEN_EXCHANGE),
     client_id: clientId,
     subject_token: token,
+    worker_id: workerId,
   }),
-  z.object({ grant_type: z.literal(JWT_BEARER), client_id: clientId, assertion: token }),
+  z.object({
+    grant_type: z.literal(JWT_BEARER),
+    client_id: clientId,
+    assertion: token,
+    worker_id: workerId,
+  }),
 ]);
 type TokenRequest = z.infer<typeof request>;
 
@@ -67,15 +75,23 @@ function withBasic(http: Request, body: unknown): unknown {
 const CLIENT_ID = /^rysa_/;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** Finds the account; `<organisation>:<client id>` also pins the organisation, and then a path will do. */
-async function accountFor(id: string): Promise<Account | null> {
-  const [org, raw] = id.includes(":") ? id.split(":", 2) : [undefined, id];
+/**
+ * Finds the account by its client id, or by its path as `group/name`. A path is looked for in the
+ * organisation of `<organisation>:<path>`, else in that of the runner that asks; `<organisation>:`
+ * before a client id pins the organisation.
+ */
+async function accountFor({ client_id: id, worker_id }: TokenRequest): Promise<Account | null> {
+  const [org, name] = id.includes(":") ? id.split(":", 2) : [undefined, id];
   if (org !== undefined && !UUID.test(org)) return null;
-  const isPath = org !== undefined && !CLIENT_ID.test(raw);
-  const client = isPath ? await clientIdAt(org, raw) : raw;
+  const client = CLIENT_ID.test(name) ? name : await clientAt(name, org, worker_id);
   if (client === undefined) return null;
   const account = await call<Account | null>("service_account_for", { p_client_id: client });
   return account && (org === undefined || account.org_id === org) ? account : null;
+}
+
+async function clientAt(path: string, org?: string, worker?: string): Promise<string | undefined> {
+  const owner = org ?? (worker && await organizationOf(worker));
+  return owner ? await clientIdAt(owner, path) : undefined;
 }
 
 async function isSecretRight(account: Account | null, secret: string): Promise<boolean> {
@@ -111,7 +127,7 @@ export const handler = serveWith(async (http) => {
     [`account:address:${addressOf(http)}`, PER_ADDRESS],
     [`account:client:${body.client_id}`, PER_CLIENT],
   ]);
-  const account = await accountFor(body.client_id);
+  const account = await accountFor(body);
   if (!await isProven(account, body) || account === null) refuse();
   return json(200, {
     access_token: await signAccount(account.id, account.org_id),

@@ -102,6 +102,16 @@ def test_the_ways_to_name_an_account(edge: Edge, person: Person) -> None:
     assert form.status_code == 200, "as an OAuth client sends it"
 
 
+def test_a_path_is_looked_for_where_the_runner_is(edge: Edge, person: Person) -> None:
+    secret = secrets.token_urlsafe(24)
+    made = account(person, secret)
+    runner, stranger = person.register(service_account_id=made["id"]), Person(person.stack).register()
+    by_path = by_secret(made["name"], secret)
+    assert edge.post("service-account-token", {**by_path, "worker_id": runner.id}).status_code == 200
+    for elsewhere in ({}, {"worker_id": stranger.id}, {"worker_id": str(uuid.uuid4())}):
+        assert edge.post("service-account-token", {**by_path, **elsewhere}).status_code == 401
+
+
 def test_every_refusal_is_the_same(edge: Edge, person: Person, issuer: Issuer) -> None:
     secret = secrets.token_urlsafe(24)
     made, disabled = account(person, secret), account(person, secret)

@@ -119,6 +119,18 @@ async def test_a_helpers_token_is_exchanged(tmp_path: Path) -> None:
     await opened.open()
     assert network.calls[0][1]["subject_token"] == "token-for-aud one"
     assert network.calls[0][1]["client_id"] == "group/sa"
+    assert network.calls[0][1]["worker_id"] == WORKER, "it tells in which organisation the path is"
+
+
+async def test_a_path_is_looked_for_in_the_organisation_that_is_set() -> None:
+    network = Network(lambda name, _: {"access_token": "account"} if name == "service-account-token" else GRANT)
+    opened, _ = session(
+        network, HandClock(), WORKER_TOKEN="", WORKER_CLIENT_SECRET="shh", RUNYARD_SERVICE_ACCOUNT_PATH="group/sa",
+        WORKER_ORGANIZATION_ID=WORKER,
+    )  # fmt: skip
+    await opened.open()
+    assert network.calls[0][1]["client_id"] == f"{WORKER}:group/sa"
+    assert "worker_id" not in network.calls[0][1]
 
 
 def test_a_second_process_with_the_same_directory_is_refused(tmp_path: Path) -> None:

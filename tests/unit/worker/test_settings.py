@@ -184,6 +184,48 @@ def test_secrets_are_in_no_text(tmp_path: Path) -> None:
     assert "ryw_in_a_list" not in str(caught.value)
 
 
+ACCOUNT_ID, ACCOUNT_PATH = {"WORKER_CLIENT_ID": "rysa_1"}, {"RUNYARD_SERVICE_ACCOUNT_PATH": "group/sa"}
+SECRET, HELPER = {"WORKER_CLIENT_SECRET": "shh"}, {"RUNYARD_CREDENTIAL_HELPER_CMD_PATH": "/bin/helper"}
+ARGUMENTS = {"RUNYARD_CREDENTIAL_HELPER_CMD_ARGS": "eu-west-1"}
+NAMES = "set WORKER_CLIENT_ID (Runner.Credentials.ClientId) or RUNYARD_SERVICE_ACCOUNT_PATH"
+PROOFS = "set WORKER_CLIENT_SECRET (Runner.Credentials.ClientSecret) or RUNYARD_CREDENTIAL_HELPER_CMD_PATH"
+
+
+def load_account(*parts: Mapping[str, str]) -> Settings:
+    """Load without a token, with these parts of a service account instead."""
+    environ = {"WORKER_ID": RUNNER_ID, "SUPABASE_URL": "http://x"}
+    for part in parts:
+        environ |= part
+    return load_settings(environ=environ)
+
+
+@pytest.mark.parametrize("name", [ACCOUNT_ID, ACCOUNT_PATH])
+@pytest.mark.parametrize("proof", [SECRET, HELPER])
+def test_a_service_account_is_a_name_and_a_proof(name: Mapping[str, str], proof: Mapping[str, str]) -> None:
+    assert load_account(name, proof).runner.token is None
+
+
+@pytest.mark.parametrize(
+    ("parts", "setting", "place"),
+    [
+        ([], "Runner.Token", "WORKER_TOKEN"),
+        ([ARGUMENTS], "Runner.Token", "WORKER_TOKEN"),
+        ([SECRET], "Runner.Credentials.ClientId", NAMES),
+        ([HELPER, ARGUMENTS], "Runner.Credentials.ClientId", NAMES),
+        ([ACCOUNT_ID], "Runner.Credentials.ClientSecret", PROOFS),
+        ([ACCOUNT_PATH], "Runner.Credentials.ClientSecret", PROOFS),
+        ([ACCOUNT_PATH, ARGUMENTS], "Runner.Credentials.ClientSecret", PROOFS),
+    ],
+)
+def test_half_a_service_account_names_the_other_half(parts: list[Mapping[str, str]], setting: str, place: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_account(*parts)
+    (problem,) = caught.value.problems
+    assert problem.setting == setting
+    assert place in problem.place
+    assert "shh" not in str(problem)
+
+
 def test_a_token_may_come_from_a_named_file_and_is_forgotten(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("ryw_from_file\n")

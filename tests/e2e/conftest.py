@@ -22,7 +22,9 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """The system's own chromium; for one module only, because its event loop would stand in the way of later tests."""
+    # Asked first: without a browser's packages Playwright's own driver may lack a library as well.
+    path = chromium_path()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()

@@ -7,12 +7,14 @@ from app.components.feedback import empty
 from app.components.icons import icon
 from app.components.layout import page
 from app.components.runners.detail import events, facts, instances, jobs, strip
+from app.components.runners.edit import edit_dialog
 from app.components.runners.menu import menu_items
 from app.components.runners.rail import assignments, behaviour, tokens
 from app.components.runners.scaling import scaling_ledger, scaling_limits
 from app.pages import Route
 from app.states.runner import RunnerState
 from app.states.runner_actions import RunnerActionState
+from app.states.runner_edit import RunnerEditState
 from app.states.session import SessionState
 
 State = RunnerState
@@ -29,6 +31,7 @@ def _actions() -> rx.Component:
     rotate = rx.button(
         icon("key-round"), "Rotate token", on_click=RunnerActionState.ask("rotate", row["id"]), **surface
     )
+    edit = rx.button(icon("pencil"), "Edit", on_click=RunnerEditState.edit(row["id"]), **surface)
     has_token = SessionState.can_admin & ~row["is_cloud"].to(bool)
     menu = rx.dropdown_menu.root(
         rx.dropdown_menu.trigger(
@@ -38,7 +41,13 @@ def _actions() -> rx.Component:
             *menu_items(row, SessionState.latest_version), width="210px", variant="soft", color_scheme="gray"
         ),
     )
-    acts = rx.el.div(drain, rx.cond(has_token, rotate, rx.fragment()), menu, class_name="ry-acts")
+    acts = rx.el.div(
+        rx.cond(SessionState.can_admin, edit, rx.fragment()),
+        drain,
+        rx.cond(has_token, rotate, rx.fragment()),
+        menu,
+        class_name="ry-acts",
+    )
     return rx.cond(SessionState.can_operate & ~row["is_shared"].to(bool), acts, rx.fragment())
 
 
@@ -90,6 +99,7 @@ def runner() -> rx.Component:
         title=State.row["name"],
         active="runners",
         crumbs=[("Runners", "/dashboard/runners")],
+        dialogs=[edit_dialog()],
     )
 
 

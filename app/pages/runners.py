@@ -7,6 +7,7 @@ import reflex as rx
 from app.components.icons import icon
 from app.components.layout import head, page
 from app.components.runners.active_jobs import active_jobs
+from app.components.runners.edit import edit_dialog
 from app.components.runners.rollout import abort_question, rollout_panel
 from app.components.runners.sheet import add_runner_sheet
 from app.components.runners.table import runners_table
@@ -139,7 +140,7 @@ def runners() -> rx.Component:
         active_jobs(),
         title="Runners",
         active="runners",
-        dialogs=[add_runner_sheet(), abort_question()],
+        dialogs=[add_runner_sheet(), edit_dialog(), abort_question()],
     )
 
 

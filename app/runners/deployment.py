@@ -7,6 +7,11 @@ from app.organisation.identities import check_words
 from app.services.store import OrgStore
 
 Row = Mapping[str, Any]
+SIZES = {
+    "1 vCPU, 2 GB, 2 slots": {"cpu": 1024, "memory": 2048, "capacity": 2},
+    "2 vCPU, 4 GB, 4 slots": {"cpu": 2048, "memory": 4096, "capacity": 4},
+    "4 vCPU, 8 GB, 8 slots": {"cpu": 4096, "memory": 8192, "capacity": 8},
+}
 EXPECTED = {
     "DEPLOY_WORKER": (
         "Cloud identity",

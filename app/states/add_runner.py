@@ -1,13 +1,13 @@
 """The add-runner sheet: register a self-hosted runner, or deploy a cloud-hosted one, and wait for it."""
 
-import re
 from datetime import UTC, datetime
 from typing import Any
 
 import reflex as rx
 
 from app.runners.commands import WAYS, Launch, commands
-from app.runners.deployment import DeployStep, Identity, arrival, build_identity, build_steps, read_test
+from app.runners.deployment import SIZES, DeployStep, Identity, arrival, build_identity, build_steps, read_test
+from app.runners.record import NO_ACCOUNT, AccountChoice, account_of, build_accounts, check_host, new_name_problem
 from app.runners.tokens import make_token
 from app.runners.versions import latest
 from app.services.errors import AppError
@@ -20,12 +20,6 @@ from app.states.session import AppState, say_error
 TOKEN = "%TOKEN%"  # noqa: S105 - the browser puts the token here; no state ever holds it
 LATE_SECONDS = 120
 ALL_MODULES = "(all modules)"
-NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-SIZES = {
-    "1 vCPU, 2 GB, 2 slots": {"cpu": 1024, "memory": 2048, "capacity": 2},
-    "2 vCPU, 4 GB, 4 slots": {"cpu": 2048, "memory": 4096, "capacity": 4},
-    "4 vCPU, 8 GB, 8 slots": {"cpu": 4096, "memory": 8192, "capacity": 8},
-}
 
 
 class AddRunnerState(AppState, rx.State):
@@ -38,7 +32,11 @@ class AddRunnerState(AppState, rx.State):
     path: str = ALL_MODULES
     name: str = ""
     labels: str = ""
+    capacity: str = "1"
+    account_id: str = NO_ACCOUNT
+    accounts: list[AccountChoice] = []
     name_problem: str = ""
+    errors: dict[str, str] = {}
     is_busy: bool = False
 
     worker_id: str = ""
@@ -86,6 +84,8 @@ class AddRunnerState(AppState, rx.State):
         modules = await self._select("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
         self.paths = [ALL_MODULES, *sorted(str(row["path"]) for row in groups.rows + modules.rows)]
         not_removed = Filter("removed_at", "is", "null")
+        accounts = Query(columns="id,name,is_disabled", filters=(mine, not_removed), order="name")
+        self.accounts = build_accounts((await self._select("service_accounts", accounts)).rows)
         identities = await self._select("cloud_identities", Query(filters=(mine, not_removed), order="name"))
         self.identities = [build_identity(row) for row in identities.rows]
         if self.identities:
@@ -101,12 +101,23 @@ class AddRunnerState(AppState, rx.State):
     def set_name(self, text: str) -> None:
         """Take the name, and say at once what is wrong with it."""
         self.name = text.strip()[:63]
-        self.name_problem = _name_problem(self.name)
+        self.name_problem = new_name_problem(self.name)
 
     @rx.event
     def set_labels(self, text: str) -> None:
         """Take the labels."""
         self.labels = text[:500]
+
+    @rx.event
+    def set_capacity(self, text: str) -> None:
+        """Take how many jobs it runs at a time."""
+        self.capacity = text[:9]
+
+    @rx.event
+    def set_account(self, account_id: str) -> None:
+        """Choose what it may sign in with besides its token."""
+        if account_id in (NO_ACCOUNT, *(item["id"] for item in self.accounts)):
+            self.account_id = account_id
 
     @rx.event
     def set_path(self, path: str) -> None:
@@ -123,14 +134,16 @@ class AddRunnerState(AppState, rx.State):
     @rx.event
     async def register(self) -> Any:
         """Register the runner and show its token once."""
-        self.name_problem = _name_problem(self.name) or ("A name is needed." if not self.name else "")
-        if self.name_problem or self.worker_id:
+        self._check_name()
+        host = check_host({"labels": self.labels, "capacity": self.capacity})
+        self.errors = host.errors
+        if self.name_problem or host.errors or self.worker_id:
             return
         self.is_busy = True
         yield
         token = await make_token()
         try:
-            worker = await self._rpc("register_worker", await self._registration(token.hash, token.hint))
+            worker = await self._rpc("register_worker", await self._registration(host.spec, token.hash, token.hint))
         except AppError as error:
             self.is_busy = False
             self.name_problem = error.message if "name" in error.message.lower() else ""
@@ -139,10 +152,14 @@ class AddRunnerState(AppState, rx.State):
         await self._registered(worker)
         yield rx.call_script(f"window.runyard.secret('{self.worker_id}', '{token.text}')")
 
-    async def _registration(self, token_hash: str, token_hint: str) -> dict[str, Any]:
+    def _check_name(self) -> None:
+        self.name_problem = new_name_problem(self.name) or ("A name is needed." if not self.name else "")
+
+    async def _registration(self, host: dict[str, Any], token_hash: str, token_hint: str) -> dict[str, Any]:
         is_all = self.path == ALL_MODULES
         options = {
-            "labels": [label for label in re.split(r"[\s,]+", self.labels) if label],
+            **host,
+            "service_account_id": account_of(self.account_id),
             "is_assigned_to_all_modules": is_all,
             "assignments": [] if is_all else [self.path],
         }
@@ -255,7 +272,7 @@ class AddRunnerState(AppState, rx.State):
     @rx.event
     async def deploy(self) -> Any:
         """Queue the job that deploys a cloud-hosted runner, and follow it here."""
-        self.name_problem = _name_problem(self.name) or ("A name is needed." if not self.name else "")
+        self._check_name()
         if self.name_problem or self.job_id or self.check != "WORKS":
             return None
         try:
@@ -336,11 +353,3 @@ class AddRunnerState(AppState, rx.State):
         if since is None or (datetime.now(UTC) - since).total_seconds() < LATE_SECONDS:
             return "waiting"
         return "late"
-
-
-def _name_problem(name: str) -> str:
-    if not name or NAME.fullmatch(name):
-        return ""
-    if " " in name:
-        return f"A name has no spaces. Try {name.replace(' ', '-')}."
-    return "Letters, digits, dots, dashes and underscores; a letter or digit at both ends."

@@ -229,6 +229,45 @@ def test_a_runners_page_shows_it_and_changes_take_effect_there(product: Product,
     assert product.sql(saved, person.org_id) == [(True,)]
 
 
+def test_an_admin_edits_a_runners_record_and_the_database_has_the_last_word(
+    product: Product, person: Person, sign_in: Open
+) -> None:
+    spec = {
+        "name": "k8s-runner",
+        "issuer": "https://oidc.example.com",
+        "audience": "runyard",
+        "bound_claims": {"sub": "x"},
+    }
+    product.rpc(person.token, "create_service_account", {"p_org": person.org_id, "p_spec": spec})
+    product.runner(person, "taken")
+    product.runner(person, "build-host-07")
+    page = sign_in(person)
+    page.get_by_role("button", name="More actions for build-host-07").click()
+    page.get_by_role("menuitem", name="Edit").click()
+    form = page.get_by_role("dialog", name="Edit build-host-07")
+    form.get_by_label("Capacity").fill("0")
+    form.get_by_role("button", name="Save").click()
+    expect(form.get_by_text("A whole number from 1 to 256.")).to_be_visible(timeout=SOON)
+    form.get_by_label("Capacity").fill("6")
+    form.get_by_label("Name", exact=True).fill("taken")
+    form.get_by_role("button", name="Save").click()
+    expect(form.get_by_text("There is already a runner called")).to_be_visible(timeout=SOON)
+    form.get_by_label("Name", exact=True).fill("build-host-08")
+    form.get_by_label("Labels").fill("gpu=true zone=eu")
+    form.get_by_role("checkbox", name="Destroy").click()
+    form.get_by_role("combobox", name="Service account").click()
+    page.get_by_role("option", name="k8s-runner").click()
+    form.get_by_role("button", name="Save").click()
+    expect(form).to_be_hidden(timeout=SOON)
+    row(page, "build-host-08").get_by_role("link", name="build-host-08").click()
+    expect(page.get_by_text("zone=eu")).to_be_visible(timeout=SOON)
+    expect(page.get_by_text("k8s-runner")).to_be_visible(timeout=SOON)
+    saved = "select capacity, labels, 'DESTROY' = any(accepted_job_types) from workers where name = 'build-host-08' and org_id = %s"
+    assert product.sql(saved, person.org_id) == [(6, ["gpu=true", "zone=eu"], False)]
+    page.get_by_role("button", name="Edit", exact=True).click()
+    expect(page.get_by_role("dialog", name="Edit build-host-08").get_by_label("Capacity")).to_have_value("6")
+
+
 def test_a_runner_of_nobody_says_so(product: Product, person: Person, sign_in: Open) -> None:
     page = sign_in(person)
     page.goto("/dashboard/runners/00000000-0000-4000-8000-000000000000")

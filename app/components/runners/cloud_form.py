@@ -10,7 +10,8 @@ from app.components.feedback import empty
 from app.components.icons import icon
 from app.components.runners.self_form import name_field, path_field
 from app.components.runners.token import doc_link
-from app.states.add_runner import SIZES, AddRunnerState
+from app.runners.deployment import SIZES
+from app.states.add_runner import AddRunnerState
 
 State = AddRunnerState
 

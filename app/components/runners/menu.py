@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.components.icons import icon
 from app.states.runner_actions import RunnerActionState
+from app.states.runner_edit import RunnerEditState
 from app.states.session import SessionState
 
 
@@ -27,6 +28,7 @@ def _drain(row: Any) -> rx.Component:
 
 def _admin_items(row: Any) -> rx.Component:
     return rx.fragment(
+        _item("pencil", "Edit", RunnerEditState.edit(row["id"])),
         rx.cond(row["is_cloud"], _item("cloud-upload", "Deploy", _ask("deploy", row)), rx.fragment()),
         rx.cond(row["is_cloud"], rx.fragment(), _item("key-round", "Rotate token", _ask("rotate", row))),
         rx.cond(

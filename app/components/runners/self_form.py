@@ -7,7 +7,9 @@ import reflex as rx
 from app.components.copy import code_block, copy_button
 from app.components.elements import secret, timer
 from app.components.icons import icon
+from app.components.runners.edit import account_items
 from app.components.runners.token import doc_link, token_warning
+from app.components.settings.frame import field
 from app.runners.commands import WAYS
 from app.states.add_runner import AddRunnerState
 
@@ -55,19 +57,36 @@ def path_field() -> rx.Component:
     )
 
 
-def _labels_field() -> rx.Component:
-    return rx.el.div(
-        rx.el.label("Labels", html_for="runner-labels"),
-        rx.input(
-            id="runner-labels",
-            default_value="",
-            placeholder="gpu=true region=eu",
-            on_change=State.set_labels.debounce(150),
-            auto_complete="off",
-            custom_attrs={"spellCheck": "false"},
+def _host_field(key: str, label: str, hint: str, on_change: Any, **props: Any) -> rx.Component:
+    control = rx.input(
+        id=f"s-{key}",
+        on_change=on_change.debounce(150),
+        # As with the name: the button must not overtake what was typed.
+        on_blur=on_change,
+        auto_complete="off",
+        custom_attrs={"spellCheck": "false"},
+        **props,
+    )
+    return field(key, label, control, State.errors, hint)
+
+
+def _host_fields() -> rx.Component:
+    hint = "Jobs that ask for a label go only to runners that have it."
+    account = rx.select.root(
+        rx.select.trigger(aria_label="Service account", width="100%"),
+        rx.select.content(*account_items(State.accounts)),
+        value=State.account_id,
+        on_change=State.set_account,
+    )
+    return rx.fragment(
+        _host_field("labels", "Labels", hint, State.set_labels, default_value="", placeholder="gpu=true region=eu"),
+        rx.el.div(
+            _host_field(
+                "capacity", "Capacity", "Jobs at a time.", State.set_capacity, default_value="1", type="number"
+            ),
+            field("account", "Service account", account, State.errors, "Signs in without a token."),
+            class_name="ry-two",
         ),
-        rx.el.small("Jobs that ask for a label go only to runners that have it."),
-        class_name="ry-f",
     )
 
 
@@ -80,7 +99,7 @@ def _form() -> rx.Component:
         ),
         name_field(),
         path_field(),
-        _labels_field(),
+        _host_fields(),
         rx.el.p(
             icon("shield", class_name="mut"),
             rx.el.span(

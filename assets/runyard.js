@@ -40,9 +40,16 @@
     const text = time(at);
     return text.includes(":") ? `${text}:${two(at.getSeconds())}` : text;
   }
+  /* Made once: a formatter costs more than everything else that ticks. */
+  const zone = Intl.DateTimeFormat("en-GB", { timeZoneName: "short" });
+  const zones = new Map();
+  function zoneOf(at) {
+    const offset = at.getTimezoneOffset();
+    if (!zones.has(offset)) zones.set(offset, (zone.formatToParts(at).find((part) => part.type === "timeZoneName") || {}).value || "");
+    return zones.get(offset);
+  }
   function exact(at) {
-    const zone = Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts(at);
-    const name = (zone.find((part) => part.type === "timeZoneName") || {}).value || "";
+    const name = zoneOf(at);
     return `${at.getDate()} ${months[at.getMonth()]} ${at.getFullYear()}, ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())} ${name}`;
   }
 
@@ -188,6 +195,25 @@
     sessionStorage.setItem(KEPT, window.location.hash.slice(1));
     history.replaceState(null, "", "/invite");
   }
+
+  /* ---- while the pointer or the keyboard's focus is in a table, its new rows wait ---- */
+  const held = new Set();
+  function at(table, isThere) {
+    if (isThere === held.has(table)) return;
+    if (isThere) held.add(table); else held.delete(table);
+    table.querySelector(`[data-hold=${isThere ? "on" : "off"}]`)?.click();
+  }
+  function look(target) {
+    const table = target instanceof Element ? target.closest(".ry-tw:has([data-hold])") : null;
+    for (const other of [...held]) if (other !== table && !isAt(other)) at(other, false);
+    if (table && isAt(table)) at(table, true);
+  }
+  const isAt = (table) => table.isConnected && (table.matches(":hover") || Boolean(table.querySelector(":focus-visible")));
+  // A finger does not hover: only what a mouse or a pen points at is held.
+  document.addEventListener("pointerover", (event) => { if (event.pointerType !== "touch") look(event.target); });
+  document.documentElement.addEventListener("pointerleave", () => look(null));
+  document.addEventListener("focusin", (event) => look(event.target));
+  document.addEventListener("focusout", () => setTimeout(() => look(document.activeElement)));
 
   /* The sheet takes the focus when it opens and gives it back to what opened it. */
   let opener = null;

@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.components.elements import clock_time, since
 from app.components.feedback import empty, failed, skeleton_rows
+from app.components.hold import fresh_button, holding
 from app.components.icons import icon
 from app.components.job_rows import cell, heads, job_link, job_status
 from app.components.layout import head, page
@@ -122,19 +123,15 @@ def _row(held: Any) -> rx.Component:
 
 def _table() -> rx.Component:
     is_waiting = JobsState.is_loading & (JobsState.rows.length() == 0)
-    return rx.el.div(
-        rx.el.table(
-            heads(*HEADS),
-            rx.el.tbody(rx.cond(is_waiting, skeleton_rows(8), rx.foreach(JobsState.rows, _row))),
-            class_name="ry-t cards ry-jobs",
-            role="table",
-            aria_label="Jobs",
-            aria_busy=is_waiting,
-        ),
-        class_name="ry-tw",
-        on_mouse_enter=JobsState.point(True),
-        on_mouse_leave=JobsState.point(False),
+    table = rx.el.table(
+        heads(*HEADS),
+        rx.el.tbody(rx.cond(is_waiting, skeleton_rows(8), rx.foreach(JobsState.rows, _row))),
+        class_name="ry-t cards ry-jobs",
+        role="table",
+        aria_label="Jobs",
+        aria_busy=is_waiting,
     )
+    return holding(table, JobsState.hold)
 
 
 def _nothing() -> rx.Component:
@@ -154,11 +151,10 @@ def _foot() -> rx.Component:
     first = JobsState.page_number * PAGE_SIZE + 1
     last = JobsState.page_number * PAGE_SIZE + JobsState.rows.length()
     turn: dict[str, Any] = {"variant": "surface", "color_scheme": "gray", "size": "1"}
-    fresh = rx.button(icon("arrow-up"), JobsState.fresh_count, " new", on_click=JobsState.show_fresh, **turn)
     return rx.el.div(
         rx.el.span(f"{first}–{last} of {JobsState.total}", class_name="num"),
         rx.el.span(class_name="grow"),
-        rx.cond(JobsState.fresh_count > 0, fresh, rx.fragment()),
+        fresh_button(JobsState.fresh_count, JobsState.show_fresh),
         rx.button(icon("chevron-left"), "Newer", on_click=JobsState.turn_page(-1), disabled=first <= 1, **turn),
         rx.button(
             "Older", icon("chevron-right"), on_click=JobsState.turn_page(1), disabled=last >= JobsState.total, **turn

@@ -85,6 +85,22 @@ def _alert() -> rx.Component:
     return rx.cond(SessionState.outdated_count > 0, note, rx.fragment())
 
 
+def _preparing() -> rx.Component:
+    """Say why nothing runs yet, to whoever has just started everything for the first time."""
+    note = rx.el.div(
+        icon("loader-circle", class_name="ry-spin"),
+        rx.el.p(
+            RunnersState.preparing,
+            ". ",
+            rx.el.span("Jobs that need it wait, and start by themselves as soon as it is there."),
+        ),
+        class_name="ry-note",
+        role="status",
+        custom_attrs={"data-accent-color": "blue"},
+    )
+    return rx.cond(RunnersState.preparing != "", note, rx.fragment())
+
+
 def _filter_item(label: str, value: str) -> rx.Component:
     counts: Any = RunnersState.counts
     return rx.segmented_control.item(
@@ -133,6 +149,7 @@ def runners() -> rx.Component:
     return page(
         _head(),
         _alert(),
+        _preparing(),
         rollout_panel(),
         tiles(),
         _bar(),

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
-from app.runners.rows import engines_of
+from app.runners.rows import engines_of, say_note
 from app.services.curves import smooth
 from app.services.words import count, duration, parse_time
 
@@ -74,7 +74,7 @@ def build_instances(instances: Iterable[Row]) -> list[InstanceDetail]:
             "id": str(row["id"]),
             "name": str(row["name"]),
             "host": str(row.get("hostname") or "–"),
-            "engines": str(row.get("engine_note") or engines_of(row) or "–"),
+            "engines": say_note(row) or engines_of(row) or "–",
             "status": str(row["status"]),
             "capacity": int(row.get("capacity") or 0),
             "connected_at": str(row.get("connected_at") or ""),

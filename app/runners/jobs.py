@@ -47,18 +47,20 @@ def build_active(jobs: Iterable[Row], names: Mapping[str, str]) -> list[ActiveJo
     """List the jobs that wait or run: waiting ones first, the newest of each first."""
     active = [job for job in jobs if job["status"] in ORDER]
     active.sort(key=lambda job: (ORDER[job["status"]], -int(job["id"])))
-    return [
-        {
-            "id": int(job["id"]),
-            "type": str(job["type"]),
-            "path": target_of(job, names),
-            "status": str(job["status"]),
-            "runner": runner_of(job),
-            "since": since_of(job),
-            "by": str(job.get("created_by_label") or "–"),
-        }
-        for job in active
-    ]
+    return [active_row(job, names) for job in active]
+
+
+def active_row(job: Row, names: Mapping[str, str]) -> ActiveJob:
+    """Make the row of one job."""
+    return {
+        "id": int(job["id"]),
+        "type": str(job["type"]),
+        "path": target_of(job, names),
+        "status": str(job["status"]),
+        "runner": runner_of(job),
+        "since": since_of(job),
+        "by": str(job.get("created_by_label") or "–"),
+    }
 
 
 def say_counts(jobs: Iterable[Row]) -> str:

@@ -1,7 +1,7 @@
 """The rows of the runners table."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from app.runners.versions import is_older
@@ -9,6 +9,8 @@ from app.services.words import count
 
 Row = Mapping[str, Any]
 STATUSES = ("ONLINE", "DRAINING", "OFFLINE")
+ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
+PREPARING = "being prepared"
 
 
 class InstanceRow(TypedDict):
@@ -80,8 +82,8 @@ def is_starting(worker: Row) -> bool:
     return worker["status"] == "OFFLINE" and worker.get("status_reason") == "Starting"
 
 
-def why(worker: Row, job_count: int = 0) -> str:
-    """Say why a runner is in the state it is in; empty when the badge says it all."""
+def why(worker: Row, job_count: int = 0, note: str = "") -> str:
+    """Say why a runner is in the state it is in; online it is what keeps it from its engines, if anything does."""
     status = worker["status"]
     if status == "DRAINING" or worker.get("is_draining"):
         left = f"{count(job_count, 'job')} left" if job_count else "no jobs left"
@@ -89,7 +91,7 @@ def why(worker: Row, job_count: int = 0) -> str:
     if worker.get("is_disabled"):
         return "Disabled, takes no new jobs"
     if status != "OFFLINE":
-        return ""
+        return note
     if worker.get("is_scaled_to_zero"):
         return "Starts on the next job"
     if is_starting(worker):
@@ -117,10 +119,10 @@ def update_kind(worker: Row) -> str:
     return "update" if worker["type"] == "cloud-hosted" else "update_by_hand"
 
 
-def build_row(worker: Row, latest: str, instance_count: int, job_count: int) -> RunnerRow:
+def build_row(worker: Row, latest: str, instance_count: int, job_count: int, note: str = "") -> RunnerRow:
     """Make the table's row of one runner."""
     is_outdated = is_older(worker.get("version"), latest)
-    reason = why(worker, job_count)
+    reason = why(worker, job_count, note)
     parts = (worker["type"], worker.get("region"), worker.get("version"), reason)
     return {
         "id": str(worker["id"]),
@@ -150,11 +152,30 @@ def engines_of(instance: Row) -> str:
     return ", ".join(f"{name} {version}" for name, version in sorted(engines.items()) if version)
 
 
+def say_note(instance: Row) -> str:
+    """Say what an instance tells of its engines, by their full names: OpenTofu is being prepared, 40 %."""
+    note = str(instance.get("engine_note") or "")
+    engine, found, rest = note.partition(" ")
+    return f"{ENGINES.get(engine, engine.capitalize())}{found}{rest}"
+
+
+def engine_note(instances: Sequence[Row]) -> str:
+    """Say what keeps a runner's connected instances from an engine; empty when nothing does."""
+    note = next((note for note in map(say_note, instances) if note), "")
+    is_idle = note and not any(instance.get("engines") for instance in instances)
+    return f"{note}; its jobs wait for that" if is_idle and PREPARING in note else note
+
+
+def preparing(instances: Sequence[Row]) -> str:
+    """Say which engine is being prepared and how far it is; empty when none is."""
+    return next((note for note in map(say_note, instances) if PREPARING in note), "")
+
+
 def instance_why(instance: Row) -> str:
     """Say what an instance is up to: its engines, or what keeps it from them."""
     if instance.get("status") == "OFFLINE":
         return str(instance.get("last_error") or "")
-    return str(instance.get("engine_note") or engines_of(instance) or "No engine found yet")
+    return say_note(instance) or engines_of(instance) or "No engine found yet"
 
 
 def build_instances(instances: Iterable[Row]) -> list[InstanceRow]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from app.services.curves import bars, smooth
+from app.services.store import OrgStore
 
 Row = Mapping[str, Any]
 MAX_PERCENT = 300
@@ -130,3 +131,9 @@ def build_tiles(figures: Row, now: Row) -> dict[str, Tile]:
         "utilisation": utilisation_tile(figures.get("utilisation") or [], now),
         "throughput": throughput_tile(figures.get("throughput") or []),
     }
+
+
+def tiles_of(store: OrgStore, used: int, capacity: int) -> dict[str, Tile]:
+    """Make the tiles, or take those that were made of the same figures."""
+    now = {"used": used, "capacity": capacity}
+    return store.derive("tiles", ("figures", "workers", "overview"), lambda store: build_tiles(store.figures, now))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
@@ -11,7 +12,9 @@ from app.services.store import OrgStore
 Row = Mapping[str, Any]
 
 
-def parse(version: object) -> Version | None:
+# A fleet of a thousand has a handful of versions, and all of them are compared with every change.
+@lru_cache(maxsize=1024)
+def parse(version: str | None) -> Version | None:
     """Read a version; None when it is not one, such as a build from a checkout."""
     try:
         return Version(str(version))
@@ -19,7 +22,8 @@ def parse(version: object) -> Version | None:
         return None
 
 
-def is_older(version: object, latest: object) -> bool:
+@lru_cache(maxsize=1024)
+def is_older(version: str | None, latest: str) -> bool:
     """Say whether a version comes before the latest one; unknown ones never do."""
     mine, newest = parse(version), parse(latest)
     return mine is not None and newest is not None and mine < newest
@@ -53,3 +57,8 @@ def outdated(store: OrgStore) -> Outdated:
     older = [worker for worker in mine if is_older(worker.get("version"), newest)]
     in_cloud = sum(worker["type"] == "cloud-hosted" for worker in older)
     return Outdated(newest, in_cloud, len(older) - in_cloud)
+
+
+def outdated_of(store: OrgStore) -> Outdated:
+    """Count them, or take what was counted since the last change."""
+    return store.derive("outdated", ("workers", "worker_releases"), outdated)

@@ -22,6 +22,7 @@ from app.services.wire import Event, Joined, Wire, WireBroken
 
 POLL_SECONDS = 10.0
 OVERVIEW_SECONDS = 5.0
+FIGURES_SECONDS = 15.0
 TICK_SECONDS = 2.0
 PING_EVERY_SECONDS = 15.0
 RECONCILE_SECONDS = 45.0
@@ -35,20 +36,24 @@ DOUBTS = 3
 log = structlog.get_logger(__name__)
 
 Member = Callable[[], Awaitable[Session | None]]
+Wanted = Callable[[str], bool]
 
 
 class Feed:
     """The supervisor of one organisation's channel."""
 
-    def __init__(self, store: OrgStore, gate: Gate, wire: Wire, member: Member) -> None:
-        """Watch on behalf of whichever signed-in member `member` names."""
+    def __init__(self, store: OrgStore, gate: Gate, wire: Wire, member: Member, is_wanted: Wanted) -> None:
+        """Watch on behalf of whichever signed-in member `member` names; `is_wanted` says who looks at a topic."""
         self.store = store
         self._gate = gate
         self._wire = wire
         self._member = member
+        self._is_wanted = is_wanted
         self._needed = COLUMNS_NEEDED
         self._doubts = 0
         self._nudged = asyncio.Event()
+        self._figures_at = float("-inf")
+        self._figures_lock = asyncio.Lock()
 
     def nudge(self) -> None:
         """Try again now."""
@@ -208,12 +213,24 @@ class Feed:
             if session is not None:
                 with contextlib.suppress(AppError):
                     await self.load_overview(session)
+                    if self._is_wanted("figures"):
+                        await self.load_figures(session)
             await asyncio.sleep(OVERVIEW_SECONDS)
 
     async def load_overview(self, session: Session) -> None:
         """Read the numbers that rows do not carry."""
         overview = await self._gate.rpc(session, "fleet_overview", {"p_org": self.store.org_id})
         self.store.set_overview(overview or {})
+
+    async def load_figures(self, session: Session) -> None:
+        """Read the last day's figures, unless somebody just did; the previous ones stand when nobody answers."""
+        async with self._figures_lock:
+            if time.monotonic() - self._figures_at < FIGURES_SECONDS:
+                return
+            self._figures_at = time.monotonic()
+            with contextlib.suppress(AppError):
+                figures = await self._gate.rpc(session, "fleet_stats", {"p_org": self.store.org_id})
+                self.store.set_figures(figures or {})
 
 
 COLUMNS_NEEDED: dict[str, frozenset[str]] = {

@@ -14,6 +14,7 @@ from app.services.store import Changed, OrgStore
 from app.services.wire import Wire
 
 LINGER_SECONDS = 30.0
+SETTLE_SECONDS = 0.005
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,10 @@ class Hub:
         """A tab shows nothing live any more."""
         self._views.pop(tab, None)
 
+    def view(self, tab: str) -> View | None:
+        """What a tab shows, if it shows something live."""
+        return self._views.get(tab)
+
     def views(self, org_id: str) -> list[View]:
         """List the tabs that look at an organisation."""
         return [view for view in self._views.values() if view.org_id == org_id]
@@ -96,11 +101,25 @@ class Hub:
 
     def _start(self, org_id: str) -> _Open:
         store = OrgStore(org_id)
-        feed = Feed(store, self.gate, self._wire, lambda: self.member(org_id))
+        feed = Feed(
+            store, self.gate, self._wire, lambda: self.member(org_id), lambda topic: self._is_wanted(org_id, topic)
+        )
         store.listen(lambda table, row_id: self._note(org_id, table, row_id))
         task = asyncio.create_task(feed.run(), name=f"feed:{org_id}")
         entry = self._open[org_id] = _Open(store, feed, task)
         return entry
+
+    def _is_wanted(self, org_id: str, topic: str) -> bool:
+        return any(topic in view.topics for view in self.views(org_id))
+
+    def store(self, org_id: str) -> OrgStore | None:
+        """Return an organisation's store if it is open and filled."""
+        entry = self._open.get(org_id)
+        return entry.store if entry is not None and entry.store.is_loaded else None
+
+    async def load_figures(self, org_id: str, session: Session) -> None:
+        """Have the last day's figures in an open organisation's store."""
+        await self._open[org_id].feed.load_figures(session)
 
     def nudge(self, org_id: str) -> None:
         """Let a feed that waits try again now."""
@@ -124,9 +143,17 @@ class Hub:
 
     async def changes(self) -> dict[str, Changed]:
         """Wait for changes and take all that there are, by organisation."""
-        await self._wake.wait()
+        if not self._wake.is_set():
+            await self._wake.wait()
+            # One statement often changes several rows: long enough for them to arrive, too short to be felt.
+            await asyncio.sleep(SETTLE_SECONDS)
         self._wake.clear()
         return self._pending.take()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a change, but not for longer than this."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), seconds)
 
     def is_waiting(self) -> bool:
         """Say whether changes wait to be taken."""

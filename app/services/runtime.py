@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cache
 
 from app.services.client import Client
-from app.services.fleet import Fleet
 from app.services.gate import Gate
 from app.services.hub import Hub
 from app.services.sessions import MemorySessions, RedisSessions, Sessions
@@ -19,7 +18,6 @@ class Runtime:
     settings: Settings
     gate: Gate
     hub: Hub
-    fleet: Fleet
 
 
 def _sessions(settings: Settings) -> Sessions:
@@ -33,7 +31,7 @@ def _sessions(settings: Settings) -> Sessions:
 def build_runtime(settings: Settings) -> Runtime:
     """Build the services for these settings."""
     gate = Gate(Client(settings), _sessions(settings))
-    return Runtime(settings, gate, Hub(gate, Wire(settings)), Fleet(gate))
+    return Runtime(settings, gate, Hub(gate, Wire(settings)))
 
 
 @cache

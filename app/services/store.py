@@ -1,5 +1,6 @@
 """The process-wide store: one copy of an organisation's live rows for everybody who looks."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -42,6 +43,7 @@ class Changed:
 
 
 EVERYTHING = Changed(is_everything=True)
+NOTHING = Changed()
 
 
 def version_of(row: Mapping[str, Any]) -> datetime:
@@ -59,11 +61,12 @@ class OrgStore:
     org_id: str
     tables: dict[str, dict[str, Row]] = field(default_factory=lambda: {table: {} for table in LIVE_TABLES})
     overview: dict[str, Any] = field(default_factory=dict)
+    figures: dict[str, Any] = field(default_factory=dict)
     link: Link = Link.POLLING
     link_detail: str = ""
     is_loaded: bool = False
     changed_at: float = 0.0
-    revision: int = 0
+    _revisions: Counter[str] = field(default_factory=Counter)
     _derived: dict[str, tuple[Hashable, Any]] = field(default_factory=dict)
     _listeners: list[Callable[[str, str], None]] = field(default_factory=list)
 
@@ -80,9 +83,9 @@ class OrgStore:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def derive(self, name: str, build: Callable[["OrgStore"], Derived], version: Hashable = None) -> Derived:
-        """Work something out once per change (or per `version`), however many people are shown it."""
-        wanted = self.revision if version is None else version
+    def derive(self, name: str, topics: Iterable[str], build: Callable[["OrgStore"], Derived]) -> Derived:
+        """Work something out once per change of these topics, however many people are shown it."""
+        wanted = tuple(self._revisions[topic] for topic in topics)
         held, value = self._derived.get(name, (None, None))
         if held != wanted:
             value = build(self)
@@ -95,7 +98,7 @@ class OrgStore:
 
     def ring(self, table: str, row_id: str = "") -> None:
         """Tell the listeners that a row changed, or something that is not kept here."""
-        self.revision += 1
+        self._revisions[table] += 1
         # The first snapshot is not news: whoever asked for it is shown it as a whole.
         if not self.is_loaded and table in LIVE_TABLES:
             return
@@ -138,6 +141,12 @@ class OrgStore:
         """Take the numbers that rows do not carry: last seen and load."""
         self.overview = overview
         self.ring("overview")
+
+    def set_figures(self, figures: dict[str, Any]) -> None:
+        """Take the last day's figures, which the tiles show."""
+        if figures != self.figures:
+            self.figures = figures
+            self.ring("figures")
 
     def set_link(self, link: Link, detail: str = "") -> None:
         """Say how changes arrive from now on."""

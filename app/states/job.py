@@ -5,7 +5,7 @@ import json
 import re
 import time
 from datetime import UTC, datetime
-from typing import Any, ClassVar, TypedDict
+from typing import ClassVar, TypedDict
 
 import reflex as rx
 
@@ -197,11 +197,6 @@ class JobState(LivePage, rx.State):
         self._asked_at = time.monotonic()
         answer = await self._rpc("explain_queue", {"p_job": int(self._job["id"])})
         self.why = queue.build(answer, datetime.now(UTC).isoformat())
-
-    def _assign(self, name: str, value: Any) -> None:
-        """Assign only what differs: an assigned var is sent whole."""
-        if getattr(self, name) != value:
-            setattr(self, name, value)
 
     async def _look_again(self) -> None:
         """Read the job again after something was done to it, without waiting for the doorbell."""

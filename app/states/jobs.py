@@ -1,7 +1,7 @@
 """The jobs page: everything the runners did, do and will do."""
 
 import json
-from typing import Any, ClassVar, TypedDict
+from typing import ClassVar, TypedDict
 from urllib.parse import urlencode
 
 import reflex as rx
@@ -10,13 +10,12 @@ from app.jobs.filters import JobFilter, counts, ordered
 from app.jobs.rows import JobRow, build_row
 from app.jobs.words import ACTIVE, NEEDS_YOU
 from app.services.models import Filter, Query, Row, Session
+from app.services.patches import over, tint
 from app.services.snapshot import JOB_COLUMNS
 from app.services.store import Changed, OrgStore
 from app.states.live import LivePage
 
 PAGE_SIZE = 25
-MAX_FLASHES = 10
-MAX_PATCHES = 8
 CHOICES = ("view", "status", "type", "runner")
 # The store has every one of these, so that a page of them needs no question to the database.
 UNFINISHED = ACTIVE | NEEDS_YOU
@@ -50,7 +49,7 @@ class JobsState(LivePage, rx.State):
     fresh_count: int = 0
     is_filtered: bool = False
     _held: list[Row] = []
-    _is_pointed_at: bool = False
+    _is_held: bool = False
 
     def _filter(self) -> JobFilter:
         return JobFilter(self.view, self.status, self.type, self.runner, self.search)
@@ -66,7 +65,7 @@ class JobsState(LivePage, rx.State):
             if name in (*CHOICES, "search"):
                 chosen = chosen.with_choice(name, str(value))
         self._take(chosen)
-        self.flashes, self._is_pointed_at = {}, False
+        self.flashes, self._is_held = {}, False
         await self._read()
 
     async def _read(self) -> None:
@@ -101,19 +100,14 @@ class JobsState(LivePage, rx.State):
         self._show_rows([build_row(job, names) for job in self._held])
         self._flash(changed)
 
-    def _show_rows(self, rows: list[JobRow]) -> None:
+    def _show_rows(self, wanted: list[JobRow]) -> None:
         """Send a few changed rows alone: the list of a page would be sent whole."""
-        is_same_page = [row["id"] for row in rows] == [row["id"] for row in self.rows]
-        held = {row["id"]: row for row in self.rows}
-        differing = {str(row["id"]): row for row in rows if held.get(row["id"]) != row}
-        if is_same_page and len(differing) <= MAX_PATCHES:
-            self._assign("patches", differing)
-        else:
-            self.rows = rows
-            self._assign("patches", {})
+        rows, patches = over(self.get_value("rows"), wanted)
+        self._assign("rows", rows)
+        self._assign("patches", patches)
 
     def _renewed(self, store: OrgStore, jobs: list[Row]) -> list[Row]:
-        """Renew the rows of this page; on the first page new ones join, unless the pointer is on the table."""
+        """Renew the rows of this page; on the first page new ones join, unless somebody is at the table."""
         chosen = self._filter()
         held = [store.row("provision_jobs", str(job["id"])) or job for job in self._held]
         if chosen.statuses <= UNFINISHED:
@@ -122,7 +116,7 @@ class JobsState(LivePage, rx.State):
             return held
         known = {job["id"] for job in held}
         new = [job for job in jobs if job["id"] not in known and chosen.takes(job) and self._is_newer(job, held)]
-        if self._is_pointed_at:
+        if self._is_held:
             self._assign("fresh_count", len(new))
             return held
         self._assign("total", self.total + len(new))
@@ -136,7 +130,7 @@ class JobsState(LivePage, rx.State):
         page = found[first : first + PAGE_SIZE]
         known = {job["id"] for job in held}
         new = [job for job in page if job["id"] not in known]
-        if self._is_pointed_at and held:
+        if self._is_held and held:
             self._assign("fresh_count", len(new))
             return held
         self._assign("total", len(found))
@@ -147,15 +141,10 @@ class JobsState(LivePage, rx.State):
         return len(held) < PAGE_SIZE or int(job["id"]) > int(held[-1]["id"])
 
     def _flash(self, changed: Changed) -> None:
-        ids = changed.ids("provision_jobs") & {str(row["id"]) for row in self.rows}
-        if not changed.is_everything and 0 < len(ids) <= MAX_FLASHES:
-            turn = {"ry-changed": "ry-changed2"}
-            self.flashes = {key: turn.get(self.flashes.get(key, ""), "ry-changed") for key in ids}
-
-    def _assign(self, name: str, value: Any) -> None:
-        """Assign only what differs: an assigned var is sent whole."""
-        if getattr(self, name) != value:
-            setattr(self, name, value)
+        ids = changed.ids("provision_jobs") & {str(row["id"]) for row in self.get_value("rows")}
+        flashes = tint(self.get_value("flashes"), ids)
+        if flashes:
+            self.flashes = flashes
 
     async def _reload(self) -> rx.event.EventSpec:
         await self._read()
@@ -210,14 +199,14 @@ class JobsState(LivePage, rx.State):
         await self._reload()
 
     @rx.event
-    async def point(self, is_inside: bool) -> None:
-        """Keep new rows back while the pointer is on the table; nothing moves under it."""
-        self._is_pointed_at = is_inside
-        if not is_inside and self.fresh_count:
+    async def hold(self, is_held: bool) -> None:
+        """Keep new rows back while the pointer or the focus is in the table; nothing moves under it."""
+        self._is_held = bool(is_held)
+        if not is_held and self.fresh_count:
             await self._again()
 
     @rx.event
     async def show_fresh(self) -> None:
         """Let the new rows in."""
-        self._is_pointed_at = False
+        self._is_held = False
         await self._again()

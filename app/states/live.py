@@ -14,14 +14,15 @@ A live page's state derives from LivePage, names its TOPICS and writes _show():
 and its page is registered with on_load=RunnersState.load. Topics are the live
 tables (workers, worker_instances, provision_jobs, worker_releases, rollouts), the rung ones
 (modules, groups, approvals, worker_assignments, memberships), `overview`, `log` (ids are
-job ids) and `link`. _show runs within 100 ms of a change, only for tabs that show
-the page and only when one of its topics changed; changed.ids(topic) names the rows.
+job ids), `figures` and `link`. _show runs at once after a change, in a burst every 100 ms, only for tabs
+that show the page and only when one of its topics changed; changed.ids(topic) names the rows.
 """
 
 import asyncio
 import contextlib
 import time
-from typing import ClassVar, TypeVar, cast
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, cast
 
 import reflex as rx
 import structlog
@@ -37,22 +38,14 @@ from app.services.store import EVERYTHING, Changed, Link, OrgStore
 from app.states.session import AppState, SessionState
 
 COALESCE_SECONDS = 0.1
-# One statement often changes several rows: long enough for them to arrive, short enough not to be felt.
-SETTLE_SECONDS = 0.015
 PRUNE_SECONDS = 10.0
 MEMBER_SECONDS = 60.0
 RETRY_SECONDS = 5.0
 ALWAYS = frozenset({"link", "memberships"})
+# What comes every few seconds whether or not anything happened: it waits behind what did.
+BEATS = frozenset({"overview", "figures"})
 
 log = structlog.get_logger(__name__)
-
-
-Value = TypeVar("Value")
-
-
-def plain(value: Value) -> Value:
-    """A var's own value: comparing through Reflex's proxy costs ten times as much."""
-    return cast("Value", getattr(value, "__wrapped__", value))
 
 
 class LivePage(AppState, mixin=True):
@@ -126,54 +119,103 @@ class LivePage(AppState, mixin=True):
         who._show_link(store)
         await self._show(store, EVERYTHING)
 
-    async def _again(self) -> None:
+    async def _again(self, changed: Changed = EVERYTHING) -> None:
         """Show again after a filter changed."""
         who = await self._who()
         session = await who._must_session()
-        await self._show(await runtime().hub.open(who.org_id, session), EVERYTHING)
+        await self._show(await runtime().hub.open(who.org_id, session), changed)
+
+
+class Waiting:
+    """Which tabs wait to be shown what: rows before beats, and who has waited longest first."""
+
+    def __init__(self, pause_seconds: float = COALESCE_SECONDS) -> None:
+        """Start with nobody waiting; a tab that was just shown rows is shown the next after a pause."""
+        self._pause_seconds = pause_seconds
+        self._rows: dict[str, Changed] = {}
+        self._beats: dict[str, Changed] = {}
+        self._shown_at: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        """Say how many tabs wait."""
+        return len(self._rows) + len(self._beats)
+
+    def add(self, tab: str, changed: Changed) -> None:
+        """Have a tab shown this, together with what it waits for already."""
+        queue = self._beats if changed.tables.keys() <= BEATS else self._rows
+        queue[tab] = merge(queue.get(tab), changed)
+
+    def take(self, now: float) -> tuple[str, Changed] | None:
+        """Take the next tab that may be shown something now, with all that it waits for."""
+        tab = next((tab for tab in self._rows if self._due(tab) <= now), None)
+        if tab is not None:
+            self._shown_at[tab] = now
+            return tab, merge(self._beats.pop(tab, None), self._rows.pop(tab))
+        tab = next(iter(self._beats), None)
+        return None if tab is None else (tab, self._beats.pop(tab))
+
+    def wait_seconds(self, now: float) -> float:
+        """Say how long it is until one of those may be shown something."""
+        return max(0.0, min((self._due(tab) for tab in self._rows), default=now) - now)
+
+    def keep(self, tabs: Iterable[str]) -> None:
+        """Forget the tabs that are gone."""
+        kept = set(tabs)
+        self._shown_at = {tab: at for tab, at in self._shown_at.items() if tab in kept}
+
+    def _due(self, tab: str) -> float:
+        return self._shown_at.get(tab, float("-inf")) + self._pause_seconds
 
 
 async def fan_out(app: rx.App) -> None:
     """Show changes to the tabs they concern: the first at once, a burst a tenth of a second's worth at a time."""
-    shown_at = 0.0
+    hub, waiting = runtime().hub, Waiting()
     while True:
-        pending = await runtime().hub.changes()
-        pause = COALESCE_SECONDS if time.monotonic() - shown_at < COALESCE_SECONDS else SETTLE_SECONDS
-        await asyncio.sleep(pause)
-        if runtime().hub.is_waiting():
-            for org_id, changed in (await runtime().hub.changes()).items():
-                pending[org_id] = _merge(pending.get(org_id), changed)
-        shown_at = time.monotonic()
-        for org_id, changed in pending.items():
-            await _show_org(app, org_id, changed)
+        if hub.is_waiting() or not waiting:
+            await _note(app, waiting, await hub.changes())
+        taken = waiting.take(time.monotonic())
+        if taken is not None:
+            await _show_to(app, *taken)
+        elif waiting:
+            await hub.wait(waiting.wait_seconds(time.monotonic()))
+        else:
+            waiting.keep(view.tab for view in hub.all_views())
 
 
-async def _show_org(app: rx.App, org_id: str, changed: Changed) -> None:
-    for view in runtime().hub.views(org_id):
+async def _note(app: rx.App, waiting: Waiting, changes: Mapping[str, Changed]) -> None:
+    connected = app.event_namespace.token_to_sid
+    for org_id, changed in changes.items():
         if "memberships" in changed.tables:
-            await _check_member(app, view)
-        if changed.touches(view.topics):
-            await _show_to(app, view, changed)
+            for sid in {view.sid for view in runtime().hub.views(org_id)}:
+                await _check_member(app, sid, org_id)
+        for view in runtime().hub.views(org_id):
+            if view.tab not in connected:
+                runtime().hub.leave(view.tab)
+            elif changed.touches(view.topics):
+                waiting.add(view.tab, changed)
 
 
-def _merge(first: Changed | None, second: Changed) -> Changed:
-    tables = dict(first.tables) if first else {}
+def merge(first: Changed | None, second: Changed) -> Changed:
+    """Put two changes together."""
+    if first is None:
+        return second
+    tables = dict(first.tables)
     for table, ids in second.tables.items():
         tables[table] = tables.get(table, frozenset()) | ids
     return Changed(tables)
 
 
-async def _show_to(app: rx.App, view: View, changed: Changed) -> None:
+async def _show_to(app: rx.App, tab: str, changed: Changed) -> None:
     """Show one tab what changed; whatever fails there concerns nobody else."""
-    if view.tab not in app.event_namespace.token_to_sid:
-        runtime().hub.leave(view.tab)
+    view = runtime().hub.view(tab)
+    if view is None:
         return
     try:
         session = await runtime().gate.sessions.get(view.sid)
         if session is None:
             await evict(app, view)
             return
-        store = await runtime().hub.open(view.org_id, session)
+        store = runtime().hub.store(view.org_id) or await runtime().hub.open(view.org_id, session)
         page = cast("type[LivePage]", RegistrationContext.get().base_states[view.page])
         token = rx.BaseStateToken(ident=view.tab, cls=cast("type[rx.State]", page))
         async with app.modify_state(token) as root:
@@ -204,24 +246,33 @@ async def check_members(app: rx.App) -> None:
             await runtime().hub.prune(app.event_namespace.token_to_sid)
         now = time.monotonic()
         checked_at = {key: at for key, at in checked_at.items() if now - at < MEMBER_SECONDS}
-        for view in runtime().hub.all_views():
-            # Once a minute per session, however many tabs it has; a change of members rings at once.
-            if checked_at.setdefault((view.sid, view.org_id), now) == now:
-                await _check_member(app, view)
+        looking = {(view.sid, view.org_id) for view in runtime().hub.all_views()}
+        # Once a minute per session, however many tabs it has; a change of members rings at once.
+        for key in looking - checked_at.keys():
+            checked_at[key] = now
+            await _check_member(app, *key)
 
 
-async def _check_member(app: rx.App, view: View) -> None:
+async def _check_member(app: rx.App, sid: str, org_id: str) -> None:
+    """End every view that a session has of an organisation, if its person is no member any more."""
+    to = await _way_out(sid, org_id)
+    for view in runtime().hub.views(org_id) if to else ():
+        if view.sid == sid:
+            await evict(app, view, to)
+
+
+async def _way_out(sid: str, org_id: str) -> str:
+    """Say where somebody must go who may not look here any more; empty while they may, or nobody can tell."""
     try:
-        session = await runtime().gate.sessions.get(view.sid)
+        session = await runtime().gate.sessions.get(sid)
         if session is None:
-            await evict(app, view)
-            return
+            return "/login"
         rows = await runtime().gate.rpc(session, "my_organizations")
-        if view.org_id not in {str(row["id"]) for row in rows or []}:
-            await evict(app, view, "/dashboard/runners")
+        return "" if org_id in {str(row["id"]) for row in rows or []} else "/dashboard/runners"
     except SignedOut:
-        await evict(app, view)
+        return "/login"
     except AppError:
-        return
+        return ""
     except Exception:
-        log.exception("member_check_failed", page=view.page)
+        log.exception("member_check_failed")
+        return ""

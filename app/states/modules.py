@@ -1,7 +1,7 @@
 """The modules page: the tree, and beside it the module or group that was chosen."""
 
 import json
-from typing import Any, ClassVar, TypedDict
+from typing import ClassVar, TypedDict
 
 import reflex as rx
 
@@ -132,11 +132,6 @@ class ModulesState(LivePage, rx.State):
 
     def _show_tree(self) -> None:
         self._assign("nodes", tree.build(self._groups, self._modules, self._opened, self.search))
-
-    def _assign(self, name: str, value: Any) -> None:
-        """Assign only what differs: an assigned var is sent whole."""
-        if getattr(self, name) != value:
-            setattr(self, name, value)
 
     async def _look_again(self, module_id: str = "") -> None:
         """Read again after something was done, without waiting for the doorbell."""

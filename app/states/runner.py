@@ -122,23 +122,23 @@ class RunnerState(LivePage, rx.State):
             await self._show_strip(worker)
 
     def _show_facts(self, store: OrgStore, worker: Row) -> None:
-        row = next(row for row in board_of(store).rows if row["id"] == self._id())
+        row = board_of(store).made[self._id()].row
         mine = [item for item in store.rows("worker_instances") if str(item["worker_id"]) == self._id()]
         instances = build_instances(mine)
-        self.connected_count = sum(item["status"] != "OFFLINE" for item in instances)
-        if row != self.row:
-            self.row = row
-        if instances != self.instances:
-            self.instances = instances
-        self.about = sentence(worker, self.connected_count)
-        self.labels = list(worker.get("labels") or [])
-        self.allows_many = bool(worker.get("allow_multiple_instances"))
-        self.serves_all = bool(worker.get("is_assigned_to_all_modules"))
+        connected = sum(item["status"] != "OFFLINE" for item in instances)
+        self._assign("connected_count", connected)
+        self._assign("row", row)
+        self._assign("instances", instances)
+        self._assign("about", sentence(worker, connected))
+        self._assign("labels", list(worker.get("labels") or []))
+        self._assign("allows_many", bool(worker.get("allow_multiple_instances")))
+        self._assign("serves_all", bool(worker.get("is_assigned_to_all_modules")))
 
     def _show_pulse(self, store: OrgStore) -> None:
         known = board_of(store).pulses
-        self.pulse = known.get(self._id(), {"at": "", "used": 0, "capacity": 0})
-        self.pulses = {item["id"]: known[item["id"]] for item in self.instances if item["id"] in known}
+        self._assign("pulse", known.get(self._id(), {"at": "", "used": 0, "capacity": 0}))
+        shown = [item["id"] for item in self.get_value("instances")]
+        self._assign("pulses", {key: known[key] for key in shown if key in known})
 
     async def _show_jobs(self, store: OrgStore) -> None:
         query = Query(
@@ -152,18 +152,17 @@ class RunnerState(LivePage, rx.State):
         page = await self._select("provision_jobs", query)
         names = {row["id"]: row["name"] for row in board_of(store).rows}
         jobs = [_job(job, names) for job in page.rows]
-        if jobs != self.jobs:
-            self.jobs = jobs
+        self._assign("jobs", jobs)
         running = sum(
             str(job.get("worker_id")) == self._id() and job["status"] in RUNNING for job in store.rows("provision_jobs")
         )
-        self.jobs_said = f"{running} running, {page.total} in all"
+        self._assign("jobs_said", f"{running} running, {page.total} in all")
 
     async def _show_events(self, worker: Row) -> None:
         query = Query(
             filters=(Filter("worker_id", "eq", self._id()),), order="id", is_descending=True, limit=EVENTS_SHOWN
         )
-        self.events = build_events((await self._select("worker_events", query)).rows)
+        self._assign("events", build_events((await self._select("worker_events", query)).rows))
         registered = [event["by"] for event in self.events if event["text"] == "Registered"]
         self.created_by = registered[0] if registered else self.created_by
         if worker.get("service_account_id"):
@@ -174,9 +173,9 @@ class RunnerState(LivePage, rx.State):
     async def _show_tokens(self, worker: Row) -> None:
         who = await self._who()
         if not who.can_admin or worker.get("is_shared") or worker["type"] == "cloud-hosted":
-            self.tokens = []
+            self._assign("tokens", [])
             return
-        self.tokens = build_tokens(await self._rpc("list_worker_tokens", {"p_worker": self._id()}) or [])
+        self._assign("tokens", build_tokens(await self._rpc("list_worker_tokens", {"p_worker": self._id()}) or []))
 
     async def _show_assignments(self) -> None:
         mine = Filter("org_id", "eq", await self._org_id())
@@ -186,9 +185,9 @@ class RunnerState(LivePage, rx.State):
         rows = await self._select("worker_assignments", Query(filters=(Filter("worker_id", "eq", self._id()),)))
         group_paths = {str(row["path"]) for row in groups.rows}
         module_paths = [str(row["path"]) for row in modules.rows]
-        self.assignments = build_assignments(rows.rows, group_paths, module_paths)
-        taken = {item["path"] for item in self.assignments}
-        self.paths = sorted((group_paths | set(module_paths)) - taken)
+        assignments = build_assignments(rows.rows, group_paths, module_paths)
+        self._assign("assignments", assignments)
+        self._assign("paths", sorted((group_paths | set(module_paths)) - {item["path"] for item in assignments}))
 
     async def _show_strip(self, worker: Row) -> None:
         try:

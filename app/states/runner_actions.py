@@ -8,7 +8,7 @@ from app.runners import commands
 from app.runners.reach import reach_of, say_reach
 from app.runners.rows import update_kind
 from app.runners.tokens import make_token
-from app.runners.versions import outdated
+from app.runners.versions import outdated_of
 from app.services.errors import AppError
 from app.services.models import Filter, Query
 from app.services.runtime import runtime
@@ -95,7 +95,7 @@ class RunnerActionState(AppState, rx.State):
             self.worker_id, self.kind = worker_id, kind
             self.worker_name = str(worker["name"]) if worker else ""
             self.effect = await self._effect(store, worker) if worker else ""
-            self.update_command = commands.update(store.derive("outdated", outdated).latest)
+            self.update_command = commands.update(outdated_of(store).latest)
         except AppError as error:
             self._close()
             return say_error(error)

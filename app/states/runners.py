@@ -7,32 +7,29 @@ from typing import ClassVar
 import reflex as rx
 
 from app.jobs import queue
-from app.runners.board import Board, board_of, choose
+from app.runners.board import PAGE_SIZE, Board, Glance, Look, board_of, keep_jobs, keep_rows
 from app.runners.jobs import ActiveJob
 from app.runners.rollouts import NO_ROLLOUT, Rollout
 from app.runners.rows import Counts, InstanceRow, Pulse, RunnerRow
-from app.runners.tiles import Tile, build_tiles
+from app.runners.tiles import Tile, tiles_of
 from app.services.errors import AppError
 from app.services.models import Session
+from app.services.patches import shown, tint
 from app.services.runtime import runtime
-from app.services.store import Changed, OrgStore
+from app.services.store import NOTHING, Changed, OrgStore
 from app.states.add_runner import AddRunnerState
-from app.states.live import LivePage, plain
+from app.states.live import LivePage
 from app.states.session import say_error
 
-PAGE_SIZE = 50
-FEW_JOBS = 6
-MANY_JOBS = 50
-MAX_FLASHES = 10
-MAX_PATCHES = 8
 FILTERS = ("ALL", "ONLINE", "DRAINING", "OFFLINE")
+TABLES = ("runners", "jobs")
 
 
 class RunnersState(LivePage, rx.State):
     """What the runners page shows."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset(
-        {"workers", "worker_instances", "provision_jobs", "worker_releases", "rollouts", "overview"}
+        {"workers", "worker_instances", "provision_jobs", "worker_releases", "rollouts", "overview", "figures"}
     )
 
     rows: list[RunnerRow] = []
@@ -45,13 +42,17 @@ class RunnersState(LivePage, rx.State):
     search: str = ""
     match_count: int = 0
     page_number: int = 0
+    fresh_count: int = 0
+    preparing: str = ""
     rollout: Rollout = NO_ROLLOUT
     tiles: dict[str, Tile] = {}
     jobs: list[ActiveJob] = []
     job_count: int = 0
+    fresh_job_count: int = 0
     job_words: str = ""
     is_all_jobs: bool = False
     why: queue.Why = queue.Why()
+    _held_tables: frozenset[str] = frozenset()
 
     async def _prepare(self, session: Session) -> None:
         query = self.router.url.query_parameters
@@ -59,73 +60,72 @@ class RunnersState(LivePage, rx.State):
         self.status = asked if asked in FILTERS else "ALL"
         self.search, self.page_number, self.is_all_jobs = "", 0, False
         self.instances, self.flashes, self.why = {}, {}, queue.Why()
+        self._held_tables = frozenset()
+        await runtime().hub.load_figures(await self._org_id(), session)
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         board = board_of(store)
-        before = self._shown()
-        self._show_runners(board)
-        if not changed.is_everything:
-            self._show_flashes(before)
-        self._show_jobs(board)
-        await self._show_tiles(store, board)
+        self._show_runners(board, changed)
+        self._show_jobs(board, store, changed)
+        self._assign("tiles", tiles_of(store, board.used, board.capacity))
         sheet = await self.get_state(AddRunnerState)
         sheet._watch(store)
 
-    def _show_runners(self, board: Board) -> None:
-        chosen = choose(board.rows, self.status, self.search)
-        first = min(self.page_number, max(0, len(chosen) - 1) // PAGE_SIZE) * PAGE_SIZE
-        rows = chosen[first : first + PAGE_SIZE]
-        opened = {row["id"] for row in rows} & self.instances.keys()
-        instances = {key: board.instances.get(key, []) for key in opened}
-        shown = [row["id"] for row in rows]
-        shown += [row["id"] for sub_rows in instances.values() for row in sub_rows]
-        self._show_rows(rows)
-        self._assign("instances", instances)
-        self._assign("pulses", {key: board.pulses[key] for key in shown if key in board.pulses})
-        self._assign("match_count", len(chosen))
+    def _look(self) -> Look:
+        opened = frozenset(self.get_value("instances"))
+        return Look(self.status, self.search, self.page_number, opened, self.is_all_jobs)
+
+    def _show_runners(self, board: Board, changed: Changed) -> None:
+        glance = self._kept(board, board.glance(self._look()), changed)
+        self._show_rows(glance, changed)
+        self._assign("instances", glance.instances)
+        self._assign("pulses", glance.pulses)
+        self._assign("match_count", glance.match_count)
         self._assign("counts", board.counts)
         self._assign("rollout", board.rollout)
+        self._assign("preparing", board.preparing)
 
-    def _shown(self) -> dict[str, RunnerRow]:
-        """The rows as the browser has them: the page, and the patches over it."""
-        return {**{row["id"]: row for row in plain(self.rows)}, **plain(self.patches)}
+    def _kept(self, board: Board, glance: Glance, changed: Changed) -> Glance:
+        """Let new rows wait while somebody is at the table; what is there changes its colour and not its place."""
+        if changed.is_everything or "runners" not in self._held_tables:
+            self._assign("fresh_count", 0)
+            return glance
+        kept, fresh_count = keep_rows(board, glance, self.get_value("rows"))
+        self._assign("fresh_count", fresh_count)
+        return kept
 
-    def _show_rows(self, rows: list[RunnerRow]) -> None:
-        """Send a few changed rows alone: the list of a page would be sent whole."""
-        shown = plain(self.rows)
-        is_same_page = [row["id"] for row in rows] == [row["id"] for row in shown]
-        held = {row["id"]: row for row in shown}
-        differing = {row["id"]: row for row in rows if held.get(row["id"]) != row}
-        if is_same_page and len(differing) <= MAX_PATCHES:
-            self._assign("patches", differing)
-        else:
-            self.rows = rows
-            self._assign("patches", {})
+    def _show_rows(self, glance: Glance, changed: Changed) -> None:
+        """Send the page or its patches, and tint what differs from what was shown; a row that is new here differs too."""
+        rows, patches = self.get_value("rows"), self.get_value("patches")
+        if rows is glance.rows and patches == glance.patches:
+            return
+        before, after = shown(rows, patches), shown(glance.rows, glance.patches)
+        self._assign("rows", glance.rows)
+        self._assign("patches", glance.patches)
+        differing = [] if changed.is_everything else [key for key, row in after.items() if before.get(key) != row]
+        flashes = tint(self.get_value("flashes"), differing)
+        if flashes:
+            self.flashes = flashes
 
-    def _show_flashes(self, before: dict[str, RunnerRow]) -> None:
-        """Tint the rows that differ from what was shown; a row that is new here differs too."""
-        ids = [key for key, row in self._shown().items() if before.get(key) != row]
-        if 0 < len(ids) <= MAX_FLASHES:
-            self.flashes = {key: _other(self.flashes.get(key)) for key in ids}
-
-    def _show_jobs(self, board: Board) -> None:
-        self._assign("jobs", board.jobs[: MANY_JOBS if self.is_all_jobs else FEW_JOBS])
+    def _show_jobs(self, board: Board, store: OrgStore, changed: Changed) -> None:
+        jobs, fresh_count = board.glance(self._look()).jobs, 0
+        if "jobs" in self._held_tables and not changed.is_everything:
+            jobs, fresh_count = keep_jobs(store, board, jobs, self.get_value("jobs"))
+        self._assign("jobs", jobs)
+        self._assign("fresh_job_count", fresh_count)
         self._assign("job_count", len(board.jobs))
         self._assign("job_words", board.job_words)
-        if self.why.is_known and self.why.job_id not in {str(job["id"]) for job in self.jobs}:
+        if self.why.is_known and self.why.job_id not in {str(job["id"]) for job in jobs}:
             self.why = queue.Why()
 
-    async def _show_tiles(self, store: OrgStore, board: Board) -> None:
-        session = await (await self._who())._must_session()
-        figures = await runtime().fleet.figures(session, store.org_id)
-        slots = {"used": board.used, "capacity": board.capacity}
-        version = (id(figures), board.used, board.capacity)
-        self._assign("tiles", store.derive("tiles", lambda _store: build_tiles(figures, slots), version))
-
-    def _assign(self, name: str, value: object) -> None:
-        """Assign only what differs: an assigned var is sent whole."""
-        if plain(getattr(self, name)) != value:
-            setattr(self, name, value)
+    @rx.event
+    async def hold(self, table: str, is_held: bool) -> None:
+        """Keep new rows of a table back while the pointer or the focus is in it."""
+        if table not in TABLES:
+            return
+        self._held_tables = self._held_tables | {table} if is_held else self._held_tables - {table}
+        if not is_held and (self.fresh_count or self.fresh_job_count):
+            await self._again()
 
     @rx.event
     async def filter_by(self, value: str | list[str]) -> rx.event.EventSpec | None:
@@ -164,6 +164,11 @@ class RunnersState(LivePage, rx.State):
             self.instances = {key: rows for key, rows in self.instances.items() if key != worker_id}
         else:
             self.instances = {**self.instances, worker_id: []}
+        await self._again(NOTHING)
+
+    @rx.event
+    async def show_fresh(self) -> None:
+        """Let the rows in that wait."""
         await self._again()
 
     @rx.event
@@ -184,7 +189,3 @@ class RunnersState(LivePage, rx.State):
             return say_error(error)
         self.why = queue.build({**answer, "job_id": job_id}, datetime.now(UTC).isoformat())
         return None
-
-
-def _other(flash: str | None) -> str:
-    return "ry-changed2" if flash == "ry-changed" else "ry-changed"

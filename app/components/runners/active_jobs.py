@@ -7,10 +7,12 @@ import reflex as rx
 from app.components.badges import job_badge, tag
 from app.components.elements import since
 from app.components.feedback import empty, skeleton_rows
+from app.components.hold import fresh_button, holding
 from app.components.icons import icon
 from app.components.why import why_row
+from app.runners.board import FEW_JOBS
 from app.states.runner_actions import RunnerActionState
-from app.states.runners import FEW_JOBS, RunnersState
+from app.states.runners import RunnersState
 from app.states.session import SessionState
 
 HEADS = (("Job", ""), ("Module", ""), ("Status", ""), ("Runner", ""), ("Time", "r"), ("Asked by", ""))
@@ -82,31 +84,31 @@ def _table() -> rx.Component:
     is_waiting = RunnersState.is_loading & (RunnersState.job_count == 0)
     heads = [rx.el.th(label, role="columnheader", scope="col", class_name=side) for label, side in HEADS]
     actions = rx.el.th(rx.el.span("Actions", class_name="sr"), role="columnheader", scope="col", class_name="r")
-    return rx.el.div(
-        rx.el.table(
-            rx.el.thead(rx.el.tr(*heads, actions, role="row")),
-            rx.el.tbody(rx.cond(is_waiting, skeleton_rows(7, 3), rx.foreach(RunnersState.jobs, _job))),
-            class_name="ry-t cards",
-            role="table",
-            aria_label="Active jobs",
-        ),
-        class_name="ry-tw",
+    table = rx.el.table(
+        rx.el.thead(rx.el.tr(*heads, actions, role="row")),
+        rx.el.tbody(rx.cond(is_waiting, skeleton_rows(7, 3), rx.foreach(RunnersState.jobs, _job))),
+        class_name="ry-t cards",
+        role="table",
+        aria_label="Active jobs",
     )
+    return holding(table, lambda is_held: RunnersState.hold("jobs", is_held))
 
 
 def _foot() -> rx.Component:
+    more = rx.button(
+        rx.cond(RunnersState.is_all_jobs, "Show few", "Show all"),
+        on_click=RunnersState.show_all_jobs,
+        variant="ghost",
+        color_scheme="gray",
+        size="1",
+    )
     return rx.cond(
-        RunnersState.job_count > FEW_JOBS,
+        (RunnersState.job_count > FEW_JOBS) | (RunnersState.fresh_job_count > 0),
         rx.el.div(
             rx.el.span(f"Showing {RunnersState.jobs.length()} of {RunnersState.job_count}", class_name="num"),
             rx.el.span(class_name="grow"),
-            rx.button(
-                rx.cond(RunnersState.is_all_jobs, "Show few", "Show all"),
-                on_click=RunnersState.show_all_jobs,
-                variant="ghost",
-                color_scheme="gray",
-                size="1",
-            ),
+            fresh_button(RunnersState.fresh_job_count, RunnersState.show_fresh),
+            rx.cond(RunnersState.job_count > FEW_JOBS, more, rx.fragment()),
             class_name="ry-foot",
         ),
         rx.fragment(),

@@ -7,11 +7,13 @@ import reflex as rx
 from app.components.badges import runner_badge, tag
 from app.components.elements import ago, date, load
 from app.components.feedback import empty, failed, skeleton_rows
+from app.components.hold import fresh_button, holding
 from app.components.icons import icon
 from app.components.runners.menu import row_actions
-from app.runners.rows import RunnerRow
+from app.runners.board import PAGE_SIZE
+from app.runners.rows import Pulse, RunnerRow
 from app.states.add_runner import AddRunnerState
-from app.states.runners import PAGE_SIZE, RunnersState
+from app.states.runners import RunnersState
 from app.states.session import SessionState
 
 HEADS = (
@@ -31,8 +33,7 @@ def _cell(*children: Any, class_name: str = "", **props: Any) -> rx.Component:
     return rx.el.td(*children, role="cell", class_name=class_name, **props)
 
 
-def _name(row: Any) -> rx.Component:
-    is_opened = RunnersState.instances.contains(row["id"])
+def _name(row: Any, is_opened: rx.Var[bool]) -> rx.Component:
     return rx.el.div(
         rx.el.button(
             icon("chevron-right"),
@@ -65,10 +66,13 @@ def _version(row: Any) -> rx.Component:
     return rx.cond(row["is_outdated"], outdated, rx.el.span(row["version"]))
 
 
-def _runner(row: Any) -> rx.Component:
-    pulse = RunnersState.pulses[row["id"].to(str)]
+@rx.memo
+def runner_row(
+    row: rx.Var[RunnerRow], pulse: rx.Var[Pulse], flash: rx.Var[str], is_opened: rx.Var[bool]
+) -> rx.Component:
+    """A runner's row; remembered by the browser, so that a change draws one row again and not the page."""
     return rx.el.tr(
-        _cell(_name(row), class_name="n-a"),
+        _cell(_name(row, is_opened), class_name="n-a"),
         _cell(row["type"], class_name="mut"),
         _cell(row["region"], class_name="mut hide-m"),
         _cell(_status(row), class_name="n-b"),
@@ -80,7 +84,7 @@ def _runner(row: Any) -> rx.Component:
         _cell(row["facts"], class_name="only-c n-c", style={"padding_left": "28px !important"}),
         role="row",
         tab_index=-1,
-        class_name=RunnersState.flashes[row["id"].to(str)],
+        class_name=flash,
         custom_attrs={"data-row": row["id"], "data-status": row["status"]},
     )
 
@@ -113,11 +117,13 @@ def _record(held: Any) -> rx.Component:
     # A changed row comes alone, as a patch over the page that the browser already has.
     patches = RunnersState.patches
     row = rx.cond(patches.contains(held["id"]), patches[held["id"].to(str)], held).to(RunnerRow)
-    opened = RunnersState.instances[row["id"].to(str)].to(list[dict[str, Any]])
+    key = row["id"].to(str)
+    is_opened = RunnersState.instances.contains(key)
+    opened = RunnersState.instances[key].to(list[dict[str, Any]])
     return rx.fragment(
-        _runner(row),
-        rx.cond(RunnersState.instances.contains(row["id"]), rx.foreach(opened, _instance), rx.fragment()),
-        key=row["id"],
+        runner_row(row=row, pulse=RunnersState.pulses[key], flash=RunnersState.flashes[key], is_opened=is_opened),
+        rx.cond(is_opened, rx.foreach(opened, _instance), rx.fragment()),
+        key=key,
     )
 
 
@@ -147,13 +153,17 @@ def _pager() -> rx.Component:
     first = RunnersState.page_number * PAGE_SIZE + 1
     last = RunnersState.page_number * PAGE_SIZE + RunnersState.rows.length()
     turn = {"variant": "surface", "color_scheme": "gray", "size": "1"}
+    turns = rx.fragment(
+        rx.button("Previous", on_click=RunnersState.turn_page(-1), disabled=first <= 1, **turn),
+        rx.button("Next", on_click=RunnersState.turn_page(1), disabled=last >= RunnersState.match_count, **turn),
+    )
     return rx.cond(
-        RunnersState.match_count > PAGE_SIZE,
+        (RunnersState.match_count > PAGE_SIZE) | (RunnersState.fresh_count > 0),
         rx.el.div(
             rx.el.span(f"{first} to {last} of {RunnersState.match_count}", class_name="num"),
             rx.el.span(class_name="grow"),
-            rx.button("Previous", on_click=RunnersState.turn_page(-1), disabled=first <= 1, **turn),
-            rx.button("Next", on_click=RunnersState.turn_page(1), disabled=last >= RunnersState.match_count, **turn),
+            fresh_button(RunnersState.fresh_count, RunnersState.show_fresh),
+            rx.cond(RunnersState.match_count > PAGE_SIZE, turns, rx.fragment()),
             class_name="ry-foot",
         ),
         rx.fragment(),
@@ -164,17 +174,15 @@ def runners_table() -> rx.Component:
     """The table, or what stands for it while it loads, is empty or failed."""
     heads = [rx.el.th(label, role="columnheader", scope="col", class_name=side) for label, side in HEADS]
     is_waiting = RunnersState.is_loading & (RunnersState.rows.length() == 0)
-    table = rx.el.div(
-        rx.el.table(
-            rx.el.thead(rx.el.tr(*heads, role="row")),
-            rx.el.tbody(rx.cond(is_waiting, skeleton_rows(9), rx.foreach(RunnersState.rows, _record))),
-            class_name="ry-t cards ry-runners",
-            role="table",
-            aria_label="Runners",
-            aria_busy=is_waiting,
-        ),
-        class_name="ry-tw",
+    table = rx.el.table(
+        rx.el.thead(rx.el.tr(*heads, role="row")),
+        rx.el.tbody(rx.cond(is_waiting, skeleton_rows(9), rx.foreach(RunnersState.rows, _record))),
+        class_name="ry-t cards ry-runners",
+        role="table",
+        aria_label="Runners",
+        aria_busy=is_waiting,
     )
+    held = holding(table, lambda is_held: RunnersState.hold("runners", is_held))
     has_table = is_waiting | (RunnersState.rows.length() > 0)
     return rx.el.section(
         rx.cond(
@@ -185,7 +193,7 @@ def runners_table() -> rx.Component:
                 RunnersState.problem_hint,
                 RunnersState.load,
             ),
-            rx.cond(has_table, rx.fragment(table, _pager()), _nothing()),
+            rx.cond(has_table, rx.fragment(held, _pager()), _nothing()),
         ),
         class_name="ry-panel",
         aria_label="Runners of " + SessionState.org_name,

@@ -6,7 +6,7 @@ import pytest
 
 from app.runners.board import board_of, choose
 from app.runners.jobs import build_active, say_counts
-from app.runners.rows import build_row, likely_action, read_pulses, update_kind, why
+from app.runners.rows import build_row, engine_note, likely_action, read_pulses, update_kind, why
 from app.runners.versions import is_older, latest, outdated
 from app.services.store import OrgStore
 
@@ -110,6 +110,37 @@ def test_only_deployed_runners_are_updated_by_a_job() -> None:
 def test_a_narrow_card_has_the_facts_in_one_line() -> None:
     row = build_row(worker(region="eu-west-1", type="cloud-hosted"), "1.8.2", 1, 0)
     assert row["facts"] == "cloud-hosted · eu-west-1 · 1.8.2"
+
+
+@pytest.mark.parametrize(
+    ("instances", "expected"),
+    [
+        ([], ""),
+        ([{"engines": {"tofu": "1.10.5"}}], ""),
+        ([{"engine_note": "tofu is being prepared, 40 %"}], "OpenTofu is being prepared, 40 %; its jobs wait for that"),
+        (
+            [{"engines": {"terraform": "1.13.3"}, "engine_note": "tofu is being prepared, 40 %"}],
+            "OpenTofu is being prepared, 40 %",
+        ),
+        ([{"engine_note": "tofu could not be prepared: no disk"}], "OpenTofu could not be prepared: no disk"),
+        ([{"engine_note": "no engine was found"}], "No engine was found"),
+    ],
+)
+def test_a_runner_says_on_its_row_what_keeps_it_from_its_engine(instances: list[dict[str, Any]], expected: str) -> None:
+    assert engine_note(instances) == expected
+    assert why(worker(), note=engine_note(instances)) == expected
+
+
+def test_the_page_tells_which_engine_is_being_prepared() -> None:
+    store = filled([worker()])
+    instance = {"id": "i1", "worker_id": "w1", "name": "a", "status": "ONLINE"}
+    store.put("worker_instances", {**instance, "engine_note": "tofu is being prepared, 40 %"})
+    board = board_of(store)
+    assert board.preparing == "OpenTofu is being prepared, 40 %"
+    assert board.rows[0]["why"].startswith(board.preparing)
+    store.put("worker_instances", {**instance, "engine_note": None, "engines": {"tofu": "1.10.5"}})
+    assert board_of(store).preparing == ""
+    assert board_of(store).rows[0]["why"] == ""
 
 
 def filled(workers: list[dict[str, Any]], releases: list[dict[str, Any]] | None = None) -> OrgStore:

@@ -90,11 +90,11 @@ async def test_a_new_job_joins_at_the_top(state: JobsState, store: OrgStore) -> 
 
 @pytest.mark.anyio
 async def test_new_jobs_wait_while_the_pointer_is_on_the_table(state: JobsState, store: OrgStore) -> None:
-    state._is_pointed_at = True
+    state._is_held = True
     store.put("provision_jobs", job(101))
     await state._show(store, changed(101))
     assert (ids(state)[0], state.fresh_count) == (100, 1)
-    state._is_pointed_at = False
+    state._is_held = False
     await state._show(store, EVERYTHING)
     assert (ids(state)[0], state.fresh_count) == (101, 0)
 

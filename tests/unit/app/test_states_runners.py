@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from app.runners.board import board_of
-from app.services.store import OrgStore
+from app.runners.board import PAGE_SIZE, board_of
+from app.services.patches import MAX_PATCHES, shown
+from app.services.store import EVERYTHING, NOTHING, Changed, OrgStore
 from app.states.add_runner import AddRunnerState
-from app.states.runners import MAX_PATCHES, PAGE_SIZE, RunnersState
+from app.states.runners import RunnersState
 
 FLEET = 1000
 LIMIT = 6 * 1024
@@ -40,9 +41,18 @@ def store() -> OrgStore:
 @pytest.fixture
 def state(store: OrgStore) -> RunnersState:
     state = RunnersState(_reflex_internal_init=True)
-    state._show_runners(board_of(store))
+    show(state, store, EVERYTHING)
     state._clean()
     return state
+
+
+def show(state: RunnersState, store: OrgStore, changed: Changed = NOTHING) -> None:
+    state._show_runners(board_of(store), changed)
+    state._show_jobs(board_of(store), store, changed)
+
+
+def names(state: RunnersState) -> list[str]:
+    return [row["name"] for row in shown(state.rows, state.patches).values()]
 
 
 async def sent(state: RunnersState) -> dict[str, Any]:
@@ -60,14 +70,14 @@ def test_a_page_of_the_fleet_is_shown_and_all_of_it_counted(state: RunnersState)
 async def test_nothing_is_sent_when_nothing_that_is_shown_changed(state: RunnersState, store: OrgStore) -> None:
     later = "2026-11-01T10:00:09+00:00"
     store.put("workers", runner(FLEET - 1, updated_at=later, labels=["gpu=true"]))
-    state._show_runners(board_of(store))
+    show(state, store)
     assert await sent(state) == {}
 
 
 @pytest.mark.anyio
 async def test_a_change_out_of_sight_sends_only_the_counts(state: RunnersState, store: OrgStore) -> None:
     store.put("workers", runner(FLEET - 1, status="OFFLINE", updated_at="2026-11-01T10:00:09+00:00"))
-    state._show_runners(board_of(store))
+    show(state, store)
     delta = await sent(state)
     assert set(delta) == {"counts"}
     assert delta["counts"]["OFFLINE"] == 1
@@ -80,7 +90,7 @@ async def test_a_beat_does_not_send_rows(state: RunnersState, store: OrgStore) -
         for row in store.rows("workers")
     ]
     store.set_overview({"workers": seen})
-    state._show_runners(board_of(store))
+    show(state, store)
     delta = await sent(state)
     assert set(delta) == {"pulses"}
     assert len(delta["pulses"]) == PAGE_SIZE
@@ -90,10 +100,8 @@ async def test_a_beat_does_not_send_rows(state: RunnersState, store: OrgStore) -
 async def test_one_changed_row_of_a_thousand_costs_little_more_than_its_page(
     state: RunnersState, store: OrgStore
 ) -> None:
-    before = state._shown()
     store.put("workers", runner(3, status="OFFLINE", updated_at="2026-11-01T10:00:09+00:00"))
-    state._show_runners(board_of(store))
-    state._show_flashes(before)
+    show(state, store)
     delta = await sent(state)
     assert set(delta) == {"patches", "counts", "flashes"}
     assert list(delta["flashes"]) == [runner(3)["id"]]
@@ -101,29 +109,97 @@ async def test_one_changed_row_of_a_thousand_costs_little_more_than_its_page(
 
 
 def test_the_same_row_is_tinted_again_by_another_name(state: RunnersState, store: OrgStore) -> None:
-    names = []
+    tints = []
     for second in (1, 2, 3):
-        before = state._shown()
         store.put(
             "workers",
             runner(3, status="OFFLINE" if second % 2 else "ONLINE", updated_at=f"2026-11-01T10:00:0{second}+00:00"),
         )
-        state._show_runners(board_of(store))
-        state._show_flashes(before)
-        names.append(next(iter(state.flashes.values())))
-    assert names == ["ry-changed", "ry-changed2", "ry-changed"]
+        show(state, store)
+        tints.append(next(iter(state.flashes.values())))
+    assert tints == ["ry-changed", "ry-changed2", "ry-changed"]
 
 
 @pytest.mark.anyio
 async def test_when_much_changed_the_page_is_sent_whole_once(state: RunnersState, store: OrgStore) -> None:
     for number in range(MAX_PATCHES + 1):
         store.put("workers", runner(number, status="OFFLINE", updated_at="2026-11-01T10:00:09+00:00"))
-    state._show_runners(board_of(store))
-    assert set(await sent(state)) == {"rows", "counts"}
+    show(state, store)
+    assert set(await sent(state)) == {"rows", "counts", "flashes"}
     store.put("workers", runner(0, updated_at="2026-11-01T10:00:10+00:00"))
-    state._show_runners(board_of(store))
-    assert set(await sent(state)) == {"patches", "counts"}
-    assert [row["status"] for row in state._shown().values()][:2] == ["ONLINE", "OFFLINE"]
+    show(state, store)
+    assert set(await sent(state)) == {"patches", "counts", "flashes"}
+    assert [row["status"] for row in shown(state.rows, state.patches).values()][:2] == ["ONLINE", "OFFLINE"]
+
+
+@pytest.mark.anyio
+async def test_tabs_with_the_same_look_are_shown_the_very_same_rows(state: RunnersState, store: OrgStore) -> None:
+    other = RunnersState(_reflex_internal_init=True)
+    store.put("workers", runner(3, status="OFFLINE", updated_at="2026-11-01T10:00:09+00:00"))
+    show(state, store)
+    show(other, store, EVERYTHING)
+    assert other.get_value("rows") is state.get_value("rows")
+    assert other.get_value("patches") is state.get_value("patches")
+    assert shown(other.rows, other.patches)[runner(3)["id"]]["status"] == "OFFLINE"
+
+
+def test_only_the_row_that_changed_is_made_again(store: OrgStore) -> None:
+    before = {row["id"]: row for row in board_of(store).rows}
+    store.put("workers", runner(3, status="OFFLINE", updated_at="2026-11-01T10:00:09+00:00"))
+    after = {row["id"]: row for row in board_of(store).rows}
+    assert [key for key, row in after.items() if before[key] is not row] == [runner(3)["id"]]
+
+
+def test_new_rows_wait_while_somebody_is_at_the_table() -> None:
+    store, state = OrgStore("org"), RunnersState(_reflex_internal_init=True)
+    store.replace("workers", [runner(2), runner(4), runner(6)])
+    show(state, store, EVERYTHING)
+    state._held_tables = frozenset({"runners"})
+    store.put("workers", runner(1))
+    store.put("workers", runner(5))
+    store.put("workers", runner(4, status="OFFLINE", updated_at="2026-11-01T10:00:09+00:00"))
+    show(state, store)
+    assert names(state) == ["runner-0002", "runner-0004", "runner-0006"]
+    assert shown(state.rows, state.patches)[runner(4)["id"]]["status"] == "OFFLINE"
+    assert state.fresh_count == 2
+    assert state.match_count == state.counts["all"] == 5
+    store.drop("workers", runner(2)["id"])
+    show(state, store)
+    assert names(state) == ["runner-0004", "runner-0006"]
+    state._held_tables = frozenset()
+    show(state, store)
+    assert names(state) == ["runner-0001", "runner-0004", "runner-0005", "runner-0006"]
+    assert state.fresh_count == 0
+
+
+def test_what_i_ask_for_comes_although_the_table_is_held() -> None:
+    store, state = OrgStore("org"), RunnersState(_reflex_internal_init=True)
+    store.replace("workers", [runner(2), runner(4)])
+    show(state, store, EVERYTHING)
+    state._held_tables = frozenset({"runners"})
+    state.search = "0004"
+    show(state, store, EVERYTHING)
+    assert names(state) == ["runner-0004"]
+
+
+def job(number: int, status: str, second: int = 0) -> dict[str, Any]:
+    at = f"2026-11-01T10:00:{second:02d}+00:00"
+    return {"id": number, "type": "PLAN", "status": status, "module_path": "a/b", "queued_at": at, "updated_at": at}
+
+
+def test_jobs_that_are_looked_at_stay_where_they_are_until_one_leaves() -> None:
+    store, state = OrgStore("org"), RunnersState(_reflex_internal_init=True)
+    store.replace("provision_jobs", [job(1, "PROCESSING"), job(2, "QUEUED")])
+    show(state, store, EVERYTHING)
+    state._held_tables = frozenset({"jobs"})
+    store.put("provision_jobs", job(1, "SUCCEEDED", 5))
+    store.put("provision_jobs", job(3, "QUEUED", 5))
+    show(state, store)
+    assert [(item["id"], item["status"]) for item in state.jobs] == [(2, "QUEUED"), (1, "SUCCEEDED")]
+    assert state.fresh_job_count == 1
+    state._held_tables = frozenset()
+    show(state, store)
+    assert [item["id"] for item in state.jobs] == [3, 2]
 
 
 @pytest.mark.parametrize(

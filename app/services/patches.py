@@ -1,0 +1,35 @@
+"""What a table's page costs to send: a few changed rows alone, over the page that the browser already has."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+Row = TypeVar("Row", bound=Mapping[str, Any])
+
+MAX_PATCHES = 8
+MAX_FLASHES = 10
+
+
+def over(page: list[Row], rows: list[Row]) -> tuple[list[Row], dict[str, Row]]:
+    """Say what the browser must have to show `rows`: its page with patches, or another page without."""
+    if len(page) != len(rows):
+        return rows, {}
+    patches: dict[str, Row] = {}
+    for held, row in zip(page, rows, strict=True):
+        if held["id"] != row["id"]:
+            return rows, {}
+        if held is not row and held != row:
+            patches[str(row["id"])] = row
+    return (rows, {}) if len(patches) > MAX_PATCHES else (page, patches)
+
+
+def shown(page: Sequence[Row], patches: Mapping[str, Row]) -> dict[str, Row]:
+    """The rows as the browser shows them: the page, and the patches over it."""
+    return {**{str(row["id"]): row for row in page}, **patches}
+
+
+def tint(flashes: Mapping[str, str], ids: Iterable[str]) -> dict[str, str]:
+    """Tint rows that changed, by turns with another name, so that the same row fades once more; many are not tinted."""
+    changed = list(ids)
+    if not 0 < len(changed) <= MAX_FLASHES:
+        return {}
+    return {key: "ry-changed2" if flashes.get(key) == "ry-changed" else "ry-changed" for key in changed}

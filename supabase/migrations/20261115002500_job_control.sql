@@ -292,12 +292,13 @@ declare
 begin
   for v_job in
     select q.job_id from private.live_jobs as q
-    where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and q.session_id <> v_runner.session_id
-      and not exists (select from jsonb_array_elements(coalesce(p_running, '[]')) as l
-        where q.job_id = (l ->> 'job')::bigint and q.attempt = (l ->> 'attempt')::integer)
+    left join jsonb_array_elements(coalesce(p_running, '[]')) as l
+      on q.job_id = (l ->> 'job')::bigint and q.attempt = (l ->> 'attempt')::integer
+    where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id
+      and (l is null and q.session_id <> v_runner.session_id or (l ->> 'is_dead')::boolean)
     order by q.state_key
   loop
-    perform private.lose_job(v_job, 'The runner was started again and does not know of this attempt.');
+    perform private.lose_job(v_job, 'The runner''s process ended in the middle of this attempt.');
   end loop;
   update private.live_jobs as q set session_id = v_runner.session_id, unlisted_at = null
   from jsonb_array_elements(coalesce(p_running, '[]')) as l
@@ -318,7 +319,7 @@ create function public.worker_recover(p_running jsonb default '[]')
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_recover(p_running); end $$;
 comment on function public.worker_recover(jsonb) is
-  'What a process that was started again found on disk. Per attempt: report (it is yours again: send logs, then finish or return it) or drop (somebody else has it).';
+  'What a restarted process found on disk, [{job, attempt, is_dead}]. Answers report (it is yours: send logs, then finish it or name it dead) or drop (it is another''s).';
 grant execute on function public.worker_recover(jsonb) to worker;
 
 revoke execute on all functions in schema private, public from public;

@@ -183,6 +183,22 @@ def test_a_restarted_process_reports_what_it_found(world: World, org: Organizati
 
 
 @pytest.mark.parametrize(("phase", "status"), [("PLAN", "QUEUED"), ("APPLY", "NEEDS_ATTENTION")])
+def test_a_restarted_process_names_the_dead_and_nobody_waits_for_their_lease(
+    world: World, org: Organization, phase: str, status: str
+) -> None:
+    old = org.runner("r1", is_assigned_to_all_modules=True)
+    job_id = org.enqueue("a/b", "APPLY")
+    old.report(old.claim_one(), phase)
+    world.silence(old)
+    new = world.connect_runner(old.worker_id, "one")
+    found = {"job": job_id, "attempt": 1}
+    assert new.call("worker_recover", p_running=[found])["jobs"][0]["action"] == "report"
+    assert world.status(job_id) == "PROCESSING"
+    assert new.call("worker_recover", p_running=[{**found, "is_dead": True}])["jobs"][0]["action"] == "drop"
+    assert world.status(job_id) == status
+
+
+@pytest.mark.parametrize(("phase", "status"), [("PLAN", "QUEUED"), ("APPLY", "NEEDS_ATTENTION")])
 def test_a_crash_that_is_told_is_a_lost_runner_not_a_failed_job(
     world: World, org: Organization, phase: str, status: str
 ) -> None:

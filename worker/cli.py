@@ -13,6 +13,7 @@ from rich.text import Text
 
 from worker.exit_codes import EXPLANATIONS, ExitCode
 from worker.settings import Settings, SettingsError, forget_secrets, load_settings
+from worker.update.program import find_program
 from worker.version import __version__
 
 
@@ -84,12 +85,21 @@ def run(
     assignments: Assignments = None,
     *,
     single: Annotated[bool, typer.Option("--single", help="Run one job, then leave.")] = False,
+    self_update: Annotated[
+        bool, typer.Option("--self-update", help="Replace this program when an update is asked for (Update.Enabled).")
+    ] = False,
+    trial: Annotated[
+        bool, typer.Option("--trial", help="Open a session, send one heartbeat and leave: shows that it can work.")
+    ] = False,
 ) -> None:
     """Connect and run jobs until asked to leave.
 
     SIGTERM or SIGINT once: finish the current jobs, then leave. Twice: stop them gracefully.
     """
-    settings = load_or_leave(file, secrets, options_of(url, instance, capacity, assignments or []))
+    options = options_of(url, instance, capacity, assignments or [])
+    settings = load_or_leave(file, secrets, options | ({"Update.Enabled": True} if self_update else {}))
+    may_update = settings.update.enabled and not single
+    program = find_program(os.environ, sys.argv[1:]) if may_update else None
     forget_secrets(os.environ)
     if settings.executor.job_id is not None:
         from worker.dispatch.executor import run_executor
@@ -97,7 +107,7 @@ def run(
         raise typer.Exit(run_executor(settings))
     from worker.main import run as run_worker
 
-    raise typer.Exit(run_worker(settings, single=single))
+    raise typer.Exit(run_worker(settings, single=single, is_trial=trial, program=program))
 
 
 @app.command(epilog=exit_code_list(DOCTOR_CODES))

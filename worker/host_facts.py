@@ -10,14 +10,17 @@ from typing import Any
 from worker.engines.finder import EngineFinder
 from worker.settings import Settings
 from worker.standing import Standing
+from worker.update.program import Program
 from worker.version import __version__
 
 
 class HostFacts:
     """Gathers facts; only the engines, the note and the last error ever change."""
 
-    def __init__(self, settings: Settings, finder: EngineFinder, standing: Standing) -> None:
-        """Look once at what does not change."""
+    def __init__(
+        self, settings: Settings, finder: EngineFinder, standing: Standing, program: Program | None = None
+    ) -> None:
+        """Look once at what does not change; `program` is there only if the runner may replace it."""
         self._finder = finder
         self._standing = standing
         self._own_capacity = settings.capacity
@@ -30,6 +33,8 @@ class HostFacts:
             "dispatcher": settings.dispatcher.type.value,
             "disk_free_gb": _free_gigabytes(settings.working_directory.working_directory),
             "version": __version__,
+            # The file of a release that this runner would fetch when it is asked to update itself.
+            "self_update": program.artifact if program else None,
         }
 
     def __call__(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from worker.cloud.scaler import Scaler
 from worker.dispatch import dispatcher_for
 from worker.doorbell import Doorbell
 from worker.engines.finder import EngineFinder
-from worker.enums import CancelKind
+from worker.enums import CancelKind, WorkerStatus
 from worker.errors import Fatal, WorkerError
 from worker.exit_codes import ExitCode
 from worker.host_facts import HostFacts
@@ -38,6 +38,9 @@ from worker.session.session import Session
 from worker.settings import Settings
 from worker.signals import Signals, ignore_more
 from worker.standing import Standing
+from worker.update.handover import hand_over
+from worker.update.program import CANNOT, Handover, Program
+from worker.update.updater import Updater
 from worker.version import __version__
 
 _ENGINE_LOOK_SECONDS = 5.0
@@ -47,14 +50,18 @@ _SINGLE_GIVES_UP_SECONDS = 60.0
 _LAST_WORDS_SECONDS = 5.0
 
 
-def run(settings: Settings, single: bool = False) -> int:
-    """Run until asked to leave and return the exit code."""
+def run(settings: Settings, single: bool = False, *, is_trial: bool = False, program: Program | None = None) -> int:
+    """Run until asked to leave and return the exit code; `program` is what an update may replace."""
     redactor = Redactor()
     configure_logging(settings.logging.log_level, settings.logging.format, redactor)
     hide_from_children()
     log = get_logger("worker")
+    runner = Runner(settings, redactor, SystemClock(), is_single=single, is_trial=is_trial, program=program)
     try:
-        return int(asyncio.run(_live(Runner(settings, redactor, SystemClock(), is_single=single))))
+        code = asyncio.run(_live(runner))
+        if runner.handover is not None:
+            hand_over(runner.handover, redactor)
+        return int(code)
     except Fatal as error:
         log.critical("the runner stops", why=error.message, hint=error.hint, exit_code=int(error.exit_code))
         return int(error.exit_code)
@@ -73,13 +80,23 @@ async def _live(runner: "Runner") -> ExitCode:
 class Runner:
     """One process's life."""
 
-    def __init__(self, settings: Settings, redactor: Redactor, clock: Clock, *, is_single: bool) -> None:
+    def __init__(
+        self, settings: Settings, redactor: Redactor, clock: Clock, *, is_single: bool, is_trial: bool = False,
+        program: Program | None = None,
+    ) -> None:  # fmt: skip
         """Keep what was given; everything else is made in `run`, on the event loop."""
         self._settings = settings
         self._redactor = redactor
         self._clock = clock
         self._standing = Standing(capacity=settings.capacity or 1, is_single=is_single)
+        self._is_trial = is_trial
+        self._program = program
         self._log = get_logger("worker")
+
+    @property
+    def handover(self) -> Handover | None:
+        """What takes this process's place, unless it was told to stop in the meantime."""
+        return self._standing.handover if self._signals.count == 0 else None
 
     async def run(self) -> ExitCode:
         """Connect, work, leave."""
@@ -89,8 +106,11 @@ class Runner:
             str(settings.runner.id), settings.runner.instance, settings.working_directory.working_directory
         )
         self._log.info("starting", version=__version__, url=settings.server.url, instance=identity.instance)
-        async with Transport(settings.server.url, timeout_seconds=settings.server.timeout_seconds) as transport:
-            return await self._connected(identity, transport)
+        try:
+            async with Transport(settings.server.url, timeout_seconds=settings.server.timeout_seconds) as transport:
+                return await self._connected(identity, transport)
+        finally:
+            identity.release()
 
     async def _connected(self, identity: Identity, transport: Transport) -> ExitCode:
         self._table = JobTable(self._clock)
@@ -101,15 +121,17 @@ class Runner:
         environ = dict(os.environ)
         finder = EngineFinder(self._settings.engine.additional_binary_paths, environ)
         await finder.refresh()
-        facts = HostFacts(self._settings, finder, self._standing)
+        facts = HostFacts(self._settings, finder, self._standing, self._program)
         session = await self._open_session(transport, credentials, identity, facts)
         if session is None:
             return ExitCode.OK
         server = Server(transport, session.renew, on_fatal=self._on_fatal)
+        if self._is_trial:
+            return await self._prove(server, facts)
         dispatcher = dispatcher_for(self._settings)
         around = Surroundings(
             self._settings, server, finder, environ, tuple(credentials.secrets), dispatcher,
-            TaskProtection(environ.get("ECS_AGENT_URI", "")),
+            TaskProtection(environ.get("ECS_AGENT_URI", "")), self._updater(identity),
         )  # fmt: skip
         self._build_loops(server, session, finder, facts, around, identity)
         try:
@@ -117,6 +139,20 @@ class Runner:
         finally:
             if dispatcher is not None:
                 await dispatcher.close()
+
+    async def _prove(self, server: Server, facts: HostFacts) -> ExitCode:
+        """Show that this version can work here, for the one that would make room for it: one beat, no job."""
+        await server.heartbeat(WorkerStatus.DRAINING, __version__, [], facts())
+        await server.close_session("a trial of this version")
+        self._log.info("this version can work here", version=__version__)
+        return ExitCode.OK
+
+    def _updater(self, identity: Identity) -> Updater | None:
+        if self._settings.update.enabled and self._program is None and not self._standing.is_single:
+            self._log.warning("cannot update itself", why=CANNOT)
+        if self._program is None:
+            return None
+        return Updater(self._program, identity.home, self._standing, self._table, self._announce)
 
     async def _open_session(
         self, transport: Transport, credentials: Credentials, identity: Identity, facts: HostFacts
@@ -131,7 +167,8 @@ class Runner:
             self._clock,
             organization_id=str(organization) if organization else None,
         )
-        give_up_after = _SINGLE_GIVES_UP_SECONDS if self._standing.is_single else None
+        is_short = self._standing.is_single or self._is_trial
+        give_up_after = _SINGLE_GIVES_UP_SECONDS if is_short else None
         opening = asyncio.create_task(session.open(give_up_after=give_up_after))
         while not opening.done():
             await asyncio.wait([opening], timeout=_LOOK_SECONDS)
@@ -226,7 +263,9 @@ class Runner:
 
     async def _take_down(self, tasks: list["asyncio.Task[None]"], server: Server) -> None:
         """Order: claiming and beating stop, jobs' tasks end, the session is closed, connections are closed by `run`."""
-        sdnotify.SystemdNotifier().notify("STOPPING=1")
+        # A service that says it stops is ended after a while; one that only becomes another version does not stop.
+        told = f"STATUS=updating to {handover.version}" if (handover := self.handover) else "STOPPING=1"
+        sdnotify.SystemdNotifier().notify(told)
         jobs = [handle.task for handle in self._table.handles() if handle.task is not None]
         for task in [*tasks, *jobs]:
             task.cancel()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from worker.enums import WorkerStatus
+from worker.update.program import Handover
 
 
 @dataclass
@@ -12,11 +13,13 @@ class Standing:
     capacity: int = 1
     is_leaving: bool = False
     is_drained_by_server: bool = False
+    is_updating: bool = False
     is_single: bool = False
     is_connected: bool = False
     has_claimed: bool = False
     last_error: str | None = None
     jobs_failed: int = field(default=0)
+    handover: Handover | None = None
 
     @property
     def status(self) -> WorkerStatus:
@@ -26,7 +29,7 @@ class Standing:
     @property
     def is_draining(self) -> bool:
         """Whether running jobs are finished and no new ones taken."""
-        return self.is_leaving or self.is_drained_by_server
+        return self.is_leaving or self.is_drained_by_server or self.is_updating
 
     def free_slots(self, running: int) -> int:
         """How many jobs may be asked for now."""

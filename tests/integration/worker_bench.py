@@ -217,6 +217,7 @@ class Bench:
         home: Path | None = None,
         url: str = "",
         prefix: tuple[str, ...] = (),
+        program: tuple[str, ...] = (sys.executable, "-m", "worker.cli"),
         **variables: str,
     ) -> WorkerProcess:
         """Start a runner's process with a home of its own."""
@@ -224,7 +225,7 @@ class Bench:
         home = home or self.folder / f"home-{instance}"
         home.mkdir(exist_ok=True, parents=True)
         log = self.folder / f"{instance}-{uuid.uuid4().hex[:4]}.log"
-        command = [*prefix, sys.executable, "-m", "worker.cli", "run", *arguments]
+        command = [*prefix, *program, "run", *arguments]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command, cwd=PROJECT, stdout=output, stderr=output,

@@ -29,6 +29,7 @@ from worker.runtime_log import get_logger
 from worker.statebackend.backend import StateBackend
 from worker.steps.recipes import recipe
 from worker.steps.step import Step
+from worker.update.recipe import is_own_update, update_recipe
 
 
 class Attempt:
@@ -77,6 +78,8 @@ class Attempt:
 
     def _steps(self, space: Workspace) -> list[Step]:
         job = self._handle.job
+        if is_own_update(job):
+            return update_recipe(space)
         if job.type in LIFECYCLE_TYPES:
             # AWS's library is an extra: a runner that deploys no others need not have it.
             from worker.cloud.recipe import lifecycle_recipe

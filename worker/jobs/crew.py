@@ -17,6 +17,7 @@ from worker.jobs.workspace import Surroundings
 from worker.metrics import Metrics
 from worker.runtime_log import get_logger
 from worker.standing import Standing
+from worker.update.recipe import is_own_update
 
 
 class Crew:
@@ -58,7 +59,7 @@ class Crew:
     async def _attempt(self, handle: JobHandle) -> Outcome:
         try:
             around = self._around
-            if around.dispatcher is not None:
+            if around.dispatcher is not None and not is_own_update(handle.job):
                 return await RemoteAttempt(handle, around.server, around.settings, around.dispatcher).run()
             return await Attempt(handle, around, self._home, self._clock).run()
         except OSError as error:

@@ -95,9 +95,9 @@ class JobTable:
             # Short naps, so that a stopped and continued process notices at once.
             await self._clock.sleep(1.0)
 
-    async def wait_empty(self) -> None:
-        """Return when nothing runs any more."""
-        while self._handles:
+    async def wait_empty(self, besides: JobRef | None = None) -> None:
+        """Return when nothing runs any more, besides the one that waits for it."""
+        while any(ref != besides for ref in self._handles):
             self._changed.clear()
             await self._changed.wait()
 

@@ -23,6 +23,7 @@ from worker.jobs.spec import JobSpec
 from worker.logs.job_log import JobLog
 from worker.settings import Settings
 from worker.statebackend.backend import StateBackend
+from worker.update.updater import Updater
 
 LARGEST_CAPTURE = 128 * 1024 * 1024
 _ERROR_LINE = re.compile(rb"Error:?\s[^\r\n]{0,400}|error: [^\r\n]{0,400}")
@@ -40,6 +41,7 @@ class Surroundings:
     secrets: tuple[str, ...] = ()
     dispatcher: Dispatcher | None = None
     protection: TaskProtection = field(default_factory=TaskProtection)
+    updater: Updater | None = None
 
 
 @dataclass

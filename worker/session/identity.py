@@ -25,6 +25,11 @@ class Identity:
     instance: str
     boot_id: str
     home: Path
+    lock: int = -1
+
+    def release(self) -> None:
+        """Let another process of this machine take the instance's place."""
+        os.close(self.lock)
 
 
 def take_identity(worker_id: str, instance: str, working_directory: Path) -> Identity:
@@ -41,7 +46,7 @@ def take_identity(worker_id: str, instance: str, working_directory: Path) -> Ide
             hint="Set WorkingDirectory.WorkingDirectory to a directory that this user may write to.",
         ) from error
     _lock(lock, instance)
-    return Identity(worker_id, instance, _boot_id(home), home)
+    return Identity(worker_id, instance, _boot_id(home), home, lock)
 
 
 def _boot_id(home: Path) -> str:

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from worker.settings.base import HomePath, PathList, Section
 from worker.settings.dispatcher import DispatcherSettings
 from worker.settings.levels import LogLevelName, parse_level
+from worker.settings.update import UpdateSettings
 
 DEFAULT_HOME = "~/.runyard/runner"
 
@@ -169,6 +170,10 @@ class ScalingSettings(Section):
         default=True, description="Decide about cloud-hosted runners whenever no other runner of the organisation does."
     )
     rehearse: bool = Field(default=False, description="Write decisions down as dry runs, and change nothing.")
+    image_repository: str = Field(
+        default="",
+        description="Where the image of deployed runners is pulled from, without its tag: the version is the tag.",
+    )
     start_patience_seconds: float = Field(
         default=600, gt=0, description="How long a deployed or updated runner may take to its first heartbeat."
     )
@@ -212,6 +217,7 @@ class Settings(BaseSettings):
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
     dispatcher: DispatcherSettings = Field(default_factory=DispatcherSettings)
     scaling: ScalingSettings = Field(default_factory=ScalingSettings)
+    update: UpdateSettings = Field(default_factory=UpdateSettings)
     executor: ExecutorSettings = Field(default_factory=ExecutorSettings)
 
     @classmethod

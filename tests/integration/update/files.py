@@ -1,0 +1,98 @@
+"""Releases to update to: real one-file programs of this runner, and an https server that offers them."""
+
+import datetime as dt
+import hashlib
+import http.server
+import ipaddress
+import shutil
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from stack.settings import PROJECT
+
+
+def build(folder: Path, version: str, *, damage: tuple[str, str, str] | None = None) -> Path:
+    """Build a PEX of this working tree that says it is `version`; its dependencies are those of this Python.
+
+    `damage` is (file, text, replacement): what is wrong with the release.
+    """
+    source, made = folder / f"source-{version}", folder / f"{version}.pex"
+    shutil.copytree(PROJECT / "worker", source / "worker", ignore=shutil.ignore_patterns("__pycache__"))
+    (source / "worker/version.py").write_text(f'"""Which."""\n\n__version__ = "{version}"\n')
+    if damage:
+        file = source / damage[0]
+        text = file.read_text()
+        assert damage[1] in text
+        file.write_text(text.replace(damage[1], damage[2], 1))
+    command = [sys.executable, "-m", "pex", "--package", f"worker@{source}", "--entry-point", "worker.cli:main"]
+    command += ["--inherit-path=fallback", "--python-shebang", sys.executable, "--output-file", str(made)]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    return made
+
+
+def artifact(file: Path, name: str, origin: str) -> dict[str, Any]:
+    """Describe a file as a release does."""
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    return {"name": name, "url": f"{origin}/{file.name}", "sha256": digest}
+
+
+@contextmanager
+def offered(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Serve a folder over https; yields the origin and the certificate to trust."""
+    certificate, key = _certificate(folder)
+    handler = partial(_Quiet, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"https://127.0.0.1:{server.server_port}", certificate
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - the base class names it
+        """Be quiet."""
+
+
+def _certificate(folder: Path) -> tuple[Path, Path]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "releases")])
+    now = dt.datetime.now(dt.UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(address, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    certificate, private = folder / "certificate.crt", folder / "certificate.key"
+    certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    private.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, plain)
+    )
+    return certificate, private

@@ -1,0 +1,127 @@
+"""From one version to the next, after the last job has ended and the session is closed.
+
+The new file is first tried by a child with the same arguments and environment: it has to open a session and to send a
+heartbeat. Until it has, the old file stays where it is. Then this process becomes the new version, or itself again: the
+process id stays the same, so that whoever supervises it sees no end.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from worker.children.launcher import death_signal_prefix
+from worker.logs.redactor import Redactor
+from worker.runtime_log import get_logger
+from worker.signals import STOPPING
+from worker.update.notes import Note, leave_note
+from worker.update.program import Handover, Program
+
+TRIAL = "--trial"
+TRIAL_SECONDS = 150.0
+_STOP_SECONDS = 10.0
+_LONGEST_WORDS = 600
+
+
+class _Stopped(Exception):
+    """A signal came while nothing ran any more."""
+
+
+def hand_over(handover: Handover, redactor: Redactor) -> NoReturn:
+    """Become the new version if it can work here, else the old one again."""
+    log = get_logger("worker.update")
+    for number in STOPPING:
+        signal.signal(number, _stop)
+    try:
+        problem = try_out(handover) or take_place(handover)
+    except _Stopped:
+        log.info("left")
+        sys.exit(0)
+    finally:
+        with suppress(OSError):
+            handover.new.unlink(missing_ok=True)
+    if problem:
+        problem = redactor.redact(problem)
+        log.error("the new version cannot work here, going on with this one", version=handover.version, why=problem)
+        with suppress(OSError):
+            leave_note(handover.home, Note(handover.job, handover.version, problem))
+    else:
+        log.info("restarting", version=handover.version)
+    become(handover.program)
+
+
+def try_out(handover: Handover) -> str:
+    """Let a child open a session and beat once; return what went wrong, or nothing."""
+    program = handover.program
+    command = program.command(handover.new, *program.arguments, TRIAL)
+    record = handover.home / "trial.log"
+    with record.open("wb") as output:
+        try:
+            child = subprocess.Popen(
+                [*death_signal_prefix(), *command], env=dict(program.environment), stdin=subprocess.DEVNULL,
+                stdout=output, stderr=output,
+            )  # fmt: skip
+        except OSError as error:
+            return f"It could not be started: {error.strerror}."
+        try:
+            code = child.wait(TRIAL_SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"It sent no heartbeat within {TRIAL_SECONDS:.0f} seconds."
+        finally:
+            _end(child)
+    return "" if code == 0 else f"It ended with exit code {code}: {_last_words(record)}"
+
+
+def take_place(handover: Handover) -> str:
+    """Keep the old file beside, and rename the new one over it: there is a whole program at every moment."""
+    path = handover.program.path
+    previous, copy = path.with_name(f"{path.name}.previous"), path.with_name(f".{path.name}.previous")
+    try:
+        shutil.copy2(path, copy)
+        copy.replace(previous)
+        handover.new.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        return f"{path} could not be replaced: {error.strerror}."
+    return ""
+
+
+def become(program: Program) -> NoReturn:
+    """Go on as the file that is there now, with the same arguments and environment."""
+    for number in STOPPING:
+        signal.signal(number, signal.SIG_DFL)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    command = program.command(program.path, *program.arguments)
+    os.execve(command[0], command, dict(program.environment))  # noqa: S606  (the very command we were started by)
+
+
+def _stop(_number: int, _frame: FrameType | None) -> None:
+    raise _Stopped
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    if child.poll() is None:
+        child.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_STOP_SECONDS)
+        child.kill()
+        child.wait()
+
+
+def _last_words(record: Path) -> str:
+    lines = record.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1][-_LONGEST_WORDS:] if lines else "it said nothing."
+
+
+def _sync_folder(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

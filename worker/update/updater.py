@@ -1,0 +1,47 @@
+"""What an update's job may do to the process that runs it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from worker.api.replies import JobRef
+from worker.errors import JobInterrupted
+from worker.jobs.table import JobTable
+from worker.standing import Standing
+from worker.update.notes import Note, take_note
+from worker.update.program import Handover, Program
+
+
+@dataclass(frozen=True)
+class Updater:
+    """There only where the operator permits it and the program is one file."""
+
+    program: Program
+    home: Path
+    standing: Standing
+    table: JobTable
+    announce: Callable[[], None]
+
+    async def drain(self, ref: JobRef) -> None:
+        """Take no new jobs, and wait for all others to end."""
+        self.standing.is_updating = True
+        self.announce()
+        await self.table.wait_empty(besides=ref)
+
+    def carry_on(self) -> None:
+        """Take jobs again: the update was given up."""
+        if self.standing.is_updating:
+            self.standing.is_updating = False
+            self.announce()
+
+    def leave_for(self, new: Path, version: str, job: int) -> None:
+        """Let the process end and try the new file; the job is given back, for whichever version comes next."""
+        if self.standing.is_leaving:
+            raise JobInterrupted("The runner was told to stop.", code="runner_shutdown")
+        self.standing.handover = Handover(self.program, new, version, job, self.home)
+        self.standing.is_leaving = True
+
+    def problem_of(self, job: int) -> Note | None:
+        """Return, once, why the process that ran this job before could not hand over."""
+        note = take_note(self.home)
+        return note if note is not None and note.job == job else None

@@ -6,15 +6,10 @@ from pathlib import Path
 
 import reflex as rx
 
+from app.services.settings import read_settings
+
 PORT = int(os.environ.get("RUNYARD_DASHBOARD_PORT", "3000"))
-REDIS_URL = os.environ.get("REFLEX_REDIS_URL")
-
-
-def allowed_origins() -> list[str]:
-    """Name the origins a browser may open the websocket from; everything else is refused."""
-    extra = os.environ.get("RUNYARD_DASHBOARD_ORIGINS", "")
-    local = [f"http://{host}:{PORT}" for host in ("localhost", "127.0.0.1")]
-    return local + [origin.strip().rstrip("/") for origin in extra.split(",") if origin.strip()]
+SETTINGS = read_settings()
 
 
 config = rx.Config(
@@ -23,15 +18,18 @@ config = rx.Config(
     # and refuses to start when a different backend port is named.
     frontend_port=PORT,
     # Only this machine, until somebody says otherwise.
-    backend_host=os.environ.get("RUNYARD_DASHBOARD_HOST", "127.0.0.1"),
+    backend_host=os.environ.get("RUNYARD_HOST", "127.0.0.1"),
     telemetry_enabled=False,
     show_built_with_reflex=False,
     # bun is looked for on PATH only, so an un-activated venv would not find its own.
     bun_path=Path(sys.prefix) / "bin" / "bun",
-    cors_allowed_origins=allowed_origins(),
+    # A browser may open the websocket from these; everything else is refused.
+    cors_allowed_origins=list(SETTINGS.origins),
     # One worker keeps states in memory: faster, and nothing of them reaches the disk.
-    state_manager_mode=rx.constants.StateManagerMode.REDIS if REDIS_URL else rx.constants.StateManagerMode.MEMORY,
-    redis_url=REDIS_URL,
+    state_manager_mode=rx.constants.StateManagerMode.REDIS
+    if SETTINGS.redis_url
+    else rx.constants.StateManagerMode.MEMORY,
+    redis_url=SETTINGS.redis_url,
     plugins=[
         rx.plugins.RadixThemesPlugin(
             theme=rx.theme(

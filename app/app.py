@@ -4,9 +4,11 @@ import importlib
 import importlib.util
 
 import reflex as rx
+from starlette.types import ASGIApp
 
 from app.auth.guard import DenyByDefault
 from app.auth.headers import with_headers
+from app.auth.origins import with_origin_advice
 from app.auth.routes import build_api
 from app.pages import Route
 from app.services.runtime import runtime
@@ -38,11 +40,15 @@ def _head() -> list[rx.Component]:
     ]
 
 
+def _with_advice(inner: ASGIApp) -> ASGIApp:
+    return with_origin_advice(inner, runtime().settings.origins)
+
+
 app = rx.App(
     stylesheets=["/tokens.css", "/look.css", "/runyard.css", "/job/job.css", "/work.css"],
     head_components=_head(),
     html_lang="en-GB",
-    api_transformer=[build_api(runtime()), with_headers],
+    api_transformer=[build_api(runtime()), with_headers, _with_advice],
     toaster=rx.toast.provider(position="bottom-right", close_button=True, visible_toasts=3),
 )
 # The mark in the top bar says the same in our words, and stays true while the server is away.

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from stack.documentation import build_documentation
 from stack.errors import StackError
@@ -39,17 +40,27 @@ def dashboard_environment(settings: Settings) -> dict[str, str]:
         "PATH": f"{VENV_BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "RUNYARD_DASHBOARD_PORT": str(settings.dashboard_port),
         "REFLEX_WEB_WORKDIR": str(settings.home / "web"),
-        # The page connects to the port that is baked in here, on whichever host it was opened.
-        "REFLEX_API_URL": f"http://localhost:{settings.dashboard_port}",
+        "REFLEX_API_URL": socket_address(settings),
         "REFLEX_TELEMETRY_ENABLED": "false",
         "REFLEX_CHECK_LATEST_VERSION": "false",
         "REFLEX_ENV_MODE": "prod",
     }
 
 
+def socket_address(settings: Settings) -> str:
+    """Where the page connects to, which is baked into it.
+
+    For localhost it takes the host that it was opened by: with this port over http, with https's own port over https.
+    That fits nearly every address, and opening the page on this machine goes on working. Others are baked in as they are.
+    """
+    parts = urlsplit(settings.dashboard_url)
+    is_found = parts.port == settings.dashboard_port if parts.scheme == "http" else parts.port in (None, 443)
+    return settings.dashboard_local_url if is_found else f"{parts.scheme}://{parts.netloc}"
+
+
 def build_fingerprint(settings: Settings) -> str:
-    """Changes when a source of the page or the port that it connects to changes."""
-    digest = hashlib.sha256(f"{settings.dashboard_port} {sys.version}".encode())
+    """Changes when a source of the page or the address that it connects to changes."""
+    digest = hashlib.sha256(f"{socket_address(settings)} {sys.version}".encode())
     for file in _source_files():
         digest.update(str(file.relative_to(PROJECT)).encode())
         digest.update(file.read_bytes())

@@ -101,7 +101,8 @@ def _auth_service(settings: Settings, services: Services, ring: KeyRing, config:
     options = config.auth
     if urlsplit(options.site_url).hostname in ("localhost", "127.0.0.1"):
         # The file names a developer's own port; this stack's dashboard may be on another.
-        own = (*options.redirect_urls, f"http://127.0.0.1:{settings.dashboard_port}")
+        local = (settings.dashboard_local_url, f"http://127.0.0.1:{settings.dashboard_port}")
+        own = (*options.redirect_urls, *local)
         options = replace(options, site_url=settings.dashboard_url, redirect_urls=own)
     return AuthService(services.store, sessions, services.passwords, limits, options, settings.url)
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-from pydantic import Field, field_validator
+from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -23,6 +23,11 @@ class Settings(BaseSettings):
     postgres_base: int = Field(default=54322, description="Port of PostgreSQL")
     functions_base: int = Field(default=54325, description="Loopback port of the edge functions")
     dashboard_base: int = Field(default=3000, description="Port of the dashboard")
+    dashboard_address: str = Field(
+        default="",
+        validation_alias=AliasChoices("dashboard_address", "RUNYARD_DASHBOARD_URL"),
+        description="Address people open the dashboard by, if not this machine's own",
+    )
     public_url: str = Field(default="", description="Address others reach the API by, if not the loopback one")
     pg_bin: Path | None = Field(default=None, description="bin folder of another PostgreSQL 15 or later")
     pg_user: str = Field(default="nobody", description="Account PostgreSQL runs as when started by root")
@@ -77,6 +82,11 @@ class Settings(BaseSettings):
     @property
     def dashboard_url(self) -> str:
         """What a person opens."""
+        return self.dashboard_address.rstrip("/") or self.dashboard_local_url
+
+    @property
+    def dashboard_local_url(self) -> str:
+        """Where the dashboard answers on this machine."""
         return f"http://localhost:{self.dashboard_port}"
 
     @property

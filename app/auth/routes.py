@@ -1,6 +1,6 @@
 """Sign-in and its neighbours as plain routes: only they can set a cookie that scripts cannot read."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,10 +26,13 @@ log = structlog.get_logger(__name__)
 Action = Callable[[Runtime, Request, dict[str, str]], Awaitable[Response]]
 
 
-def is_same_origin(request: Request) -> bool:
-    """Say whether the request comes from our own page; a form on another site does not."""
+def is_same_origin(request: Request, origins: Collection[str] = ()) -> bool:
+    """Say whether the request comes from our own page; a form on another site does not.
+
+    A proxy may give the request another Host than the one people opened: then the address must be a known one.
+    """
     origin = request.headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc == request.headers.get("host")
+    return origin is not None and (urlsplit(origin).netloc == request.headers.get("host") or origin in origins)
 
 
 async def _read(request: Request) -> dict[str, str]:
@@ -49,7 +52,7 @@ async def _read(request: Request) -> dict[str, str]:
 
 def _answer(runtime: Runtime, action: Action) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        if not is_same_origin(request):
+        if not is_same_origin(request, runtime.settings.origins):
             return _problem(Refused("This request came from another site."), 403)
         try:
             return await action(runtime, request, await _read(request))

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True)
@@ -13,6 +14,8 @@ class Settings:
     supabase_url: str
     publishable_key: str
     runner_url: str
+    runner_image: str = ""
+    origins: tuple[str, ...] = ()
     redis_url: str | None = None
     is_cookie_secure: bool = False
     docs_directory: Path = Path("site")
@@ -28,7 +31,28 @@ def read_settings(env: Mapping[str, str] | None = None) -> Settings:
         publishable_key=env.get("SUPABASE_PUBLISHABLE_KEY", ""),
         # Runners may reach the project by another name than the dashboard does.
         runner_url=env.get("RUNYARD_RUNNER_URL", url).rstrip("/"),
+        runner_image=env.get("RUNYARD_RUNNER_IMAGE", "").strip(),
+        origins=_origins(env),
         redis_url=env.get("REFLEX_REDIS_URL") or None,
-        is_cookie_secure=env.get("RUNYARD_COOKIE_SECURE", "") == "1",
+        is_cookie_secure=_is_cookie_secure(env),
         docs_directory=Path(env.get("RUNYARD_DOCS_DIRECTORY", "site")),
     )
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url.strip())
+    return f"{parts.scheme}://{parts.netloc}".lower() if parts.scheme in ("http", "https") and parts.netloc else ""
+
+
+def _origins(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Name where the page may be opened: this machine, the address people use, and further ones."""
+    port = env.get("RUNYARD_DASHBOARD_PORT", "3000")
+    local = [f"http://{host}:{port}" for host in ("localhost", "127.0.0.1")]
+    named = [env.get("RUNYARD_DASHBOARD_URL", ""), *env.get("RUNYARD_DASHBOARD_ORIGINS", "").split(",")]
+    return tuple(dict.fromkeys(local + [origin for origin in map(_origin, named) if origin]))
+
+
+def _is_cookie_secure(env: Mapping[str, str]) -> bool:
+    """Let the cookie travel over https only where the page is opened by https, unless somebody says otherwise."""
+    said = env.get("RUNYARD_COOKIE_SECURE", "")
+    return said == "1" if said else env.get("RUNYARD_DASHBOARD_URL", "").strip().lower().startswith("https://")

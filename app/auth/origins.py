@@ -1,0 +1,33 @@
+"""Where a page may be opened: sockets from elsewhere are refused, and the log says which setting would allow them."""
+
+from collections.abc import Collection
+
+import structlog
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+log = structlog.get_logger(__name__)
+
+SOCKET_PATH = "/_event"
+# One line for each origin is enough, and nobody can fill the log with inventions.
+MOST_ORIGINS = 100
+MOST_TEXT = 200
+
+
+def with_origin_advice(inner: ASGIApp, allowed: Collection[str]) -> ASGIApp:
+    """Note origins that the socket will refuse; refusing them stays with the socket's own server."""
+    told: set[str] = set()
+
+    async def outer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and scope["path"].startswith(SOCKET_PATH):
+            origin = Headers(scope=scope).get("origin", "")[:MOST_TEXT]
+            if origin and origin not in allowed and origin not in told and len(told) < MOST_ORIGINS:
+                told.add(origin)
+                log.warning("origin_refused", origin=origin, allowed=list(allowed), remedy=_remedy(origin))
+        await inner(scope, receive, send)
+
+    return outer
+
+
+def _remedy(origin: str) -> str:
+    return f"if people open the dashboard there, start it with RUNYARD_DASHBOARD_URL={origin}"

@@ -6,6 +6,8 @@ import reflex as rx
 
 from app.components.elements import ago
 from app.components.icons import icon
+from app.components.runners.files import file_list
+from app.runners.files import RunnerFile
 from app.states.release_notes import ReleaseNotesState
 from app.states.runner_actions import RunnerActionState
 from app.states.session import SessionState
@@ -59,6 +61,12 @@ def _version(item: Any) -> rx.Component:
     )
 
 
+def _files() -> rx.Component:
+    files = State.chosen["files"].to(list[RunnerFile])
+    listed = rx.el.section(rx.el.h2("Files and their SHA-256"), file_list(files), class_name="ry-md ry-note-files")
+    return rx.cond(files.length() > 0, listed, rx.fragment())
+
+
 def _chosen() -> rx.Component:
     chosen = State.chosen
     update = rx.button(
@@ -78,6 +86,7 @@ def _chosen() -> rx.Component:
             class_name="ry-row",
         ),
         notes_markdown(chosen["notes"]),
+        _files(),
         rx.cond(
             chosen["is_latest"] & SessionState.can_admin & (SessionState.outdated_in_cloud > 0),
             rx.el.div(update, style={"margin_top": "14px"}),

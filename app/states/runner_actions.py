@@ -5,6 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.runners import commands
+from app.runners.files import newest_files
 from app.runners.reach import reach_of, say_reach
 from app.runners.rows import update_kind
 from app.runners.tokens import make_token
@@ -95,7 +96,11 @@ class RunnerActionState(AppState, rx.State):
             self.worker_id, self.kind = worker_id, kind
             self.worker_name = str(worker["name"]) if worker else ""
             self.effect = await self._effect(store, worker) if worker else ""
-            self.update_command = commands.update(outdated_of(store).latest)
+            self.update_command = commands.update(
+                outdated_of(store).latest,
+                newest_files(store.rows("worker_releases")),
+                runtime().settings.runner_image,
+            )
         except AppError as error:
             self._close()
             return say_error(error)

@@ -68,7 +68,7 @@ def page(
         ClockElement.create(now=SessionState.server_time),
         keyboard_help(),
         release_notes(),
-        *confirmations(SessionState.outdated_in_cloud, SessionState.latest_version),
+        *confirmations(SessionState.outdated_by_job, SessionState.latest_version),
         *dialogs,
         class_name="ry-shell",
     )

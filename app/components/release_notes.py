@@ -88,7 +88,7 @@ def _chosen() -> rx.Component:
         notes_markdown(chosen["notes"]),
         _files(),
         rx.cond(
-            chosen["is_latest"] & SessionState.can_admin & (SessionState.outdated_in_cloud > 0),
+            chosen["is_latest"] & SessionState.can_admin & (SessionState.outdated_by_job > 0),
             rx.el.div(update, style={"margin_top": "14px"}),
             rx.fragment(),
         ),

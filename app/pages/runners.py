@@ -63,10 +63,10 @@ def _outdated_words() -> rx.Component:
 def _alert_actions() -> rx.Component:
     surface = {"variant": "surface", "color_scheme": "gray", "size": "1"}
     update = rx.button(
-        f"Update all ({SessionState.outdated_in_cloud})", on_click=RunnerActionState.ask("update_all", ""), **surface
+        f"Update all ({SessionState.outdated_by_job})", on_click=RunnerActionState.ask("update_all", ""), **surface
     )
     by_hand = rx.button("How to update", on_click=RunnerActionState.ask("update_by_hand", ""), **surface)
-    offered = rx.cond(SessionState.outdated_in_cloud > 0, update, by_hand)
+    offered = rx.cond(SessionState.outdated_by_job > 0, update, by_hand)
     is_offered = SessionState.can_admin & (RunnersState.rollout["id"] == "")
     return rx.cond(is_offered, offered, rx.fragment())
 

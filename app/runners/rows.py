@@ -114,11 +114,6 @@ def likely_action(worker: Row, is_outdated: bool) -> str:
     return "update" if is_outdated else ""
 
 
-def update_kind(worker: Row) -> str:
-    """Say how a runner is updated: by a job for those that were deployed from here, by hand for the others."""
-    return "update" if worker["type"] == "cloud-hosted" else "update_by_hand"
-
-
 def build_row(worker: Row, latest: str, instance_count: int, job_count: int, note: str = "") -> RunnerRow:
     """Make the table's row of one runner."""
     is_outdated = is_older(worker.get("version"), latest)

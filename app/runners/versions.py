@@ -46,8 +46,32 @@ class Outdated:
     """How far a fleet is behind: what the newest release is, and who is older."""
 
     latest: str = ""
-    in_cloud: int = 0
+    by_job: int = 0
     by_hand: int = 0
+
+
+def self_updating(store: OrgStore, version: str) -> set[str]:
+    """Name the runners all of whose processes may update themselves, where the release has a file for each."""
+    releases = [row for row in store.rows("worker_releases") if row["version"] == version]
+    files = {file.get("name") for row in releases for file in row.get("artifacts") or []}
+    can: set[str] = set()
+    cannot: set[str] = set()
+    for row in store.rows("worker_instances"):
+        if row.get("status") != "OFFLINE":
+            (can if (row.get("facts") or {}).get("self_update") in files else cannot).add(str(row["worker_id"]))
+    return can - cannot
+
+
+def is_updated_by_job(worker: Row, updating: set[str]) -> bool:
+    """Say whether a job can update a runner: it was deployed from here, or it updates itself and takes jobs."""
+    takes_jobs = not (worker.get("is_draining") or worker.get("is_disabled"))
+    return worker["type"] == "cloud-hosted" or (takes_jobs and str(worker["id"]) in updating)
+
+
+def update_kind(store: OrgStore, worker: Row) -> str:
+    """Say how a runner is updated: by a job where it was deployed from here or updates itself, else by hand."""
+    updating = self_updating(store, outdated_of(store).latest)
+    return "update" if is_updated_by_job(worker, updating) else "update_by_hand"
 
 
 def outdated(store: OrgStore) -> Outdated:
@@ -55,10 +79,11 @@ def outdated(store: OrgStore) -> Outdated:
     newest = latest(store.rows("worker_releases"))
     mine = [worker for worker in store.rows("workers") if not worker.get("is_shared")]
     older = [worker for worker in mine if is_older(worker.get("version"), newest)]
-    in_cloud = sum(worker["type"] == "cloud-hosted" for worker in older)
-    return Outdated(newest, in_cloud, len(older) - in_cloud)
+    updating = self_updating(store, newest)
+    by_job = sum(is_updated_by_job(worker, updating) for worker in older)
+    return Outdated(newest, by_job, len(older) - by_job)
 
 
 def outdated_of(store: OrgStore) -> Outdated:
     """Count them, or take what was counted since the last change."""
-    return store.derive("outdated", ("workers", "worker_releases"), outdated)
+    return store.derive("outdated", ("workers", "worker_instances", "worker_releases"), outdated)

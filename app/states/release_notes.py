@@ -5,7 +5,6 @@ from typing import TypedDict
 
 import reflex as rx
 
-from app.runners.files import RunnerFile, files_of
 from app.runners.versions import latest, published
 from app.services.errors import AppError
 from app.services.runtime import runtime
@@ -23,7 +22,6 @@ class ReleaseItem(TypedDict):
     is_breaking: bool
     channel: str
     notes: str
-    files: list[RunnerFile]
 
 
 def build_releases(store: OrgStore) -> list[ReleaseItem]:
@@ -40,7 +38,6 @@ def build_releases(store: OrgStore) -> list[ReleaseItem]:
             "is_breaking": bool(row.get("is_breaking")),
             "channel": str(row.get("channel") or "stable"),
             "notes": str(row.get("notes") or "No notes were written for this version."),
-            "files": files_of(row),
         }
         for row in published(rows)
     ]
@@ -59,7 +56,6 @@ class ReleaseNotesState(AppState, rx.State):
         "is_breaking": False,
         "channel": "",
         "notes": "",
-        "files": [],
     }
 
     @rx.event

@@ -7,9 +7,8 @@ import reflex as rx
 from app.runners import commands
 from app.runners.files import newest_files
 from app.runners.reach import reach_of, say_reach
-from app.runners.rows import update_kind
 from app.runners.tokens import make_token
-from app.runners.versions import outdated_of
+from app.runners.versions import outdated_of, update_kind
 from app.services.errors import AppError
 from app.services.models import Filter, Query
 from app.services.runtime import runtime
@@ -51,6 +50,8 @@ class RunnerActionState(AppState, rx.State):
             return f"{finishes} and takes no new ones. {await self._reach(store)}"
         if self.kind == "remove":
             return await self._removal(worker, len(jobs))
+        if self.kind == "update" and worker["type"] == "self-hosted":
+            return f"It updates itself. {finishes}, then tries the new version, and keeps it if it can work there."
         if self.kind == "update":
             return f"{finishes}, then updates from {worker.get('version') or 'an unknown version'}. Nothing is interrupted."
         if self.kind == "update_by_hand":
@@ -92,7 +93,7 @@ class RunnerActionState(AppState, rx.State):
             if kind not in FLEET_WIDE and worker is None:
                 return rx.toast.error("This runner is not there any more.")
             if kind == "update" and worker is not None:
-                kind = update_kind(worker)
+                kind = update_kind(store, worker)
             self.worker_id, self.kind = worker_id, kind
             self.worker_name = str(worker["name"]) if worker else ""
             self.effect = await self._effect(store, worker) if worker else ""

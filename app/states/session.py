@@ -55,7 +55,7 @@ class SessionState(Sparing, rx.State):
     needs_me_count: int = 0
     module_count: int = 0
     outdated_count: int = 0
-    outdated_in_cloud: int = 0
+    outdated_by_job: int = 0
     latest_version: str = ""
 
     async def _session(self) -> Session | None:
@@ -102,8 +102,8 @@ class SessionState(Sparing, rx.State):
         self._assign("link_detail", store.link_detail)
         self._assign("runner_count", len(store.tables["workers"]))
         self._assign("latest_version", behind.latest)
-        self._assign("outdated_in_cloud", behind.in_cloud)
-        self._assign("outdated_count", behind.in_cloud + behind.by_hand)
+        self._assign("outdated_by_job", behind.by_job)
+        self._assign("outdated_count", behind.by_job + behind.by_hand)
         self._assign("needs_me_count", store.derive("needs_me", ("provision_jobs",), _needs_me))
         self._show_clock(str(store.overview.get("server_time", "")))
 

@@ -87,9 +87,9 @@ def confirmations(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> lis
 
 
 def _update_all(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> rx.Component:
-    many = f"{outdated} runners that were deployed from here are"
+    many = f"{outdated} runners that were deployed from here, or update themselves, are"
     text = rx.el.span(
-        rx.cond(outdated == 1, "1 runner that was deployed from here is", many),
+        rx.cond(outdated == 1, "1 runner that was deployed from here, or updates itself, is", many),
         " older than ",
         latest,
         ". One goes first; when it is back, the others follow in waves. Each finishes its jobs first.",

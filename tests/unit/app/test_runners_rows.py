@@ -6,8 +6,8 @@ import pytest
 
 from app.runners.board import board_of, choose
 from app.runners.jobs import build_active, say_counts
-from app.runners.rows import build_row, engine_note, likely_action, read_pulses, update_kind, why
-from app.runners.versions import is_older, latest, outdated
+from app.runners.rows import build_row, engine_note, likely_action, read_pulses, why
+from app.runners.versions import is_older, latest, outdated, update_kind
 from app.services.store import OrgStore
 
 ORG = "11111111-1111-4111-8111-111111111111"
@@ -102,9 +102,31 @@ def test_one_likely_action_stands_in_the_row(changes: dict[str, Any], is_outdate
     assert likely_action(worker(**changes), is_outdated) == expected
 
 
-def test_only_deployed_runners_are_updated_by_a_job() -> None:
-    assert update_kind(worker(type="cloud-hosted")) == "update"
-    assert update_kind(worker()) == "update_by_hand"
+def process(name: str, file: str | None, **changes: Any) -> dict[str, Any]:
+    row = {"id": name, "worker_id": "w1", "name": name, "status": "ONLINE", "facts": {"self_update": file}}
+    return {**row, "updated_at": "2026-11-01T10:00:00+00:00", **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "processes", "expected"),
+    [
+        ({"type": "cloud-hosted"}, [], "update"),
+        ({}, [], "update_by_hand"),
+        ({}, [process("a", None)], "update_by_hand"),
+        ({}, [process("a", "runner.pex")], "update"),
+        ({}, [process("a", "another.pex")], "update_by_hand"),
+        ({}, [process("a", "runner.pex"), process("b", None)], "update_by_hand"),
+        ({}, [process("a", "runner.pex"), process("b", None, status="OFFLINE")], "update"),
+        ({"is_draining": True}, [process("a", "runner.pex")], "update_by_hand"),
+    ],
+)
+def test_a_job_updates_what_was_deployed_from_here_and_what_updates_itself(
+    changes: dict[str, Any], processes: list[dict[str, Any]], expected: str
+) -> None:
+    store = filled([worker(**changes, version="1.8.0")], [release("1.8.2", artifacts=[{"name": "runner.pex"}])])
+    store.replace("worker_instances", processes)
+    assert update_kind(store, store.rows("workers")[0]) == expected
+    assert outdated(store).by_job == (expected == "update")
 
 
 def test_a_narrow_card_has_the_facts_in_one_line() -> None:
@@ -185,7 +207,7 @@ def test_outdated_counts_leave_shared_runners_to_the_installation() -> None:
         [release("1.8.2")],
     )
     behind = outdated(store)
-    assert (behind.latest, behind.in_cloud, behind.by_hand) == ("1.8.2", 1, 1)
+    assert (behind.latest, behind.by_job, behind.by_hand) == ("1.8.2", 1, 1)
 
 
 def test_slots_of_a_runner_that_is_not_there_are_not_offered() -> None:

@@ -7,6 +7,7 @@ import reflex as rx
 
 from app.runners.commands import WAYS, Launch, commands
 from app.runners.deployment import SIZES, DeployStep, Identity, arrival, build_identity, build_steps, read_test
+from app.runners.files import NO_FILE, RunnerFile, newest_files
 from app.runners.record import NO_ACCOUNT, AccountChoice, account_of, build_accounts, check_host, new_name_problem
 from app.runners.tokens import make_token
 from app.runners.versions import latest
@@ -41,6 +42,8 @@ class AddRunnerState(AppState, rx.State):
 
     worker_id: str = ""
     worker_name: str = ""
+    files: list[RunnerFile] = []
+    file: RunnerFile = NO_FILE
     way: str = "Shell"
     commands: dict[str, str] = {}
     is_copied: bool = False
@@ -126,6 +129,11 @@ class AddRunnerState(AppState, rx.State):
             self.path = path
 
     @rx.event
+    def set_file(self, name: str | list[str]) -> None:
+        """Show the commands for another file of the release."""
+        self.file = next((file for file in self.files if file["name"] == name), self.file)
+
+    @rx.event
     def set_way(self, way: str | list[str]) -> None:
         """Show the command of another way to start it."""
         if isinstance(way, str) and way in WAYS:
@@ -177,14 +185,18 @@ class AddRunnerState(AppState, rx.State):
         self.registered_at = datetime.now(UTC).isoformat()
         who = await self._who()
         store = await runtime().hub.open(who.org_id, await who._must_session())
+        releases = store.rows("worker_releases")
         launch = Launch(
             url=runtime().settings.runner_url,
             worker_id=self.worker_id,
             token=TOKEN,
             name=self.worker_name,
-            version=latest(store.rows("worker_releases")) or "latest",
+            version=latest(releases) or "latest",
+            image=runtime().settings.runner_image,
         )
         self.commands = commands(launch)
+        self.files = newest_files(releases)
+        self.file = self.files[0] if self.files else NO_FILE
 
     @rx.event
     def copied(self) -> None:

@@ -5,6 +5,7 @@ from typing import TypedDict
 
 import reflex as rx
 
+from app.runners.files import RunnerFile, files_of
 from app.runners.versions import latest, published
 from app.services.errors import AppError
 from app.services.runtime import runtime
@@ -22,6 +23,7 @@ class ReleaseItem(TypedDict):
     is_breaking: bool
     channel: str
     notes: str
+    files: list[RunnerFile]
 
 
 def build_releases(store: OrgStore) -> list[ReleaseItem]:
@@ -38,6 +40,7 @@ def build_releases(store: OrgStore) -> list[ReleaseItem]:
             "is_breaking": bool(row.get("is_breaking")),
             "channel": str(row.get("channel") or "stable"),
             "notes": str(row.get("notes") or "No notes were written for this version."),
+            "files": files_of(row),
         }
         for row in published(rows)
     ]
@@ -56,6 +59,7 @@ class ReleaseNotesState(AppState, rx.State):
         "is_breaking": False,
         "channel": "",
         "notes": "",
+        "files": [],
     }
 
     @rx.event

@@ -104,7 +104,8 @@ def test_a_runner_is_registered_started_and_lost_without_a_reload(
     expect(sheet.get_by_text("It is shown once and stored only as a hash")).to_be_visible()
     assert sheet.get_by_role("link", name="How tokens are checked").get_attribute("href") == "/docs/authentication/"
     assert sheet.get_by_role("link", name="Self-hosted setup").first.get_attribute("href") == "/docs/self-hosted/"
-    command = sheet.locator(".ry-code pre").inner_text()
+    expect(sheet.get_by_role("region", name="Get the runner")).to_contain_text("make worker-binary")
+    command = sheet.get_by_role("region", name="Start it").locator("pre").inner_text()
     assert token in command
 
     page.keyboard.press("Escape")

@@ -8,6 +8,7 @@ from app.components.copy import code_block, copy_button
 from app.components.elements import secret, timer
 from app.components.icons import icon
 from app.components.runners.edit import account_items
+from app.components.runners.files import file_list
 from app.components.runners.token import doc_link, token_warning
 from app.components.settings.frame import field
 from app.runners.commands import WAYS
@@ -135,11 +136,35 @@ def _credentials() -> rx.Component:
     )
 
 
+def _get() -> rx.Component:
+    names = rx.foreach(State.files, lambda file: rx.segmented_control.item(file["name"], value=file["name"]))
+    choice = rx.segmented_control.root(
+        names, value=State.file["name"], on_change=State.set_file, aria_label="Which file to install"
+    )
+    offered = rx.fragment(file_list(State.files), rx.cond(State.files.length() > 1, choice, rx.fragment()))
+    none = rx.el.p(
+        "No release offers files yet. In a clone of Runyard, this builds the runner for a machine like the one it is built on.",
+        class_name="ry-hint",
+    )
+    return rx.el.section(
+        rx.el.span("2. Get the runner", class_name="ry-lab"),
+        rx.cond(State.files.length() > 0, offered, none),
+        code_block(State.file["commands"], "Copy the commands that install it"),
+        rx.el.p(
+            "Docker, Compose and Kubernetes use an image instead. ",
+            doc_link("Every way", "runner"),
+            class_name="ry-hint",
+        ),
+        class_name="ry-f",
+        aria_label="Get the runner",
+    )
+
+
 def _start() -> rx.Component:
     ways = [rx.segmented_control.item(way, value=way) for way in WAYS]
     command = State.commands[State.way]
     return rx.el.section(
-        rx.el.span("2. Start it on your machine", class_name="ry-lab"),
+        rx.el.span("3. Start it on your machine", class_name="ry-lab"),
         rx.segmented_control.root(*ways, value=State.way, on_change=State.set_way, aria_label="How to start it"),
         code_block(command, "Copy the command", State.copied, State.worker_id),
         rx.el.p(
@@ -154,6 +179,7 @@ def _start() -> rx.Component:
             class_name="ry-hint",
         ),
         class_name="ry-f",
+        aria_label="Start it",
     )
 
 
@@ -206,19 +232,20 @@ def _registered() -> rx.Component:
             rx.el.span(
                 rx.el.b(State.worker_name, style={"font_weight": "600"}),
                 " is registered. ",
-                rx.el.span("Two steps left.", class_name="mut"),
+                rx.el.span("Three steps left.", class_name="mut"),
             ),
             class_name="ry-row",
             style={"gap": "10px"},
         ),
         _credentials(),
+        _get(),
         _start(),
         heartbeat_box(),
     )
 
 
 def self_tab() -> rx.Component:
-    """The form; after Register the two steps."""
+    """The form; after Register the three steps."""
     return rx.cond(State.worker_id == "", _form(), _registered())
 
 

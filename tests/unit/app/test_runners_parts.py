@@ -1,4 +1,4 @@
-"""Reach, tiles, a day's strip, tokens, commands: each from plain values."""
+"""Reach, tiles, a day's strip, tokens: each from plain values."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -7,13 +7,12 @@ from typing import Any
 import bcrypt
 import pytest
 
-from app.runners import commands
 from app.runners.deployment import EXPECTED, build_steps, read_test
 from app.runners.detail import build_assignments, build_events, build_strip, build_tokens
 from app.runners.reach import covers, reach_of, say_reach
 from app.runners.tiles import build_tiles
 from app.runners.tokens import LENGTH, PREFIX, make_text, make_token
-from app.services.curves import bars, smooth
+from app.services.curves import NO_CURVE, bars, smooth
 from worker.cloud.lifecycle import DEPLOY, REMOVE, LifecycleStep
 
 NOW = datetime(2026, 11, 15, 14, 7, tzinfo=UTC)
@@ -94,11 +93,46 @@ def test_tiles_of_an_empty_fleet_show_nothing_false() -> None:
 
 
 def test_curves_stay_inside_their_box() -> None:
-    numbers = [float(value) for value in re.findall(r"-?\d+\.\d", smooth([3, 0, 9, 9, 1]))]
+    numbers = [float(value) for value in re.findall(r"-?\d+\.\d", smooth([3, 0, 9, 9, 1])["line"])]
     assert min(numbers) >= 0
     assert max(numbers[1::2]) <= 48
-    assert smooth([]) == ""
+    assert smooth([]) == smooth([None, None]) == NO_CURVE
     assert max(bars([1, 5, 0])) <= 48
+
+
+def test_a_curve_is_drawn_only_where_something_is_known() -> None:
+    one, two = smooth([None, None, 5.0]), smooth([None, 2.0, 4.0, None, None])
+    assert one["line"] == "M300.0 4.0"
+    assert one["dot"].startswith("M297.0 4.0")
+    assert two["line"].startswith("M75.0 ")
+    assert two["area"].endswith("L150.0 48L75.0 48Z")
+    assert smooth([1.0, 2.0, 3.0])["dot"] == ""
+
+
+@pytest.mark.parametrize(
+    ("counts", "figure", "unit", "move"),
+    [
+        ([], "0", "jobs in 24 h", ""),
+        ([0, 0, 0], "0", "jobs in 24 h", ""),
+        ([0, 0, 1], "1", "job this hour", ""),
+        ([0, 0, 3], "3", "jobs this hour", ""),
+        ([0, 4, 0], "4", "jobs/h", ""),
+        ([5, 0, 0], "5", "jobs in 24 h", ""),
+        ([0, 0, 10, 20, 5], "20", "jobs/h", "100 %"),
+        ([0, 20, 20, 5], "20", "jobs/h", ""),
+    ],
+)
+def test_throughput_says_what_there_is(counts: list[int], figure: str, unit: str, move: str) -> None:
+    tile = build_tiles({"throughput": [{"jobs": count} for count in counts]}, {})["throughput"]
+    assert (tile["figure"], tile["unit"], tile["move"]) == (figure, unit, move)
+
+
+def test_utilisation_knows_nothing_of_hours_without_runners() -> None:
+    rows = [{"capacity": None, "used": None}, {"capacity": 4, "used": 2}]
+    tile = build_tiles({"utilisation": rows}, {"used": 0, "capacity": 4})["utilisation"]
+    assert tile["curve"]["line"].count("M") == 1
+    assert "C" not in tile["curve"]["line"]
+    assert tile["move"] == "peak 50 %"
 
 
 def ticks(*missing: int) -> list[dict[str, Any]]:
@@ -200,11 +234,3 @@ async def test_only_hash_and_hint_of_a_token_are_for_the_database() -> None:
     assert bcrypt.checkpw(token.text.encode(), token.hash.encode())
     assert token.hint == token.text[-4:]
     assert token.text not in repr(token)
-
-
-def test_every_way_to_start_a_runner_names_what_it_needs() -> None:
-    launch = commands.Launch("https://p.example.com", "an-id", "%TOKEN%", "build-host-03", "1.8.2")
-    written = commands.commands(launch)
-    assert tuple(written) == commands.WAYS
-    for text in written.values():
-        assert all(needed in text for needed in ("https://p.example.com", "an-id", "%TOKEN%"))

@@ -19,6 +19,7 @@ from stack.process import Part, PartRunner
 from stack.runfiles import RunFiles
 from stack.secrets import Secrets
 from stack.settings import Settings
+from stack.sweeper import SWEEP_EVERY_SECONDS, Sweeper
 
 STATE_EVERY_SECONDS = 1.0
 RELOAD_EVERY_SECONDS = 1.0
@@ -62,6 +63,10 @@ class Supervisor:
             finally:
                 publishing.cancel()
                 await self._stop()
+
+    @property
+    def _owner_url(self) -> str:
+        return self.settings.database_url("postgres", self.secrets.password("postgres"))
 
     def _clear_the_way(self) -> None:
         """End a server that a killed supervisor left behind, then insist on free ports."""
@@ -124,13 +129,16 @@ class Supervisor:
 
     def _prepare_database(self) -> None:
         bootstrap(self.cluster.url, self.secrets)
-        owner = self.settings.database_url("postgres", self.secrets.password("postgres"))
-        for name in migrate(owner, self.settings.supabase_folder):
+        for name in migrate(self._owner_url, self.settings.supabase_folder):
             self.journal.note("postgres", f"applied {name}")
-        seed(owner, self.settings.supabase_folder / "seed.sql")
+        seed(self._owner_url, self.settings.supabase_folder / "seed.sql")
 
     async def _serve(self) -> None:
-        await self._repeat(RELOAD_EVERY_SECONDS, self._reload_functions())
+        sweeper = Sweeper(self._owner_url, self.journal)
+        await asyncio.gather(
+            self._repeat(RELOAD_EVERY_SECONDS, self._reload_functions()),
+            self._repeat(SWEEP_EVERY_SECONDS, lambda: asyncio.to_thread(sweeper.look)),
+        )
 
     def _reload_functions(self) -> Callable[[], Awaitable[None]]:
         folder = self.settings.supabase_folder

@@ -49,7 +49,7 @@ def _log() -> rx.Component:
 
 def _why() -> rx.Component:
     panel = rx.cond(
-        SessionState.can_operate,
+        SessionState.can_admin,
         why_panel(JobState.why, RunnerActionState.enable),
         why_panel(JobState.why),
     )

@@ -69,9 +69,11 @@ def _acts() -> list[rx.Component]:
     )
     retry = _button("Run again", JobActionState.retry, "rotate-cw")
     apply_it = _button("Apply this plan", JobActionState.apply_plan, "play", is_ink=True)
+    # A job about a runner is an admin's to run again, as everything about runners is.
+    may_retry = (View["module_id"] != "") | SessionState.can_admin
     offers = rx.fragment(
         cancel,
-        rx.cond(View["can_retry"], retry, rx.fragment()),
+        rx.cond(View["can_retry"] & may_retry, retry, rx.fragment()),
         rx.cond(View["can_apply"], apply_it, rx.fragment()),
     )
     return [rx.cond(View["module_id"] != "", module, rx.fragment()), rx.cond(SessionState.can_operate, offers, "")]

@@ -135,7 +135,11 @@ def _nothing() -> rx.Component:
         rx.button("Read how", variant="surface", color_scheme="gray"), href="/docs/self-hosted/", target="_blank"
     )
     none_yet = empty(
-        "server", "No runners yet", "Add one to run your first plan. It takes about two minutes.", add, read
+        "server",
+        "No runners yet",
+        "Add one to run your first plan. It takes about two minutes.",
+        rx.cond(SessionState.can_admin, add, rx.fragment()),
+        read,
     )
     clear = rx.button("Clear search", on_click=RunnersState.clear_search, variant="surface", color_scheme="gray")
     hidden = RunnersState.counts["all"].to_string() + " runners are hidden by this search."

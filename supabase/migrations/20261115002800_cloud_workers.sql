@@ -36,8 +36,9 @@ begin
     'identity', jsonb_build_object('id', v_identity.id, 'provider', v_identity.provider, 'account_id', v_identity.account_id, 'role_arn',
       v_identity.role_arn,
       'external_id', v_identity.external_id, 'network', v_identity.network),
-    'cloud', p_worker.cloud, 'capacity', p_worker.capacity, 'desired_count', p_worker.desired_count,
-    'version', coalesce(private.latest_version(), 'latest')) || coalesce(p_lifecycle, '{}'));
+    'cloud', p_worker.cloud, 'desired_count', p_worker.desired_count,
+    'version', coalesce(private.latest_version(), 'latest'))
+    || coalesce(p_worker.cloud -> 'task', '{}') || coalesce(p_lifecycle, '{}'));
   return v_job;
 end;
 $$;
@@ -88,7 +89,10 @@ as $$
 declare
   v_worker public.workers;
   v_job public.provision_jobs;
-  v_settings pg_catalog.jsonb := coalesce(p_options, '{}') - array['cpu', 'memory', 'image', 'version', 'task_role_arn', 'desired_count'];
+  -- A task of its own for each update and for each step of the scale; and no rights to act on other runners.
+  v_settings pg_catalog.jsonb := '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT"]}'
+    || coalesce(p_options, '{}') - array['cpu', 'memory', 'image', 'version', 'task_role_arn', 'desired_count'];
+  v_task pg_catalog.jsonb;
 begin
   perform private.need_role(p_org, 'admin');
   perform private.check_worker_options(p_org, v_settings);
@@ -105,13 +109,16 @@ begin
     perform private.record_worker_event(v_worker.id, 'registered', 'Deployed by ' || private.caller_label());
   end if;
   perform private.refuse_second_lifecycle_job(v_worker.id);
+  -- What the task is made of is kept: the next deployment and every update make it the same, at their own version.
+  select jsonb_object_agg(o.key, case when o.key = 'image' then to_jsonb(regexp_replace(o.value #>> '{}', ':[^:/]+$', '')) else o.value end)
+  into v_task from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('cpu', 'memory', 'image', 'task_role_arn');
   update public.workers set cloud_identity_id = p_cloud_identity,
+    cloud = cloud || jsonb_build_object('task', coalesce(cloud -> 'task', '{}') || coalesce(v_task, '{}')),
     desired_count = coalesce((p_options ->> 'desired_count')::integer, desired_count)
   where id = v_worker.id returning * into v_worker;
   perform private.reroute(p_org, v_worker.id, '');
   v_job := private.lifecycle_job(v_worker, 'DEPLOY_WORKER', (select jsonb_object_agg(o.key, o.value)
-    from jsonb_each(coalesce(p_options, '{}')) as o
-    where o.key in ('cpu', 'memory', 'image', 'version', 'task_role_arn')));
+    from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('image', 'version')));
   v_job := private.add_job(v_job, 'Deploy ' || v_worker.name);
   perform private.audit(p_org, 'worker.deployed', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
     jsonb_build_object('region', p_region, 'job', v_job.id));

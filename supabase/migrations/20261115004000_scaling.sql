@@ -44,7 +44,7 @@ end;
 $$;
 comment on function private.need_lifecycle_runner() is 'The calling runner, if it may act on other runners.';
 
-create function private.hold_scaling(p_runner private.runner, p_seconds integer)
+create function private.hold_scaling(p_runner private.runner, p_seconds integer, p_except uuid[])
 returns setof uuid
 language sql
 set search_path = ''
@@ -53,14 +53,15 @@ as $$
   select distinct w.org_id, p_runner.session_id, now() + make_interval(secs => p_seconds)
   from public.workers as w
   where w.type = 'cloud-hosted' and w.removed_at is null and (p_runner.org_id is null or w.org_id = p_runner.org_id)
+    and w.org_id <> all (p_except)
   on conflict (org_id) do update set session_id = excluded.session_id, held_until = excluded.held_until
   where l.session_id = excluded.session_id or l.held_until < now()
   returning l.org_id
 $$;
-comment on function private.hold_scaling(private.runner, integer) is
+comment on function private.hold_scaling(private.runner, integer, uuid[]) is
   'Takes or prolongs the lease of every organisation that is free; answers with those that are held now.';
 
-create function private.worker_scaling_inputs()
+create function private.worker_scaling_inputs(p_except uuid[])
 returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -69,7 +70,7 @@ declare
   v_runner private.runner := private.need_lifecycle_runner();
   v_orgs pg_catalog.uuid[];
 begin
-  select array_agg(h) into v_orgs from private.hold_scaling(v_runner, 45) as h;
+  select array_agg(h) into v_orgs from private.hold_scaling(v_runner, 45, coalesce(p_except, '{}')) as h;
   return jsonb_build_object(
     'has_cloud', exists (select from public.workers as w where w.type = 'cloud-hosted' and w.removed_at is null
       and (v_runner.org_id is null or w.org_id = v_runner.org_id)),
@@ -85,14 +86,14 @@ begin
     ), '[]'));
 end;
 $$;
-comment on function private.worker_scaling_inputs() is 'Body of public.worker_scaling_inputs.';
-grant execute on function private.worker_scaling_inputs() to worker;
-create function public.worker_scaling_inputs()
+comment on function private.worker_scaling_inputs(uuid[]) is 'Body of public.worker_scaling_inputs.';
+grant execute on function private.worker_scaling_inputs(uuid[]) to worker;
+create function public.worker_scaling_inputs(p_except uuid[] default '{}')
 returns jsonb language sql set search_path = ''
-as $$ select private.worker_scaling_inputs() $$;
-comment on function public.worker_scaling_inputs() is
-  'Takes the right to decide where nobody has it, and answers with what the planner needs of each deployed runner that no job is at work on.';
-grant execute on function public.worker_scaling_inputs() to worker;
+as $$ select private.worker_scaling_inputs(p_except) $$;
+comment on function public.worker_scaling_inputs(uuid[]) is
+  'Takes the right to decide where nobody has it, but for those organisations, and answers with what the planner needs of each deployed runner that no job is at work on.';
+grant execute on function public.worker_scaling_inputs(uuid[]) to worker;
 
 create function private.worker_scaling_decided(p_worker uuid, p_decision jsonb)
 returns jsonb

@@ -46,17 +46,59 @@ def test_deploying_queues_a_job_with_everything_frozen(site: tuple[World, Organi
     job = shared.claim_one()
     spec = job["payload"]["lifecycle"]
     assert (job["type"], made["job"]["id"], made["worker"]["type"]) == ("DEPLOY_WORKER", job["id"], "cloud-hosted")
-    assert (spec["worker"]["name"], spec["region"], spec["version"], spec["cpu"], spec["capacity"]) == (
+    assert (spec["worker"]["name"], spec["region"], spec["version"], spec["cpu"]) == (
         "fargate",
         "eu-west-1",
         "1.4.0",
         1024,
-        2,
     )
     assert (spec["identity"]["role_arn"], spec["identity"]["account_id"]) == (ROLE, "123456789012")
     assert spec["identity"]["external_id"]
     with refused("RY409"):
         deploy(org, "fargate", aws)
+
+
+def test_what_a_task_is_made_of_is_kept_for_updates_and_the_next_deployment(
+    site: tuple[World, Organization, Runner, str],
+) -> None:
+    world, org, shared, aws = site
+    world.service.call("publish_release", p_spec={"version": "1.4.0"})
+    image = "registry.test:5000/runyard-worker"
+    made = deploy(org, "fargate", aws, cpu=1024, memory=2048, image=f"{image}:1.4.0", task_role_arn=ROLE)
+    assert made["job"]["payload"]["lifecycle"]["image"] == f"{image}:1.4.0"
+    come_online(world, shared, made["worker"]["id"], "1.4.0")
+    world.service.call("publish_release", p_spec={"version": "1.5.0"})
+    update = org.owner.call("update_one_worker", p_worker=made["worker"]["id"])
+    spec = update["payload"]["lifecycle"]
+    assert (spec["cpu"], spec["memory"], spec["image"], spec["task_role_arn"]) == (1024, 2048, image, ROLE)
+    assert spec["version"] == "1.5.0"
+    shared.finish(shared.claim_one())
+    again = deploy(org, "fargate", aws, memory=4096)["job"]["payload"]["lifecycle"]
+    assert (again["cpu"], again["memory"]) == (1024, 4096)
+
+
+def test_a_deployed_runner_may_have_several_tasks_and_acts_on_no_other(
+    site: tuple[World, Organization, Runner, str],
+) -> None:
+    _, org, _, aws = site
+    worker = deploy(org, "fargate", aws)["worker"]
+    assert worker["allow_multiple_instances"]
+    assert worker["accepted_job_types"] == ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT"]
+
+
+def test_a_runner_without_rights_leaves_the_decisions_to_another(site: tuple[World, Organization, Runner, str]) -> None:
+    world, org, shared, aws = site
+    made = deploy(org, "fargate", aws, is_assigned_to_all_modules=True)
+    come_online(world, shared, made["worker"]["id"], "1.4.0")
+    world.owner.connection.execute('update public.workers set cloud = cloud || \'{"service_arn": "arn"}\'')
+    other = world.connect_runner(world.shared_worker("another", capacity=1))
+    without = "select public.worker_scaling_inputs(%s::uuid[])"
+    assert shared.call("worker_scaling_inputs")["workers"]
+    assert not other.call("worker_scaling_inputs")["workers"]
+    assert not shared.one(without, [org.id])["workers"]
+    world.owner.connection.execute("update private.scaling_leases set held_until = now() - interval '1 second'")
+    assert not shared.one(without, [org.id])["workers"]
+    assert other.call("worker_scaling_inputs")["workers"]
 
 
 def test_the_job_gives_its_target_a_token_and_writes_down_what_it_made(
@@ -70,7 +112,7 @@ def test_the_job_gives_its_target_a_token_and_writes_down_what_it_made(
         shared.call("worker_target_token", **which, p_token_hash=TOKEN_HASH, p_token_hint="wxyz")
     assert len(world.service.call("worker_token_hashes", p_worker=worker)) == 1
     status = shared.call("worker_target_update", **which, p_patch={"cloud": {"service_arn": "arn:x"}})
-    assert (status["status"], status["cloud"]) == ("OFFLINE", {"service_arn": "arn:x"})
+    assert (status["status"], status["cloud"]["service_arn"]) == ("OFFLINE", "arn:x")
     world.connect_runner(worker, "task")
     status = shared.call("worker_target_status", **which)
     assert (status["status"], status["versions"], status["instances"]) == ("ONLINE", ["1.0.0"], 1)

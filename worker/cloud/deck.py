@@ -68,6 +68,12 @@ class ServerDeck:
         """Let the target take jobs again."""
         await self._patch({"is_draining": False, "drain_reason": None})
 
+    async def note_awake(self) -> None:
+        """Write down that a runner that slept has a task again."""
+        status = await self._status()
+        if not status["desired_count"]:
+            await self._patch({"desired_count": 1, "is_scaled_to_zero": False})
+
     async def wait_online(self, version: str | None) -> bool:
         """Wait for a heartbeat of that version, or of any; tell whether it came in time."""
         waited = 0.0

@@ -28,6 +28,9 @@ class Deck(Protocol):
     async def resume(self) -> None:
         """Let the target take jobs again."""
 
+    async def note_awake(self) -> None:
+        """Write down that a runner that slept has a task again; the planner puts it back to sleep by its own rules."""
+
     async def wait_online(self, version: str | None) -> bool:
         """Wait for a heartbeat of that version, or of any; tell whether it came in time."""
 
@@ -115,6 +118,7 @@ async def _service(progress: Progress) -> None:
         found["place"],
     )
     await progress.deck.record_cloud({key: value for key, value in found.items() if key.endswith("_arn")})
+    await progress.deck.note_awake()
 
 
 async def _first_heartbeat(progress: Progress) -> None:
@@ -167,6 +171,7 @@ async def _roll_out(progress: Progress) -> None:
     cloud, found = progress.cloud, progress.found
     standing = await call("The service could not be read", service.find_service, cloud)
     await call("The new version could not be deployed", service.redeploy, cloud, found["task_definition_arn"], standing)
+    await progress.deck.note_awake()
     await progress.deck.resume()
 
 

@@ -20,8 +20,8 @@ def lifecycle_recipe(kind: JobType) -> list[Step]:
     session: list[Progress] = []
 
     async def open_session(space: Workspace) -> None:
-        target = Target.from_payload(space.job.payload, space.around.settings.server.url)
         scaling = space.around.settings.scaling
+        target = Target.from_payload(space.job.payload, space.around.settings.server.url, scaling.image_repository)
         deck = ServerDeck(
             space.around.server,
             space.ref,

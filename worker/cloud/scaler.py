@@ -12,6 +12,11 @@ from worker.errors import Rejected, Retryable, WorkerError
 from worker.runtime_log import get_logger
 
 QUIET_SECONDS = 60.0
+# A runner without rights in an organisation's cloud leaves it to another one for so long.
+ABSTAIN_SECONDS = 600.0
+NO_RIGHTS = frozenset(
+    f"cloud_{why}" for why in ("identity", "account", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+)
 
 
 class Scaler:
@@ -27,6 +32,7 @@ class Scaler:
         self._clock = clock
         self._is_rehearsal = is_rehearsal
         self._rung = asyncio.Event()
+        self._abstains: dict[str, float] = {}
         self._log = get_logger("worker.scaling")
 
     async def run(self) -> None:
@@ -58,12 +64,16 @@ class Scaler:
 
     async def look(self) -> bool:
         """Decide once about every runner; tell whether there are any."""
-        reply = await self._server.call("worker_scaling_inputs", {})
+        now = self._clock.monotonic()
+        self._abstains = {org: until for org, until in self._abstains.items() if until > now}
+        reply = await self._server.call("worker_scaling_inputs", {"p_except": list(self._abstains)})
         for entry in reply["workers"]:
             try:
                 await self._decide(entry)
             except WorkerError as error:
-                self._log.warning("not scaled", runner=entry["name"], why=error.message)
+                self._log.warning("not scaled", runner=entry["name"], why=error.message, hint=error.hint)
+                if error.code in NO_RIGHTS:
+                    self._abstains[entry["org_id"]] = now + ABSTAIN_SECONDS
         return bool(reply["has_cloud"])
 
     async def _decide(self, entry: dict[str, Any]) -> None:

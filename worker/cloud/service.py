@@ -10,6 +10,8 @@ from worker.cloud.target import CLUSTER, MANAGED_BY
 from worker.errors import JobFailed
 
 CONTAINER = "runner"
+# As the image's own CMD: it stands behind an entry point that only hands signals on.
+COMMAND = ("runyard-worker", "run")
 STOP_TIMEOUT_SECONDS = 120
 
 
@@ -28,6 +30,13 @@ def ensure_cluster(cloud: Cloud) -> str:
 
 def register_task(cloud: Cloud, execution_role: str, task_role: str, secret_arn: str) -> str:
     """Register a revision of the task; an equal newest one is used again."""
+    if not cloud.target.image:
+        raise JobFailed(
+            "Nobody has said which image the tasks run.",
+            code="cloud_image",
+            hint="Push deploy/Dockerfile's image to a registry that the account can read, and name its repository in "
+            "RUNYARD__SCALING__IMAGEREPOSITORY of the runner that deploys; docs: Cloud-hosted runners, 'The image'.",
+        )
     ecs, wanted = cloud.client("ecs"), _definition(cloud, execution_role, task_role, secret_arn)
     newest = latest_task(cloud)
     if newest is not None and all(_same(newest.get(key), value) for key, value in wanted.items() if key != "tags"):
@@ -49,12 +58,13 @@ def _same(stands: Any, wanted: Any) -> bool:
 
 def _definition(cloud: Cloud, execution_role: str, task_role: str, secret_arn: str) -> dict[str, Any]:
     target = cloud.target
-    environment = {"WORKER_ID": target.worker_id, "SUPABASE_URL": target.url, "WORKER_CAPACITY": str(target.capacity)}
+    # Whoever deploys holds the rights in the cloud; a task has none, and decides about nobody.
+    environment = {"WORKER_ID": target.worker_id, "SUPABASE_URL": target.url, "RUNYARD__SCALING__ENABLED": "false"}
     container = {
         "name": CONTAINER,
         "image": target.image,
         "essential": True,
-        "command": ["run"],
+        "command": list(COMMAND),
         "stopTimeout": STOP_TIMEOUT_SECONDS,
         "environment": tag_list(environment, "name", "value"),
         "secrets": [{"name": "WORKER_TOKEN", "valueFrom": secret_arn}],
@@ -134,13 +144,16 @@ def ensure_service(cloud: Cloud, task: str, place: Place) -> str:
 
 
 def redeploy(cloud: Cloud, task: str, standing: dict[str, Any]) -> str:
-    """Force a new deployment of the service with this task definition."""
-    if standing["taskDefinition"] == task:
+    """Force a new deployment of the service with this task definition; one that sleeps is woken to prove itself."""
+    if standing["taskDefinition"] == task and standing["desiredCount"]:
         cloud.say(f"Service {cloud.target.name} runs {task.rsplit('/', 1)[-1]} already")
         return str(standing["serviceArn"])
+    count = standing["desiredCount"] or 1
     cloud.client("ecs").update_service(
-        cluster=CLUSTER, service=cloud.target.name, taskDefinition=task, forceNewDeployment=True
+        cluster=CLUSTER, service=cloud.target.name, taskDefinition=task, desiredCount=count, forceNewDeployment=True
     )
+    if not standing["desiredCount"]:
+        cloud.say(f"Service {cloud.target.name} was scaled to zero: waking one task")
     cloud.say(f"Service {cloud.target.name} now runs {task.rsplit('/', 1)[-1]}: new deployment forced")
     return str(standing["serviceArn"])
 

@@ -7,7 +7,6 @@ from worker.errors import JobFailed
 
 CLUSTER = "runyard"
 MANAGED_BY = "runyard"
-DEFAULT_IMAGE = "runyard/worker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,6 @@ class Target:
     memory: str = "1024"
     task_role_arn: str = ""
     proven_task_arn: str = ""
-    capacity: int = 1
     desired: int = 1
     network: Network = field(default_factory=Network)
 
@@ -75,8 +73,8 @@ class Target:
         }
 
     @classmethod
-    def from_payload(cls, payload: dict[str, Any], url: str) -> Self:
-        """Read the job's lifecycle payload; a missing field names itself."""
+    def from_payload(cls, payload: dict[str, Any], url: str, repository: str = "") -> Self:
+        """Read the job's lifecycle payload; a missing field names itself. Its own image goes before the repository."""
         spec = payload.get("lifecycle") or {}
         identity, worker = spec.get("identity") or {}, spec.get("worker") or {}
         try:
@@ -88,13 +86,12 @@ class Target:
                 role_arn=str(identity.get("role_arn") or ""),
                 external_id=str(identity.get("external_id") or ""),
                 url=url,
-                image=str(spec.get("image") or f"{DEFAULT_IMAGE}:{spec['version']}"),
+                image=_image(str(spec.get("image") or repository), str(spec["version"])),
                 version=str(spec["version"]),
                 cpu=str(spec.get("cpu") or "512"),
                 memory=str(spec.get("memory") or "1024"),
                 task_role_arn=str(spec.get("task_role_arn") or ""),
                 proven_task_arn=str((spec.get("cloud") or {}).get("task_definition_arn") or ""),
-                capacity=int(spec.get("capacity") or 1),
                 desired=int(spec.get("desired_count") or 1),
                 network=Network.of(identity),
             )
@@ -104,3 +101,9 @@ class Target:
                 code="cloud_payload",
                 hint="Queue the job again from the runner's page; it freezes the identity and region anew.",
             ) from missing
+
+
+def _image(name: str, version: str) -> str:
+    """Name the image of this version; one that names its own tag or digest stays as it is."""
+    is_exact = "@" in name or ":" in name.rsplit("/", 1)[-1]
+    return name if is_exact or not name else f"{name}:{version}"

@@ -74,7 +74,9 @@ class Fargate:
         home = self.folder / f"task-{len(list(self.folder.iterdir()))}"
         home.mkdir()
         with (home / "log").open("wb") as log:
-            command = [sys.executable, "-c", START, version, *container["command"]]
+            program, *arguments = container["command"]
+            assert program == "runyard-worker", "the image has no other program"
+            command = [sys.executable, "-c", START, version, *arguments]
             return subprocess.Popen(
                 command, cwd=PROJECT, env=self._environment(container, home), stdout=log, stderr=log
             )
@@ -90,7 +92,6 @@ class Fargate:
             "WORKER_INSTANCE": home.name,
             "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(home),
             "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(self.tofu.parent),
-            "RUNYARD__SCALING__ENABLED": "false",
         }
         return kept | given | own
 

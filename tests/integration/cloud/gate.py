@@ -1,6 +1,8 @@
 """A gate in front of the AWS API: it holds one kind of call until the test has done what it wants to do meanwhile."""
 
 import threading
+from collections.abc import Callable
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +21,7 @@ class Gate:
         self.held = threading.Event()
         self._open = threading.Event()
         self._wanted = ""
+        self._is_done = False
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -35,24 +38,26 @@ class Gate:
         self._server.shutdown()
         self._server.server_close()
 
-    def hold(self, operation: str) -> None:
-        """Hold the next call of this operation."""
+    def hold(self, operation: str, *, is_done: bool = False) -> None:
+        """Hold the next call of this operation; with `is_done` it takes effect, and only its answer is lost."""
         self.held.clear()
         self._open.clear()
-        self._wanted = operation
+        self._wanted, self._is_done = operation, is_done
 
     def release(self) -> None:
         """Hold nothing any more; the call that was held goes nowhere, as its caller is dead."""
         self._wanted = ""
         self._open.set()
 
-    def admits(self, operation: str) -> bool:
-        """Wait where the call is to be held; tell whether it may go on."""
+    def answer(self, operation: str, send: Callable[[], httpx.Response]) -> httpx.Response | None:
+        """Pass a call on and return its answer; a call that is held is never answered."""
         if operation != self._wanted:
-            return True
+            return send()
+        if self._is_done:
+            send()
         self.held.set()
         self._open.wait(120)
-        return False
+        return None
 
 
 def _operation(headers: Any, body: bytes) -> str:
@@ -68,11 +73,12 @@ def _handler(gate: Gate) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            if not gate.admits(_operation(self.headers, body)):
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in DROPPED}
+            send = partial(httpx.post, gate.upstream + self.path, content=body, headers=headers, timeout=60)
+            answer = gate.answer(_operation(self.headers, body), send)
+            if answer is None:
                 self.close_connection = True
                 return
-            headers = {name: value for name, value in self.headers.items() if name.lower() not in DROPPED}
-            answer = httpx.post(gate.upstream + self.path, content=body, headers=headers, timeout=60)
             self.send_response(answer.status_code)
             for name, value in answer.headers.items():
                 if name.lower() not in DROPPED:

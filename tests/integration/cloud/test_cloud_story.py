@@ -42,7 +42,11 @@ def publish(bench: Bench, version: str) -> None:
 def deployer(bench: Bench, **variables: str) -> None:
     """A runner with rights in the cloud, for a folder of its own so that it takes no module's jobs."""
     types = ["DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER", "VERIFY_IDENTITY"]
-    bench.runner(options={"accepted_job_types": types}, RUNYARD__SCALING__LOOKSECONDS="0.5", **variables)
+    named = {
+        "RUNYARD__SCALING__LOOKSECONDS": "0.5",
+        "RUNYARD__SCALING__IMAGEREPOSITORY": "registry.test/runyard-worker",
+    }
+    bench.runner(options={"accepted_job_types": types}, **(named | variables))
 
 
 def deploy(bench: Bench, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -7,25 +7,30 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cloud.account import listing
+from tests.integration.cloud.dying import Death, Mortal
 from tests.integration.cloud.fargate import Fargate
 from tests.integration.cloud.gate import Gate
 from tests.integration.cloud.test_cloud_story import REGION, ROLE, row, succeeded
-from tests.integration.worker_bench import Bench, WorkerProcess, bench
+from tests.integration.worker_bench import Bench, bench
 
 __all__ = ["bench"]
 pytestmark = pytest.mark.timeout(900)
 # One call of every step that makes something, in the order of the steps.
 CALLS = (
-    "CreateLogGroup",
-    "CreateSecret",
-    "CreateRole",
-    "CreateVpc",
-    "CreateSecurityGroup",
-    "CreateCluster",
-    "RegisterTaskDefinition",
-    "CreateService",
+    Death("CreateLogGroup"),
+    Death("CreateSecret"),
+    Death("CreateRole"),
+    Death("CreateVpc"),
+    Death("CreateSecurityGroup"),
+    Death("CreateCluster"),
+    Death("RegisterTaskDefinition"),
+    Death("CreateService"),
 )
-FAST = {"RUNYARD__SCALING__ENABLED": "false", "RUNYARD__SCALING__LOOKSECONDS": "0.5"}
+FAST = {
+    "RUNYARD__SCALING__ENABLED": "false",
+    "RUNYARD__SCALING__LOOKSECONDS": "0.5",
+    "RUNYARD__SCALING__IMAGEREPOSITORY": "registry.test/runyard-worker",
+}
 
 
 @pytest.fixture
@@ -54,39 +59,16 @@ def begin(bench: Bench) -> tuple[dict[str, object], int]:
     return made["worker"], job
 
 
-def hurry(bench: Bench, job: int) -> None:
-    """Spare the test the pause that grows with each lost attempt."""
-    with bench.database() as connection:
-        connection.execute("update private.live_jobs set not_before_at = now() where job_id = %s", [job])
-        connection.execute("select public.sweep()")
-
-
 def test_killed_at_every_step_the_deployment_is_finished_and_its_removal_leaves_nothing(
     bench: Bench, fargate: Fargate, aws: str
 ) -> None:
     before = listing(REGION)
-    deployer = bench.register(
-        accepted_job_types=["DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER"], is_assigned_to_all_modules=True
-    )
-    home = bench.folder / "deployer"
     with Gate(aws) as gate:
-
-        def start() -> WorkerProcess:
-            return bench.start_worker(deployer, instance="deployer", home=home, AWS_ENDPOINT_URL=gate.url, **FAST)
-
-        gate.hold(CALLS[0])
-        process = start()
+        deployer = Mortal(bench, gate, FAST)
+        deployer.die_at(CALLS[0])
+        deployer.start()
         worker, job = begin(bench)
-        for number, call in enumerate(CALLS):
-            assert gate.held.wait(120), f"{call} was not called\n{bench.log_of(job)}\n{process.output[-3000:]}"
-            process.signal(signal.SIGKILL)
-            process.wait()
-            gate.release()
-            if number + 1 < len(CALLS):
-                gate.hold(CALLS[number + 1])
-            process = start()
-            bench.wait_job(job, "QUEUED", seconds=120)
-            hurry(bench, job)
+        deployer.die_and_come_back(job, CALLS)
         done = bench.wait_job(job, seconds=180)
         succeeded(bench, done)
         assert done["attempt"] == len(CALLS) + 1

@@ -50,6 +50,9 @@ class RecordingDeck:
     async def resume(self) -> None:
         self.calls.append("resume")
 
+    async def note_awake(self) -> None:
+        self.calls.append("awake")
+
     async def wait_online(self, version: str | None) -> bool:
         self.calls.append(f"wait: {version}")
         return self.comes_online
@@ -148,7 +151,7 @@ async def test_update_drains_registers_a_revision_and_forces_a_deployment() -> N
     old = service()["taskDefinition"]
     deck = RecordingDeck()
     await run(UPDATE, replace(TARGET, version="1.9.0", image="runyard/worker:1.9.0"), deck)
-    assert deck.calls == ["drain: Update to 1.9.0", "resume", "wait: 1.9.0"]
+    assert deck.calls == ["drain: Update to 1.9.0", "awake", "resume", "wait: 1.9.0"]
     assert service()["taskDefinition"] != old
     assert deck.tokens == 0
 
@@ -183,3 +186,31 @@ async def test_another_account_is_refused_before_anything_is_made() -> None:
     with pytest.raises(JobFailed, match="999999999999"):
         await run(DEPLOY, target, RecordingDeck())
     assert listing(REGION) == before
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("steps", [UPDATE, DEPLOY])
+async def test_a_runner_that_sleeps_is_woken_to_prove_itself(steps: tuple[LifecycleStep, ...]) -> None:
+    await run(DEPLOY, TARGET, RecordingDeck())
+    boto3.client("ecs").update_service(cluster=CLUSTER, service=TARGET.name, desiredCount=0)
+    deck = RecordingDeck()
+    lines = await run(steps, TARGET, deck)
+    assert service()["desiredCount"] == 1
+    assert "awake" in deck.calls
+    assert any("was scaled to zero" in line for line in lines)
+
+
+@pytest.mark.usefixtures("aws")
+async def test_an_update_keeps_the_number_of_tasks() -> None:
+    await run(DEPLOY, TARGET, RecordingDeck())
+    boto3.client("ecs").update_service(cluster=CLUSTER, service=TARGET.name, desiredCount=3)
+    await run(UPDATE, replace(TARGET, version="1.9.0", image="runyard/worker:1.9.0"), RecordingDeck())
+    assert service()["desiredCount"] == 3
+
+
+@pytest.mark.usefixtures("aws")
+async def test_without_an_image_nothing_is_registered_and_the_words_say_what_to_set() -> None:
+    with pytest.raises(JobFailed, match="which image") as failure:
+        await run(DEPLOY, replace(TARGET, image=""), RecordingDeck())
+    assert failure.value.code == "cloud_image"
+    assert "RUNYARD__SCALING__IMAGEREPOSITORY" in failure.value.hint

@@ -1,6 +1,7 @@
 """The ways to run a runner say what the runner understands."""
 
 import configparser
+import json
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from stack.engines import ENGINES
+from worker.cloud.service import COMMAND
 from worker.exit_codes import ExitCode
 from worker.settings.sources import path_of_variable
 from worker.version import __version__
@@ -29,6 +31,12 @@ def test_compose_gives_the_runner_variables_that_it_reads() -> None:
     targets = [secret["target"] for secret in runner["secrets"]]
     assert targets == ["WORKER_TOKEN"], "the token is a file below /run/secrets, not a variable"
     assert all(map(is_understood, [*runner["environment"], *targets]))
+
+
+def test_a_task_in_the_cloud_starts_what_the_image_would() -> None:
+    # ECS puts the task's command into the place of the image's CMD, behind its entry point.
+    text = (DEPLOY / "Dockerfile").read_text()
+    assert f"CMD {json.dumps(list(COMMAND))}" in text
 
 
 def test_the_image_builds_the_engine_as_the_catalogue_does() -> None:

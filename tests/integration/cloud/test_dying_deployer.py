@@ -1,6 +1,5 @@
 """kill -9 of the process that deploys, at the call each step makes: the job comes back and the next process finishes it."""
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 

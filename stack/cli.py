@@ -13,10 +13,12 @@ from typing import Annotated, Any
 
 import typer
 
+from stack.admin import commands
+from stack.admin.api import need_variables
 from stack.auth.outbox import recent_mails
 from stack.bootstrap import bootstrap
 from stack.dashboard import run_dashboard
-from stack.errors import Missing, StackError, Unhealthy
+from stack.errors import StackError, Unhealthy
 from stack.health import is_dashboard_healthy, is_functions_healthy, is_gateway_healthy
 from stack.journal import Journal
 from stack.migrations import migrate as apply_migrations
@@ -27,7 +29,8 @@ from stack.settings import Settings
 from stack.supervisor import Supervisor, Wanted
 
 EXIT_CODES = """Exit codes: 0 done · 1 another problem · 2 wrong arguments · 3 something is missing on this machine ·
-4 a port or folder is taken · 5 data of another PostgreSQL version · 6 a migration failed · 7 a part is not healthy"""
+4 a port or folder is taken · 5 data of another PostgreSQL version · 6 a migration failed · 7 a part is not healthy ·
+8 the project refused or did not answer"""
 NOT_RUNNING = 7
 DOWN_SECONDS = 90
 
@@ -38,6 +41,9 @@ cli = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+cli.add_typer(commands.runner, name="runner")
+cli.add_typer(commands.service_account, name="service-account")
+cli.add_typer(commands.shared, name="shared-runners")
 
 
 @cli.command()
@@ -96,11 +102,8 @@ def env() -> None:
 @cli.command()
 def dashboard() -> None:
     """Serve the dashboard alone, for the project that SUPABASE_URL and SUPABASE_PUBLISHABLE_KEY name."""
-    settings = Settings()
-    missing = [name for name in ("SUPABASE_URL", "SUPABASE_PUBLISHABLE_KEY") if not os.environ.get(name)]
-    if missing:
-        raise Missing(f"Set {' and '.join(missing)}.", "`supabase status` or the project's API settings show them.")
-    run_dashboard(settings)
+    need_variables("SUPABASE_URL", "SUPABASE_PUBLISHABLE_KEY")
+    run_dashboard(Settings())
 
 
 @cli.command()

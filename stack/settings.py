@@ -2,10 +2,11 @@
 
 import os
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import quote
 
 from pydantic import AliasChoices, Field, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -32,11 +33,18 @@ class Settings(BaseSettings):
     pg_bin: Path | None = Field(default=None, description="bin folder of another PostgreSQL 15 or later")
     pg_user: str = Field(default="nobody", description="Account PostgreSQL runs as when started by root")
     pg_fsync: bool = Field(default=True, description="Off only for throw-away databases, such as tests")
-    functions_allow_net: list[str] = Field(
-        default=[], description="Hosts the edge functions may reach besides this machine, such as OIDC issuers"
+    functions_allow_net: Annotated[list[str], NoDecode] = Field(
+        default=[],
+        description="Hosts the edge functions may reach besides this machine, such as OIDC issuers; comma-separated",
     )
     cache: Path | None = Field(default=None, description="Folder for what every clone can share: packages, engines")
     pg_max_connections: int = Field(default=100, description="PostgreSQL's max_connections")
+
+    @field_validator("functions_allow_net", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        """Deno's own form, and what a person types: `a.example,b.example`."""
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
     @field_validator("home", "project", "pg_bin", "cache")
     @classmethod

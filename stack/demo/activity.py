@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from stack.demo.api import Api
+from stack.admin.api import Api
 from stack.demo.content import ORGANISATION
 from stack.errors import StackError
 

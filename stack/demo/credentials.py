@@ -1,15 +1,7 @@
-"""The demo runners' tokens: made here, kept in a file that only this user reads, hashed for the database."""
+"""The demo runners' tokens, kept in a file that only this user reads."""
 
 import json
-import secrets
-import string
 from pathlib import Path
-
-import bcrypt
-
-ALPHABET = string.ascii_letters + string.digits
-TOKEN_LENGTH = 43
-COST = 10
 
 
 class TokenFile:
@@ -31,9 +23,3 @@ class TokenFile:
         self._path.chmod(0o600)
         self._path.write_text(json.dumps(self._tokens, indent=2))
         return self._tokens[name]
-
-
-def make_token() -> tuple[str, str, str]:
-    """Make a token; return it with its hash and its hint."""
-    token = "ryw_" + "".join(secrets.choice(ALPHABET) for _ in range(TOKEN_LENGTH))
-    return token, bcrypt.hashpw(token.encode(), bcrypt.gensalt(COST)).decode(), token[-4:]

@@ -10,9 +10,11 @@ from typing import Any
 
 import httpx
 
-from stack.demo.api import Api
+from stack.admin.api import Api
+from stack.admin.shared import SharedRunner, give_token
+from stack.admin.tokens import make_token
 from stack.demo.content import GROUPS, MODULES, ORGANISATION, RELEASES
-from stack.demo.credentials import TokenFile, make_token
+from stack.demo.credentials import TokenFile
 from stack.engines.cache import binary_folder
 from stack.engines.catalog import ENGINES
 from stack.process import Part
@@ -89,23 +91,19 @@ async def _runner(
     known = tokens.get(name)
     if known is not None:
         return known
-    token, digest, hint = await asyncio.to_thread(make_token)
+    token = await make_token()
     made = await person.call(
-        "register_worker", org=organisation, name=name, token_hash=digest, token_hint=hint, options=options
+        "register_worker", org=organisation, name=name, token_hash=token.hash, token_hint=token.hint, options=options
     )
-    return tokens.put(name, made["id"], token)
+    return tokens.put(name, made["id"], token.text)
 
 
 async def _shared_runner(administrator: Api, tokens: TokenFile) -> dict[str, str]:
     known = tokens.get(SHARED)
     if known is not None:
         return known
-    token, digest, hint = await asyncio.to_thread(make_token)
-    options = {"capacity": 2}
-    made = await administrator.call(
-        "ensure_shared_worker", name=SHARED, token_hash=digest, token_hint=hint, options=options
-    )
-    return tokens.put(SHARED, made["id"], token)
+    made = await give_token(administrator, SharedRunner(name=SHARED, capacity=2), "made")
+    return tokens.put(SHARED, made.id, made.token or "")
 
 
 async def _begin_engine() -> None:

@@ -55,3 +55,11 @@ def test_a_changed_function_is_noticed(project: Path) -> None:
     before = functions_fingerprint(project / "supabase")
     (project / "supabase" / "functions" / "open" / "extra.ts").write_text("export {}")
     assert functions_fingerprint(project / "supabase") != before
+
+
+def test_hosts_that_functions_may_reach_are_a_comma_separated_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNYARD_FUNCTIONS_ALLOW_NET", "accounts.google.com, www.googleapis.com")
+    settings = Settings()
+    assert settings.functions_allow_net == ["accounts.google.com", "www.googleapis.com"]
+    (net,) = [part for part in functions_command(settings, {}) if part.startswith("--allow-net=")]
+    assert net.endswith(",accounts.google.com,www.googleapis.com")

@@ -1,0 +1,29 @@
+"""Tokens of runners and secrets of service accounts: made here, shown once, hashed for the database."""
+
+import asyncio
+import secrets
+import string
+from dataclasses import dataclass, field
+
+import bcrypt
+
+RUNNER, SERVICE_ACCOUNT = "ryw_", "rys_"
+ALPHABET = string.ascii_letters + string.digits
+TOKEN_LENGTH = 43
+COST = 10
+
+
+@dataclass(frozen=True)
+class NewToken:
+    """A token with what the database keeps of it."""
+
+    text: str = field(repr=False)
+    hash: str
+    hint: str
+
+
+async def make_token(prefix: str = RUNNER) -> NewToken:
+    """Make a token; the hash takes a while, off the event loop."""
+    text = prefix + "".join(secrets.choice(ALPHABET) for _ in range(TOKEN_LENGTH))
+    digest = await asyncio.to_thread(bcrypt.hashpw, text.encode(), bcrypt.gensalt(COST))
+    return NewToken(text, digest.decode(), text[-4:])

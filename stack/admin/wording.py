@@ -1,0 +1,52 @@
+"""What the administrator's commands print for people."""
+
+from collections.abc import Sequence
+from typing import Any
+
+COLUMNS = ("name", "type", "status", "version", "capacity", "labels", "id")
+
+
+def sentence(row: dict[str, Any]) -> str:
+    """Say how a runner stands now."""
+    state = "removed" if row["removed_at"] else f"{row['status']}: {row['status_reason']}"
+    return f"{row['name']}  {row['id']}  {state}"
+
+
+def credentials(row: dict[str, Any]) -> str:
+    """Write what starts the runner, as shell exports."""
+    lines = [f"# {row['name']}", f"export WORKER_ID={row['id']}"]
+    return "\n".join(lines + ([f"export WORKER_TOKEN={row['token']}"] if "token" in row else []))
+
+
+def account(row: dict[str, Any]) -> str:
+    """Write what lets a runner sign in with the account, as shell exports."""
+    lines = [f"# {row['name']}", f"export WORKER_CLIENT_ID={row['client_id']}"]
+    return "\n".join(
+        lines + ([f"export WORKER_CLIENT_SECRET={row['client_secret']}"] if "client_secret" in row else [])
+    )
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Lay runners out in columns."""
+    cells = [[_cell(row[column]) for column in COLUMNS] for row in rows]
+    table = [[column.upper() for column in COLUMNS], *cells]
+    widths = [max(len(line[index]) for line in table) for index in range(len(COLUMNS))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table
+    )
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(value) or "-"
+    return "-" if value is None else str(value)
+
+
+def outcomes(outcomes: Sequence[dict[str, Any]]) -> str:
+    """Say what was done about each shared runner."""
+    lines = []
+    for outcome in outcomes:
+        lines.append(f"{outcome['name']}  {outcome['id']}  {outcome['action']}")
+        if outcome["token"]:
+            lines.append(f"  WORKER_TOKEN={outcome['token']}   (shown this once)")
+    return "\n".join(lines) or "The file names no shared runner, and there is none."

@@ -124,18 +124,19 @@ def missing_credential(layers: Sequence[Layer]) -> list[Problem]:
             return []
         case True, False:
             message = "the service account is named, but nothing proves it"
-            return [Problem("Runner.Credentials.ClientSecret", message, f"set {ways(ACCOUNT_PROOFS)}")]
+            return [Problem("Runner.Credentials.ClientSecret", message, ways(ACCOUNT_PROOFS))]
         case False, True:
             message = "a credential is set, but not whose it is"
-            return [Problem("Runner.Credentials.ClientId", message, f"set {ways(ACCOUNT_NAMES)}")]
+            return [Problem("Runner.Credentials.ClientId", message, ways(ACCOUNT_NAMES))]
     place = "set the variable WORKER_TOKEN, or Runner.Credentials for a service account"
     return [Problem("Runner.Token", "no credential is set", place)]
 
 
 def ways(paths: AbstractSet[tuple[str, ...]]) -> str:
-    """Name the variables and settings of which one is enough."""
-    variables = [name for name, path in FLAT_NAMES.items() if path in paths]
-    return " or ".join(f"{name} ({'.'.join(FLAT_NAMES[name])})" for name in variables)
+    """Name the variables, and the settings behind them, of which one is enough."""
+    names = [name for name, path in FLAT_NAMES.items() if path in paths]
+    settings = " or ".join(".".join(FLAT_NAMES[name]) for name in names)
+    return f"set the variable {' or '.join(names)}, or {settings} in the settings file"
 
 
 def forget_secrets(environ: MutableMapping[str, str]) -> None:

@@ -187,8 +187,8 @@ def test_secrets_are_in_no_text(tmp_path: Path) -> None:
 ACCOUNT_ID, ACCOUNT_PATH = {"WORKER_CLIENT_ID": "rysa_1"}, {"RUNYARD_SERVICE_ACCOUNT_PATH": "group/sa"}
 SECRET, HELPER = {"WORKER_CLIENT_SECRET": "shh"}, {"RUNYARD_CREDENTIAL_HELPER_CMD_PATH": "/bin/helper"}
 ARGUMENTS = {"RUNYARD_CREDENTIAL_HELPER_CMD_ARGS": "eu-west-1"}
-NAMES = "set WORKER_CLIENT_ID (Runner.Credentials.ClientId) or RUNYARD_SERVICE_ACCOUNT_PATH"
-PROOFS = "set WORKER_CLIENT_SECRET (Runner.Credentials.ClientSecret) or RUNYARD_CREDENTIAL_HELPER_CMD_PATH"
+NAMES = "set the variable WORKER_CLIENT_ID or RUNYARD_SERVICE_ACCOUNT_PATH"
+PROOFS = "set the variable WORKER_CLIENT_SECRET or RUNYARD_CREDENTIAL_HELPER_CMD_PATH"
 
 
 def load_account(*parts: Mapping[str, str]) -> Settings:

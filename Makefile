@@ -7,7 +7,7 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 PYTEST_WORKERS ?= 2
 
-.PHONY: help setup setup-test up down status env dashboard reset migrate test lint format unit faults bench engines docs screenshots \
+.PHONY: help setup setup-test up down status env mail dashboard reset migrate test lint format unit faults bench engines docs screenshots \
   worker-binary lock clean
 
 help: ## Show this help
@@ -41,6 +41,9 @@ status: setup ## Show addresses, keys and the health of each part
 
 env: setup ## Print SUPABASE_URL and the keys as shell exports
 	@$(PY) -m stack env
+
+mail: setup ## Show the mails that the local stack kept instead of sending, newest first, with their links
+	@$(PY) -m stack mail
 
 dashboard: setup ## Serve the dashboard alone, for the project that SUPABASE_URL names
 	@exec $(PY) -m stack dashboard

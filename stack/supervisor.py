@@ -188,5 +188,6 @@ class Supervisor:
         if demo is not None:
             self.journal.say(f"  Sign in      {demo.email}   {demo.password}")
         self.journal.say(f"  Supabase API {self.settings.url}   (`make status` shows its keys)")
+        self.journal.say("  Mails        kept, not sent: `make mail` shows them with their links")
         self.journal.say("  Stop         Ctrl-C here, or `make down` in another terminal")
         self.journal.say()

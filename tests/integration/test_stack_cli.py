@@ -126,3 +126,19 @@ def test_no_secret_reaches_a_log(running_stack: RunningStack) -> None:
 def test_as_root_postgres_runs_as_somebody_else(running_stack: RunningStack) -> None:
     status = Path(f"/proc/{running_stack.part_pid('postgres')}/status").read_text()
     assert "\nUid:\t0\t" not in status
+
+
+def test_mails_that_were_kept_are_shown_newest_first_with_their_links(running_stack: RunningStack) -> None:
+    for email in ("first@example.org", "second@example.org"):
+        create_user(running_stack, email)
+        answer = httpx.post(
+            f"{running_stack.url}/auth/v1/recover",
+            json={"email": email},
+            headers={"apikey": running_stack.publishable_key},
+            timeout=30,
+        )
+        answer.raise_for_status()
+    said = running_stack.run("mail").stdout
+    assert said.index("second@example.org") < said.index("first@example.org")
+    links = [line.strip() for line in said.splitlines() if line.startswith("  ")]
+    assert all(link.startswith("http") and "token" in link for link in links[:2])

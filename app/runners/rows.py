@@ -82,6 +82,10 @@ def is_starting(worker: Row) -> bool:
     return worker["status"] == "OFFLINE" and worker.get("status_reason") == "Starting"
 
 
+# How the database begins to say that a runner could not sign in, whoever started it.
+NO_CREDENTIAL = "No usable"
+
+
 def why(worker: Row, job_count: int = 0, note: str = "") -> str:
     """Say why a runner is in the state it is in; online it is what keeps it from its engines, if anything does."""
     status = worker["status"]
@@ -96,9 +100,10 @@ def why(worker: Row, job_count: int = 0, note: str = "") -> str:
         return "Starts on the next job"
     if is_starting(worker):
         return "It has been woken, its first heartbeat is awaited"
-    if worker.get("never_contacted"):
+    reason = str(worker.get("status_reason") or "")
+    if worker.get("never_contacted") and not reason.startswith(NO_CREDENTIAL):
         return "Registered, never connected"
-    return str(worker.get("status_reason") or "")
+    return reason
 
 
 def likely_action(worker: Row, is_outdated: bool) -> str:
@@ -109,7 +114,9 @@ def likely_action(worker: Row, is_outdated: bool) -> str:
         return "enable"
     if worker.get("is_draining"):
         return "resume"
-    if worker["type"] == "cloud-hosted" and worker["status"] == "OFFLINE":
+    # One that sleeps or starts comes by itself.
+    is_absent = worker["status"] == "OFFLINE" and not (worker.get("is_scaled_to_zero") or is_starting(worker))
+    if worker["type"] == "cloud-hosted" and is_absent:
         return "deploy"
     return "update" if is_outdated else ""
 

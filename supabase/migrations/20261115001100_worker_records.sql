@@ -237,6 +237,7 @@ begin
     coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity))
   where i.worker_id = p_worker and i.capacity <> least(v_worker.capacity, coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity));
   perform private.reroute(v_worker.org_id, p_worker, '');
+  perform private.refresh_worker_status(p_worker);
   perform private.ring_worker(p_worker);
   perform private.record_worker_event(p_worker, 'updated', 'Settings changed by ' || private.caller_label());
   perform private.audit(v_worker.org_id, 'worker.updated', 'worker', p_worker::pg_catalog.text, v_worker.name, p_options);

@@ -15,6 +15,21 @@ $$;
 comment on function private.is_starting(public.workers) is
   'Whether a cloud-hosted runner was told to start lately and may still say hello.';
 
+create function private.has_credential(p_worker public.workers)
+returns boolean
+language sql stable
+set search_path = ''
+as $$
+  -- What was deployed from here is given its token by the job that starts it.
+  select p_worker.type = 'cloud-hosted' or exists (
+    select from private.worker_tokens as t
+    where t.worker_id = p_worker.id and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
+  ) or exists (
+    select from public.service_accounts as a where a.id = p_worker.service_account_id and a.removed_at is null and not a.is_disabled)
+$$;
+comment on function private.has_credential(public.workers) is
+  'Whether a runner could sign in at all: it has a live token, or a service account that is not disabled.';
+
 create function private.derive_worker_status(p_worker uuid)
 returns table (status public.worker_status, reason text)
 language sql stable
@@ -28,6 +43,7 @@ as $$
       when l.fresh > 0 then case when w.is_disabled then 'Disabled: gets no new jobs' else 'Ready' end
       when w.is_scaled_to_zero then 'Scaled to zero: starts when a job needs it'
       when private.is_starting(w) then 'Starting'
+      when not private.has_credential(w) then 'No usable token or service account'
       when w.never_contacted then 'Never contacted'
       else coalesce((
         select 'Stopped: ' || s.end_reason from private.sessions as s
@@ -56,10 +72,9 @@ declare
 begin
   select * into v_worker from public.workers where id = p_worker for no key update;
   select * into v_new from private.derive_worker_status(p_worker);
-  -- Why a runner went offline stays as it was said then; asleep and starting are about now.
+  -- Why a runner went offline stays as it was said then; asleep, starting and without a credential are about now.
   if v_worker.status = v_new.status and (v_worker.status_reason = v_new.reason or v_new.status = 'OFFLINE'
-    and not v_worker.is_scaled_to_zero
-    and not private.is_starting(v_worker) and v_worker.status_reason !~ '^(Starting|Scaled to zero)') then
+    and v_worker.status_reason !~ '^(Starting|Scaled to zero|No usable)' and v_new.reason !~ '^(Starting|Scaled to zero|No usable)') then
     return;
   end if;
   update public.workers set
@@ -138,6 +153,7 @@ begin
   -- On its own line: in a where clause it would be called for every row, and add a token each time.
   v_token.id := private.add_token(p_worker, p_token_hash, p_token_hint, null);
   select * into v_token from private.worker_tokens where id = v_token.id;
+  perform private.refresh_worker_status(p_worker);
   perform private.record_worker_event(p_worker, 'token_rotated', 'Rotated by ' || private.caller_label());
   perform private.audit(v_worker.org_id, 'worker.token_rotated', 'worker', p_worker::pg_catalog.text, v_worker.name,
     jsonb_build_object('hint', p_token_hint, 'overlap_seconds', p_overlap_seconds));

@@ -19,6 +19,7 @@ as $$
     when l.fresh > 0 then 'busy'
     when w.is_scaled_to_zero then 'scaled_to_zero'
     when private.is_starting(w) then 'starting'
+    when not private.has_credential(w) then 'no_credential'
     when w.never_contacted then 'never_contacted'
     else 'offline'
   end, f.distance, f.instance_name
@@ -47,6 +48,8 @@ as $$
     when 'disabled' then array['Disabled', 'Enable it']
     when 'offline' then array['Offline: ' || p_worker.status_reason, 'Start it']
     when 'never_contacted' then array['Never contacted', 'Start it with its id and token']
+    when 'no_credential' then array['Has no usable token or service account, so it cannot connect',
+      'Rotate its token, or give it a service account that is enabled']
     when 'scaled_to_zero' then array['Asleep; it starts when a job needs it', '']
     when 'starting' then array['Starting', '']
     when 'instance_missing' then array[format('No instance called "%s" is connected', p_lane.pinned_instance_name),
@@ -94,6 +97,8 @@ begin
     when 'starting' then array['The runner that may run it is starting.', 'It begins with that runner''s first look.']
     when 'offline' then array['The runners that may run it are offline.', 'Start one of them, or assign another runner.']
     when 'never_contacted' then array['The runner that may run it has never connected.', 'Start it with its id and token.']
+    when 'no_credential' then array['The runner that may run it has no usable token or service account, so it cannot connect.',
+      'Rotate its token, or give it a service account that is enabled.']
     when 'instance_missing' then array[format('It is pinned to instance "%s", which is not connected.', p_job.pinned_instance_name),
       'Start that instance, or change the pin.']
     when 'labels_missing' then array[format('No assigned runner has the labels %s.', array_to_string(p_job.labels, ', ')),
@@ -149,7 +154,7 @@ begin
   join public.workers as w on w.id = v.worker_id
   cross join lateral (select private.verdict_words(v.code, v_lane, w) as said) as words
   cross join lateral (select array_position(array['ok', 'busy', 'nearer', 'starting', 'scaled_to_zero', 'draining', 'disabled', 'offline',
-    'never_contacted',
+    'never_contacted', 'no_credential',
     'instance_missing', 'labels_missing', 'type_refused', 'is_target', 'pinned_elsewhere', 'not_assigned'], v.code) as rank) as o;
   return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', v_live.stage = 'READY' and v_best = 'ok',
     'summary', (private.queue_words(v_job, v_live, v_best, jsonb_array_length(v_runners)))[1],

@@ -211,6 +211,8 @@ begin
   if v_account.is_disabled then
     perform private.end_account_sessions(p_account, 'its service account was disabled');
   end if;
+  perform private.refresh_worker_status(w.id) from (
+    select o.id from public.workers as o where o.service_account_id = p_account and o.removed_at is null order by o.id) as w;
   perform private.audit(v_account.org_id, 'service_account.updated', 'service_account', p_account::pg_catalog.text, v_account.name);
   return to_jsonb(v_account);
 exception

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.db.world import Organization, Runner, World, refused
+from tests.db.world import TOKEN_HASH, Organization, Runner, World, refused
 
 
 def explain(org: Organization, job: int) -> dict[str, object]:
@@ -50,6 +50,36 @@ def test_each_runner_has_one_reason(world: World, org: Organization) -> None:
     answer = explain(org, job)
     assert (answer["claimable"], answer["position"]) == (True, 1)
     assert near.claim_one()["id"] == job
+
+
+def test_a_runner_that_could_never_sign_in_says_so_until_it_could(world: World, org: Organization) -> None:
+    org.module("a/b")
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    org.owner.call("revoke_worker_token", p_token=runner.token_id)
+    assert world.worker_row(runner.worker_id)["status_reason"] == "No usable token or service account"
+    assert codes(org, job) == {"r1": "no_credential"}
+    assert explain(org, job)["help"] == "Rotate its token, or give it a service account that is enabled."
+    token: dict[str, Any] = {"p_token_hash": TOKEN_HASH, "p_token_hint": "wxyz", "p_overlap_seconds": 0}
+    org.owner.call("rotate_worker_token", p_worker=runner.worker_id, **token)
+    assert world.worker_row(runner.worker_id)["status_reason"].startswith("Stopped: its token was revoked")
+    assert codes(org, job) == {"r1": "offline"}
+
+
+def test_a_disabled_service_account_is_no_credential(world: World, org: Organization) -> None:
+    org.module("a/b")
+    spec = {"name": "sa", "issuer": "https://issuer.example", "audience": "runyard"}
+    account = org.owner.call("create_service_account", p_org=org.id, p_spec=spec)["id"]
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    org.owner.call("revoke_worker_token", p_token=runner.token_id)
+    org.owner.call("update_worker", p_worker=runner.worker_id, p_options={"service_account_id": account})
+    assert codes(org, job) == {"r1": "offline"}
+    for is_disabled, code in ((True, "no_credential"), (False, "offline")):
+        org.owner.call("update_service_account", p_account=account, p_spec={"is_disabled": is_disabled})
+        assert codes(org, job) == {"r1": code}
+        said = world.worker_row(runner.worker_id)["status_reason"]
+        assert (said == "No usable token or service account") == is_disabled
 
 
 def test_pins_are_explained(world: World, org: Organization) -> None:

@@ -80,6 +80,11 @@ def test_latest_is_the_newest_stable_release_that_was_not_withdrawn() -> None:
         ({"is_disabled": True}, 0, "Disabled, takes no new jobs"),
         ({"status": "OFFLINE", "is_scaled_to_zero": True}, 0, "Starts on the next job"),
         ({"status": "OFFLINE", "never_contacted": True}, 0, "Registered, never connected"),
+        (
+            {"status": "OFFLINE", "never_contacted": True, "status_reason": "No usable token or service account"},
+            0,
+            "No usable token or service account",
+        ),
         ({"status": "OFFLINE", "status_reason": "No heartbeat for 60 s"}, 0, "No heartbeat for 60 s"),
     ],
 )
@@ -95,6 +100,8 @@ def test_a_state_has_its_reason_beside_it(changes: dict[str, Any], jobs: int, ex
         ({"is_disabled": True}, True, "enable"),
         ({"is_draining": True}, True, "resume"),
         ({"type": "cloud-hosted", "status": "OFFLINE"}, False, "deploy"),
+        ({"type": "cloud-hosted", "status": "OFFLINE", "is_scaled_to_zero": True}, False, ""),
+        ({"type": "cloud-hosted", "status": "OFFLINE", "is_scaled_to_zero": True}, True, "update"),
         ({"is_shared": True, "type": "shared"}, True, ""),
     ],
 )

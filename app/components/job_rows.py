@@ -7,25 +7,6 @@ import reflex as rx
 from app.components.badges import job_badge, tag
 
 
-def cell(*children: Any, class_name: str = "", **props: Any) -> rx.Component:
-    """A table cell that keeps its role when rows become cards."""
-    return rx.el.td(*children, role="cell", class_name=class_name, **props)
-
-
-def heads(*labels: tuple[str, str]) -> rx.Component:
-    """A table's head; 'Actions' is read, not seen."""
-    cells = [
-        rx.el.th(
-            rx.el.span(label, class_name="sr") if label == "Actions" else label,
-            role="columnheader",
-            scope="col",
-            class_name=side,
-        )
-        for label, side in labels
-    ]
-    return rx.el.thead(rx.el.tr(*cells, role="row"))
-
-
 def job_link(job: Any) -> rx.Component:
     """Number and type."""
     number = job["id"].to_string()

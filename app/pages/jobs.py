@@ -8,9 +8,10 @@ from app.components.elements import clock_time, since
 from app.components.feedback import empty, failed, skeleton_rows
 from app.components.hold import fresh_button, holding
 from app.components.icons import icon
-from app.components.job_rows import cell, heads, job_link, job_status
+from app.components.job_rows import job_link, job_status
 from app.components.layout import head, page
 from app.components.run import run_dialog
+from app.components.table import bare_table, cell, heads, search_box, turns
 from app.jobs.rows import JobRow
 from app.jobs.words import STATUS_WORDS, TYPE_WORDS
 from app.pages import Route
@@ -82,23 +83,6 @@ def _selects() -> list[rx.Component]:
     ]
 
 
-def _search() -> rx.Component:
-    clear = rx.el.button("Clear", on_click=JobsState.clear, custom_attrs={"data-clear": ""}, tab_index=-1)
-    return rx.input(
-        rx.input.slot(icon("search")),
-        rx.input.slot(rx.el.kbd("/", class_name="rt-Kbd"), side="right", class_name="hide-s"),
-        rx.input.slot(clear, side="right", class_name="sr"),
-        id="job-search",
-        default_value=JobsState.search,
-        placeholder="Search job or module",
-        on_change=JobsState.search_for.debounce(200),
-        aria_label="Search job or module",
-        class_name="ry-search",
-        auto_complete="off",
-        custom_attrs={"data-search": "", "spellCheck": "false"},
-    )
-
-
 def _row(held: Any) -> rx.Component:
     # A changed row comes alone, as a patch over the page that the browser already has.
     key, patches = held["id"].to_string(), JobsState.patches
@@ -123,14 +107,8 @@ def _row(held: Any) -> rx.Component:
 
 def _table() -> rx.Component:
     is_waiting = JobsState.is_loading & (JobsState.rows.length() == 0)
-    table = rx.el.table(
-        heads(*HEADS),
-        rx.el.tbody(rx.cond(is_waiting, skeleton_rows(8), rx.foreach(JobsState.rows, _row))),
-        class_name="ry-t cards ry-jobs",
-        role="table",
-        aria_label="Jobs",
-        aria_busy=is_waiting,
-    )
+    rows = rx.cond(is_waiting, skeleton_rows(8), rx.foreach(JobsState.rows, _row))
+    table = bare_table("Jobs", heads(*HEADS), rows, class_name="ry-jobs", aria_busy=is_waiting)
     return holding(table, JobsState.hold)
 
 
@@ -150,15 +128,11 @@ def _nothing() -> rx.Component:
 def _foot() -> rx.Component:
     first = JobsState.page_number * PAGE_SIZE + 1
     last = JobsState.page_number * PAGE_SIZE + JobsState.rows.length()
-    turn: dict[str, Any] = {"variant": "surface", "color_scheme": "gray", "size": "1"}
     return rx.el.div(
         rx.el.span(f"{first}–{last} of {JobsState.total}", class_name="num"),
         rx.el.span(class_name="grow"),
         fresh_button(JobsState.fresh_count, JobsState.show_fresh),
-        rx.button(icon("chevron-left"), "Newer", on_click=JobsState.turn_page(-1), disabled=first <= 1, **turn),
-        rx.button(
-            "Older", icon("chevron-right"), on_click=JobsState.turn_page(1), disabled=last >= JobsState.total, **turn
-        ),
+        turns("Newer", "Older", JobsState.turn_page, is_first=first <= 1, is_last=last >= JobsState.total),
         class_name="ry-foot",
     )
 
@@ -179,9 +153,12 @@ def _panel() -> rx.Component:
 
 def jobs() -> rx.Component:
     """The jobs page."""
+    search = search_box(
+        "job-search", "Search job or module", JobsState.search_for, JobsState.clear, value=JobsState.search
+    )
     return page(
         head("Jobs", "Everything your runners did, do and will do.", _new_job()),
-        rx.el.div(_views(), *_selects(), rx.el.span(class_name="grow hide-s"), _search(), class_name="ry-bar"),
+        rx.el.div(_views(), *_selects(), rx.el.span(class_name="grow hide-s"), search, class_name="ry-bar"),
         _panel(),
         title="Jobs",
         active="jobs",

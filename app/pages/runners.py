@@ -13,6 +13,7 @@ from app.components.runners.sheet import add_runner_sheet
 from app.components.runners.table import runners_table
 from app.components.runners.tiles import tiles
 from app.components.runners.token import doc_link
+from app.components.table import search_box
 from app.pages import Route
 from app.states.add_runner import AddRunnerState
 from app.states.release_notes import ReleaseNotesState
@@ -121,23 +122,7 @@ def _filter() -> rx.Component:
 
 
 def _search() -> rx.Component:
-    return rx.input(
-        rx.input.slot(icon("search")),
-        rx.input.slot(rx.el.kbd("/", class_name="rt-Kbd"), side="right", class_name="hide-s"),
-        rx.input.slot(
-            rx.el.button("Clear", on_click=RunnersState.clear_search, custom_attrs={"data-clear": ""}, tab_index=-1),
-            side="right",
-            class_name="sr",
-        ),
-        id="runner-search",
-        default_value="",
-        placeholder="Search by name",
-        on_change=RunnersState.search_for.debounce(150),
-        aria_label="Search by name",
-        class_name="ry-search",
-        auto_complete="off",
-        custom_attrs={"data-search": "", "spellCheck": "false"},
-    )
+    return search_box("runner-search", "Search by name", RunnersState.search_for, RunnersState.clear_search)
 
 
 def _bar() -> rx.Component:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
 from app.runners.rows import engines_of, say_note
-from app.services.curves import smooth
+from app.services.curves import NO_CURVE, Curve, smooth
 from app.services.words import count, duration, parse_time
 
 Row = Mapping[str, Any]
@@ -61,9 +61,12 @@ class Strip(TypedDict):
     """Twenty-four hours: a tick per quarter of an hour, and the load on the same axis."""
 
     ticks: list[str]
-    path: str
+    load: Curve
     words: str
     axis: list[str]
+
+
+NO_STRIP: Strip = {"ticks": [], "load": NO_CURVE, "words": "", "axis": []}
 
 
 def build_instances(instances: Iterable[Row]) -> list[InstanceDetail]:
@@ -192,14 +195,19 @@ def build_strip(ticks: Iterable[Row], since: datetime | None, now: datetime | No
     last = now.replace(minute=now.minute // 15 * 15, second=0, microsecond=0)
     starts = [last - TICK * at for at in range(TICKS - 1, -1, -1)]
     marks = [_mark(by_start.get(start), start, since) for start in starts]
-    loads = [float((by_start.get(start) or {}).get("load") or 0) for start in starts]
+    loads = [_load(by_start.get(start), mark) for start, mark in zip(starts, marks, strict=True)]
     axis = [f"{start:%H:%M}" for start in starts[:: TICKS // 6]]
     return {
         "ticks": marks,
-        "path": smooth(loads, width=900, height=84, top=18, bottom=2, ceiling=1.0),
+        "load": smooth(loads, width=900, height=84, top=18, bottom=2, ceiling=1.0),
         "words": _strip_words(marks),
         "axis": axis,
     }
+
+
+def _load(tick: Row | None, mark: str) -> float | None:
+    """How busy it was; of hours before it was there nothing is known."""
+    return None if mark == "z" and tick is None else float((tick or {}).get("load") or 0)
 
 
 def _mark(tick: Row | None, start: datetime, since: datetime | None) -> str:

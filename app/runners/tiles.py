@@ -1,13 +1,15 @@
 """The tiles above the table: queue wait, utilisation and throughput of the last day."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from app.services.curves import bars, smooth
+from app.services.curves import NO_CURVE, Curve, bars, smooth
 from app.services.store import OrgStore
 
 Row = Mapping[str, Any]
 MAX_PERCENT = 300
+PER_HOUR = "jobs/h"
 
 
 class Tile(TypedDict):
@@ -19,26 +21,17 @@ class Tile(TypedDict):
     move: str
     is_up: bool
     is_good: bool
-    path: str
+    curve: Curve
     bars: list[float]
 
 
-def _series(rows: Sequence[Row], key: str) -> list[float]:
-    return [float(row.get(key) or 0) for row in rows]
-
-
-def _carried(rows: Sequence[Row], key: str) -> list[float]:
-    """Read a series in which quiet hours say nothing: they keep the value of the hour before."""
-    known = [float(row[key]) for row in rows if row.get(key) is not None]
-    value, values = known[0], []
-    for row in rows:
-        value = value if row.get(key) is None else float(row[key])
-        values.append(value)
-    return values
+def _series(rows: Sequence[Row], key: str) -> list[float | None]:
+    """Read a series; an hour of which nothing is known stays without a value."""
+    return [None if row.get(key) is None else float(row[key]) for row in rows]
 
 
 def _short(value: float) -> str:
-    return f"{value:.1f}" if value < 100 else f"{value:.0f}"
+    return f"{value:.2f}" if 0 < value < 0.1 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 
 def _seconds(value: float) -> tuple[str, str]:
@@ -55,14 +48,15 @@ def _blank() -> Tile:
         "move": "",
         "is_up": False,
         "is_good": True,
-        "path": "",
+        "curve": NO_CURVE,
         "bars": [],
     }
 
 
 def wait_tile(rows: Sequence[Row], key: str) -> Tile:
     """Queue wait: the last hour that had jobs, against the day before it."""
-    known = [float(row[key]) for row in rows if row.get(key) is not None]
+    series = _series(rows, key)
+    known = [value for value in series if value is not None]
     if not known:
         return _blank()
     figure, unit = _seconds(known[-1])
@@ -76,7 +70,7 @@ def wait_tile(rows: Sequence[Row], key: str) -> Tile:
         "move": f"{moved} {moved_unit}" if abs(change) >= 0.1 else "",
         "is_up": change > 0,
         "is_good": change <= 0,
-        "path": smooth(_carried(rows, key)),
+        "curve": smooth(series),
     }
 
 
@@ -84,42 +78,50 @@ def utilisation_tile(rows: Sequence[Row], now: Row) -> Tile:
     """Utilisation: slots in use now, and the day's peak."""
     used, capacity = int(now.get("used") or 0), int(now.get("capacity") or 0)
     shares = [_share(row) for row in rows]
-    peak = max(shares, default=0.0)
+    known = [share for share in shares if share is not None]
     return {
         **_blank(),
         "figure": f"{100 * used / capacity:.0f}" if capacity else "–",
         "unit": "%" if capacity else "",
         "aside": f"{used} of {capacity} slots" if capacity else "no slots",
-        "move": f"peak {100 * peak:.0f} %" if shares else "",
-        "path": smooth(shares or [0.0]),
+        "move": f"peak {100 * max(known):.0f} %" if known else "",
+        "curve": smooth(shares),
     }
 
 
-def _share(row: Row) -> float:
+def _share(row: Row) -> float | None:
+    """How much of its slots the fleet used in an hour; nothing is known of one in which no runner was there."""
     if row.get("share") is not None:
         return float(row["share"])
     capacity = float(row.get("capacity") or 0)
-    return float(row.get("used") or 0) / capacity if capacity else 0.0
+    return float(row.get("used") or 0) / capacity if capacity else None
 
 
 def throughput_tile(rows: Sequence[Row]) -> Tile:
-    """Throughput: jobs finished in the last full hour, against the day's mean."""
-    counts = _series(rows, "jobs")
-    if not any(counts):
-        return {**_blank(), "figure": "0", "unit": "jobs/h", "bars": bars(counts)}
-    last = counts[-2] if len(counts) > 1 else counts[-1]
-    mean = sum(counts[:-1] or counts) / len(counts[:-1] or counts)
-    change = 100 * (last - mean) / mean if mean else 0.0
-    return {
-        **_blank(),
-        "figure": f"{last:.0f}",
-        "unit": "jobs/h",
-        # Against a day that was nearly empty a percentage says nothing.
-        "move": f"{abs(change):.0f} %" if 1 <= abs(change) <= MAX_PERCENT else "",
-        "is_up": change > 0,
-        "is_good": change >= 0,
-        "bars": bars(counts),
-    }
+    """Throughput: jobs finished in the last full hour against the hours before it, or what there is instead."""
+    counts = [value or 0.0 for value in _series(rows, "jobs")]
+    figure, unit = _throughput(counts)
+    tile: Tile = {**_blank(), "figure": f"{figure:.0f}", "unit": unit, "bars": bars(counts)}
+    # Hours before the first job were no quiet ones: nobody was here yet.
+    before = list(itertools.dropwhile(lambda value: not value, counts[:-2]))
+    if unit != PER_HOUR or not before:
+        return tile
+    mean = sum(before) / len(before)
+    change = 100 * (figure - mean) / mean
+    # Against a day that was nearly empty a percentage says nothing.
+    move = f"{abs(change):.0f} %" if 1 <= abs(change) <= MAX_PERCENT else ""
+    return {**tile, "move": move, "is_up": change > 0, "is_good": change >= 0}
+
+
+def _throughput(counts: Sequence[float]) -> tuple[float, str]:
+    """Say the last full hour's jobs; when it had none, this hour's so far, or the day's."""
+    *full, present = counts or [0.0]
+    if full and full[-1]:
+        return full[-1], PER_HOUR
+    if present:
+        return present, "job this hour" if present == 1 else "jobs this hour"
+    total = sum(full)
+    return total, "job in 24 h" if total == 1 else "jobs in 24 h"
 
 
 def build_tiles(figures: Row, now: Row) -> dict[str, Tile]:

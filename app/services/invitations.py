@@ -22,8 +22,3 @@ def make_secret() -> Secret:
     """Draw a secret for an invitation link."""
     text = secrets.token_urlsafe(32)
     return Secret(text, hash_of(text))
-
-
-def link(origin: str, invitation_id: str, secret: str) -> str:
-    """Write the link; the secret stands after the # so that no server logs it."""
-    return f"{origin.rstrip('/')}/invite#{invitation_id}.{secret}"

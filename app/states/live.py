@@ -35,13 +35,15 @@ from app.services.hub import View
 from app.services.models import Session
 from app.services.runtime import runtime
 from app.services.store import EVERYTHING, Changed, Link, OrgStore
+from app.states import release_notes
 from app.states.session import AppState, SessionState
 
 COALESCE_SECONDS = 0.1
 PRUNE_SECONDS = 10.0
 MEMBER_SECONDS = 60.0
 RETRY_SECONDS = 5.0
-ALWAYS = frozenset({"link", "memberships"})
+# The mark, the menu and the release notes are on every page.
+ALWAYS = frozenset({"link", "memberships", "worker_releases"})
 # What comes every few seconds whether or not anything happened: it waits behind what did.
 BEATS = frozenset({"overview", "figures"})
 
@@ -223,6 +225,8 @@ async def _show_to(app: rx.App, tab: str, changed: Changed) -> None:
             who._show_link(store)
             state = await root.get_state(cast("type[rx.State]", page))
             await cast("LivePage", state)._show(store, changed)
+            if changed.touches(release_notes.TOPICS):
+                (await root.get_state(release_notes.ReleaseNotesState))._watch(store)
     except Exception:
         log.exception("show_failed", page=view.page)
 

@@ -26,6 +26,19 @@ class ReleaseItem(TypedDict):
     files: list[RunnerFile]
 
 
+TOPICS = ("worker_releases", "workers")
+NO_RELEASE: ReleaseItem = {
+    "version": "",
+    "runner_count": "",
+    "published_at": "",
+    "is_latest": False,
+    "is_breaking": False,
+    "channel": "",
+    "notes": "",
+    "files": [],
+}
+
+
 def build_releases(store: OrgStore) -> list[ReleaseItem]:
     """List the releases, newest first, with how many runners report each."""
     rows = store.rows("worker_releases")
@@ -46,21 +59,24 @@ def build_releases(store: OrgStore) -> list[ReleaseItem]:
     ]
 
 
+def releases_of(store: OrgStore) -> list[ReleaseItem]:
+    """List them, or take the list that was made since the last change."""
+    return store.derive("releases", TOPICS, build_releases)
+
+
+def choose(releases: list[ReleaseItem], version: str) -> ReleaseItem:
+    """Find a version's notes; the newest stable one's when it is not there, or was withdrawn."""
+    named = [item for item in releases if item["version"] == version]
+    newest = [item for item in releases if item["is_latest"]]
+    return (named or newest or releases or [NO_RELEASE])[0]
+
+
 class ReleaseNotesState(AppState, rx.State):
     """The dialog, open or not."""
 
     is_open: bool = False
     releases: list[ReleaseItem] = []
-    chosen: ReleaseItem = {
-        "version": "",
-        "runner_count": "",
-        "published_at": "",
-        "is_latest": False,
-        "is_breaking": False,
-        "channel": "",
-        "notes": "",
-        "files": [],
-    }
+    chosen: ReleaseItem = NO_RELEASE
 
     @rx.event
     async def show(self, version: str) -> rx.event.EventSpec | None:
@@ -70,23 +86,28 @@ class ReleaseNotesState(AppState, rx.State):
             store = await runtime().hub.open(who.org_id, await who._must_session())
         except AppError as error:
             return say_error(error)
-        self.releases = build_releases(store)
-        if not self.releases:
+        releases = releases_of(store)
+        if not releases:
             return rx.toast.info("No release has been published yet.")
-        self._choose(version)
+        self._tell(releases, version)
         self.is_open = True
         return None
 
-    def _choose(self, version: str) -> None:
-        named = [item for item in self.releases if item["version"] == version]
-        newest = [item for item in self.releases if item["is_latest"]]
-        self.chosen = (named or newest or list(self.releases))[0]
+    def _tell(self, releases: list[ReleaseItem], version: str) -> None:
+        self._assign("releases", releases)
+        self._assign("chosen", choose(releases, version))
+
+    def _watch(self, store: OrgStore) -> None:
+        """Show in the open dialog what was published or withdrawn meanwhile; what is being read stays."""
+        if self.is_open:
+            releases = releases_of(store)
+            self._tell(releases, self.chosen["version"])
+            self._assign("is_open", bool(releases))
 
     @rx.event
     def choose(self, version: str) -> None:
         """Read another version's notes."""
-        if self.releases:
-            self._choose(version)
+        self._tell(self.get_value("releases"), version)
 
     @rx.event
     def set_open(self, is_open: bool) -> None:

@@ -7,6 +7,7 @@ import reflex as rx
 from app.jobs import words as job_words
 from app.runners.board import board_of
 from app.runners.detail import (
+    NO_STRIP,
     Assignment,
     EventRow,
     InstanceDetail,
@@ -84,7 +85,7 @@ class RunnerState(LivePage, rx.State):
     connected_count: int = 0
     jobs: list[dict[str, Any]] = []
     jobs_said: str = ""
-    strip: Strip = {"ticks": [], "path": "", "words": "", "axis": []}
+    strip: Strip = NO_STRIP
     events: list[EventRow] = []
     assignments: list[Assignment] = []
     tokens: list[TokenRow] = []
@@ -193,7 +194,7 @@ class RunnerState(LivePage, rx.State):
         try:
             history = await self._rpc("worker_history", {"p_worker": self._id(), "p_hours": 24})
         except Refused as error:
-            self.strip = {"ticks": [], "path": "", "words": error.message, "axis": []}
+            self.strip = {**NO_STRIP, "words": error.message}
             return
         since = parse_time(worker.get("first_seen_at"))
         ticks = history.get("ticks", []) if isinstance(history, dict) else history or []

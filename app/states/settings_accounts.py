@@ -9,29 +9,26 @@ from app.organisation.accounts import AccountView, NewSecret, build_view, check_
 from app.services.errors import AppError
 from app.services.models import Filter, Query, Session
 from app.services.store import Changed, OrgStore
-from app.states.live import LivePage
+from app.states.record_form import RecordForm
 from app.states.session import say_error
 
 NO_ACCOUNT: AccountView = build_view({"id": "", "name": ""})
 
 
-class AccountsState(LivePage, rx.State):
+class AccountsState(RecordForm, rx.State):
     """The table, the form that is open, and whose secret is being shown."""
 
+    EMPTY: ClassVar[AccountView] = NO_ACCOUNT
     TOPICS: ClassVar[frozenset[str]] = frozenset({"service_accounts"})
 
     rows: list[AccountView] = []
-    is_open: bool = False
-    is_new: bool = True
     way: str = "oidc"
     chosen: AccountView = NO_ACCOUNT
-    errors: dict[str, str] = {}
     asking: str = ""
     asking_id: str = ""
     asking_name: str = ""
     shown_id: str = ""
     shown_client: str = ""
-    revision: int = 0
 
     async def _prepare(self, session: Session) -> None:
         """Close what was open before a reload: states outlive it."""
@@ -41,33 +38,11 @@ class AccountsState(LivePage, rx.State):
         filters = (Filter("org_id", "eq", store.org_id), Filter("removed_at", "is", "null"))
         page = await self._select("service_accounts", Query(filters=filters, order="name", limit=500))
         rows = [build_view(row) for row in page.rows]
-        if rows != self.rows:
-            self.rows = rows
+        self._assign("rows", rows)
 
-    def _find(self, key: str) -> AccountView | None:
-        return next((row for row in self.rows if row["id"] == key), None)
-
-    def _fill(self, chosen: AccountView, *, is_new: bool) -> None:
-        self.chosen, self.is_new, self.is_open, self.errors = chosen, is_new, True, {}
+    def _fill(self, chosen: Any, *, is_new: bool) -> None:
+        super()._fill(chosen, is_new=is_new)
         self.way = "oidc" if is_new or chosen["issuer"] else "secret"
-        self.revision += 1
-
-    @rx.event
-    def add(self) -> None:
-        """Open an empty form."""
-        self._fill(NO_ACCOUNT, is_new=True)
-
-    @rx.event
-    def edit(self, key: str) -> None:
-        """Open the form of an account."""
-        found = self._find(key)
-        if found is not None:
-            self._fill(found, is_new=False)
-
-    @rx.event
-    def set_open(self, is_open: bool) -> None:
-        """Close the form; nothing is saved."""
-        self.is_open = is_open and self.is_open
 
     @rx.event
     def set_way(self, value: str | list[str]) -> None:

@@ -8,26 +8,23 @@ from app.organisation.identities import IdentityView, build_view, check_form, tr
 from app.services.errors import AppError
 from app.services.models import Filter, Query, Session
 from app.services.store import Changed, OrgStore
-from app.states.live import LivePage
+from app.states.record_form import RecordForm
 from app.states.session import say_error
 
 NO_IDENTITY: IdentityView = build_view({"id": "", "name": ""}, ())
 
 
-class IdentitiesState(LivePage, rx.State):
+class IdentitiesState(RecordForm, rx.State):
     """The table, and the form that is open."""
 
+    EMPTY: ClassVar[IdentityView] = NO_IDENTITY
     TOPICS: ClassVar[frozenset[str]] = frozenset({"cloud_identities", "workers", "provision_jobs"})
 
     rows: list[IdentityView] = []
-    is_open: bool = False
-    is_new: bool = True
     chosen: IdentityView = NO_IDENTITY
     policy: str = ""
-    errors: dict[str, str] = {}
     removing: str = ""
     removing_name: str = ""
-    revision: int = 0
 
     async def _prepare(self, session: Session) -> None:
         """Close what was open before a reload: states outlive it."""
@@ -39,33 +36,11 @@ class IdentitiesState(LivePage, rx.State):
         filters = (Filter("org_id", "eq", store.org_id), Filter("removed_at", "is", "null"))
         page = await self._select("cloud_identities", Query(filters=filters, order="name", limit=500))
         rows = [build_view(row, store.rows("workers"), store.rows("provision_jobs")) for row in page.rows]
-        if rows != self.rows:
-            self.rows = rows
+        self._assign("rows", rows)
 
-    def _find(self, key: str) -> IdentityView | None:
-        return next((row for row in self.rows if row["id"] == key), None)
-
-    def _fill(self, chosen: IdentityView, *, is_new: bool) -> None:
-        self.chosen, self.is_new, self.is_open, self.errors = chosen, is_new, True, {}
+    def _fill(self, chosen: Any, *, is_new: bool) -> None:
+        super()._fill(chosen, is_new=is_new)
         self.policy = "" if is_new else trust_policy(chosen["external_id"])
-        self.revision += 1
-
-    @rx.event
-    def add(self) -> None:
-        """Open an empty form."""
-        self._fill(NO_IDENTITY, is_new=True)
-
-    @rx.event
-    def edit(self, key: str) -> None:
-        """Open the form of an identity."""
-        found = self._find(key)
-        if found is not None:
-            self._fill(found, is_new=False)
-
-    @rx.event
-    def set_open(self, is_open: bool) -> None:
-        """Close the form; nothing is saved."""
-        self.is_open = is_open and self.is_open
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:

@@ -63,12 +63,20 @@ export class LogView {
       this.job = job;
       this.latest = latest;
       if (job && latest) this.#begin(latest);
+      else this.#forget();
     }
     if (!this.loader) return this.#draw();
     const steps = this.attempt === latest ? JSON.parse(this.host.getAttribute("steps") || "[]") : [];
     this.model.setSteps(steps, !this.isLive, this.host.getAttribute("main"));
     this.#lay();
     this.loader.pull();
+  }
+
+  /** A job that has not been tried has no log: whatever was here is another's. */
+  #forget() {
+    this.loader?.close();
+    this.loader = this.model = null;
+    this.attempt = 0;
   }
 
   #begin(attempt) {

@@ -285,3 +285,13 @@ def test_a_selection_survives_new_lines(show: Callable[..., Page], log: Log) -> 
     ring(page, log)
     expect(page.locator("#L3")).to_be_visible()
     assert page.evaluate("() => getSelection().toString().trim()") == "keep me"
+
+
+def test_another_jobs_log_never_stays_under_a_job_that_has_none(show: Callable[..., Page], log: Log) -> None:
+    log.add("apply", "of the seventh job\n")
+    page = show()
+    expect(page.get_by_text("of the seventh job")).to_be_visible()
+    set_attributes(page, job="8", attempt="0", status="QUEUED", steps="[]")
+    expect(page.get_by_text("of the seventh job")).to_be_hidden()
+    set_attributes(page, job="7", attempt="1", status="SUCCEEDED")
+    expect(page.get_by_text("of the seventh job")).to_be_visible()

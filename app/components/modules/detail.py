@@ -7,7 +7,8 @@ import reflex as rx
 from app.components.badges import job_badge
 from app.components.elements import ago, clock_time, since
 from app.components.icons import icon
-from app.components.job_rows import cell, heads, job_link, plan_counts
+from app.components.job_rows import job_link, plan_counts
+from app.components.table import cell, heads, table
 from app.modules.states import Version
 from app.modules.view import InputView, Pair
 from app.states.module_actions import ModuleActionState
@@ -203,16 +204,7 @@ def _job(job: rx.Var[HistoryRow]) -> rx.Component:
 
 def _history() -> rx.Component:
     labels = (("Job", ""), ("Status", ""), ("Changes", ""), ("Revision", ""), ("Time", "r"), ("When", "r"))
-    table = rx.el.div(
-        rx.el.table(
-            heads(*labels),
-            rx.el.tbody(rx.foreach(ModulesState.history, _job)),
-            class_name="ry-t cards",
-            role="table",
-            aria_label="History",
-        ),
-        class_name="ry-tw",
-    )
+    rows = table("History", heads(*labels), rx.foreach(ModulesState.history, _job))
     none = rx.el.div(
         "It has not run yet. A plan shows what it would create, and changes nothing.", class_name="ry-pb mut"
     )
@@ -221,7 +213,7 @@ def _history() -> rx.Component:
     )
     return rx.el.section(
         rx.el.div(rx.el.h2("History"), rx.el.span(class_name="grow"), every, class_name="ry-ph"),
-        rx.cond(ModulesState.history.length() > 0, table, none),
+        rx.cond(ModulesState.history.length() > 0, rows, none),
         class_name="ry-panel",
         aria_label="History",
     )

@@ -5,6 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.components.icons import icon
+from app.components.sheet import sheet_head
 from app.modules.form import FileRow
 from app.modules.spec import HOOKS
 from app.states.module_form import ModuleFormState, RunnerChoice
@@ -269,25 +270,7 @@ def _head() -> rx.Component:
         "A group holds modules and what they inherit.",
         "A module is what jobs act on: source, engine, inputs, state.",
     )
-    close = rx.icon_button(
-        icon("x"),
-        on_click=State.set_open(False),
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        type="button",
-        aria_label="Close",
-        title="Close",
-    )
-    return rx.el.div(
-        rx.el.div(
-            rx.drawer.title(State.title, as_child=False, class_name="ry-sheet-title"),
-            rx.drawer.description(about, class_name="mut"),
-            class_name="grow",
-        ),
-        close,
-        class_name="ry-sh",
-    )
+    return sheet_head(State.title, about, State.set_open(False))
 
 
 def _form(body: rx.Component, on_submit: Any) -> rx.Component:

@@ -5,6 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.components.icons import icon
+from app.components.table import search_box
 from app.modules.tree import Node
 from app.states.module_form import ModuleFormState
 from app.states.modules import ModulesState
@@ -61,18 +62,8 @@ def _node(node: rx.Var[Node]) -> rx.Component:
 
 
 def _search() -> rx.Component:
-    clear = rx.el.button("Clear", on_click=ModulesState.clear_search, custom_attrs={"data-clear": ""}, tab_index=-1)
-    return rx.input(
-        rx.input.slot(icon("search")),
-        rx.input.slot(rx.el.kbd("/", class_name="rt-Kbd"), side="right", class_name="hide-s"),
-        rx.input.slot(clear, side="right", class_name="sr"),
-        id="module-search",
-        default_value="",
-        placeholder="Filter modules",
-        on_change=ModulesState.search_for.debounce(120),
-        aria_label="Filter modules",
-        auto_complete="off",
-        custom_attrs={"data-search": "", "spellCheck": "false"},
+    return search_box(
+        "module-search", "Filter modules", ModulesState.search_for, ModulesState.clear_search, class_name=""
     )
 
 

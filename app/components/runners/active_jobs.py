@@ -9,17 +9,14 @@ from app.components.elements import since
 from app.components.feedback import empty, skeleton_rows
 from app.components.hold import fresh_button, holding
 from app.components.icons import icon
+from app.components.table import bare_table, cell, heads
 from app.components.why import why_row
 from app.runners.board import FEW_JOBS
 from app.states.runner_actions import RunnerActionState
 from app.states.runners import RunnersState
 from app.states.session import SessionState
 
-HEADS = (("Job", ""), ("Module", ""), ("Status", ""), ("Runner", ""), ("Time", "r"), ("Asked by", ""))
-
-
-def _cell(*children: Any, class_name: str = "", **props: Any) -> rx.Component:
-    return rx.el.td(*children, role="cell", class_name=class_name, **props)
+HEADS = (("Job", ""), ("Module", ""), ("Status", ""), ("Runner", ""), ("Time", "r"), ("Asked by", ""), ("Actions", "r"))
 
 
 def _why(job: Any) -> rx.Component:
@@ -34,7 +31,7 @@ def _action(job: Any) -> rx.Component:
     ghost = {"variant": "ghost", "color_scheme": "gray", "size": "1"}
     return rx.cond(
         job["status"] == "QUEUED",
-        _cell(
+        cell(
             rx.button(
                 "Why waiting?",
                 rx.cond(is_asked, icon("chevron-up"), icon("chevron-down")),
@@ -44,7 +41,7 @@ def _action(job: Any) -> rx.Component:
             ),
             class_name="r n-w",
         ),
-        _cell(
+        cell(
             rx.link(
                 rx.button(icon("scroll-text"), "Log", **ghost),
                 href="/dashboard/jobs/" + job["id"].to_string(),
@@ -59,7 +56,7 @@ def _action(job: Any) -> rx.Component:
 def _job(job: Any) -> rx.Component:
     href = "/dashboard/jobs/" + job["id"].to_string()
     row = rx.el.tr(
-        _cell(
+        cell(
             rx.el.div(
                 rx.link("#" + job["id"].to_string(), href=href, class_name="num", custom_attrs={"data-open": ""}),
                 tag(job["type"], is_mono=True),
@@ -67,11 +64,11 @@ def _job(job: Any) -> rx.Component:
             ),
             class_name="n-a",
         ),
-        _cell(rx.el.span(job["path"], class_name="ry-mono"), class_name="n-c"),
-        _cell(job_badge(job["status"].to(str)), class_name="n-b"),
-        _cell(job["runner"], class_name="mut hide-s"),
-        _cell(since(job["since"].to(str)), class_name="r num n-d"),
-        _cell(job["by"], class_name="mut hide-s"),
+        cell(rx.el.span(job["path"], class_name="ry-mono"), class_name="n-c"),
+        cell(job_badge(job["status"].to(str)), class_name="n-b"),
+        cell(job["runner"], class_name="mut hide-s"),
+        cell(since(job["since"].to(str)), class_name="r num n-d"),
+        cell(job["by"], class_name="mut hide-s"),
         _action(job),
         role="row",
         tab_index=-1,
@@ -82,15 +79,8 @@ def _job(job: Any) -> rx.Component:
 
 def _table() -> rx.Component:
     is_waiting = RunnersState.is_loading & (RunnersState.job_count == 0)
-    heads = [rx.el.th(label, role="columnheader", scope="col", class_name=side) for label, side in HEADS]
-    actions = rx.el.th(rx.el.span("Actions", class_name="sr"), role="columnheader", scope="col", class_name="r")
-    table = rx.el.table(
-        rx.el.thead(rx.el.tr(*heads, actions, role="row")),
-        rx.el.tbody(rx.cond(is_waiting, skeleton_rows(7, 3), rx.foreach(RunnersState.jobs, _job))),
-        class_name="ry-t cards",
-        role="table",
-        aria_label="Active jobs",
-    )
+    rows = rx.cond(is_waiting, skeleton_rows(7, 3), rx.foreach(RunnersState.jobs, _job))
+    table = bare_table("Active jobs", heads(*HEADS), rows)
     return holding(table, lambda is_held: RunnersState.hold("jobs", is_held))
 
 

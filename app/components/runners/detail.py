@@ -5,9 +5,12 @@ from typing import Any
 import reflex as rx
 
 from app.components.badges import job_badge, runner_badge, tag
+from app.components.charts import area_chart
 from app.components.elements import ago, clock_time, date, load, since
 from app.components.icons import icon
-from app.components.job_rows import cell, heads, job_link
+from app.components.job_rows import job_link
+from app.components.table import cell, heads, table
+from app.services.curves import Curve
 from app.states.runner import RunnerState
 from app.states.session import SessionState
 
@@ -73,31 +76,9 @@ def _key() -> rx.Component:
     return rx.el.div(*marks, class_name="ry-key hide-s")
 
 
-def _area() -> rx.Component:
-    path = State.strip["path"].to(str)
-    stops = [
-        rx.el.svg.stop(offset="0", style={"stop_color": "var(--ry-chart-1)", "stop_opacity": "var(--ry-chart-fill)"}),
-        rx.el.svg.stop(offset="1", style={"stop_color": "var(--ry-chart-1)", "stop_opacity": "0"}),
-    ]
-    return rx.el.svg(
-        rx.el.svg.defs(rx.el.svg.linear_gradient(*stops, id="strip-load", x1="0", y1="0", x2="0", y2="1")),
-        rx.el.svg.path(d=rx.cond(path, path + "L900 84L0 84Z", "M0 84"), fill="url(#strip-load)"),
-        rx.el.svg.path(
-            d=rx.cond(path, path, "M0 84"),
-            fill="none",
-            stroke="var(--ry-chart-1)",
-            stroke_width="1.5",
-            vector_effect="non-scaling-stroke",
-        ),
-        class_name="ry-area",
-        view_box="0 0 900 84",
-        preserve_aspect_ratio="none",
-        aria_hidden="true",
-    )
-
-
 def strip() -> rx.Component:
     """Heartbeats of 24 hours over the load, on one axis."""
+    load_curve = area_chart(State.strip["load"].to(Curve), "strip-load", size=(900, 84), class_name="ry-area")
     return rx.el.section(
         rx.el.div(
             rx.el.h2("Last 24 hours"),
@@ -115,7 +96,7 @@ def strip() -> rx.Component:
             ),
             rx.el.div(
                 rx.el.span("Load, as a share of its slots", class_name="sm ry-area-label"),
-                rx.el.div(_area(), class_name="ry-area-base"),
+                rx.el.div(load_curve, class_name="ry-area-base"),
                 class_name="ry-area-box",
             ),
             rx.el.div(
@@ -164,16 +145,7 @@ def _instance_error(row: Any) -> rx.Component:
 def instances() -> rx.Component:
     """The processes of this record, with what they last complained about."""
     columns = (("Instance", ""), ("Host", ""), ("Engines", ""), ("Status", ""), ("Load", ""), ("Session", ""))
-    table = rx.el.div(
-        rx.el.table(
-            heads(*columns),
-            rx.el.tbody(rx.foreach(State.instances, _instance)),
-            class_name="ry-t cards",
-            role="table",
-            aria_label="Instances",
-        ),
-        class_name="ry-tw",
-    )
+    rows = table("Instances", heads(*columns), rx.foreach(State.instances, _instance))
     nobody = rx.el.p("No process has connected with its token yet.", class_name="mut ry-pb")
     return rx.el.section(
         rx.el.div(
@@ -181,7 +153,7 @@ def instances() -> rx.Component:
             rx.el.span(State.connected_count, " connected", class_name="mut"),
             class_name="ry-ph",
         ),
-        rx.cond(State.instances.length() > 0, table, nobody),
+        rx.cond(State.instances.length() > 0, rows, nobody),
         rx.foreach(State.instances, _instance_error),
         class_name="ry-panel",
     )
@@ -213,16 +185,7 @@ def _job(job: Any) -> rx.Component:
 def jobs() -> rx.Component:
     """The newest jobs of this runner."""
     columns = (("Job", ""), ("Module", ""), ("Status", ""), ("Instance", ""), ("Duration", "r"), ("Started", "r"))
-    table = rx.el.div(
-        rx.el.table(
-            heads(*columns),
-            rx.el.tbody(rx.foreach(State.jobs, _job)),
-            class_name="ry-t cards",
-            role="table",
-            aria_label="Jobs",
-        ),
-        class_name="ry-tw",
-    )
+    rows = table("Jobs", heads(*columns), rx.foreach(State.jobs, _job))
     none = rx.el.p("It has not run a job yet.", class_name="mut ry-pb")
     return rx.el.section(
         rx.el.div(
@@ -237,7 +200,7 @@ def jobs() -> rx.Component:
             ),
             class_name="ry-ph",
         ),
-        rx.cond(State.jobs.length() > 0, table, none),
+        rx.cond(State.jobs.length() > 0, rows, none),
         class_name="ry-panel",
     )
 

@@ -4,33 +4,13 @@ from typing import Any
 
 import reflex as rx
 
-from app.components.icons import icon
 from app.components.runners.cloud_form import cloud_footer, cloud_tab
 from app.components.runners.self_form import self_footer, self_tab
+from app.components.sheet import sheet_head
 from app.states.add_runner import AddRunnerState
 
 State = AddRunnerState
-
-
-def _head() -> rx.Component:
-    close = rx.icon_button(
-        icon("x"),
-        on_click=State.set_open(False),
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        aria_label="Close",
-        title="Close",
-    )
-    return rx.el.div(
-        rx.el.div(
-            rx.drawer.title("Add runner", as_child=False, class_name="ry-sheet-title"),
-            rx.drawer.description("A runner takes jobs for the modules you assign to it.", class_name="mut"),
-            class_name="grow",
-        ),
-        close,
-        class_name="ry-sh",
-    )
+ABOUT = "A runner takes jobs for the modules you assign to it."
 
 
 def _tabs() -> rx.Component:
@@ -77,7 +57,7 @@ def add_runner_sheet() -> rx.Component:
             rx.drawer.portal(
                 rx.drawer.overlay(background="var(--ry-scrim)", z_index="40"),
                 rx.drawer.content(
-                    _head(),
+                    sheet_head("Add runner", ABOUT, State.set_open(False)),
                     _tabs(),
                     rx.cond(State.tab == "cloud", cloud_footer(), self_footer()),
                     class_name="ry-sheet",

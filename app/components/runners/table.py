@@ -10,6 +10,7 @@ from app.components.feedback import empty, failed, skeleton_rows
 from app.components.hold import fresh_button, holding
 from app.components.icons import icon
 from app.components.runners.menu import row_actions
+from app.components.table import bare_table, cell, turns
 from app.runners.board import PAGE_SIZE
 from app.runners.rows import Pulse, RunnerRow
 from app.states.add_runner import AddRunnerState
@@ -27,10 +28,6 @@ HEADS = (
     ("Created", "r hide-m"),
     ("Actions", "r"),
 )
-
-
-def _cell(*children: Any, class_name: str = "", **props: Any) -> rx.Component:
-    return rx.el.td(*children, role="cell", class_name=class_name, **props)
 
 
 def _name(row: Any, is_opened: rx.Var[bool]) -> rx.Component:
@@ -72,16 +69,16 @@ def runner_row(
 ) -> rx.Component:
     """A runner's row; remembered by the browser, so that a change draws one row again and not the page."""
     return rx.el.tr(
-        _cell(_name(row, is_opened), class_name="n-a"),
-        _cell(row["type"], class_name="mut"),
-        _cell(row["region"], class_name="mut hide-m"),
-        _cell(_status(row), class_name="n-b"),
-        _cell(_version(row), class_name="num hide-s"),
-        _cell(load(pulse["used"], pulse["capacity"], row["status"]), class_name="n-d"),
-        _cell(ago(pulse["at"]), class_name="r mut num hide-s"),
-        _cell(date(row["created_at"]), class_name="r mut num hide-m"),
-        _cell(row_actions(row, SessionState.latest_version), class_name="r hide-s"),
-        _cell(row["facts"], class_name="only-c n-c", style={"padding_left": "28px !important"}),
+        cell(_name(row, is_opened), class_name="n-a"),
+        cell(row["type"], class_name="mut"),
+        cell(row["region"], class_name="mut hide-m"),
+        cell(_status(row), class_name="n-b"),
+        cell(_version(row), class_name="num hide-s"),
+        cell(load(pulse["used"], pulse["capacity"], row["status"]), class_name="n-d"),
+        cell(ago(pulse["at"]), class_name="r mut num hide-s"),
+        cell(date(row["created_at"]), class_name="r mut num hide-m"),
+        cell(row_actions(row, SessionState.latest_version), class_name="r hide-s"),
+        cell(row["facts"], class_name="only-c n-c", style={"padding_left": "28px !important"}),
         role="row",
         tab_index=-1,
         class_name=flash,
@@ -92,21 +89,21 @@ def runner_row(
 def _instance(row: Any) -> rx.Component:
     pulse = RunnersState.pulses[row["id"].to(str)]
     return rx.el.tr(
-        _cell(rx.el.div(row["name"], class_name="ry-tree"), class_name="n-a"),
-        _cell(rx.el.span(row["host"], class_name="ry-mono sm"), class_name="mut"),
-        _cell(class_name="hide-m"),
-        _cell(
+        cell(rx.el.div(row["name"], class_name="ry-tree"), class_name="n-a"),
+        cell(rx.el.span(row["host"], class_name="ry-mono sm"), class_name="mut"),
+        cell(class_name="hide-m"),
+        cell(
             rx.el.div(
                 runner_badge(row["status"]), rx.el.span(row["why"], class_name="ry-why hide-s"), class_name="ry-row"
             ),
             class_name="n-b",
         ),
-        _cell(row["version"], class_name="num mut"),
-        _cell(load(pulse["used"], row["capacity"], row["status"]), class_name="n-d"),
-        _cell(ago(pulse["at"]), class_name="r mut num"),
-        _cell(class_name="hide-m"),
-        _cell(),
-        _cell(row["host"], " · ", row["why"], class_name="only-c n-c"),
+        cell(row["version"], class_name="num mut"),
+        cell(load(pulse["used"], row["capacity"], row["status"]), class_name="n-d"),
+        cell(ago(pulse["at"]), class_name="r mut num"),
+        cell(class_name="hide-m"),
+        cell(),
+        cell(row["host"], " · ", row["why"], class_name="only-c n-c"),
         role="row",
         class_name=rx.cond(row["is_last"], "sub end", "sub"),
         key=row["id"],
@@ -156,18 +153,15 @@ def _nothing() -> rx.Component:
 def _pager() -> rx.Component:
     first = RunnersState.page_number * PAGE_SIZE + 1
     last = RunnersState.page_number * PAGE_SIZE + RunnersState.rows.length()
-    turn = {"variant": "surface", "color_scheme": "gray", "size": "1"}
-    turns = rx.fragment(
-        rx.button("Previous", on_click=RunnersState.turn_page(-1), disabled=first <= 1, **turn),
-        rx.button("Next", on_click=RunnersState.turn_page(1), disabled=last >= RunnersState.match_count, **turn),
-    )
+    is_last = last >= RunnersState.match_count
+    pages = turns("Previous", "Next", RunnersState.turn_page, is_first=first <= 1, is_last=is_last)
     return rx.cond(
         (RunnersState.match_count > PAGE_SIZE) | (RunnersState.fresh_count > 0),
         rx.el.div(
             rx.el.span(f"{first} to {last} of {RunnersState.match_count}", class_name="num"),
             rx.el.span(class_name="grow"),
             fresh_button(RunnersState.fresh_count, RunnersState.show_fresh),
-            rx.cond(RunnersState.match_count > PAGE_SIZE, turns, rx.fragment()),
+            rx.cond(RunnersState.match_count > PAGE_SIZE, pages, rx.fragment()),
             class_name="ry-foot",
         ),
         rx.fragment(),
@@ -178,14 +172,9 @@ def runners_table() -> rx.Component:
     """The table, or what stands for it while it loads, is empty or failed."""
     heads = [rx.el.th(label, role="columnheader", scope="col", class_name=side) for label, side in HEADS]
     is_waiting = RunnersState.is_loading & (RunnersState.rows.length() == 0)
-    table = rx.el.table(
-        rx.el.thead(rx.el.tr(*heads, role="row")),
-        rx.el.tbody(rx.cond(is_waiting, skeleton_rows(9), rx.foreach(RunnersState.rows, _record))),
-        class_name="ry-t cards ry-runners",
-        role="table",
-        aria_label="Runners",
-        aria_busy=is_waiting,
-    )
+    rows = rx.cond(is_waiting, skeleton_rows(9), rx.foreach(RunnersState.rows, _record))
+    head = rx.el.thead(rx.el.tr(*heads, role="row"))
+    table = bare_table("Runners", head, rows, class_name="ry-runners", aria_busy=is_waiting)
     held = holding(table, lambda is_held: RunnersState.hold("runners", is_held))
     has_table = is_waiting | (RunnersState.rows.length() > 0)
     return rx.el.section(

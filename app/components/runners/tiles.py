@@ -4,8 +4,9 @@ from typing import Any
 
 import reflex as rx
 
-from app.components.charts import area_spark, bar_spark
+from app.components.charts import area_chart, bar_spark
 from app.components.icons import icon
+from app.services.curves import Curve
 from app.states.runners import RunnersState
 
 
@@ -31,13 +32,13 @@ def tiles() -> rx.Component:
     wait50, wait95 = RunnersState.tiles["p50"], RunnersState.tiles["p95"]
     used, done = RunnersState.tiles["utilisation"], RunnersState.tiles["throughput"]
     grid = rx.el.div(
-        _tile("Queue wait p50", "p50", "24 h", area_spark(wait50["path"].to(str), 1, "spark-p50")),
-        _tile("Queue wait p95", "p95", "24 h", area_spark(wait95["path"].to(str), 2, "spark-p95")),
+        _tile("Queue wait p50", "p50", "24 h", area_chart(wait50["curve"].to(Curve), "spark-p50")),
+        _tile("Queue wait p95", "p95", "24 h", area_chart(wait95["curve"].to(Curve), "spark-p95", chart=2)),
         _tile(
             "Utilisation",
             "utilisation",
             used["aside"],
-            area_spark(used["path"].to(str), 1, "spark-used"),
+            area_chart(used["curve"].to(Curve), "spark-used"),
             has_arrow=False,
         ),
         _tile("Throughput", "throughput", "24 h", bar_spark(done["bars"].to(list[float]))),

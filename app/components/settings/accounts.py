@@ -4,22 +4,21 @@ import reflex as rx
 
 from app.components.copy import copy_button
 from app.components.elements import ago, secret
-from app.components.feedback import empty, skeleton_rows
-from app.components.job_rows import cell, heads
+from app.components.feedback import empty
 from app.components.settings.frame import (
     admin_button,
     field,
     form_dialog,
     menu,
     menu_item,
-    or_problem,
     question,
+    records,
     secret_dialog,
     settings_page,
     settings_panel,
-    table,
     text_field,
 )
+from app.components.table import cell, heads
 from app.organisation.accounts import AccountView
 from app.states.session import SessionState
 from app.states.settings_accounts import AccountsState
@@ -156,17 +155,13 @@ def _shown() -> rx.Component:
 
 
 def _body() -> rx.Component:
-    waiting = State.is_loading & (State.rows.length() == 0)
     none = empty(
         "key-round",
         "No service accounts yet",
         "With one, runners and CI sign in by themselves: by the trust in an OIDC issuer, or by a secret.",
         admin_button("Add account", "plus", State.add),
     )
-    rows = rx.cond(waiting, skeleton_rows(5, 3), rx.foreach(State.rows, _row))
-    return rx.cond(
-        waiting | (State.rows.length() > 0), table("Service accounts", heads(*HEADS), rows, aria_busy=waiting), none
-    )
+    return records(State, "Service accounts", heads(*HEADS), _row, none, 5)
 
 
 def _questions() -> list[rx.Component]:
@@ -194,23 +189,14 @@ def _questions() -> list[rx.Component]:
 
 def accounts() -> rx.Component:
     """The service accounts page."""
-    form = form_dialog(
-        is_open=State.is_open,
-        on_open=State.set_open,
-        title=rx.cond(State.is_new, "Add a service account", "Edit " + State.chosen["name"].to(str)),
-        text="An identity for something that is not a person.",
-        on_submit=State.save,
-        fields=_fields(),
-        save=rx.cond(State.is_new, "Add", "Save"),
-        key=State.revision.to_string(),
-    )
+    form = form_dialog(State, "service account", "An identity for something that is not a person.", _fields())
     return settings_page(
         "service-accounts",
         settings_panel(
             "Service accounts",
             "Non-human sign-in for runners and CI.",
             admin_button("Add account", "plus", State.add),
-            or_problem(State, "Service accounts", _body()),
+            _body(),
         ),
         dialogs=[form, _shown(), *_questions()],
     )

@@ -5,9 +5,10 @@ from typing import Any
 
 import reflex as rx
 
-from app.components.feedback import empty, failed
+from app.components.feedback import empty, failed, skeleton_rows
 from app.components.icons import icon
 from app.components.layout import page
+from app.components.table import table
 from app.states.session import SessionState
 
 ENTRIES = (
@@ -51,12 +52,12 @@ def settings_panel(title: str, text: str, aside: rx.Component, *children: rx.Com
     )
 
 
-def table(label: str, head: rx.Component, body: Any, **props: Any) -> rx.Component:
-    """A table that becomes cards on a narrow screen."""
-    return rx.el.div(
-        rx.el.table(head, rx.el.tbody(body), class_name="ry-t cards", role="table", aria_label=label, **props),
-        class_name="ry-tw",
-    )
+def records(state: Any, title: str, head: rx.Component, row: Any, none: rx.Component, columns: int) -> rx.Component:
+    """The table of a page's records, or what stands for it while it loads, is empty or failed."""
+    waiting = state.is_loading & (state.rows.length() == 0)
+    rows = rx.cond(waiting, skeleton_rows(columns, 3), rx.foreach(state.rows, row))
+    shown = rx.cond(waiting | (state.rows.length() > 0), table(title, head, rows, aria_busy=waiting), none)
+    return or_problem(state, title, shown)
 
 
 def or_problem(state: Any, what: str, body: rx.Component) -> rx.Component:
@@ -129,40 +130,31 @@ def text_field(key: str, label: str, value: Any, errors: Any, hint: Any = "", **
     return field(key, label, control, errors, hint)
 
 
-def form_dialog(
-    *,
-    is_open: Any,
-    on_open: Any,
-    title: Any,
-    text: Any,
-    on_submit: Any,
-    fields: Sequence[rx.Component],
-    save: Any,
-    key: Any,
-) -> rx.Component:
-    """A form in a dialog; Escape and Leave it close it without saving."""
-    leave = rx.button(
-        "Leave it", type="button", on_click=lambda: on_open(False), variant="surface", color_scheme="gray"
+def _leave(state: Any) -> rx.Component:
+    leave = state.set_open(False)
+    return rx.button("Leave it", type="button", on_click=leave, variant="surface", color_scheme="gray")
+
+
+def form_dialog(state: Any, what: str, text: Any, fields: Sequence[rx.Component]) -> rx.Component:
+    """The form of a RecordForm in a dialog; Escape and Leave it close it without saving."""
+    title = rx.cond(state.is_new, f"Add a {what}", "Edit " + state.chosen["name"].to(str))
+    save = rx.button(rx.cond(state.is_new, "Add", "Save"), type="submit", color_scheme="gray", high_contrast=True)
+    form = rx.form(
+        *fields,
+        rx.el.div(_leave(state), save, class_name="ry-acts ry-dialog-acts"),
+        on_submit=state.save,
+        class_name="ry-dialog-form",
+        key=state.revision.to_string(),
     )
     return rx.dialog.root(
         rx.dialog.content(
             rx.dialog.title(title, size="4", margin_bottom="6px"),
             rx.dialog.description(text, size="2", class_name="mut"),
-            rx.form(
-                *fields,
-                rx.el.div(
-                    leave,
-                    rx.button(save, type="submit", color_scheme="gray", high_contrast=True),
-                    class_name="ry-acts ry-dialog-acts",
-                ),
-                on_submit=on_submit,
-                class_name="ry-dialog-form",
-                key=key,
-            ),
+            form,
             max_width="520px",
         ),
-        open=is_open,
-        on_open_change=on_open,
+        open=state.is_open,
+        on_open_change=state.set_open,
     )
 
 

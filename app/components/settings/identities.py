@@ -4,21 +4,20 @@ import reflex as rx
 
 from app.components.copy import code_block
 from app.components.elements import ago
-from app.components.feedback import empty, skeleton_rows
+from app.components.feedback import empty
 from app.components.icons import icon
-from app.components.job_rows import cell, heads
 from app.components.settings.frame import (
     admin_button,
     form_dialog,
     menu,
     menu_item,
-    or_problem,
     question,
+    records,
     settings_page,
     settings_panel,
-    table,
     text_field,
 )
+from app.components.table import cell, heads
 from app.organisation.identities import IdentityView
 from app.states.session import SessionState
 from app.states.settings_identities import IdentitiesState
@@ -112,31 +111,19 @@ def _fields() -> list[rx.Component]:
 
 
 def _body() -> rx.Component:
-    waiting = State.is_loading & (State.rows.length() == 0)
     none = empty(
         "cloud",
         "No cloud identities yet",
         "Add an AWS role, and runners can be deployed where you say. Nothing secret is kept here.",
         admin_button("Add identity", "plus", State.add),
     )
-    rows = rx.cond(waiting, skeleton_rows(6, 3), rx.foreach(State.rows, _row))
-    return rx.cond(
-        waiting | (State.rows.length() > 0), table("Cloud identities", heads(*HEADS), rows, aria_busy=waiting), none
-    )
+    return records(State, "Cloud identities", heads(*HEADS), _row, none, 6)
 
 
 def identities() -> rx.Component:
     """The cloud identities page."""
-    form = form_dialog(
-        is_open=State.is_open,
-        on_open=State.set_open,
-        title=rx.cond(State.is_new, "Add a cloud identity", "Edit " + State.chosen["name"].to(str)),
-        text="A role in your AWS account. Runyard assumes it through a runner and keeps no cloud secrets.",
-        on_submit=State.save,
-        fields=_fields(),
-        save=rx.cond(State.is_new, "Add", "Save"),
-        key=State.revision.to_string(),
-    )
+    about = "A role in your AWS account. Runyard assumes it through a runner and keeps no cloud secrets."
+    form = form_dialog(State, "cloud identity", about, _fields())
     gone = question(
         is_open=State.removing != "",
         title=rx.fragment("Remove ", State.removing_name, "?"),
@@ -151,7 +138,7 @@ def identities() -> rx.Component:
             "Cloud identities",
             "Where cloud-hosted runners are deployed. Runyard keeps no cloud secrets.",
             admin_button("Add identity", "plus", State.add),
-            or_problem(State, "Cloud identities", _body()),
+            _body(),
         ),
         dialogs=[form, gone],
     )

@@ -8,7 +8,6 @@ from app.components.copy import copy_button
 from app.components.elements import ago, secret
 from app.components.feedback import skeleton_rows
 from app.components.icons import icon
-from app.components.job_rows import cell, heads
 from app.components.settings.frame import (
     admin_button,
     menu,
@@ -17,9 +16,10 @@ from app.components.settings.frame import (
     question,
     settings_page,
     settings_panel,
-    table,
 )
+from app.components.table import cell, heads, table
 from app.organisation.members import ROLE_WORDS, ROLES, MemberRow
+from app.states.session import SessionState
 from app.states.settings_members import MembersState
 
 State = MembersState
@@ -120,12 +120,23 @@ def _invite_dialog() -> rx.Component:
         rx.button(rx.cond(is_done, "I have it", "Leave it"), variant="surface", color_scheme="gray")
     )
     go = rx.button("Make the link", on_click=State.invite, color_scheme="gray", high_contrast=True)
+    mail = rx.button(
+        icon("mail"),
+        "Write the mail",
+        color_scheme="gray",
+        high_contrast=True,
+        custom_attrs={
+            "data-mail": State.invited_email,
+            "data-owner": State.invited_id,
+            "data-subject": "Join " + SessionState.org_name + " on Runyard",
+        },
+    )
     return rx.dialog.root(
         rx.dialog.content(
             rx.dialog.title(rx.cond(is_done, "Send this link to " + State.invited_email, "Invite somebody"), size="4"),
-            rx.dialog.description("You give them the link yourself.", size="2", class_name="mut"),
+            rx.dialog.description("You give them the link yourself, by mail or otherwise.", size="2", class_name="mut"),
             rx.cond(is_done, _link(), _invite_fields()),
-            rx.el.div(close, rx.cond(is_done, rx.fragment(), go), class_name="ry-acts ry-dialog-acts"),
+            rx.el.div(close, rx.cond(is_done, mail, go), class_name="ry-acts ry-dialog-acts"),
             max_width="480px",
         ),
         open=State.is_inviting,

@@ -1,22 +1,19 @@
 """Releases, the audit log and the organisation itself."""
 
-from typing import Any
-
 import reflex as rx
 
 from app.components.badges import tag
 from app.components.elements import ago, clock_seconds, date
 from app.components.feedback import empty, skeleton_rows
 from app.components.icons import icon
-from app.components.job_rows import cell, heads
 from app.components.settings.frame import (
     admins_only,
     or_problem,
     settings_page,
     settings_panel,
-    table,
     text_field,
 )
+from app.components.table import cell, heads, search_box, table, turns
 from app.states.release_notes import ReleaseNotesState
 from app.states.session import SessionState
 from app.states.settings_audit import KINDS, PAGE_SIZE, AuditRow, AuditState
@@ -88,22 +85,6 @@ def _act(row: rx.Var[AuditRow]) -> rx.Component:
     )
 
 
-def _who() -> rx.Component:
-    clear = rx.el.button("Clear", on_click=AuditState.clear, custom_attrs={"data-clear": ""}, tab_index=-1)
-    return rx.input(
-        rx.input.slot(icon("search")),
-        rx.input.slot(clear, side="right", class_name="sr"),
-        id="audit-search",
-        default_value="",
-        placeholder="Who",
-        aria_label="Search by who",
-        on_change=AuditState.search_for.debounce(200),
-        auto_complete="off",
-        class_name="ry-audit-search",
-        custom_attrs={"data-search": "", "spellCheck": "false"},
-    )
-
-
 def _audit_bar() -> rx.Component:
     kinds = [rx.select.item(label, value=value) for value, label in KINDS]
     choice = rx.select.root(
@@ -118,7 +99,15 @@ def _audit_bar() -> rx.Component:
         rx.dropdown_menu.trigger(button),
         rx.dropdown_menu.content(*ways, align="end", variant="soft", color_scheme="gray"),
     )
-    return rx.fragment(_who(), choice, export)
+    who = search_box(
+        "audit-search",
+        "Search by who",
+        AuditState.search_for,
+        AuditState.clear,
+        class_name="ry-audit-search",
+        placeholder="Who",
+    )
+    return rx.fragment(who, choice, export)
 
 
 def _export(kind: str, label: str) -> rx.Component:
@@ -131,14 +120,10 @@ def _export(kind: str, label: str) -> rx.Component:
 def _audit_foot() -> rx.Component:
     first = AuditState.page_number * PAGE_SIZE + 1
     last = AuditState.page_number * PAGE_SIZE + AuditState.rows.length()
-    turn: dict[str, Any] = {"variant": "surface", "color_scheme": "gray", "size": "1"}
     return rx.el.div(
         rx.el.span(f"{first}–{last} of {AuditState.total}", class_name="num"),
         rx.el.span(class_name="grow"),
-        rx.button(icon("chevron-left"), "Newer", on_click=AuditState.turn_page(-1), disabled=first <= 1, **turn),
-        rx.button(
-            "Older", icon("chevron-right"), on_click=AuditState.turn_page(1), disabled=last >= AuditState.total, **turn
-        ),
+        turns("Newer", "Older", AuditState.turn_page, is_first=first <= 1, is_last=last >= AuditState.total),
         class_name="ry-foot",
     )
 

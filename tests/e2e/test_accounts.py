@@ -1,0 +1,183 @@
+"""Accounts in a real browser: a forgotten password, an invitation of somebody new, another organisation."""
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.e2e.product import PASSWORD, Person, Product
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(600)
+SOON = 30_000
+FLEET = re.compile("/dashboard/runners")
+# The person's own mail program would open here.
+CATCH_MAIL = """addEventListener("click", (event) => {
+  if (!event.target.href?.startsWith("mailto:")) return;
+  window.mailed = event.target.href;
+  event.preventDefault();
+})"""
+
+
+@pytest.fixture
+def browse(product: Product, chromium: Browser) -> Iterator[Callable[[], Page]]:
+    """Somebody at a browser of their own, who has never been here."""
+    contexts: list[BrowserContext] = []
+
+    def page() -> Page:
+        contexts.append(chromium.new_context(base_url=product.url))
+        opened = contexts[-1].new_page()
+        opened.set_default_timeout(SOON)
+        return opened
+
+    yield page
+    for context in contexts:
+        context.close()
+
+
+def fill_in(page: Page, email: str, password: str, button: str) -> None:
+    page.get_by_label("E-mail").fill(email)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name=button).click()
+
+
+def sign_in(page: Page, person: Person) -> None:
+    page.goto("/login")
+    fill_in(page, person.email, person.password, "Sign in")
+    page.wait_for_url(FLEET)
+
+
+def mailed_link(product: Product, email: str) -> str:
+    """The link of the newest mail to an address, as `python -m stack mail` shows it."""
+    told = product.stack.run("mail").stdout
+    found = re.search(rf"for {re.escape(email)}\s+(\S+)", told)
+    return found[1] if found else ""
+
+
+def test_a_forgotten_password_is_replaced_by_the_link_in_the_mail(product: Product, browse: Callable[[], Page]) -> None:
+    person, page = product.person("absent"), browse()
+    page.goto("/login")
+    page.get_by_role("link", name="Forgotten?").click()
+    page.get_by_label("E-mail").fill(person.email)
+    page.get_by_role("button", name="Send the link").click()
+    expect(page.get_by_text("If the address is known, a link is on its way")).to_be_visible()
+
+    link = wait_until(lambda: mailed_link(product, person.email))
+    page.goto(link)
+    page.get_by_label("New password").fill("another-horse-battery")
+    page.get_by_role("button", name="Set the password").click()
+    page.wait_for_url(FLEET)
+    expect(page.get_by_role("button", name=re.compile(person.org_name))).to_be_visible()
+
+    elsewhere = browse()
+    elsewhere.goto("/login")
+    fill_in(elsewhere, person.email, person.password, "Sign in")
+    expect(elsewhere.get_by_text("E-mail or password is not right.")).to_be_visible()
+    fill_in(elsewhere, person.email, "another-horse-battery", "Sign in")
+    elsewhere.wait_for_url(FLEET)
+
+    elsewhere.goto(link)
+    elsewhere.get_by_label("New password").fill("a-third-horse-battery")
+    elsewhere.get_by_role("button", name="Set the password").click()
+    expect(elsewhere.get_by_text("This link is no longer valid. Ask for a new one.")).to_be_visible()
+
+
+def test_nobody_learns_from_a_forgotten_password_who_has_an_account(
+    product: Product, browse: Callable[[], Page]
+) -> None:
+    page, stranger = browse(), f"nobody-{uuid.uuid4().hex[:8]}@example.com"
+    page.goto("/forgotten")
+    page.get_by_label("E-mail").fill(stranger)
+    page.get_by_role("button", name="Send the link").click()
+    expect(page.get_by_text("If the address is known, a link is on its way")).to_be_visible()
+    assert mailed_link(product, stranger) == ""
+
+
+def invite(page: Page, email: str, role: str) -> str:
+    """Invite somebody as a person would, and return the link that the mail would carry."""
+    page.goto("/dashboard/settings/members")
+    page.get_by_role("button", name="Invite").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("E-mail").fill(email)
+    dialog.get_by_role("combobox", name="Role").click()
+    page.get_by_role("option", name=re.compile(f"^{role}")).click()
+    dialog.get_by_role("button", name="Make the link").click()
+    expect(dialog.get_by_text(re.compile("/invite#"))).to_be_visible()
+    page.evaluate(CATCH_MAIL)
+    dialog.get_by_role("button", name="Write the mail").click()
+    address = str(page.evaluate("decodeURIComponent(window.mailed)"))
+    assert address.startswith(f"mailto:{email}?")
+    found = re.search(r"https?://\S+/invite#\S+", address)
+    assert found is not None
+    return found[0]
+
+
+def test_somebody_new_is_invited_and_may_do_what_their_role_says(product: Product, browse: Callable[[], Page]) -> None:
+    owner = product.person("host")
+    product.runner(owner, "prod-eu")
+    host, guest, email = browse(), browse(), f"guest-{uuid.uuid4().hex[:8]}@example.com"
+    sign_in(host, owner)
+    link = invite(host, email, "Viewer")
+
+    guest.goto(link)
+    assert "#" not in guest.url
+    guest.get_by_role("button", name="Accept the invitation").click()
+    guest.wait_for_url(re.compile("/login"))
+    guest.get_by_role("link", name="Make an account").click()
+    guest.wait_for_url(re.compile("/sign-up"))
+    fill_in(guest, email, PASSWORD, "Make the account")
+    guest.get_by_role("button", name="Accept the invitation").click()
+    guest.wait_for_url(FLEET)
+
+    expect(guest.get_by_role("button", name=re.compile(owner.org_name))).to_be_visible()
+    expect(guest.get_by_role("link", name="prod-eu")).to_be_visible()
+    expect(guest.get_by_role("button", name="Add runner")).to_have_count(0)
+    expect(guest.get_by_role("button", name="More actions for prod-eu")).to_have_count(0)
+    member = host.locator("tr", has_text=email)
+    host.get_by_role("button", name="I have it").click()
+    expect(member.get_by_text("invited", exact=True)).to_be_hidden()
+
+    member.get_by_role("combobox").click()
+    host.get_by_role("option", name="Admin").click()
+    expect(host.get_by_text(f"{email} is admin now")).to_be_visible()
+    guest.reload()
+    expect(guest.get_by_role("button", name="Add runner")).to_be_visible()
+
+
+def test_an_invitation_is_for_its_address_only(product: Product, browse: Callable[[], Page]) -> None:
+    owner, other = product.person("host"), product.person("other")
+    host, page = browse(), browse()
+    sign_in(host, owner)
+    link = invite(host, f"guest-{uuid.uuid4().hex[:8]}@example.com", "Operator")
+    sign_in(page, other)
+    page.goto(link)
+    page.get_by_role("button", name="Accept the invitation").click()
+    expect(page.locator("[data-problem]")).to_be_visible()
+    expect(page.locator("[data-problem]")).not_to_be_empty()
+    assert product.sql("select count(*) from memberships where org_id = %s", owner.org_id) == [(1,)]
+
+
+def test_another_organisation_is_a_click_away_and_nothing_of_the_first_stays(
+    product: Product, browse: Callable[[], Page]
+) -> None:
+    person = product.person("twice")
+    slug = f"second-{uuid.uuid4().hex[:8]}"
+    second = product.rpc(person.token, "create_organization", {"p_name": slug, "p_slug": slug})
+    product.runner(person, "of-the-first")
+    product.runner(Person(person.email, person.password, str(second["id"]), slug, person.token), "of-the-second")
+    page = browse()
+    sign_in(page, person)
+    here, there = page.get_by_role("link", name="of-the-first"), page.get_by_role("link", name="of-the-second")
+    expect(here.or_(there)).to_be_visible()
+    for wanted, shown, hidden in ((person.org_name, here, there), (slug, there, here)):
+        page.locator(".ry-org").click()
+        page.get_by_role("menuitem", name=wanted).click()
+        expect(page.locator(".ry-org")).to_contain_text(wanted)
+        expect(shown).to_be_visible()
+        expect(hidden).to_have_count(0)
+    page.reload()
+    expect(there).to_be_visible()
+    product.runner(Person(person.email, person.password, str(second["id"]), slug, person.token), "live-here-too")
+    expect(page.get_by_role("link", name="live-here-too")).to_be_visible()

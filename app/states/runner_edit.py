@@ -16,7 +16,9 @@ class RunnerEditState(AppState, rx.State):
 
     is_open: bool = False
     worker_id: str = ""
-    held: RecordForm = EMPTY
+    # A record is registered elsewhere; here it is only changed.
+    is_new: bool = False
+    chosen: RecordForm = EMPTY
     accounts: list[AccountChoice] = []
     errors: dict[str, str] = {}
     revision: int = 0
@@ -33,7 +35,7 @@ class RunnerEditState(AppState, rx.State):
             self.accounts = await self._read_accounts()
         except AppError as error:
             return say_error(error)
-        self.worker_id, self.held, self.errors = worker_id, read_record(worker), {}
+        self.worker_id, self.chosen, self.errors = worker_id, read_record(worker), {}
         self.is_open = True
         # A new key, so that the inputs show what is stored and not what was typed before.
         self.revision += 1
@@ -53,7 +55,7 @@ class RunnerEditState(AppState, rx.State):
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
         """Check the form and let the database take what differs; the next claim follows it."""
-        checked = check_record(form, self.held)
+        checked = check_record(form, self.chosen)
         self.errors = checked.errors
         if checked.errors or not self.is_open:
             return None

@@ -25,12 +25,12 @@ def _account() -> rx.Component:
         rx.select.trigger(aria_label="Service account", width="100%"),
         rx.select.content(*account_items(State.accounts)),
         name="account_id",
-        default_value=State.held["account_id"],
+        default_value=State.chosen["account_id"],
     )
     hint = rx.fragment("Signs in without a token. ", doc_link("How", "authentication"))
     # What was deployed from here has a token of its own, which its job renews.
     shown = field("account_id", "Service account", control, State.errors, hint)
-    return rx.cond(State.held["is_cloud"], rx.fragment(), shown)
+    return rx.cond(State.chosen["is_cloud"], rx.fragment(), shown)
 
 
 def _check(name: str, label: str, *, is_on: Any) -> rx.Component:
@@ -40,7 +40,7 @@ def _check(name: str, label: str, *, is_on: Any) -> rx.Component:
 
 
 def _types() -> rx.Component:
-    held = State.held["types"].to(list[str])
+    held = State.chosen["types"].to(list[str])
     boxes = [_check(f"type:{name}", label, is_on=held.contains(name)) for name, label in TYPE_WORDS.items()]
     problem = rx.el.small(icon("circle-alert"), State.errors["types"], class_name="err", role="alert")
     return rx.el.fieldset(
@@ -57,7 +57,7 @@ def _refusal() -> rx.Component:
 
 
 def _fields() -> list[rx.Component]:
-    held, errors = State.held, State.errors
+    held, errors = State.chosen, State.errors
     hint = "Jobs that each instance runs at a time, if its host allows as many."
     return [
         text_field("name", "Name", held["name"], errors, "The id stays as it is."),
@@ -82,13 +82,4 @@ def _fields() -> list[rx.Component]:
 
 def edit_dialog() -> rx.Component:
     """The form in its dialog; admins reach it from the row's menu and from the runner's page."""
-    return form_dialog(
-        is_open=State.is_open,
-        on_open=State.set_open,
-        title="Edit " + State.held["name"].to(str),
-        text="Running jobs go on as they are.",
-        on_submit=State.save,
-        fields=_fields(),
-        save="Save",
-        key=State.revision.to_string(),
-    )
+    return form_dialog(State, "runner", "Running jobs go on as they are.", _fields())

@@ -1,5 +1,6 @@
 """The ledger of SECURITY.md: after a fault run, what was promised and what came of it."""
 
+import sys
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -65,8 +66,7 @@ class Ledger:
 
     def check(self) -> None:
         """Print the ledger and fail unless every promise was kept."""
-        for _name, _value in asdict(self).items():
-            pass
+        sys.stdout.write("\n" + "".join(f"  {name:<16}{value}\n" for name, value in asdict(self).items()))
         broken = {
             name: value
             for name, value in asdict(self).items()

@@ -5,6 +5,7 @@ import random
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,9 @@ __all__ = ["bench"]
 # `make faults` asks for more of everything; `make test` is content with one round.
 ROUNDS = int(os.environ.get("RUNYARD_FAULT_ROUNDS", "1"))
 is_long = pytest.mark.skipif(ROUNDS < 2, reason="takes minutes; `make faults` runs it")
+
+# A folder for PYTHONPATH: the wall clock of a process that starts with it is off by what a file says.
+JUMPING_CLOCK = Path(__file__).parent / "jumping_clock"
 
 
 @pytest.fixture
@@ -108,6 +112,55 @@ def test_a_replaced_runner_that_comes_back_can_write_nothing(bench: Bench, engin
     assert not engine.has_begun("apply", job, attempt=1)
     close_ledger(bench, [job], engine.runs).check()
     assert bench.finished("PLAN", bench.module())["status"] == "SUCCEEDED"
+
+
+def test_a_half_open_doorbell_costs_no_more_than_a_poll(bench: Bench, proxy: Proxy, engine: HeldTofu) -> None:
+    runner = runner_behind(bench, proxy, engine)
+    wait_until(lambda: runner.said("the doorbell is connected"))
+    proxy.half_open()
+    job = bench.finished("PLAN", bench.module())
+    close_ledger(bench, [job["id"]], engine.runs).check()
+
+
+@is_long
+def test_a_half_open_doorbell_is_noticed_and_hung_up_anew(bench: Bench, proxy: Proxy, engine: HeldTofu) -> None:
+    runner = runner_behind(bench, proxy, engine)
+    wait_until(lambda: runner.said("the doorbell is connected"))
+    proxy.half_open()
+    wait_until(lambda: runner.said("the doorbell is gone; polling goes on"), timeout_seconds=90)
+    proxy.mend()
+    wait_until(lambda: sum(each.get("event") == "the doorbell is connected" for each in runner.events()) == 2)
+
+
+def test_a_wall_clock_that_jumps_changes_nothing(bench: Bench, engine: HeldTofu, tmp_path: Path) -> None:
+    offset = tmp_path / "offset"
+    worker = bench.register()
+    runner = bench.start_worker(
+        worker, PYTHONPATH=str(JUMPING_CLOCK), JUMPING_CLOCK=str(offset),
+        RUNYARD__ENGINE__ADDITIONALBINARYPATHS=str(engine.folder),
+    )  # fmt: skip
+    jobs = []
+    for days in (400, -400):
+        engine.hold("plan")
+        jobs.append(bench.enqueue("APPLY", bench.module()))
+        wait_until(lambda: engine.has_begun("plan", jobs[-1]))
+        offset.write_text(str(days * 86400))
+        # One beat of the new time at least: it renews the lease, or it would be lost here.
+        seen = last_seen(bench, worker[0])
+        wait_until(lambda seen=seen: last_seen(bench, worker[0]) > seen)
+        engine.release("plan")
+        assert bench.wait_job(jobs[-1])["status"] == "SUCCEEDED"
+    assert {bench.job(job)["attempt"] for job in jobs} == {1}
+    years = {each["timestamp"][:4] for each in runner.events()}
+    assert len(years) > 1, "the clock did not jump"
+    close_ledger(bench, jobs, engine.runs).check()
+
+
+def last_seen(bench: Bench, worker: str) -> datetime:
+    with bench.database() as database:
+        row = database.execute("select last_seen_at from private.heartbeats where worker_id = %s", [worker]).fetchone()
+        assert row
+        return datetime.fromisoformat(str(row["last_seen_at"]))
 
 
 @is_long

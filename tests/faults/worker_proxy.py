@@ -46,6 +46,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self.decide: Decide = lambda _: Fault.PASS
         self.is_cut = False
+        self.is_half_open = False
         self.seen: list[Seen] = []
 
     def __enter__(self) -> Self:
@@ -70,9 +71,13 @@ class Proxy:
         self.is_cut = True
         self._loop.call_soon_threadsafe(self._drop)
 
+    def half_open(self) -> None:
+        """Swallow what goes through websockets, both ways, and close nothing: the peer is gone without a word."""
+        self.is_half_open = True
+
     def mend(self) -> None:
         """Let everything through again."""
-        self.is_cut = False
+        self.is_cut = self.is_half_open = False
         self.decide = lambda _: Fault.PASS
 
     def count(self, part: str, fault: Fault | None = None) -> int:
@@ -125,8 +130,9 @@ class Proxy:
             up_writer.write((head if is_socket else _closing(head)) + body)
             await up_writer.drain()
             if is_socket:
-                await asyncio.wait([asyncio.ensure_future(_pipe(reader, up_writer)), asyncio.ensure_future(_pipe(up_reader, writer))],
-                                   return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
+                ways = ((reader, up_writer), (up_reader, writer))
+                pipes = [asyncio.ensure_future(self._pipe(*way)) for way in ways]
+                await asyncio.wait(pipes, return_when=asyncio.FIRST_COMPLETED)
                 return False
             reply = await up_reader.read(-1)
             if is_reply_lost or self.is_cut:
@@ -139,12 +145,12 @@ class Proxy:
             self._writers.discard(up_writer)
             up_writer.close()
 
-
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(ConnectionError):
-        while data := await reader.read(PIECE):
-            writer.write(data)
-            await writer.drain()
+    async def _pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(PIECE):
+                if not self.is_half_open:
+                    writer.write(data)
+                    await writer.drain()
 
 
 async def _answer(writer: asyncio.StreamWriter, status: int) -> bool:

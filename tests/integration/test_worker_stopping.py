@@ -26,6 +26,13 @@ resource "terraform_data" "stubborn" {
   provisioner "local-exec" { command = "trap '' INT; echo begun; sleep 600" }
 }
 """
+# Each instance costs a good part of a second, and between two of them the engine can stop.
+SLOW_PLAN = """
+resource "terraform_data" "slow" {
+  count = %d
+  input = bcrypt("x", 12)
+}
+"""
 PROMPT = {"RUNYARD__JOBLOGSTREAM__PERIODSECONDS": "0.3"}
 WAIT = "echo waiting here; exec sleep 600"
 PHASES = {
@@ -83,6 +90,38 @@ def test_a_graceful_cancel_of_an_apply_saves_what_was_done(bench: Bench) -> None
     assert "Two interrupts received" not in log
     again = bench.finished("PLAN", module)
     assert again["plan_summary"]["has_changes"]
+
+
+@pytest.mark.parametrize("kind", ["GRACEFUL", "KILL", "AFTER_STEP"])
+def test_a_plan_is_cancelled_inside_of_the_engine(bench: Bench, kind: str) -> None:
+    bench.runner(**PROMPT)
+    count = 16 if kind == "AFTER_STEP" else 1000
+    module = bench.module(source={"files": {"main.tf": SLOW_PLAN % count}})
+    job = bench.enqueue("APPLY", module)
+    wait_until(lambda: "$ tofu plan" in bench.log_of(job), timeout_seconds=90)
+    cancel(bench, job, kind)
+    ended = bench.wait_job(job)
+    statuses = {each["name"]: each["status"] for each in ended["steps"]}
+    assert ended["status"] == "CANCELLED"
+    assert statuses["plan"] == ("SUCCEEDED" if kind == "AFTER_STEP" else "CANCELLED")
+    assert statuses["apply"] == "SKIPPED"
+    assert ("Interrupt received" in bench.log_of(job)) == (kind == "GRACEFUL")
+    assert bench.rpc("state_info", p_module=module)["lock"] is None
+
+
+@pytest.mark.parametrize("kind", ["KILL", "AFTER_STEP"])
+def test_an_apply_is_cancelled_inside_of_the_engine(bench: Bench, kind: str) -> None:
+    bench.runner(**PROMPT)
+    module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
+    job = bench.enqueue("APPLY", module)
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=90)
+    cancel(bench, job, kind)
+    ended = bench.wait_job(job)
+    statuses = {each["name"]: each["status"] for each in ended["steps"]}
+    assert ended["status"] == "CANCELLED"
+    assert statuses["apply"] == ("SUCCEEDED" if kind == "AFTER_STEP" else "CANCELLED")
+    assert statuses["output"] == "SKIPPED"
+    assert ("slept\n" in bench.log_of(job)) == (kind == "AFTER_STEP")
 
 
 def test_an_engine_that_ignores_the_interrupt_is_killed_after_the_grace(bench: Bench) -> None:

@@ -96,6 +96,11 @@ class WorkerProcess:
                 self.process.wait(seconds)
 
 
+def plain_client() -> httpx.Client:
+    """One client for all requests (making one costs more than a request), and a new connection for each of them."""
+    return httpx.Client(timeout=30, limits=httpx.Limits(max_keepalive_connections=0))
+
+
 @dataclass
 class Bench:
     """A signed-in owner and everything he made."""
@@ -107,6 +112,7 @@ class Bench:
     org: str = ""
     processes: list[WorkerProcess] = field(default_factory=list)
     tokens: dict[str, str] = field(default_factory=dict)
+    http: httpx.Client = field(default_factory=plain_client)
 
     def sign_up(self) -> None:
         email = f"{uuid.uuid4().hex[:12]}@example.com"
@@ -123,14 +129,14 @@ class Bench:
         plain = {"order", "limit", "offset", "select"}
         parameters = {key: value if key in plain else f"eq.{value}" for key, value in filters.items()}
         headers = {"apikey": self.project.publishable_key, "authorization": f"Bearer {self.token}"}
-        reply = httpx.get(f"{self.project.url}/rest/v1/{table}", params=parameters, headers=headers, timeout=30)
+        reply = self.http.get(f"{self.project.url}/rest/v1/{table}", params=parameters, headers=headers)
         reply.raise_for_status()
         found: list[dict[str, Any]] = reply.json()
         return found
 
     def _post(self, path: str, body: dict[str, Any], token: str) -> Any:
         headers = {"apikey": self.project.publishable_key, "authorization": f"Bearer {token}"}
-        reply = httpx.post(self.project.url + path, json=body, headers=headers, timeout=30)
+        reply = self.http.post(self.project.url + path, json=body, headers=headers)
         if reply.is_error:
             raise Refused(f"{path} answered {reply.status_code}: {reply.text}")
         return reply.json()
@@ -280,6 +286,7 @@ class Bench:
     def close(self) -> None:
         for process in self.processes:
             process.stop()
+        self.http.close()
 
 
 @contextmanager

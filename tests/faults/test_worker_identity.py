@@ -1,0 +1,95 @@
+"""A token that is rotated or revoked in the middle of a job."""
+
+import secrets
+from pathlib import Path
+
+import bcrypt
+import pytest
+
+from tests.faults.ledger import close_ledger
+from tests.faults.test_worker_network import forget_beats
+from tests.faults.worker_engine import HeldTofu, make_engine
+from tests.integration.worker_bench import Bench, WorkerProcess, bench
+from tests.support.waiting import wait_until
+from worker.exit_codes import ExitCode
+
+__all__ = ["bench"]
+
+
+@pytest.fixture
+def engine(bench: Bench, tmp_path: Path) -> HeldTofu:
+    return make_engine(tmp_path / "engine", bench.tofu)
+
+
+def start(bench: Bench, engine: HeldTofu, worker: tuple[str, str]) -> WorkerProcess:
+    return bench.start_worker(worker, RUNYARD__ENGINE__ADDITIONALBINARYPATHS=str(engine.folder))
+
+
+def rotate(bench: Bench, worker: str) -> str:
+    """Give the runner a new token, with no overlap at all."""
+    token = f"ryw_{secrets.token_hex(20)}"
+    hashed = bcrypt.hashpw(token.encode(), bcrypt.gensalt(4)).decode()
+    bench.rpc("rotate_worker_token", p_worker=worker, p_token_hash=hashed, p_token_hint=token[-4:], p_overlap_seconds=0)
+    return token
+
+
+def revoke(bench: Bench, worker: str) -> None:
+    (token,) = bench.rpc("list_worker_tokens", p_worker=worker)
+    bench.rpc("revoke_worker_token", p_token=token["id"])
+
+
+def test_a_token_rotated_in_the_middle_of_a_job_disturbs_nobody(bench: Bench, engine: HeldTofu) -> None:
+    worker = bench.register()
+    engine.hold("plan")
+    runner = start(bench, engine, worker)
+    job = bench.enqueue("APPLY", bench.module())
+    wait_until(lambda: engine.has_begun("plan", job))
+    token = rotate(bench, worker[0])
+    engine.release("plan")
+    ended = bench.wait_job(job)
+    assert (ended["status"], ended["attempt"]) == ("SUCCEEDED", 1)
+    # The session goes on and takes more work; only who opens a new one needs the new token.
+    more = bench.finished("PLAN", bench.module())["id"]
+    runner.stop()
+    assert start(bench, engine, worker).wait() == ExitCode.REFUSED
+    start(bench, engine, (worker[0], token))
+    last = bench.finished("PLAN", bench.module())["id"]
+    close_ledger(bench, [job, more, last], engine.runs).check()
+
+
+def test_a_token_revoked_in_the_middle_of_a_plan_stops_the_runner_and_another_goes_on(
+    bench: Bench, engine: HeldTofu
+) -> None:
+    worker, other = bench.register(), bench.register()
+    engine.hold("plan")
+    runner = start(bench, engine, worker)
+    job = bench.enqueue("APPLY", bench.module())
+    wait_until(lambda: engine.has_begun("plan", job))
+    revoke(bench, worker[0])
+    assert runner.wait() == ExitCode.SESSION_ENDED
+    assert [each for each in runner.events() if each["level"] == "critical" and "revoked" in each["why"]]
+    assert list(runner.home.glob(".temp/job-*")) == []
+    engine.release("plan")
+    forget_beats(bench, worker[0])
+    start(bench, engine, other)
+    ended = bench.wait_job(job)
+    assert (ended["status"], ended["attempt"], ended["worker_id"]) == ("SUCCEEDED", 2, other[0])
+    close_ledger(bench, [job], engine.runs).check()
+
+
+def test_a_token_revoked_in_the_middle_of_an_apply_leaves_the_decision_to_a_person(
+    bench: Bench, engine: HeldTofu
+) -> None:
+    worker, other = bench.register(), bench.register()
+    engine.hold("apply")
+    runner = start(bench, engine, worker)
+    job = bench.enqueue("APPLY", bench.module())
+    wait_until(lambda: engine.has_begun("apply", job))
+    revoke(bench, worker[0])
+    assert runner.wait() == ExitCode.SESSION_ENDED
+    engine.release("apply")
+    forget_beats(bench, worker[0])
+    start(bench, engine, other)
+    ended = bench.wait_job(job)
+    assert (ended["status"], ended["attempt"]) == ("NEEDS_ATTENTION", 1)
+    close_ledger(bench, [job], engine.runs).check()

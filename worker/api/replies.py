@@ -33,7 +33,7 @@ class SessionGrant(Reply):
 
 
 class Cancellation(Reply):
-    """A wish to stop a job."""
+    """A wish to stop a job; its reason is who asked."""
 
     job: int
     attempt: int

@@ -17,7 +17,7 @@ class Directives:
         self, table: JobTable, standing: Standing, *, ring_claim: Callable[[], None], ring_heartbeat: Callable[[], None],
         own_capacity: int | None,
     ) -> None:  # fmt: skip
-        """`own_capacity` is the operator's setting; it wins over the record's."""
+        """`own_capacity` is the operator's setting; it can lower the record's."""
         self._table = table
         self._standing = standing
         self._ring_claim = ring_claim
@@ -39,9 +39,9 @@ class Directives:
     def _cancel(self, wish: Cancellation) -> None:
         handle = self._table.find(JobRef(job=wish.job, attempt=wish.attempt))
         if handle is not None and handle.control.stop is None:
-            self._log.info("cancelling", job=wish.job, attempt=wish.attempt, kind=wish.kind, reason=wish.reason)
+            self._log.info("cancelling", job=wish.job, attempt=wish.attempt, kind=wish.kind, by=wish.reason)
         if handle is not None:
-            message = f"Cancelled: {wish.reason}" if wish.reason else "Cancelled on request."
+            message = f"Cancelled by {wish.reason}." if wish.reason else "Cancelled on request."
             handle.control.request(Stop(wish.kind, StopCause.CANCELLED, message))
 
     def _drain(self, *, is_wanted: bool, reason: str | None) -> None:
@@ -53,11 +53,14 @@ class Directives:
         self._ring_claim()
 
     def resize(self, record: dict[str, Any]) -> None:
-        """Take the record's capacity over, unless the operator set one."""
-        capacity = self._own_capacity or record.get("capacity")
-        if isinstance(capacity, int) and capacity != self._standing.capacity:
+        """Take the record's capacity over, or the operator's setting where that is less; the server gives no more."""
+        allowed = record.get("capacity")
+        if not isinstance(allowed, int):
+            return
+        capacity = max(1, min(allowed, self._own_capacity or allowed))
+        if capacity != self._standing.capacity:
             self._log.info("capacity changed", before=self._standing.capacity, now=capacity)
-            self._standing.capacity = max(1, capacity)
+            self._standing.capacity = capacity
             self._ring_claim()
 
     def _announce(self, update: dict[str, Any] | None) -> None:

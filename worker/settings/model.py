@@ -212,7 +212,10 @@ class Settings(BaseSettings):
     server: ServerSettings
     working_directory: WorkingDirectorySettings = Field(default_factory=WorkingDirectorySettings)
     capacity: int | None = Field(
-        default=None, ge=1, le=256, description="Jobs at a time; none means what the record says."
+        default=None,
+        ge=1,
+        le=256,
+        description="Jobs at a time, if fewer than the record allows; none means what it allows.",
     )
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
     dispatcher: DispatcherSettings = Field(default_factory=DispatcherSettings)

@@ -34,7 +34,7 @@ def handle(clock: HandClock, job: int = 1, attempt: int = 1) -> JobHandle:
 class Parts:
     """A heartbeat with everything around it."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, *, own_capacity: int | None = None) -> None:
         self.clock = HandClock()
         self.table = JobTable(self.clock)
         self.standing = Standing()
@@ -42,7 +42,7 @@ class Parts:
         self.facts: dict[str, Any] = {"engines": {"tofu": "1"}}
         self.directives = Directives(
             self.table, self.standing, ring_claim=lambda: self.rings.append("claim"),
-            ring_heartbeat=lambda: self.rings.append("beat"), own_capacity=None,
+            ring_heartbeat=lambda: self.rings.append("beat"), own_capacity=own_capacity,
         )  # fmt: skip
         self.heartbeat = Heartbeat(
             network.server(), self.table, self.standing, lambda: dict(self.facts), self.directives.obey, self.clock
@@ -126,6 +126,13 @@ def test_directives_drain_resize_and_announce() -> None:
     assert "claim" in parts.rings
     parts.directives.obey(HeartbeatReply(drain=False, worker={"capacity": 5}))
     assert parts.standing.free_slots(2) == 3
+
+
+@pytest.mark.parametrize(("own", "expected"), [(None, 5), (2, 2), (9, 5)])
+def test_an_operator_may_lower_the_records_capacity(own: int | None, expected: int) -> None:
+    parts = Parts(Network(lambda *_: {}), own_capacity=own)
+    parts.directives.resize({"capacity": 5})
+    assert parts.standing.capacity == expected
 
 
 def claim_loop(

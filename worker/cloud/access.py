@@ -1,6 +1,7 @@
 """Log group, secret and roles of a deployed runner, with the least rights that it needs."""
 
 import json
+import re
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -10,6 +11,7 @@ from worker.cloud.target import CLUSTER
 
 LOG_RETENTION_DAYS = 30
 POLICY = "runyard"
+ECR = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com/([^:@]+)")
 TRUST = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Principal": {"Service": "ecs-tasks.amazonaws.com"}, "Action": "sts:AssumeRole"}],
@@ -57,22 +59,35 @@ def ensure_execution_role(cloud: Cloud, secret_arn: str) -> str:
     rights = [
         _allow(["logs:CreateLogStream", "logs:PutLogEvents"], logs),
         _allow(["secretsmanager:GetSecretValue"], secret_arn),
-        _allow(["ecr:GetAuthorizationToken"], "*"),
-        _allow(["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"], "*"),
+        *_pull(target.image),
     ]
     return _ensure_role(cloud, f"{target.name}-execution", rights)
 
 
+def _pull(image: str) -> list[dict[str, Any]]:
+    """Let ECS pull this one image; a registry other than ECR asks AWS for nothing."""
+    found = ECR.match(image)
+    if found is None:
+        return []
+    account, region, repository = found.groups()
+    actions = ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"]
+    return [
+        _allow(["ecr:GetAuthorizationToken"], "*"),
+        _allow(actions, f"arn:aws:ecr:{region}:{account}:repository/{repository}"),
+    ]
+
+
 def ensure_task_role(cloud: Cloud) -> str:
-    """Let a task protect itself while it applies; everything else is the owner's to grant."""
+    """Let a task protect its runner's tasks while it applies; everything else is the owner's to grant."""
     target = cloud.target
     if target.task_role_arn:
         cloud.say(f"Using the given task role {target.task_role_arn}")
         return target.task_role_arn
     tasks = f"arn:aws:ecs:{target.region}:{target.account_id}:task/{CLUSTER}/*"
-    return _ensure_role(
-        cloud, f"{target.name}-task", [_allow(["ecs:UpdateTaskProtection", "ecs:GetTaskProtection"], tasks)]
-    )
+    # The cluster is shared; the service hands its tags on to its tasks.
+    own = {"StringEquals": {"aws:ResourceTag/runyard:worker-id": target.worker_id}}
+    protect = _allow(["ecs:UpdateTaskProtection", "ecs:GetTaskProtection"], tasks)
+    return _ensure_role(cloud, f"{target.name}-task", [protect | {"Condition": own}])
 
 
 def _allow(actions: list[str], resource: str) -> dict[str, Any]:

@@ -158,12 +158,8 @@ async def _standing(progress: Progress) -> None:
         raise JobFailed(
             "There is no service to update.", code="cloud_service", hint="Deploy the runner again, or remove it."
         )
-    newest = await call(
-        "The task definition could not be read", service.describe_task, cloud, standing["taskDefinition"]
-    )
     # What the last successful job left: a try that died after the roll-out must not take its own revision for the old one.
     found["previous"] = cloud.target.proven_task_arn or standing["taskDefinition"]
-    found["execution_role_arn"], found["task_role_arn"] = newest["executionRoleArn"], newest["taskRoleArn"]
     found["secret_arn"] = await call("The secret could not be read", access.find_secret, cloud)
 
 
@@ -196,6 +192,8 @@ async def _prove(progress: Progress) -> None:
 
 UPDATE = (
     LifecycleStep("standing", "What runs now", _standing),
+    # The new version may come from another repository, or need other rights than the one that was deployed.
+    LifecycleStep("roles", "IAM roles", _roles),
     LifecycleStep("drain", "Drain", _drain),
     LifecycleStep("task", "Task definition", _task),
     LifecycleStep("roll_out", "New deployment", _roll_out),

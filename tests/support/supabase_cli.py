@@ -34,9 +34,9 @@ def install_cli() -> Path:
     return entry
 
 
-def run_cli(entry: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the CLI on this repository's `supabase/` folder."""
-    return run_bun(PROJECT, str(entry), *arguments, "--workdir", str(PROJECT))
+def run_cli(entry: Path, *arguments: str, project: Path = PROJECT) -> subprocess.CompletedProcess[str]:
+    """Run the CLI on a project's `supabase/` folder, this repository's unless told otherwise."""
+    return run_bun(project, str(entry), *arguments, "--workdir", str(project))
 
 
 def run_bun(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

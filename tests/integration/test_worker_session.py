@@ -16,6 +16,7 @@ from worker.clock import SystemClock
 from worker.doorbell import Doorbell
 from worker.enums import WorkerStatus
 from worker.errors import Fatal
+from worker.exit_codes import ExitCode
 from worker.session.credentials import Credentials
 from worker.session.identity import take_identity
 from worker.session.session import Session
@@ -81,6 +82,20 @@ async def test_the_doorbell_rings_for_work_and_for_directives(bench: Bench, tmp_
         await asyncio.to_thread(bench.rpc, "resume_worker", p_worker=worker[0])
         await eventually(lambda: has("directive"))
         listening.cancel()
+
+
+def test_another_organisation_than_the_records_is_refused_before_anything_is_claimed(bench: Bench) -> None:
+    worker = bench.register()
+    job = bench.enqueue("PLAN", bench.module())
+    runner = bench.start_worker(worker, WORKER_ORGANIZATION_ID=str(uuid4()))
+    assert runner.wait() == ExitCode.REFUSED
+    last = [each for each in runner.events() if each["level"] == "critical"][-1]
+    assert "another organisation" in last["why"]
+    assert "WORKER_ORGANIZATION_ID" in last["hint"]
+    assert bench.rows("worker_instances", worker_id=worker[0]) == []
+    assert bench.job(job)["status"] == "QUEUED"
+    bench.start_worker(worker, WORKER_ORGANIZATION_ID=bench.org)
+    assert bench.wait_job(job)["status"] == "SUCCEEDED"
 
 
 def test_metrics_are_there_when_asked_for(bench: Bench) -> None:

@@ -3,7 +3,7 @@
  * bcrypt runs here once per session and nowhere else; every failure has the same answer.
  */
 
-import { call, limit, Refusal } from "../_shared/database.ts";
+import { call, limit, organizationOf, Refusal } from "../_shared/database.ts";
 import { publicUrl, publishableKey, read } from "../_shared/env.ts";
 import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
@@ -95,9 +95,20 @@ async function check(request: Request, body: CheckRequest): Promise<Response> {
   return json(200, { is_valid: true, url: publicUrl(), publishable_key: publishableKey() });
 }
 
+/** Refuses before anything is opened or taken over; who asks has proved to be the runner, so it is told why. */
+async function checkOrganization(expected: string, workerId: string): Promise<void> {
+  if (await organizationOf(workerId) === expected.toLowerCase()) return;
+  throw new Answer(400, {
+    code: "RY422",
+    message: "This runner belongs to another organisation than its settings say.",
+    hint: "Check Runner.OrganizationId (WORKER_ORGANIZATION_ID) and WORKER_ID.",
+  });
+}
+
 async function open(request: Request, body: OpenRequest): Promise<Response> {
   await limitAttempts(request, body.worker_id);
   const proof = await authenticate(body);
+  if (body.organization_id) await checkOrganization(body.organization_id, body.worker_id);
   const session = await asAnswers(call<OpenedSession>("open_worker_session", {
     p_worker: body.worker_id,
     p_instance: body.instance,
@@ -105,7 +116,6 @@ async function open(request: Request, body: OpenRequest): Promise<Response> {
     p_facts: body.facts,
     ...proof,
   }));
-  if (body.organization_id && session.org_id !== body.organization_id) refuse();
   return await granted(session, body.worker_id);
 }
 

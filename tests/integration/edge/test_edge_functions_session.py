@@ -117,7 +117,10 @@ def test_a_second_process_is_told_of_the_first(edge: Edge, runner: Runner) -> No
 def test_an_organisation_that_is_not_the_runner_s_is_refused(edge: Edge, runner: Runner) -> None:
     right = edge.post("worker-session", asking(runner, organization_id=runner.org_id))
     wrong = edge.post("worker-session", asking(runner, organization_id=str(uuid.uuid4())))
-    assert (right.status_code, wrong.status_code) == (200, 401)
+    assert (right.status_code, wrong.status_code) == (200, 400)
+    assert "another organisation" in wrong.json()["message"]
+    beat = edge.worker_rpc(right.json()["access_token"], "worker_heartbeat", p_status="ONLINE", p_version="1")
+    assert beat.status_code == 200, "the refused process has taken nothing over"
 
 
 def test_a_session_is_renewed_without_the_token_until_it_ends(edge: Edge, runner: Runner) -> None:

@@ -1,0 +1,116 @@
+"""What counts as work for a sleeping runner, and who decides about it."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.world import TOKEN_HASH, Organization, Runner, World, refused
+
+Site = tuple[World, Organization, Runner, str]
+
+
+@pytest.fixture
+def site(fresh_world: World) -> Site:
+    """A deployed runner that serves all modules and has no task, and the shared runner that deployed it."""
+    org = fresh_world.organization()
+    shared = fresh_world.connect_runner(fresh_world.shared_worker(capacity=20))
+    made = org.owner.call(
+        "deploy_worker",
+        p_org=org.id,
+        p_name="cloud",
+        p_cloud_identity=org.cloud_identity(),
+        p_region="eu-west-1",
+        p_options={"is_assigned_to_all_modules": True, "scaling": {"max": 5}},
+    )
+    job = shared.claim_one()
+    which = {"p_job": job["id"], "p_attempt": 1}
+    shared.call("worker_target_token", **which, p_token_hash=TOKEN_HASH, p_token_hint="wxyz")
+    shared.call("worker_target_update", **which, p_patch={"cloud": {"service_arn": "arn:x"}})
+    shared.finish(job)
+    return fresh_world, org, shared, made["worker"]["id"]
+
+
+def load(world: World) -> dict[str, Any]:
+    (entry,) = world.service.call("scaling_inputs")
+    numbers: dict[str, Any] = entry["load"]
+    return numbers
+
+
+def test_a_job_that_can_be_dispatched_counts(site: Site) -> None:
+    world, org, _, _ = site
+    org.enqueue("a/b")
+    assert load(world)["waiting"] == 1
+
+
+def test_a_job_that_waits_for_an_approval_does_not_count_until_it_has_it(site: Site) -> None:
+    world, org, _, _ = site
+    job = org.enqueue("a/b", "APPLY", approvals_required=1)
+    assert load(world)["waiting"] == 0
+    org.member("operator").call("approve_job", p_job=job, p_decision="approve")
+    assert load(world)["waiting"] == 1
+
+
+def test_a_job_that_waits_for_its_modules_state_does_not_count(site: Site) -> None:
+    world, org, shared, _ = site
+    org.enqueue("a/b")
+    org.enqueue("a/b")
+    assert load(world)["waiting"] == 1
+    running = shared.claim_one()
+    assert load(world)["waiting"] == 0
+    shared.finish(running)
+    assert load(world)["waiting"] == 1
+
+
+def test_a_job_in_its_pause_after_a_loss_does_not_count(site: Site) -> None:
+    world, org, shared, _ = site
+    job = org.enqueue("a/b")
+    shared.claim_one()
+    world.lose(shared)
+    assert world.status(job) == "QUEUED"
+    assert load(world)["waiting"] == 0
+    world.end_backoff(job)
+    assert load(world)["waiting"] == 1
+
+
+def test_a_job_that_a_nearer_runner_will_take_does_not_count(site: Site) -> None:
+    world, org, _, _ = site
+    near = org.runner("near", is_assigned_to_all_modules=False)
+    org.module("a/b")
+    org.owner.call("assign_worker", p_worker=near.worker_id, p_path="a")
+    org.enqueue("a/b")
+    assert load(world)["waiting"] == 0
+
+
+@pytest.mark.parametrize("call", ["drain_worker", "set_worker_disabled"])
+def test_a_runner_that_takes_no_jobs_is_no_capacity(site: Site, call: str) -> None:
+    world, org, _, worker = site
+    more = {"p_reason": "maintenance"} if call == "drain_worker" else {"p_disabled": True}
+    org.owner.call(call, p_worker=worker, **more)
+    assert load(world)["takes_jobs"] is False
+
+
+def test_one_decides_at_a_time_and_the_next_takes_over(site: Site) -> None:
+    world, _, shared, worker = site
+    second = world.connect_runner(world.shared_worker("second"))
+    assert [entry["worker_id"] for entry in shared.call("worker_scaling_inputs")["workers"]] == [worker]
+    assert second.call("worker_scaling_inputs")["workers"] == []
+    decision = {"desired": 2, "verdict": "UP", "reason": "a job waits", "memory": {}}
+    with refused("RY409"):
+        second.call("worker_scaling_decided", p_worker=worker, p_decision=decision)
+    world.owner.connection.execute("update private.scaling_leases set held_until = now() - interval '1 second'")
+    assert len(second.call("worker_scaling_inputs")["workers"]) == 1
+    with refused("RY409"):
+        shared.call("worker_scaling_decided", p_worker=worker, p_decision=decision)
+    second.call("worker_scaling_decided", p_worker=worker, p_decision=decision)
+    assert world.worker_row(worker)["desired_count"] == 2
+
+
+def test_every_change_is_in_the_ledger_with_its_reason_and_a_dry_run_changes_nothing(site: Site) -> None:
+    world, org, shared, worker = site
+    shared.call("worker_scaling_inputs")
+    for desired, dry_run in ((3, True), (1, False), (0, False)):
+        decision = {"desired": desired, "verdict": "UP", "reason": f"so that there are {desired}", "dry_run": dry_run}
+        shared.call("worker_scaling_decided", p_worker=worker, p_decision=decision)
+    assert world.worker_row(worker)["desired_count"] == 0
+    rows = org.owner.rows("select to_count, dry_run, reason from public.scaling_decisions order by id")
+    assert rows == [(3, True, "so that there are 3"), (0, False, "so that there are 0")]

@@ -70,15 +70,19 @@ def test_a_bad_network_delays_jobs_and_spoils_none(bench: Bench, proxy: Proxy, e
     close_ledger(bench, jobs, engine.runs).check()
 
 
+@pytest.mark.parametrize("way", ["both ways", "answers only"])
 def test_a_partition_within_the_lease_is_survived_and_the_log_is_whole(
-    bench: Bench, proxy: Proxy, engine: HeldTofu, tmp_path: Path
+    bench: Bench, proxy: Proxy, engine: HeldTofu, tmp_path: Path, way: str
 ) -> None:
     runner = runner_behind(bench, proxy, engine)
     gate = tmp_path / "go"
     hook = f"echo before; while [ ! -e {gate} ]; do sleep 0.1; done; i=0; while [ $i -lt 500 ]; do echo cut off $i; i=$((i+1)); done"
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": hook}))
     bench.wait_step(job, "before-plan")
-    proxy.cut()
+    if way == "both ways":
+        proxy.cut()
+    else:
+        proxy.decide = lambda _: Fault.LOSE_REPLY
     gate.touch()
     wait_until(lambda: runner.said("no heartbeat: cut off from the server"), timeout_seconds=60)
     proxy.mend()

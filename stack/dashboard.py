@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from stack.documentation import build_documentation
 from stack.errors import StackError
+from stack.page import provide_page
 from stack.settings import PROJECT, Settings
 
 VENV_BIN = Path(sys.prefix) / "bin"
@@ -27,8 +28,8 @@ def run_dashboard(settings: Settings) -> None:
     fingerprint = build_fingerprint(settings)
     if not stamp.exists() or stamp.read_text() != fingerprint or not _built(settings).exists():
         stamp.unlink(missing_ok=True)
-        _build(settings, environment)
-        stamp.write_text(build_fingerprint(settings))
+        _provide(settings, environment)
+        stamp.write_text(fingerprint)
     os.chdir(PROJECT)
     os.execve(sys.executable, _serve_command(settings), environment)  # noqa: S606 - the supervisor watches this process
 
@@ -60,11 +61,26 @@ def socket_address(settings: Settings) -> str:
 
 def build_fingerprint(settings: Settings) -> str:
     """Changes when a source of the page or the address that it connects to changes."""
-    digest = hashlib.sha256(f"{socket_address(settings)} {sys.version}".encode())
+    return f"{source_fingerprint()} {socket_address(settings)}"
+
+
+def source_fingerprint() -> str:
+    """Changes when a source of the page changes."""
+    digest = hashlib.sha256(sys.version.encode())
     for file in _source_files():
         digest.update(str(file.relative_to(PROJECT)).encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def _provide(settings: Settings, environment: Mapping[str, str]) -> None:
+    """Take the page that was built from the same sources for this machine, or build it."""
+    address = socket_address(settings)
+    if address != settings.dashboard_local_url:
+        _build(settings, environment)
+        return
+    shelf = settings.cache_folder / "pages"
+    provide_page(shelf, source_fingerprint, _built(settings), address, lambda: _build(settings, environment))
 
 
 def _build(settings: Settings, environment: Mapping[str, str]) -> None:

@@ -39,6 +39,8 @@ from app.states import release_notes
 from app.states.session import AppState, SessionState
 
 COALESCE_SECONDS = 0.1
+# In a storm of changes the tabs are told between these moments, and not the next change after every tab.
+NOTE_SECONDS = 0.005
 PRUNE_SECONDS = 10.0
 MEMBER_SECONDS = 60.0
 RETRY_SECONDS = 5.0
@@ -170,31 +172,50 @@ class Waiting:
 
 
 async def fan_out(app: rx.App) -> None:
-    """Show changes to the tabs they concern: the first at once, a burst a tenth of a second's worth at a time."""
-    hub, waiting = runtime().hub, Waiting()
+    """Show changes to the tabs they concern, for as long as the process lives."""
+    show = _FanOut(app)
     while True:
-        if hub.is_waiting() or not waiting:
-            await _note(app, waiting, await hub.changes())
-        taken = waiting.take(time.monotonic())
+        try:
+            await show.turn()
+        except Exception:
+            log.exception("fan_out_failed")
+            await asyncio.sleep(1)
+
+
+class _FanOut:
+    """Shows one tab after another what waits for it: the first change at once, a burst a tenth of a second's worth."""
+
+    def __init__(self, app: rx.App) -> None:
+        self._app = app
+        self._waiting = Waiting()
+        self._noted_at = 0.0
+
+    async def turn(self) -> None:
+        """Note what is new, and show it to the next tab; wait when there is nothing to do."""
+        hub, waiting, now = runtime().hub, self._waiting, time.monotonic()
+        if not waiting or (hub.is_waiting() and now - self._noted_at > NOTE_SECONDS):
+            await self._note(await hub.changes())
+            now = self._noted_at = time.monotonic()
+        taken = waiting.take(now)
         if taken is not None:
-            await _show_to(app, *taken)
+            await _show_to(self._app, *taken)
         elif waiting:
-            await hub.wait(waiting.wait_seconds(time.monotonic()))
+            pause = waiting.wait_seconds(now)
+            await (asyncio.sleep(NOTE_SECONDS) if hub.is_waiting() else hub.wait(pause))
         else:
             waiting.keep(view.tab for view in hub.all_views())
 
-
-async def _note(app: rx.App, waiting: Waiting, changes: Mapping[str, Changed]) -> None:
-    connected = app.event_namespace.token_to_sid
-    for org_id, changed in changes.items():
-        if "memberships" in changed.tables:
-            for sid in {view.sid for view in runtime().hub.views(org_id)}:
-                await _check_member(app, sid, org_id)
-        for view in runtime().hub.views(org_id):
-            if view.tab not in connected:
-                runtime().hub.leave(view.tab)
-            elif changed.touches(view.topics):
-                waiting.add(view.tab, changed)
+    async def _note(self, changes: Mapping[str, Changed]) -> None:
+        connected = self._app.event_namespace.token_to_sid
+        for org_id, changed in changes.items():
+            if "memberships" in changed.tables:
+                for sid in {view.sid for view in runtime().hub.views(org_id)}:
+                    await _check_member(self._app, sid, org_id)
+            for view in runtime().hub.views(org_id):
+                if view.tab not in connected:
+                    runtime().hub.leave(view.tab)
+                elif changed.touches(view.topics):
+                    self._waiting.add(view.tab, changed)
 
 
 def merge(first: Changed | None, second: Changed) -> Changed:

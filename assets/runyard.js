@@ -172,6 +172,45 @@
     return /^\/(?![\/\\])/.test(next) ? next : "/dashboard/runners";
   };
   const KEPT = "runyard-invitation";
+  /* ---- links in mails: a code in the query, or, from Auth itself, a session after the #. Both leave the address at once,
+     before the page's own scripts run and tell the server where they are, and go to the server once, by the form. An address
+     that was only confirmed needs no session: whoever made the link would decide as whom somebody is signed in. ---- */
+  const HANDED = "runyard-link", NOTED = "runyard-note";
+  function keepLink(name, value, page) {
+    sessionStorage.setItem(HANDED, new URLSearchParams({ [name]: value || "" }).toString());
+    return page;
+  }
+  function note(word, page) {
+    sessionStorage.setItem(NOTED, word);
+    return page;
+  }
+  function takeLink() {
+    const code = new URLSearchParams(window.location.search).get("token_hash");
+    const link = new URLSearchParams(window.location.hash.slice(1));
+    if (code) return keepLink("token_hash", code, "/reset-password");
+    if (link.has("error_description")) return note("expired", "/forgotten");
+    if (!link.has("access_token")) return "";
+    if (["recovery", "invite"].includes(link.get("type"))) return keepLink("refresh_token", link.get("refresh_token"), "/reset-password");
+    return note("confirmed", "/login");
+  }
+  const leadsTo = takeLink();
+  if (leadsTo) history.replaceState(null, "", window.location.pathname);
+  if (leadsTo && window.location.pathname.replace(/\/$/, "") !== leadsTo) window.location.replace(leadsTo);
+  const notes = {
+    expired: "This link is no longer valid. Ask for a new one.",
+    confirmed: "Your address is confirmed. Sign in.",
+  };
+  const noted = notes[sessionStorage.getItem(NOTED)] || "";
+  class LinkNote extends HTMLElement {
+    connectedCallback() {
+      // The page is there before React takes it over: text in its own tree would be called wrong, and taken out.
+      const root = this.shadowRoot || this.attachShadow({ mode: "open" });
+      const style = Object.assign(document.createElement("style"), { textContent: `:host{display:${noted ? "block" : "none"}}` });
+      root.replaceChildren(style, Object.assign(document.createElement("span"), { textContent: noted }));
+    }
+  }
+  if (!leadsTo || window.location.pathname.replace(/\/$/, "") === leadsTo) sessionStorage.removeItem(NOTED);
+  customElements.define("ry-link-note", LinkNote);
   function say(form, answer) {
     const box = form.querySelector("[data-problem]");
     box.textContent = answer.ok ? "" : [answer.message || "The server did not answer.", answer.hint].filter(Boolean).join(" ");
@@ -184,8 +223,10 @@
   }
   function fieldsOf(form) {
     const fields = Object.fromEntries(new FormData(form));
-    const link = new URLSearchParams(window.location.hash.slice(1) || window.location.search);
-    if (form.dataset.auth === "reset") fields.token_hash = link.get("token_hash") || "";
+    if (form.dataset.auth === "reset") {
+      Object.assign(fields, Object.fromEntries(new URLSearchParams(sessionStorage.getItem(HANDED) || "")));
+      sessionStorage.removeItem(HANDED);
+    }
     if (form.dataset.auth === "accept") [fields.invitation, fields.token] = (sessionStorage.getItem(KEPT) || ".").split(".");
     return fields;
   }

@@ -14,6 +14,7 @@ from supabase_auth.types import Session as AuthSession
 
 from app.api import build_routes
 from app.auth.cookies import NAME, clear_sid, set_sid
+from app.services.client import Client
 from app.services.errors import AppError, Refused, SignedOut, Unreachable
 from app.services.invitations import hash_of
 from app.services.runtime import Runtime
@@ -89,7 +90,8 @@ async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) ->
 
 async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Make an account and sign in, unless the e-mail must be confirmed first."""
-    auth = await runtime.gate.client.sign_up(fields.get("email", ""), fields.get("password", ""))
+    back = f"{request.headers.get('origin', '')}/login"
+    auth = await runtime.gate.client.sign_up(fields.get("email", ""), fields.get("password", ""), back)
     if auth is None:
         return JSONResponse({"ok": True, "confirm": True})
     return await _welcome(runtime, auth)
@@ -116,13 +118,21 @@ async def forgotten(runtime: Runtime, request: Request, fields: dict[str, str]) 
     return JSONResponse({"ok": True})
 
 
+async def _follow(client: Client, fields: dict[str, str]) -> AuthSession:
+    """Redeem a link: it has the hash of a code, or the session that Auth gave to whoever came by there."""
+    try:
+        if fields.get("refresh_token"):
+            # Exchanged at once: what stood in the address is worth nothing afterwards.
+            return await client.refresh(fields["refresh_token"])
+        return await client.verify_recovery(fields.get("token_hash", ""))
+    except Refused as error:
+        raise Refused("This link is no longer valid.", "Ask for a new one.") from error
+
+
 async def reset(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Set a new password with a recovery link, and sign in."""
     client = runtime.gate.client
-    try:
-        auth = await client.verify_recovery(fields.get("token_hash", ""))
-    except Refused as error:
-        raise Refused("This link is no longer valid.", "Ask for a new one.") from error
+    auth = await _follow(client, fields)
     await client.set_password(auth.access_token, fields.get("password", ""))
     return await _welcome(runtime, auth)
 

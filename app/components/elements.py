@@ -53,6 +53,16 @@ class SecretElement(rx.Component):
         return ['const RySecret = "ry-secret"']
 
 
+class LinkNoteElement(rx.Component):
+    """`<ry-link-note>`: what became of a link in a mail that led here."""
+
+    tag = "RyLinkNote"
+
+    def add_custom_code(self) -> list[str]:
+        """Name the element."""
+        return ['const RyLinkNote = "ry-link-note"']
+
+
 def secret(owner: rx.Var[str], text: rx.Var[str] | str, **props: object) -> rx.Component:
     """Show a text with %TOKEN% replaced; afterwards, and everywhere else, it says '(shown once)'."""
     return SecretElement.create(owner=owner, text=text, **props)

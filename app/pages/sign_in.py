@@ -8,6 +8,7 @@ import reflex as rx
 
 from app.components.card import card, line_below
 from app.components.card import submit as submit_button
+from app.components.elements import LinkNoteElement
 from app.components.icons import icon
 from app.pages import Route
 
@@ -41,6 +42,7 @@ def _problem() -> rx.Component:
 
 def _form(action: str, *fields: rx.Component, submit: str) -> rx.Component:
     return rx.el.form(
+        LinkNoteElement.create(class_name="ry-link-note", custom_attrs={"role": "status"}),
         *fields,
         _problem(),
         submit_button(submit),

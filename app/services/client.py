@@ -104,9 +104,10 @@ class Client:
         answer = await self._guarded(self._auth().sign_in_with_password({"email": email, "password": password}))
         return _must_have_session(answer.session)
 
-    async def sign_up(self, email: str, password: str) -> AuthSession | None:
-        """Make an account; None when the project first wants the e-mail confirmed."""
-        answer = await self._guarded(self._auth().sign_up({"email": email, "password": password}))
+    async def sign_up(self, email: str, password: str, redirect_to: str) -> AuthSession | None:
+        """Make an account; None when the project first wants the e-mail confirmed, by a link that leads back here."""
+        options: Any = {"email_redirect_to": redirect_to}
+        answer = await self._guarded(self._auth().sign_up({"email": email, "password": password, "options": options}))
         return cast("AuthSession | None", answer.session)
 
     async def refresh(self, refresh_token: str) -> AuthSession:

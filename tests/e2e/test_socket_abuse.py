@@ -10,6 +10,7 @@ from websockets.exceptions import InvalidStatus
 
 from app.auth.arguments import hints_of
 from tests.e2e.product import Person, Product, deltas, open_tab, redirects
+from tests.support.waiting import wait_until
 from tests.unit.app.test_guard import HANDLERS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
@@ -100,6 +101,8 @@ async def test_no_frame_and_no_file_carries_a_token(product: Product, owner: Per
 async def test_a_foreign_page_cannot_open_the_websocket(product: Product) -> None:
     with pytest.raises(InvalidStatus):
         await open_tab(product, origin="https://evil.example")
+    log = product.stack.settings.log_folder / "dashboard.log"
+    wait_until(lambda: "RUNYARD_DASHBOARD_URL=https://evil.example" in log.read_text())
 
 
 def test_a_foreign_page_cannot_sign_anybody_in_or_out(product: Product, owner: Person) -> None:

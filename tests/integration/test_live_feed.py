@@ -43,7 +43,7 @@ class House:
 
     async def sign_up(self) -> Session:
         email = f"{uuid.uuid4().hex[:10]}@example.com"
-        auth = await self.gate.client.sign_up(email, PASSWORD)
+        auth = await self.gate.client.sign_up(email, PASSWORD, "http://localhost:3000/login")
         assert auth is not None
         return await self.gate.open(auth)
 

@@ -76,7 +76,7 @@ def configure_logging(
         logger_factory=structlog.PrintLoggerFactory(out),
         cache_logger_on_first_use=False,
     )
-    _quieten_libraries()
+    _quieten_libraries(levels)
 
 
 def get_logger(category: str) -> FilteringBoundLogger:
@@ -85,7 +85,9 @@ def get_logger(category: str) -> FilteringBoundLogger:
     return logger
 
 
-def _quieten_libraries() -> None:
+def _quieten_libraries(levels: Mapping[str, LogLevelName]) -> None:
+    """Let libraries say warnings, the noisy ones nothing; whoever names one in LogLevel hears what was asked for."""
     logging.basicConfig(handlers=[_Forward()], level=logging.WARNING, force=True)
-    for name in _NOISY:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    named = {key.lower() for key in levels} - {"default"}
+    for name in {*_NOISY, *named}:
+        logging.getLogger(name).setLevel(level_for(levels, name) if name in named else logging.CRITICAL)

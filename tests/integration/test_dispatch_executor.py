@@ -36,17 +36,22 @@ def docker(bench: Bench, tmp_path: Path) -> DockerApi:
     return DockerApi(folder)
 
 
+def on_docker(address: str) -> dict[str, str]:
+    """What makes a runner execute its jobs on this Docker host."""
+    return {
+        "RUNYARD_JOB_DISPATCHER_TYPE": "docker",
+        "RUNYARD_JOB_DISPATCHER_DATA_HOST": f"tcp://{address}",
+        "RUNYARD_JOB_DISPATCHER_DATA_IMAGE": "runyard-worker",
+        "RUNYARD_JOB_DISPATCHER_DATA_LOCAL_IMAGE": "true",
+        "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": "/nonexistent",
+    }
+
+
 @pytest.fixture
 def runner(bench: Bench, docker: DockerApi) -> Iterator[WorkerProcess]:
     """A runner that executes nothing itself."""
     with serve(docker.routes()) as address:
-        yield bench.runner(
-            RUNYARD_JOB_DISPATCHER_TYPE="docker",
-            RUNYARD_JOB_DISPATCHER_DATA_HOST=f"tcp://{address}",
-            RUNYARD_JOB_DISPATCHER_DATA_IMAGE="runyard-worker",
-            RUNYARD_JOB_DISPATCHER_DATA_LOCAL_IMAGE="true",
-            RUNYARD__ENGINE__ADDITIONALBINARYPATHS="/nonexistent",
-        )
+        yield bench.runner(**on_docker(address))
         for box in docker.boxes.values():
             box.signal("SIGKILL")
         bench.close()
@@ -127,3 +132,22 @@ def test_a_runner_that_leaves_lets_its_executors_finish(bench: Bench, docker: Do
     assert bench.wait_job(job)["status"] == "SUCCEEDED"
     assert runner.wait() == 0
     assert docker.removed == [box_name(job)]
+
+
+def test_hooks_are_approved_by_the_runner_s_directory_though_executors_have_none(
+    bench: Bench, docker: DockerApi, tmp_path: Path
+) -> None:
+    approved = tmp_path / "approved"
+    approved.mkdir()
+    (approved / "reviewed").write_text("echo reviewed and run\n")
+    with serve(docker.routes()) as address:
+        bench.runner(
+            **on_docker(address),
+            RUNYARD__HOOKSPREAPPROVAL__ENABLED="true",
+            RUNYARD__HOOKSPREAPPROVAL__PREAPPROVEDHOOKSDIRECTORY=str(approved),
+        )
+        good = bench.finished("PLAN", bench.module(hooks={"before_init": "echo reviewed and run\n"}))
+        assert "reviewed and run" in bench.log_of(good["id"])
+        refused = bench.wait_job(bench.enqueue("PLAN", bench.module(hooks={"before_init": "echo not reviewed\n"})))
+        assert (refused["status"], refused["error"]["code"]) == ("FAILED", "hook_not_approved")
+        bench.close()

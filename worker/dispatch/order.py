@@ -18,6 +18,7 @@ class Order:
     url: str
     publishable_key: str
     token: str = field(repr=False)
+    approved_hooks: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -46,6 +47,7 @@ def plain_environment(order: Order, settings: Settings) -> dict[str, str]:
         "RUNYARD__ENGINE__STOPGRACESECONDS": str(settings.engine.stop_grace_seconds),
         "RUNYARD__HOOKS__TIMEOUTSECONDS": str(settings.hooks.timeout_seconds),
         "RUNYARD__HOOKSPREAPPROVAL__ENABLED": str(settings.hooks_preapproval.enabled).lower(),
+        "RUNYARD__EXECUTOR__APPROVEDHOOKS": ",".join(order.approved_hooks),
     }
     if host := settings.server.service_discovery_host:
         environment["RUNYARD_SERVICE_DISCOVERY_HOST"] = host

@@ -9,8 +9,10 @@ from worker.dispatch.order import Order
 from worker.enums import CancelKind, JobStatus
 from worker.errors import JobCancelled, JobFailed, JobInterrupted, WorkerError
 from worker.exit_codes import ExitCode
+from worker.jobs.approval import approved_hooks
 from worker.jobs.control import StopCause
 from worker.jobs.outcome import Outcome, failure
+from worker.jobs.spec import read_spec
 from worker.jobs.table import JobHandle
 from worker.runtime_log import get_logger
 from worker.settings import Settings
@@ -54,7 +56,8 @@ class RemoteAttempt:
         grant = await self._server.job_grant(self._handle.ref)
         ref, settings = self._handle.ref, self._settings
         key, token = grant["publishable_key"], grant["access_token"]
-        return Order(ref.job, ref.attempt, str(settings.runner.id), settings.server.url, key, token)
+        approved = await asyncio.to_thread(approved_hooks, read_spec(self._handle.job), settings)
+        return Order(ref.job, ref.attempt, str(settings.runner.id), settings.server.url, key, token, tuple(approved))
 
     async def _watch(self, execution: Execution) -> int:
         """Wait for the end; each wish to stop, and each grace that has passed, takes one rung more: stop, kill, give up."""

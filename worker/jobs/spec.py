@@ -1,5 +1,6 @@
 """What a job asks for, read from the payload that was frozen when it was enqueued."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -80,6 +81,12 @@ class JobSpec(_Part):
     def variables(self) -> dict[str, Any]:
         """The job's environment: the groups' variables, the module's over them."""
         return {**self.group.env, **self.module.env}
+
+    def scripts(self) -> Iterator[str]:
+        """Every script that the job may run as a hook."""
+        for name in {*self.group.hooks, *self.module.hooks}:
+            if hook := self.hook(name):
+                yield hook.script
 
     def hook(self, name: str) -> Hook | None:
         """The hook of this name: the module's takes the place of the groups'."""

@@ -43,7 +43,7 @@ NEEDED: dict[DispatcherType, tuple[str, ...]] = {
     DispatcherType.LOCAL: (),
     DispatcherType.DOCKER: ("image",),
     DispatcherType.KUBERNETES: ("image",),
-    DispatcherType.ECS: ("task_definition", "cluster", "subnets"),
+    DispatcherType.ECS: ("task_definition", "cluster"),
 }
 
 
@@ -56,7 +56,7 @@ class DispatcherData(Section):
     task_definition: str | None = Field(default=None, description="ecs: ARN of the executor's definition.")
     region: str | None = Field(default=None, description="ecs, kubernetes with eks_iam: AWS region.")
     cluster: str | None = Field(default=None, description="ecs: name or ARN of the cluster.")
-    subnets: WordList = Field(default_factory=list, description="ecs: subnets, comma-separated.")
+    subnets: WordList = Field(default_factory=list, description="ecs: subnets, comma-separated; needed with fargate.")
     security_groups: WordList = Field(default_factory=list, description="ecs: security groups, comma-separated.")
     assign_public_ip: bool = Field(default=False, description="ecs: give the task a public address.")
     launch_type: Annotated[LaunchType, BeforeValidator(lower)] = Field(
@@ -97,6 +97,8 @@ class DispatcherSettings(Section):
         needed = list(NEEDED[self.type])
         if self.data.auth_type is AuthType.EKS_IAM:
             needed += ["region", "eks_cluster"]
+        if self.type is DispatcherType.ECS and self.data.launch_type is LaunchType.FARGATE:
+            needed.append("subnets")
         missing = [name for name in needed if not getattr(self.data, name)]
         if missing:
             names = ", ".join(f"{VARIABLE_PREFIX}DATA_{name.upper()}" for name in missing)

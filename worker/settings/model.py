@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, field_valida
 from pydantic.alias_generators import to_pascal
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from worker.settings.base import HomePath, PathList, Section
+from worker.settings.base import HomePath, PathList, Section, WordList
 from worker.settings.dispatcher import DispatcherSettings
 from worker.settings.levels import LogLevelName, parse_level
 from worker.settings.update import UpdateSettings
@@ -71,7 +71,8 @@ class LoggingSettings(Section):
 
     log_level: dict[str, Annotated[LogLevelName, BeforeValidator(parse_level)]] = Field(
         default_factory=lambda: {"Default": LogLevelName.INFORMATION},
-        description="Category (or prefix of one) to minimum level; the longest prefix wins, `Default` is the rest.",
+        description="Category (or prefix of one) to minimum level; the longest prefix wins, `Default` is the rest. Libraries such "
+        "as `httpx` speak below Warning only when they are named.",
         json_schema_extra={"default": {"Default": "Information"}},
     )
     format: Annotated[str, Field(pattern="^(auto|json|pretty)$")] = Field(
@@ -93,7 +94,7 @@ class CredentialsSettings(Section):
     )
     helper_command_args: str = Field(default="", description="Arguments of that command, shell-quoted.")
     service_account_path: str | None = Field(
-        default=None, description="Path of the service account, as `group/name`, instead of its client id."
+        default=None, description="Its path in the runner's organisation, as `group/name`, instead of its client id."
     )
 
 
@@ -146,12 +147,14 @@ class WorkingDirectorySettings(Section):
 
     working_directory: HomePath = Field(
         default_factory=default_home,
-        description="Root of fetched sources, log spools and job records; must be writable.",
+        description="What must outlive a job or a restart: log spools, records of attempts, state that could not be saved; "
+        "must be writable. Sources and outputs of a job are in TempDirectory, and go with it.",
         json_schema_extra={"default": DEFAULT_HOME},
     )
     temp_directory: HomePath = Field(
         default_factory=lambda data: data.get("working_directory", default_home()) / ".temp",
-        description="Scratch space of each job, emptied after it; `.temp` below the working directory.",
+        description="One folder for each job, with its source, its providers and its outputs, removed after it; `.temp` below "
+        "the working directory.",
         json_schema_extra={"default": f"{DEFAULT_HOME}/.temp"},
     )
 
@@ -189,6 +192,9 @@ class ExecutorSettings(Section):
     attempt: int | None = Field(default=None, description="Its attempt.")
     token: SecretStr | None = Field(default=None, description="A credential good for this job only.")
     publishable_key: str | None = Field(default=None, description="The project's publishable key.")
+    approved_hooks: WordList = Field(
+        default_factory=list, description="SHA-256 of those of the job's hooks that the runner's directory approves."
+    )
 
 
 class Settings(BaseSettings):

@@ -15,12 +15,13 @@ from worker.api.replies import ClaimedJob, JobRef
 from worker.children.child import Command
 from worker.enums import CHANGING_PHASES, CancelKind, JobPhase, JobType
 from worker.errors import Fenced, JobCancelled, JobFailed, JobInterrupted
+from worker.jobs.approval import approved_hooks, check_approved
 from worker.jobs.control import JobControl, Stop, StopCause
 from worker.jobs.reporter import Reporter
 from worker.jobs.spec import read_spec
+from worker.settings import Settings, load_settings
 from worker.statebackend.backend import StateBackend
 from worker.steps.fetch import find_folder
-from worker.steps.hooks import check_approved
 from worker.steps.recipes import recipe
 
 pytestmark = pytest.mark.anyio
@@ -101,6 +102,31 @@ def test_approval_is_by_content_not_by_name(tmp_path: Path) -> None:
         assert hashlib.sha256(other).hexdigest() in caught.value.message
     with pytest.raises(JobFailed):
         check_approved("before_plan", b"echo yes\n", tmp_path / "missing")
+
+
+def approving(directory: Path, *, is_on: bool = True) -> Settings:
+    """Settings of a runner that approves what is in a directory."""
+    return load_settings(
+        environ={
+            "WORKER_ID": "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11",
+            "WORKER_TOKEN": "ryw_x",
+            "SUPABASE_URL": "http://x",
+            "RUNYARD__HOOKSPREAPPROVAL__ENABLED": str(is_on),
+            "RUNYARD__HOOKSPREAPPROVAL__PREAPPROVEDHOOKSDIRECTORY": str(directory),
+        }
+    )
+
+
+def test_an_executor_is_told_of_the_job_s_own_approved_hooks_only(tmp_path: Path) -> None:
+    for name in ("yes", "of another module"):
+        (tmp_path / name).write_text(f"echo {name}\n")
+    spec = read_spec(claimed(hooks={"before_plan": "echo yes\n", "after_plan": {"script": "echo no\n"}}))
+    told = approved_hooks(spec, approving(tmp_path))
+    assert told == [hashlib.sha256(b"echo yes\n").hexdigest()]
+    check_approved("before_plan", b"echo yes\n", tmp_path / "missing", told)
+    with pytest.raises(JobFailed):
+        check_approved("after_plan", b"echo no\n", tmp_path / "missing", told)
+    assert approved_hooks(spec, approving(tmp_path, is_on=False)) == []
 
 
 def test_a_subfolder_cannot_lead_out_of_the_source(tmp_path: Path) -> None:

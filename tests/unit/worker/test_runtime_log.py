@@ -21,6 +21,7 @@ def restored() -> Iterator[None]:
     yield
     structlog.reset_defaults()
     root.handlers, root.level = handlers, level
+    logging.getLogger("httpx").setLevel(logging.NOTSET)
 
 
 def logged(stream: io.StringIO) -> list[dict[str, Any]]:
@@ -57,6 +58,16 @@ def test_libraries_speak_through_the_same_stream() -> None:
     assert [(each["category"], each["event"], each["level"]) for each in logged(stream)] == [
         ("botocore", "slow down", "warning")
     ]
+
+
+def test_a_library_that_is_named_says_what_was_asked_for() -> None:
+    stream = io.StringIO()
+    levels = {"Default": LogLevelName.DEBUG, "httpx": LogLevelName.INFORMATION}
+    configure_logging(levels, "json", Redactor(), stream)
+    for name in ("httpx", "httpcore", "botocore"):
+        logging.getLogger(name).debug("debug")
+        logging.getLogger(name).info("info")
+    assert [(each["category"], each["event"]) for each in logged(stream)] == [("httpx", "info")]
 
 
 def test_pretty_is_for_people() -> None:

@@ -271,3 +271,9 @@ def test_a_dispatcher_names_all_that_it_lacks(kind: str, names: list[str]) -> No
     with pytest.raises(SettingsError) as caught:
         load({"RUNYARD_JOB_DISPATCHER_TYPE": kind})
     assert all(f"RUNYARD_JOB_DISPATCHER_{name}" in str(caught.value) for name in names)
+
+
+def test_a_task_on_ec2_may_do_without_subnets() -> None:
+    needed = {"TYPE": "ecs", "DATA_TASK_DEFINITION": "executor", "DATA_CLUSTER": "jobs", "DATA_LAUNCH_TYPE": "ec2"}
+    settings = load({f"RUNYARD_JOB_DISPATCHER_{name}": value for name, value in needed.items()})
+    assert settings.dispatcher.data.subnets == []

@@ -48,7 +48,11 @@ def cloud(product: Product, person: Person, aws: str, tmp_path: Path) -> Iterato
     tasks = tmp_path / "tasks"
     tasks.mkdir()
     with Fargate(tasks, tofu):
-        bench.runner(options={"name": "deployer", "accepted_job_types": TYPES}, RUNYARD__SCALING__LOOKSECONDS="0.5")
+        bench.runner(
+            options={"name": "deployer", "accepted_job_types": TYPES},
+            RUNYARD__SCALING__LOOKSECONDS="0.5",
+            RUNYARD__SCALING__IMAGEREPOSITORY="registry.test/runyard-worker",
+        )
         yield bench
         bench.close()
 

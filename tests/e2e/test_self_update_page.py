@@ -1,0 +1,41 @@
+"""An outdated runner of one's own: one that updates itself is asked to, the other's command is shown."""
+
+import json
+
+from playwright.sync_api import expect
+
+from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
+from tests.e2e.test_runners_page import SOON, Open, person, row, sign_in
+
+__all__ = ["person", "sign_in"]
+FILE = "runyard-worker-linux-x86_64.pex"
+VERSION = "904.1.0"
+
+
+def test_one_updates_itself_and_the_other_shows_its_command(product: Product, person: Person, sign_in: Open) -> None:
+    mine = ScriptedRunner(product, person, "mine")
+    ScriptedRunner(product, person, "by-hand")
+    facts = json.dumps({"self_update": FILE})
+    may = "update worker_instances set facts = facts || %s::jsonb where worker_id = %s"
+    product.sql(may, facts, mine.worker["id"])
+    files = json.dumps([{"name": FILE, "url": f"https://example.org/{FILE}", "sha256": "0" * 64}])
+    product.sql("insert into worker_releases (version, artifacts) values (%s, %s::jsonb)", VERSION, files)
+    try:
+        page = sign_in(person)
+        expect(page.get_by_role("button", name="Update all (1)")).to_be_visible(timeout=SOON)
+        row(page, "by-hand").get_by_role("button", name="Update", exact=True).click()
+        command = page.get_by_role("alertdialog", name="Update by-hand on its machine")
+        expect(command).to_contain_text("it is updated there", timeout=SOON)
+        command.get_by_role("button", name="Done").click()
+
+        row(page, "mine").get_by_role("button", name="Update", exact=True).click()
+        question = page.get_by_role("alertdialog", name="Update mine?")
+        expect(question).to_contain_text("It updates itself.", timeout=SOON)
+        question.get_by_role("button", name="Update", exact=True).click()
+        expect(page.get_by_text("Updating mine")).to_be_visible(timeout=SOON)
+        job = mine.claim()
+        assert (job["type"], job["payload"]["lifecycle"]["version"]) == ("UPDATE_WORKER", VERSION)
+        mine.finish(job, "SUCCEEDED")
+    finally:
+        product.sql("delete from worker_releases where version = %s", VERSION)

@@ -294,8 +294,8 @@ begin
     select q.job_id from private.live_jobs as q
     left join jsonb_array_elements(coalesce(p_running, '[]')) as l
       on q.job_id = (l ->> 'job')::bigint and q.attempt = (l ->> 'attempt')::integer
-    where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id
-      and (l is null and q.session_id <> v_runner.session_id or (l ->> 'is_dead')::boolean)
+    where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and ((l ->> 'is_dead')::boolean or l is null and q.claimed_at < (
+      select s.opened_at from private.sessions as s where s.id = v_runner.session_id))
     order by q.state_key
   loop
     perform private.lose_job(v_job, 'The runner''s process ended in the middle of this attempt.');

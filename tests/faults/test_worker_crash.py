@@ -1,6 +1,5 @@
 """kill -9 at each phase: nothing lost, nothing applied twice, and an apply is never silently run again."""
 
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +13,6 @@ from tests.integration.worker_bench import Bench, WorkerProcess, bench
 from tests.support.waiting import wait_until
 
 __all__ = ["bench"]
-
-# `make faults` waits for real; `make test` turns the clock of one row instead.
-IS_LONG = int(os.environ.get("RUNYARD_FAULT_ROUNDS", "1")) > 1
 
 
 @pytest.fixture
@@ -41,16 +37,6 @@ def start(
 def kill(runner: WorkerProcess) -> None:
     runner.signal(signal.SIGKILL)
     runner.wait()
-
-
-def forget_job(bench: Bench, job: int) -> None:
-    """Let the time pass for which beats may leave a job out, without waiting for it."""
-    with bench.database() as database:
-        database.execute(
-            "update private.live_jobs set claimed_at = now() - interval '1 minute', unlisted_at = now() - interval '1 minute'"
-            " where job_id = %s",
-            [job],
-        )
 
 
 @pytest.mark.parametrize("phase", ["init", "plan", "show"])
@@ -131,9 +117,6 @@ def test_killed_before_the_claims_reply_the_job_is_not_stranded(bench: Bench, en
     kill(runner)
     proxy.mend()
     start(bench, engine, worker, like=runner, url=proxy.url)
-    bench.online(worker)
-    if not IS_LONG:
-        forget_job(bench, job)
     ended = bench.wait_job(job, seconds=200)
     assert ended["status"] == "SUCCEEDED"
     close_ledger(bench, [job], engine.runs).check()

@@ -31,7 +31,8 @@ async def recover(home: Path, rescued: Path, server: Server, table: JobTable, cl
     records = {folder: record for folder, record in found.items() if record is not None}
     if records:
         get_logger("worker.recovery").warning("an earlier process left jobs", jobs=[r.job for r in records.values()])
-        await _Recovery(rescued, server, table, clock).run(records)
+    # Asked without records, too: a claim whose answer an earlier process did not live to read is given up at once.
+    await _Recovery(rescued, server, table, clock).run(records)
     for folder in found:
         remove_record(folder)
     return len(records)

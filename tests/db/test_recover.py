@@ -1,0 +1,16 @@
+"""What a process that was started again no longer knows about."""
+
+from tests.db.world import Organization, World
+
+
+def test_a_claim_that_a_process_did_not_live_to_read_goes_back_when_it_is_started_again(
+    world: World, org: Organization
+) -> None:
+    old = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
+    unread = org.enqueue("a/b")
+    old.claim_one()
+    again = world.connect_runner(old.worker_id, "one", boot_id=old.boot_id)
+    kept = org.enqueue("a/c")
+    again.claim_one()
+    again.call("worker_recover", p_running=[])
+    assert (world.status(unread), world.status(kept)) == ("QUEUED", "CLAIMED")

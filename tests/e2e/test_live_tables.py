@@ -1,0 +1,85 @@
+"""What happens to a page while somebody is looking at it: rows wait, notes follow, a runner tells what it waits for."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
+from tests.e2e.test_runners_page import SOON, Open, person, row, sign_in
+
+__all__ = ["person", "sign_in"]
+pytestmark = pytest.mark.timeout(600)
+RELEASE = "903.1.0"
+
+
+@pytest.fixture
+def release(product: Product) -> Iterator[str]:
+    """A release that no other test sees afterwards."""
+    product.sql("insert into worker_releases (version, notes) values (%s, 'What it brings')", RELEASE)
+    yield RELEASE
+    product.sql("delete from worker_releases where version like '903.%%'")
+
+
+def test_new_runners_wait_while_the_pointer_is_in_the_table(product: Product, person: Person, sign_in: Open) -> None:
+    product.runner(person, "bravo")
+    page = sign_in(person)
+    row(page, "bravo").hover()
+    product.runner(person, "alpha")
+    button = page.get_by_role("button", name="1 new")
+    expect(button).to_be_visible(timeout=SOON)
+    expect(page.locator("tr[data-row]")).to_have_count(1)
+    product.sql("update workers set status_reason = 'told meanwhile' where org_id = %s", person.org_id)
+    expect(page.get_by_role("radio", name="All")).to_contain_text("2")
+    button.click()
+    expect(page.locator("tr[data-row]")).to_have_count(2, timeout=SOON)
+    expect(button).to_be_hidden()
+
+    row(page, "bravo").hover()
+    product.runner(person, "aaron")
+    expect(button).to_be_visible(timeout=SOON)
+    page.get_by_role("heading", name="Runners", exact=True).hover()
+    expect(page.locator("tr[data-row]")).to_have_count(3, timeout=SOON)
+
+
+def test_new_runners_wait_while_the_keyboard_is_in_the_table(product: Product, person: Person, sign_in: Open) -> None:
+    product.runner(person, "bravo")
+    page = sign_in(person)
+    expect(row(page, "bravo")).to_be_visible(timeout=SOON)
+    page.keyboard.press("j")
+    expect(row(page, "bravo")).to_be_focused()
+    product.runner(person, "alpha")
+    expect(page.get_by_role("button", name="1 new")).to_be_visible(timeout=SOON)
+    page.keyboard.press("/")
+    expect(row(page, "alpha")).to_be_visible(timeout=SOON)
+
+
+def test_a_runner_says_that_its_engine_is_being_prepared(product: Product, person: Person, sign_in: Open) -> None:
+    runner = ScriptedRunner(product, person, "newcomer")
+    page = sign_in(person)
+    note = "update worker_instances set engines = %s, engine_note = %s where worker_id = %s"
+    product.sql(note, "{}", "tofu is being prepared, 40 %", runner.worker["id"])
+    expect(row(page, "newcomer")).to_contain_text("OpenTofu is being prepared, 40 %", timeout=SOON)
+    expect(page.get_by_role("status").filter(has_text="Jobs that need it wait")).to_be_visible()
+    product.sql(note, '{"tofu": "1.10.5"}', None, runner.worker["id"])
+    expect(row(page, "newcomer")).not_to_contain_text("being prepared", timeout=SOON)
+    expect(page.get_by_role("status").filter(has_text="Jobs that need it wait")).to_be_hidden()
+
+
+def test_open_release_notes_follow_what_is_published_and_withdrawn(
+    product: Product, person: Person, sign_in: Open, release: str
+) -> None:
+    page = sign_in(person)
+    page.locator(".ry-head").get_by_role("button", name="Release notes").click()
+    dialog = page.get_by_role("dialog", name="Release notes")
+    dialog.get_by_role("button", name=release).click()
+    expect(dialog).to_contain_text("What it brings", timeout=SOON)
+    product.sql("insert into worker_releases (version, notes) values ('903.2.0', 'What comes next')")
+    expect(dialog.get_by_role("button", name="903.2.0")).to_be_visible(timeout=SOON)
+    expect(dialog).to_contain_text("What it brings")
+    dialog.get_by_role("button", name="903.2.0").click()
+    expect(dialog).to_contain_text("What comes next", timeout=SOON)
+    product.sql("update worker_releases set withdrawn_at = now() where version = '903.2.0'")
+    expect(dialog.get_by_role("button", name="903.2.0")).to_be_hidden(timeout=SOON)
+    expect(dialog).not_to_contain_text("What comes next")

@@ -11,7 +11,7 @@ from app.runners.versions import latest
 Row = Mapping[str, Any]
 BINARY = "/usr/local/bin/runyard-worker"
 # The newest one: a file that brings its own Python, or a .pex where none could be fetched.
-BUILD = f"make worker-binary\nsudo install -m 0755 $(ls -t dist/runyard-worker-* | head -n 1) {BINARY}\n"
+BUILD = f"make worker-binary\nsudo install -m 0755 \\\n  $(ls -t dist/runyard-worker-* | head -n 1) \\\n  {BINARY}\n"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 

@@ -84,6 +84,20 @@ def outdated(store: OrgStore) -> Outdated:
     return Outdated(newest, by_job, len(older) - by_job)
 
 
+def breaking_ahead(store: OrgStore, worker: Row | None = None) -> list[str]:
+    """Name the breaking releases, newest first, that an update of a runner would pass; of all own ones if none is named."""
+    releases = store.rows("worker_releases")
+    newest = latest(releases)
+    behind = [worker] if worker else [row for row in store.rows("workers") if not row.get("is_shared")]
+    return [
+        str(row["version"])
+        for row in published(releases)
+        if row.get("is_breaking")
+        and not is_older(newest, row["version"])
+        and any(is_older(item.get("version"), row["version"]) for item in behind)
+    ]
+
+
 def outdated_of(store: OrgStore) -> Outdated:
     """Count them, or take what was counted since the last change."""
     return store.derive("outdated", ("workers", "worker_instances", "worker_releases"), outdated)

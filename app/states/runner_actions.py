@@ -8,7 +8,7 @@ from app.runners import commands
 from app.runners.files import newest_files
 from app.runners.reach import reach_of, say_reach
 from app.runners.tokens import make_token
-from app.runners.versions import outdated_of, update_kind
+from app.runners.versions import breaking_ahead, outdated_of, update_kind
 from app.services.errors import AppError
 from app.services.models import Filter, Query
 from app.services.runtime import runtime
@@ -17,6 +17,7 @@ from app.services.words import count
 from app.states.session import AppState, say_error
 
 KINDS = ("drain", "disable", "remove", "rotate", "update", "update_all", "update_by_hand", "deploy")
+UPDATES = ("update", "update_all", "update_by_hand")
 FLEET_WIDE = ("update_all", "update_by_hand")
 OVERLAPS = {"0": "now", "3600": "in 1 hour", "86400": "in 24 hours", "604800": "in 7 days"}
 
@@ -34,6 +35,8 @@ class RunnerActionState(AppState, rx.State):
     is_busy: bool = False
     rotated_id: str = ""
     update_command: str = ""
+    breaking: list[str] = []
+    has_read: bool = False
 
     async def _store(self) -> OrgStore:
         who = await self._who()
@@ -97,6 +100,7 @@ class RunnerActionState(AppState, rx.State):
             self.worker_id, self.kind = worker_id, kind
             self.worker_name = str(worker["name"]) if worker else ""
             self.effect = await self._effect(store, worker) if worker else ""
+            self.breaking = breaking_ahead(store, worker) if kind in UPDATES else []
             self.update_command = commands.update(
                 outdated_of(store).latest,
                 newest_files(store.rows("worker_releases")),
@@ -111,6 +115,7 @@ class RunnerActionState(AppState, rx.State):
         self.kind = self.worker_id = self.worker_name = self.effect = ""
         self.reason = self.typed = ""
         self.overlap, self.is_busy = "86400", False
+        self.breaking, self.has_read = [], False
 
     @rx.event
     def close(self) -> None:
@@ -134,6 +139,11 @@ class RunnerActionState(AppState, rx.State):
         self.typed = text[:200]
 
     @rx.event
+    def set_read(self, is_on: bool) -> None:
+        """Note that the notes of a breaking release were read."""
+        self.has_read = is_on
+
+    @rx.event
     def set_overlap(self, value: str) -> None:
         """Choose how long the old token goes on working."""
         if value in OVERLAPS:
@@ -152,7 +162,7 @@ class RunnerActionState(AppState, rx.State):
             "deploy": self._deploy,
         }
         doer = doers.get(self.kind)
-        if doer is None:
+        if doer is None or (self.breaking and not self.has_read):
             return None
         try:
             said = await doer()
@@ -174,7 +184,12 @@ class RunnerActionState(AppState, rx.State):
             return rx.toast.error("The name does not match.", description="Nothing was removed.")
         worker = (await self._store()).row("workers", self.worker_id) or {}
         name = "remove_cloud_worker" if worker.get("type") == "cloud-hosted" else "remove_worker"
-        await self._rpc(name, {"p_worker": self.worker_id})
+        answer = await self._rpc(name, {"p_worker": self.worker_id})
+        if name == "remove_cloud_worker":
+            # Only a job was queued; it may fail, and the record goes when it has succeeded.
+            return rx.toast.success(
+                f"{self.worker_name} is being removed", description=f"Job #{answer['id']} takes down what it runs on."
+            )
         return rx.toast.success(f"{self.worker_name} is removed", description="Its jobs and logs stay.")
 
     async def _rotate(self) -> list[rx.event.EventSpec]:

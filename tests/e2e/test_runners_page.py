@@ -1,5 +1,6 @@
 """The runners page in a real browser, on the real product, with a real runner."""
 
+import json
 import os
 import re
 import signal
@@ -55,11 +56,14 @@ def row(page: Page, name: str) -> Locator:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
-    """A terminal in which `runyard-worker` is installed."""
+    """A terminal in which `runyard-worker` is installed, and an engine that can say its version."""
     tool = tmp_path / "bin" / "runyard-worker"
     tool.parent.mkdir()
     tool.write_text(f'#!/bin/sh\nexec {sys.executable} -m worker.cli "$@"\n')
     tool.chmod(0o755)
+    engine = tool.parent / "tofu"
+    engine.write_text('#!/bin/sh\necho \'{"terraform_version": "1.10.5", "platform": "linux_amd64"}\'\n')
+    engine.chmod(0o755)
     started: list[subprocess.Popen[bytes]] = []
 
     def paste(command: str) -> subprocess.Popen[bytes]:
@@ -89,8 +93,23 @@ def test_an_empty_fleet_says_what_to_do(person: Person, sign_in: Open) -> None:
     assert page.get_by_role("link", name="Scale to zero").get_attribute("href") == "/docs/scale-to-zero/"
 
 
-def test_a_runner_is_registered_started_and_lost_without_a_reload(
-    person: Person, sign_in: Open, shell: Callable[[str], subprocess.Popen[bytes]]
+def held_job(product: Product, person: Person, hold: Path) -> int:
+    """Ask for a plan that a hook holds before its engine begins, for as long as a file is there."""
+    hold.touch()
+    hook = f"while [ -e {hold} ]; do sleep 0.2; done"
+    spec = {"source_kind": "inline", "source": {"files": {"main.tf": ""}}, "hooks": {"before_init": hook}}
+    module = {"p_org": person.org_id, "p_group_path": "platform", "p_name": "vpc", "p_spec": spec}
+    made = product.rpc(person.token, "create_module", module)
+    job = {"p_org": person.org_id, "p_type": "PLAN", "p_module": made["id"], "p_options": {}}
+    return int(product.rpc(person.token, "enqueue_job", job)["id"])
+
+
+def test_a_runner_is_registered_started_and_lost_at_work_without_a_reload(
+    product: Product,
+    person: Person,
+    sign_in: Open,
+    shell: Callable[[str], subprocess.Popen[bytes]],
+    tmp_path: Path,
 ) -> None:
     page = sign_in(person)
     page.keyboard.press("n")
@@ -104,7 +123,7 @@ def test_a_runner_is_registered_started_and_lost_without_a_reload(
     expect(sheet.get_by_text("It is shown once and stored only as a hash")).to_be_visible()
     assert sheet.get_by_role("link", name="How tokens are checked").get_attribute("href") == "/docs/authentication/"
     assert sheet.get_by_role("link", name="Self-hosted setup").first.get_attribute("href") == "/docs/self-hosted/"
-    expect(sheet.get_by_role("region", name="Get the runner")).to_contain_text("make worker-binary")
+    expect(sheet.get_by_role("region", name="Get the runner")).to_contain_text("/usr/local/bin/runyard-worker")
     command = sheet.get_by_role("region", name="Start it").locator("pre").inner_text()
     assert token in command
 
@@ -119,8 +138,15 @@ def test_a_runner_is_registered_started_and_lost_without_a_reload(
     expect(row(page, "build-host-03").locator("[data-status=ONLINE].rt-Badge")).to_be_visible(timeout=SOON)
 
     page.evaluate("window.stillTheSamePage = true")
+    job = page.locator(f"tr[data-row='{held_job(product, person, tmp_path / 'hold')}']")
+    expect(job.locator("[data-status=PROCESSING]")).to_be_visible(timeout=2 * SOON)
+    expect(job).to_contain_text("build-host-03")
     os.killpg(process.pid, signal.SIGKILL)
+    (tmp_path / "hold").unlink()
     expect(row(page, "build-host-03").locator("[data-status=OFFLINE].rt-Badge")).to_be_visible(timeout=OFFLINE)
+    expect(job.locator("[data-status=QUEUED]")).to_be_visible(timeout=OFFLINE)
+    job.get_by_role("button", name="Why waiting?").click()
+    expect(page.get_by_role("table", name="Active jobs")).to_contain_text("offline", timeout=SOON, ignore_case=True)
     assert page.evaluate("window.stillTheSamePage")
     page.reload()
     expect(row(page, "build-host-03")).to_be_visible(timeout=SOON)
@@ -183,9 +209,12 @@ def test_an_older_runner_brings_the_alert_and_notes_are_only_text(
 ) -> None:
     hostile = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
     notes = f"### Fixed\n- A lease survives a sleep.\n\n{hostile}"
+    file = {"name": "runyard-worker-linux-x86_64", "url": "https://example.com/w", "sha256": "ab" * 32}
     product.sql(
-        "insert into worker_releases (version, notes) values ('901.2.0', %s), ('901.10.0', 'Newer') on conflict do nothing",
+        "insert into worker_releases (version, notes, artifacts) values ('901.2.0', %s, '[]'), ('901.10.0', 'Newer', %s) "
+        "on conflict do nothing",
         notes,
+        json.dumps([file]),
     )
     product.runner(person, "old-one")
     product.sql("update workers set version = '901.2.0' where org_id = %s", person.org_id)
@@ -194,6 +223,8 @@ def test_an_older_runner_brings_the_alert_and_notes_are_only_text(
     page.get_by_role("button", name="What is new").click()
     dialog = page.get_by_role("dialog", name="Release notes")
     expect(dialog).to_contain_text("Newer", timeout=SOON)
+    expect(dialog.get_by_role("link", name=file["name"])).to_have_attribute("href", file["url"])
+    expect(dialog).to_contain_text(file["sha256"])
     dialog.get_by_role("button", name="901.2.0").click()
     expect(dialog).to_contain_text("A lease survives a sleep.", timeout=SOON)
     expect(dialog).to_contain_text("<script>")
@@ -201,6 +232,28 @@ def test_an_older_runner_brings_the_alert_and_notes_are_only_text(
     page.keyboard.press("Escape")
     product.sql("update workers set version = '901.10.0' where org_id = %s", person.org_id)
     expect(page.get_by_text("1 runner is older")).to_be_hidden(timeout=SOON)
+
+
+def test_a_breaking_release_is_read_about_before_everything_is_updated(
+    product: Product, person: Person, sign_in: Open
+) -> None:
+    product.sql("insert into worker_releases (version, notes, is_breaking) values ('902.0.0', 'Move the file', true)")
+    try:
+        product.runner(person, "in-the-cloud")
+        product.sql("update workers set version = '1.0.0', type = 'cloud-hosted' where org_id = %s", person.org_id)
+        page = sign_in(person)
+        page.get_by_role("button", name="Update all (1)").click()
+        question = page.get_by_role("alertdialog", name="Update all?")
+        expect(question).to_contain_text("902.0.0 changes something that you may rely on.", timeout=SOON)
+        act = question.get_by_role("button", name="Update all")
+        expect(act).to_be_disabled()
+        question.get_by_role("button", name="Read the notes").click()
+        expect(page.get_by_role("dialog", name="Release notes")).to_contain_text("Move the file", timeout=SOON)
+        page.keyboard.press("Escape")
+        question.get_by_role("checkbox").click()
+        expect(act).to_be_enabled(timeout=SOON)
+    finally:
+        product.sql("delete from worker_releases where version = '902.0.0'")
 
 
 def test_two_people_of_two_organisations_see_only_their_own(product: Product, sign_in: Open) -> None:

@@ -8,6 +8,7 @@ from app.components.copy import code_block, copy_button
 from app.components.elements import secret
 from app.components.icons import icon
 from app.components.runners.token import token_warning
+from app.states.release_notes import ReleaseNotesState
 from app.states.runner_actions import OVERLAPS, RunnerActionState
 
 State = RunnerActionState
@@ -16,18 +17,25 @@ State = RunnerActionState
 def _input(label: Any, value: Any, on_change: Any, hint: str = "") -> rx.Component:
     return rx.el.div(
         rx.el.label(label, html_for="action-input", class_name="ry-lab"),
-        rx.input(id="action-input", default_value=value, on_change=on_change, auto_complete="off"),
+        rx.input(
+            id="action-input",
+            default_value=value,
+            on_change=on_change.debounce(150),
+            # Whoever clicks a button right after typing leaves the field first: the button must not overtake the text.
+            on_blur=on_change,
+            auto_complete="off",
+        ),
         rx.el.small(hint) if hint else rx.fragment(),
         class_name="ry-f",
     )
 
 
 def _reason() -> rx.Component:
-    return _input("Reason", "", State.set_reason.debounce(150), "Shown beside the status.")
+    return _input("Reason", "", State.set_reason, "Shown beside the status.")
 
 
 def _typed() -> rx.Component:
-    return _input("Type " + State.worker_name + " to confirm", "", State.set_typed.debounce(100))
+    return _input("Type " + State.worker_name + " to confirm", "", State.set_typed)
 
 
 def _overlap() -> rx.Component:
@@ -68,17 +76,41 @@ def _question(kind: str, title: Any, text: Any, buttons: rx.Component, *fields: 
     )
 
 
+def _is_unread() -> rx.Var[bool]:
+    return (State.breaking.length() > 0) & ~State.has_read
+
+
+def _breaking(*, is_asked: bool) -> rx.Component:
+    """Ask to read the notes of a breaking release before anything is updated past it."""
+    first = State.breaking[0].to(str)
+    read = rx.button(
+        "Read the notes", on_click=ReleaseNotesState.show(first), variant="surface", color_scheme="gray", size="1"
+    )
+    words = rx.el.p(
+        rx.foreach(State.breaking, lambda version: rx.el.b(version, " ", key=version)),
+        "changes something that you may rely on.",
+    )
+    note = rx.el.div(
+        icon("triangle-alert"), words, read, class_name="ry-note", custom_attrs={"data-accent-color": "orange"}
+    )
+    box = rx.el.label(
+        rx.checkbox(checked=State.has_read, on_change=State.set_read), "I have read the notes", class_name="ry-row c6"
+    )
+    return rx.cond(State.breaking.length() > 0, rx.fragment(note, box if is_asked else rx.fragment()), rx.fragment())
+
+
 def confirmations(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> list[rx.Component]:
     """Every confirmation about runners; at most one is open."""
     name = State.worker_name
     remove = _buttons("Remove runner", is_danger=True, is_disabled=State.typed != name)
+    update = _buttons("Update", keep="Keep this version", is_disabled=_is_unread())
     rotate = _buttons("Make a new token", keep="Keep the old one")
     return [
         _question("drain", "Drain " + name + "?", State.effect, _buttons("Drain"), _reason()),
         _question("disable", "Disable " + name + "?", State.effect, _buttons("Disable", keep="Keep it enabled")),
         _question("remove", "Remove " + name + "?", State.effect, remove, _typed()),
         _question("rotate", "Rotate the token of " + name + "?", State.effect, rotate, _overlap()),
-        _question("update", "Update " + name + "?", State.effect, _buttons("Update", keep="Keep this version")),
+        _question("update", "Update " + name + "?", State.effect, update, _breaking(is_asked=True)),
         _question("deploy", "Deploy " + name + "?", State.effect, _buttons("Deploy", keep="Leave it")),
         _update_all(outdated, latest),
         _update_by_hand(),
@@ -94,7 +126,8 @@ def _update_all(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> rx.Co
         latest,
         ". One goes first; when it is back, the others follow in waves. Each finishes its jobs first.",
     )
-    return _question("update_all", "Update all?", text, _buttons("Update all", keep="Keep these versions"))
+    buttons = _buttons("Update all", keep="Keep these versions", is_disabled=_is_unread())
+    return _question("update_all", "Update all?", text, buttons, _breaking(is_asked=True))
 
 
 def _update_by_hand() -> rx.Component:
@@ -108,6 +141,7 @@ def _update_by_hand() -> rx.Component:
         rx.cond(name != "", "Update " + name + " on its machine", "Update on your machines"),
         rx.cond(State.effect != "", State.effect, "Runners on machines of yours are updated there."),
         done,
+        _breaking(is_asked=False),
         code_block(State.update_command, "Copy the commands"),
     )
 

@@ -7,7 +7,7 @@ import pytest
 from app.runners.board import board_of, choose
 from app.runners.jobs import build_active, say_counts
 from app.runners.rows import build_row, engine_note, likely_action, read_pulses, why
-from app.runners.versions import is_older, latest, outdated, update_kind
+from app.runners.versions import breaking_ahead, is_older, latest, outdated, update_kind
 from app.services.store import OrgStore
 
 ORG = "11111111-1111-4111-8111-111111111111"
@@ -276,3 +276,15 @@ def test_a_silence_that_nobody_swept_is_shown_all_the_same() -> None:
     assert board_of(store).counts["OFFLINE"] == 1
     store.put("workers", worker(id="w1", updated_at="2026-11-01T10:05:01+00:00"))
     assert board_of(store).rows[0]["status"] == "ONLINE"
+
+
+def test_breaking_releases_are_named_where_an_update_would_pass_them() -> None:
+    store = OrgStore(ORG)
+    releases = [release("1.9.0", is_breaking=True), release("2.0.0", is_breaking=True), release("2.1.0")]
+    store.replace("worker_releases", [*releases, release("3.0.0b1", channel="beta", is_breaking=True)])
+    store.replace(
+        "workers", [worker(version="1.9.0"), worker(id="w2", version="1.8.2"), worker(id="w3", version="2.1.0")]
+    )
+    assert breaking_ahead(store) == ["2.0.0", "1.9.0"]
+    assert breaking_ahead(store, worker(version="1.9.0")) == ["2.0.0"]
+    assert breaking_ahead(store, worker(version="2.0.0")) == []

@@ -1,4 +1,4 @@
-"""Make or update .venv, and for tests the browser and the engine; quick when nothing changed.
+"""Make or update .venv, and for tests the browser, Redis and the engine; quick when nothing changed.
 
 Uses the standard library only: it runs before anything is installed.
 """
@@ -34,6 +34,7 @@ def main() -> None:
             install(mode)
     if mode == "test":
         prepare_browser()
+        prepare_redis()
         prepare_engine()
 
 
@@ -115,21 +116,40 @@ def prepare_browser() -> None:
     """Install Chromium for the browser tests where that is possible without asking."""
     if find_browser():
         return
-    sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    can_install = shutil.which("apt-get") and (not sudo or (shutil.which("sudo") and succeeds([*sudo, "true"])))
-    if can_install:
-        step("Installing Chromium for the browser tests (a minute or two)")
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        apt = [*sudo, "apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
-        subprocess.run([*apt, "update"], env=quiet, stdout=subprocess.DEVNULL, check=False)
-        install = [*apt, "install", "-y", "--no-install-recommends", "chromium", "fonts-liberation"]
-        subprocess.run(install, env=quiet, stdout=subprocess.DEVNULL, check=False)
+    install_packages("Chromium for the browser tests", "chromium", "fonts-liberation")
     if not find_browser():
         print(
             "\n*** There is no Chromium: the browser tests will be SKIPPED. ***\n"
             "    Debian, Ubuntu: sudo apt-get install chromium. Another one: RUNYARD_CHROMIUM=/path/to/chrome make test\n",
             file=sys.stderr,
         )
+
+
+def prepare_redis() -> None:
+    """Install Redis for the test of several dashboards, likewise; no wheel that is kept up to date brings a server."""
+    if shutil.which("redis-server"):
+        return
+    install_packages("Redis for the test of several dashboards", "redis-server")
+    if not shutil.which("redis-server"):
+        print(
+            "\n*** There is no redis-server: the tests of several dashboards will be SKIPPED. ***\n"
+            "    Debian, Ubuntu: sudo apt-get install redis-server. Elsewhere: put a redis-server on PATH\n",
+            file=sys.stderr,
+        )
+
+
+def install_packages(what: str, *packages: str) -> None:
+    """Install Debian packages, if nobody has to be asked for it."""
+    sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    can_install = shutil.which("apt-get") and (not sudo or (shutil.which("sudo") and succeeds([*sudo, "true"])))
+    if not can_install:
+        return
+    step(f"Installing {what} (a minute or two)")
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    apt = [*sudo, "apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
+    subprocess.run([*apt, "update"], env=quiet, stdout=subprocess.DEVNULL, check=False)
+    install = [*apt, "install", "-y", "--no-install-recommends", *packages]
+    subprocess.run(install, env=quiet, stdout=subprocess.DEVNULL, check=False)
 
 
 def find_browser() -> str | None:

@@ -87,7 +87,7 @@
       if (!this.isConnected) return;
       const used = Number(this.getAttribute("used")) || 0;
       const of = Number(this.getAttribute("of")) || 0;
-      if (of === 0) { this.textContent = "–"; this.removeAttribute("aria-label"); return; }
+      if (of === 0) { this.textContent = "–"; this.removeAttribute("aria-label"); this.removeAttribute("role"); return; }
       const bar = document.createElement("span");
       bar.setAttribute("aria-hidden", "true");
       if (of <= 8) {

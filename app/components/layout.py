@@ -22,7 +22,8 @@ def _top(title: rx.Var[str] | str, crumbs: Sequence[tuple[str, str]]) -> rx.Comp
     return rx.el.header(
         rx.el.span(rx.el.span(SessionState.org_initials, class_name="ry-sq"), class_name="only-s"),
         rx.el.nav(
-            _crumb(SessionState.org_name, "/dashboard/runners"),
+            # A link without a name, until the name is known, would be one that nobody can read.
+            rx.cond(SessionState.org_name != "", _crumb(SessionState.org_name, "/dashboard/runners"), rx.fragment()),
             *[_crumb(label, href) for label, href in crumbs],
             rx.el.b(title),
             class_name="ry-crumb",

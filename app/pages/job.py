@@ -43,7 +43,7 @@ def _log() -> rx.Component:
         main=JobState.log_main,
         note=JobState.log_note,
         link=SessionState.link,
-        custom_attrs={"aria-label": "Log"},
+        custom_attrs={"role": "region", "aria-label": "Log"},
     )
 
 

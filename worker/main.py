@@ -39,7 +39,7 @@ from worker.settings import Settings
 from worker.signals import Signals, ignore_more
 from worker.standing import Standing
 from worker.update.handover import hand_over
-from worker.update.program import CANNOT, Handover, Program
+from worker.update.program import Handover, Program, obstacle
 from worker.update.updater import Updater
 from worker.version import __version__
 
@@ -90,7 +90,8 @@ class Runner:
         self._clock = clock
         self._standing = Standing(capacity=settings.capacity or 1, is_single=is_single)
         self._is_trial = is_trial
-        self._program = program
+        self._obstacle = obstacle(program)
+        self._program = None if self._obstacle else program
         self._log = get_logger("worker")
 
     @property
@@ -148,9 +149,9 @@ class Runner:
         return ExitCode.OK
 
     def _updater(self, identity: Identity) -> Updater | None:
-        if self._settings.update.enabled and self._program is None and not self._standing.is_single:
-            self._log.warning("cannot update itself", why=CANNOT)
         if self._program is None:
+            if self._settings.update.enabled and not self._standing.is_single:
+                self._log.warning("cannot update itself", why=self._obstacle)
             return None
         return Updater(self._program, identity.home, self._standing, self._table, self._announce)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from worker.doctor.check import Check, fail, ok, warn
 from worker.settings import Settings
+from worker.update.program import find_program, obstacle
 
 ENGINES = ("tofu", "terraform", "pulumi")
 NEEDED_BYTES = 1024**3
@@ -26,6 +27,7 @@ def host_checks(settings: Settings) -> list[Check]:
         engines(settings.engine.additional_binary_paths),
         git(),
         user(),
+        *([self_update()] if settings.update.enabled else []),
     ]
 
 
@@ -98,3 +100,11 @@ def user() -> Check:
     if os.geteuid() == 0:
         return warn("User", "running as root", "Run the runner as a user of its own: jobs have its rights.")
     return ok("User", f"uid {os.geteuid()}")
+
+
+def self_update() -> Check:
+    """Look at whether the program could be replaced."""
+    program = find_program(os.environ, ())
+    if why := obstacle(program):
+        return warn("Self-update", why, "Start the runner from the one-file program, or turn Update.Enabled off.")
+    return ok("Self-update", f"{program.path if program else ''} can be replaced")

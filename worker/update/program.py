@@ -1,6 +1,7 @@
 """The file that this process was started from, and how to start it again."""
 
 import json
+import os
 import platform
 import sys
 import zipfile
@@ -12,8 +13,8 @@ from pathlib import Path
 _LOADER = ("PEX", "_PEX", "__PEX", "SCIE")
 _ENTRY = "worker.cli:main"
 
-CANNOT = (
-    "Update.Enabled is set, but this runner was not started from the one-file program, so it cannot replace itself. "
+NOT_ONE_FILE = (
+    "It was not started from the one-file program. "
     "Update it where it was installed: pip, the container's image, or the package."
 )
 
@@ -60,6 +61,16 @@ def find_program(environ: Mapping[str, str], arguments: Sequence[str]) -> Progra
         tuple(arguments),
         without_loader(environ),
     )
+
+
+def obstacle(program: Program | None) -> str:
+    """Say what keeps a runner from replacing its program; nothing when it can."""
+    if program is None:
+        return NOT_ONE_FILE
+    folder = program.path.parent
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"Its user may not write to {folder}. Keep the program in a folder of its own."
+    return ""
 
 
 def without_loader(environ: Mapping[str, str]) -> dict[str, str]:

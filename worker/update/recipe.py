@@ -16,7 +16,7 @@ from worker.errors import JobFailed, JobInterrupted
 from worker.jobs.workspace import Workspace
 from worker.steps.step import Step
 from worker.update.fetching import fetch_beside
-from worker.update.program import CANNOT, Program, without_loader
+from worker.update.program import Program, without_loader
 from worker.update.release import BY_HAND, Wanted, check_address, read_wanted
 from worker.update.updater import Updater
 from worker.version import __version__
@@ -42,8 +42,8 @@ def update_recipe(space: Workspace) -> list[Step]:
 
 
 async def _refuse(space: Workspace) -> None:
-    hint = CANNOT if space.around.settings.update.enabled else f"Start it with Update.Enabled. {BY_HAND}"
-    raise JobFailed("This runner may not update itself.", code="update_not_permitted", hint=hint)
+    why = "Its log says why." if space.around.settings.update.enabled else "Start it with Update.Enabled."
+    raise JobFailed("This runner cannot update itself.", code="update_not_permitted", hint=f"{why} {BY_HAND}")
 
 
 async def _arrived(space: Workspace) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from worker.update.program import find_program
+from worker.doctor.check import Verdict
+from worker.doctor.host import self_update
+from worker.update.program import NOT_ONE_FILE, Program, find_program, obstacle
 
 
 def pex(path: Path, entry_point: str = "worker.cli:main") -> Path:
@@ -52,3 +54,17 @@ def test_anything_else_is_not_ours_to_replace(tmp_path: Path, kind: str) -> None
     elif kind == "no archive":
         file.write_text("#!/bin/sh\n")
     assert find_program({} if kind == "unset" else {"PEX": str(file)}, []) is None
+
+
+def test_a_program_in_a_folder_that_cannot_be_written_is_an_obstacle(tmp_path: Path) -> None:
+    assert obstacle(None) == NOT_ONE_FILE
+    assert obstacle(Program(tmp_path / "runner", "x")) == ""
+    # Root may write to every folder that there is; one that is not there refuses it too.
+    assert "may not write to" in obstacle(Program(tmp_path / "gone" / "runner", "x"))
+
+
+def test_the_doctor_says_whether_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PEX", raising=False)
+    assert (self_update().verdict, self_update().seen) == (Verdict.WARN, NOT_ONE_FILE)
+    monkeypatch.setenv("PEX", str(pex(tmp_path / "runner")))
+    assert self_update().verdict is Verdict.OK

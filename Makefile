@@ -39,7 +39,8 @@ down: setup ## Stop what `make up` started, from any terminal
 status: setup ## Show addresses, keys and the health of each part
 	@$(PY) -m stack status
 
-env: setup ## Print SUPABASE_URL and the keys as shell exports
+env: ## Print SUPABASE_URL and the keys as shell exports: eval "$(make env)"
+	@scripts/setup run >&2
 	@$(PY) -m stack env
 
 mail: setup ## Show the mails that the local stack kept instead of sending, newest first, with their links

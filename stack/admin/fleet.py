@@ -31,17 +31,18 @@ class Fleet:
 
     async def rows(self) -> list[dict[str, Any]]:
         """Every runner that the organisation sees, shared ones included."""
-        owner = f"(org_id.eq.{self._organization},is_shared.is.true)"
-        return await self._person.all_rows("workers", **{"or": owner}, removed_at="is.null", order="name,id")
+        return await self._person.all_rows("workers", **self._seen(), removed_at="is.null", order="name,id")
 
     async def find(self, runner: str) -> dict[str, Any]:
-        """One runner by its exact name or its id."""
-        return await self._one("workers", "id" if _is_id(runner) else "name", runner)
+        """One runner by its exact name or its id; the organisation's own before a shared one of the same name."""
+        column = "id" if _is_id(runner) else "name"
+        return await self._one("workers", column, runner, **self._seen(), order="is_shared")
 
     async def service_account(self, account: str) -> str:
         """A service account's id, by its name, its client id or its id."""
         column = "id" if _is_id(account) else "client_id" if account.startswith("rysa_") else "name"
-        return str((await self._one("service_accounts", column, account))["id"])
+        owner = {"org_id": f"eq.{self._organization}"}
+        return str((await self._one("service_accounts", column, account, **owner))["id"])
 
     async def add_service_account(self, spec: dict[str, Any], *, with_secret: bool) -> dict[str, Any]:
         """Make a service account; its secret is in the answer and nowhere else."""
@@ -87,9 +88,11 @@ class Fleet:
         (after,) = await self._person.rows("workers", id=f"eq.{row['id']}")
         return after
 
-    async def _one(self, table: str, column: str, value: str) -> dict[str, Any]:
-        filters = {column: f"eq.{value}", "org_id": f"eq.{self._organization}", "removed_at": "is.null"}
-        found = await self._person.rows(table, **filters)
+    def _seen(self) -> dict[str, str]:
+        return {"or": f"(org_id.eq.{self._organization},is_shared.is.true)"}
+
+    async def _one(self, table: str, column: str, value: str, **filters: str) -> dict[str, Any]:
+        found = await self._person.rows(table, **{column: f"eq.{value}"}, **filters, removed_at="is.null")
         if not found:
             kind = table.removeprefix("workers") or "runners"
             raise StackError(f'There is no "{value}" among the {kind.replace("_", " ")} of this organisation.')

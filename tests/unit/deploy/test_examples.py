@@ -1,0 +1,33 @@
+"""The example files that people copy: every name in them is one that is read."""
+
+import re
+
+from stack.admin.shared import read_configuration
+from stack.settings import PROJECT
+from worker.settings import load_settings
+from worker.settings.sources import path_of_variable
+
+ASSIGNMENT = re.compile(r"^#?([A-Z_]+)=(.*)$", re.MULTILINE)
+PLACEHOLDER = "00000000-0000-0000-0000-000000000000"
+
+
+def test_the_env_file_names_settings_only() -> None:
+    text = (PROJECT / "deploy" / "runner.env.example").read_text()
+    names = [name for name, _ in ASSIGNMENT.findall(text)]
+    assert len(names) >= 8
+    assert [name for name in names if path_of_variable(name) is None] == []
+
+
+def test_the_env_file_is_enough_to_start_with() -> None:
+    text = (PROJECT / "deploy" / "runner.env.example").read_text()
+    settings = load_settings(environ=dict(re.findall(r"^([A-Z_]+)=(.*)$", text, re.MULTILINE)))
+    assert (str(settings.runner.id), settings.runner.token) == (PLACEHOLDER, None)
+    assert settings.runner.credentials.client_secret is not None
+
+
+def test_the_shared_runners_file_is_valid() -> None:
+    wanted = read_configuration(PROJECT / "deploy" / "shared-runners.example.toml")
+    assert [runner.name for runner in wanted.shared_runners] == ["shared-eu", "shared-plans"]
+    page = (PROJECT / "docs" / "runner" / "shared.md").read_text()
+    tables = (PROJECT / "deploy" / "shared-runners.example.toml").read_text().partition("\n\n")[2]
+    assert tables in page, "the page shows the file"

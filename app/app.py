@@ -14,7 +14,7 @@ from app.pages import Route
 from app.services.runtime import runtime
 from app.states.live import check_members, fan_out
 
-PAGES = ("sign_in", "welcome", "runners", "runner", "jobs", "job", "modules", "settings")
+PAGES = ("sign_in", "welcome", "runners", "runner", "jobs", "job", "modules", "settings", "not_found")
 
 
 def _routes() -> list[Route]:

@@ -27,7 +27,17 @@ def _count(key: str) -> rx.Component:
 
 def _entry(key: str, label: str, icon_name: str, href: str, active: str) -> rx.Component:
     current = {"aria_current": "page"} if key == active else {}
-    return rx.link(icon(icon_name, ""), label, _count(key), href=href, class_name="ry-nav", underline="none", **current)
+    # The title is for widths at which only the icon is seen.
+    return rx.link(
+        icon(icon_name, ""),
+        label,
+        _count(key),
+        href=href,
+        title=label,
+        class_name="ry-nav",
+        underline="none",
+        **current,
+    )
 
 
 def _org_item(org: rx.Var[OrgItem]) -> rx.Component:
@@ -98,9 +108,20 @@ def sidebar(active: str) -> rx.Component:
         _organisation(),
         *[_entry(*entry, active=active) for entry in ENTRIES],
         rx.el.div(class_name="grow"),
-        rx.el.a(icon("book-open", ""), "Documentation", href="/docs/", target="_blank", class_name="ry-nav"),
+        rx.el.a(
+            icon("book-open", ""),
+            "Documentation",
+            href="/docs/",
+            target="_blank",
+            title="Documentation",
+            class_name="ry-nav",
+        ),
         rx.el.button(
-            icon("megaphone", ""), "Release notes", on_click=ReleaseNotesState.show(""), class_name="rt-reset ry-nav"
+            icon("megaphone", ""),
+            "Release notes",
+            on_click=ReleaseNotesState.show(""),
+            title="Release notes",
+            class_name="rt-reset ry-nav",
         ),
         rx.el.div(style={"height": "8px"}),
         _person(),

@@ -24,9 +24,9 @@ HEADS = (
     ("Module", ""),
     ("Status", ""),
     ("Runner", ""),
-    ("Attempt", ""),
+    ("Attempt", "hide-w"),
     ("Time", "r"),
-    ("Asked by", ""),
+    ("Asked by", "hide-m"),
     ("Asked at", "r"),
 )
 
@@ -93,9 +93,9 @@ def _row(held: Any) -> rx.Component:
         cell(rx.el.span(job["path"], class_name="ry-mono"), class_name="n-c"),
         cell(job_status(job), class_name="n-b"),
         cell(rx.cond(job["runner"] != "", runner, "–"), class_name="mut hide-s"),
-        cell(rx.cond(job["attempt"] != "", job["attempt"], "–"), class_name="mut num hide-s"),
+        cell(rx.cond(job["attempt"] != "", job["attempt"], "–"), class_name="mut num hide-s hide-w"),
         cell(since(job["since"].to(str), job["until"].to(str)), class_name="r num n-d"),
-        cell(job["by"], class_name="mut hide-s"),
+        cell(job["by"], class_name="mut hide-s hide-m ry-by", title=job["by"]),
         cell(clock_time(job["created_at"].to(str)), class_name="r mut num hide-s"),
         role="row",
         tab_index=-1,

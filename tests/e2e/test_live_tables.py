@@ -83,3 +83,26 @@ def test_open_release_notes_follow_what_is_published_and_withdrawn(
     product.sql("update worker_releases set withdrawn_at = now() where version = '903.2.0'")
     expect(dialog.get_by_role("button", name="903.2.0")).to_be_hidden(timeout=SOON)
     expect(dialog).not_to_contain_text("What comes next")
+
+
+@pytest.mark.parametrize("width", [1280, 1024, 900, 760])
+def test_nothing_is_cut_off_between_a_phone_and_a_desk(
+    product: Product, person: Person, sign_in: Open, width: int
+) -> None:
+    product.runner(person, "a-runner-with-a-longer-name")
+    page = sign_in(person, viewport={"width": width, "height": 860})
+    expect(row(page, "a-runner-with-a-longer-name")).to_be_visible(timeout=SOON)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    hidden = (
+        "[...document.querySelectorAll('.ry-tw')].filter((table) => table.scrollWidth > table.clientWidth + 1).length"
+    )
+    assert page.evaluate(hidden) == 0
+    expect(page.get_by_role("link", name="Jobs").first).to_be_visible()
+
+
+def test_an_address_that_leads_nowhere_leads_back(person: Person, sign_in: Open) -> None:
+    page = sign_in(person)
+    page.goto("/dashboard/nonsense")
+    expect(page.get_by_role("heading", name="Nothing is here")).to_be_visible(timeout=SOON)
+    page.get_by_role("link", name="Go to the runners").click()
+    expect(page.get_by_role("heading", name="Runners", exact=True)).to_be_visible(timeout=SOON)

@@ -192,7 +192,7 @@ def _job(job: rx.Var[HistoryRow]) -> rx.Component:
         cell(changes, class_name="n-c"),
         cell(
             rx.el.span(rx.cond(job["revision"] != "", job["revision"], "–"), class_name="ry-mono"),
-            class_name="mut hide-s",
+            class_name="mut hide-s hide-m",
         ),
         cell(since(job["since"].to(str), job["until"].to(str)), class_name="r num n-d"),
         cell(clock_time(job["created_at"].to(str)), class_name="r mut num hide-s"),
@@ -203,7 +203,7 @@ def _job(job: rx.Var[HistoryRow]) -> rx.Component:
 
 
 def _history() -> rx.Component:
-    labels = (("Job", ""), ("Status", ""), ("Changes", ""), ("Revision", ""), ("Time", "r"), ("When", "r"))
+    labels = (("Job", ""), ("Status", ""), ("Changes", ""), ("Revision", "hide-m"), ("Time", "r"), ("When", "r"))
     rows = table("History", heads(*labels), rx.foreach(ModulesState.history, _job))
     none = rx.el.div(
         "It has not run yet. A plan shows what it would create, and changes nothing.", class_name="ry-pb mut"

@@ -16,7 +16,15 @@ from app.states.runner_actions import RunnerActionState
 from app.states.runners import RunnersState
 from app.states.session import SessionState
 
-HEADS = (("Job", ""), ("Module", ""), ("Status", ""), ("Runner", ""), ("Time", "r"), ("Asked by", ""), ("Actions", "r"))
+HEADS = (
+    ("Job", ""),
+    ("Module", ""),
+    ("Status", ""),
+    ("Runner", ""),
+    ("Time", "r"),
+    ("Asked by", "hide-n"),
+    ("Actions", "r"),
+)
 
 
 def _why(job: Any) -> rx.Component:
@@ -68,7 +76,7 @@ def _job(job: Any) -> rx.Component:
         cell(job_badge(job["status"].to(str)), class_name="n-b"),
         cell(job["runner"], class_name="mut hide-s"),
         cell(since(job["since"].to(str)), class_name="r num n-d"),
-        cell(job["by"], class_name="mut hide-s"),
+        cell(job["by"], class_name="mut hide-s hide-n ry-by", title=job["by"]),
         _action(job),
         role="row",
         tab_index=-1,

@@ -19,7 +19,7 @@ from app.states.session import SessionState
 
 HEADS = (
     ("Name", ""),
-    ("Type", ""),
+    ("Type", "hide-n"),
     ("Region", "hide-m"),
     ("Status", ""),
     ("Version", ""),
@@ -70,7 +70,7 @@ def runner_row(
     """A runner's row; remembered by the browser, so that a change draws one row again and not the page."""
     return rx.el.tr(
         cell(_name(row, is_opened), class_name="n-a"),
-        cell(row["type"], class_name="mut"),
+        cell(row["type"], class_name="mut hide-n"),
         cell(row["region"], class_name="mut hide-m"),
         cell(_status(row), class_name="n-b"),
         cell(_version(row), class_name="num hide-s"),
@@ -90,7 +90,7 @@ def _instance(row: Any) -> rx.Component:
     pulse = RunnersState.pulses[row["id"].to(str)]
     return rx.el.tr(
         cell(rx.el.div(row["name"], class_name="ry-tree"), class_name="n-a"),
-        cell(rx.el.span(row["host"], class_name="ry-mono sm"), class_name="mut"),
+        cell(rx.el.span(row["host"], class_name="ry-mono sm"), class_name="mut hide-n"),
         cell(class_name="hide-m"),
         cell(
             rx.el.div(

@@ -146,6 +146,7 @@ comment on sequence private.ready_seq is 'Order in which jobs became ready.';
 create sequence private.claim_seq;
 comment on sequence private.claim_seq is 'Order of the claims.';
 
+-- Without check constraints: they would be parsed again for every claim. The state machine's promises look for the same.
 create table private.live_jobs (
   job_id bigint primary key,
   org_id uuid not null,
@@ -167,9 +168,7 @@ create table private.live_jobs (
   cancel_kind public.cancel_kind,
   unlisted_at timestamptz,
   returned integer not null default 0,
-  not_before_at timestamptz,
-  check ((stage = 'READY') = (lane_id is not null)),
-  check (stage <> 'RUNNING' or (instance_id is not null and session_id is not null and claim_seq is not null))
+  not_before_at timestamptz
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 -- The index of the claim: the lane (which has the priority), then the order of becoming ready. Only jobs that may run are in it.
 create index live_jobs_ready_idx on private.live_jobs (lane_id, ready_seq) where stage = 'READY';
@@ -252,8 +251,15 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  new.updated_at := now();
-  if old.status <> new.status and not exists (
+  if new.updated_at = old.updated_at then
+    new.updated_at := now();
+  end if;
+  -- What every job goes through is let pass without a look at the table; a test holds these lines against it.
+  if old.status = new.status or old.status = 'QUEUED' and new.status = 'CLAIMED'
+    or old.status in ('CLAIMED', 'PROCESSING') and new.status in ('SUCCEEDED', 'FAILED', 'CANCELLED') then
+    return new;
+  end if;
+  if not exists (
     select from private.job_transitions as t where t.from_status = old.status and t.to_status = new.status
   ) then
     perform private.fail('RY409', format('A job cannot go from %s to %s.', old.status, new.status),

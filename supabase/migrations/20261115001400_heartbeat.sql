@@ -42,20 +42,19 @@ end;
 $$;
 comment on function private.flush_tick(uuid) is 'Writes down an instance''s last quarter of an hour when a new one has begun.';
 
-create function private.beat(p_runner private.runner, p_is_draining boolean)
+create function private.beat(p_runner private.runner, p_is_draining boolean, p_used integer)
 returns void
 language plpgsql
 set search_path = ''
 as $$
 declare
   v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01');
-  v_used integer := (select l.used from private.instance_liveness as l where l.instance_id = p_runner.instance_id);
 begin
   if p_runner.tick_at = v_tick then
     update private.heartbeats as h set
       session_id = p_runner.session_id, last_seen_at = now(), is_draining = p_is_draining, tick_beats = h.tick_beats + 1,
-        tick_busy = h.tick_busy + v_used,
-      tick_slots = h.tick_slots + p_runner.capacity, tick_draining = h.tick_draining + p_is_draining::integer
+      tick_busy = h.tick_busy + p_used, tick_slots = h.tick_slots + p_runner.capacity,
+      tick_draining = h.tick_draining + p_is_draining::integer
     where h.instance_id = p_runner.instance_id and h.tick_at = v_tick;
     if found then
       return;
@@ -64,7 +63,7 @@ begin
   perform private.flush_tick(p_runner.instance_id);
   insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, is_draining, tick_at, tick_beats, tick_busy,
     tick_slots, tick_draining)
-  values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(), p_is_draining, v_tick, 1, v_used, p_runner.capacity,
+  values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(), p_is_draining, v_tick, 1, p_used, p_runner.capacity,
     p_is_draining::integer)
   on conflict (instance_id) do update set
     session_id = excluded.session_id, last_seen_at = excluded.last_seen_at, is_draining = excluded.is_draining, tick_at = excluded.tick_at,
@@ -72,21 +71,8 @@ begin
       tick_draining = excluded.tick_draining;
 end;
 $$;
-comment on function private.beat(private.runner, boolean) is
+comment on function private.beat(private.runner, boolean, integer) is
   'Writes the beat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was like.';
-
-create function private.has_news(p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb)
-returns boolean
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  return p_facts is not null or p_status <> 'ONLINE' or p_runner.worker_status <> 'ONLINE' or p_runner.instance_status <> p_status
-    or p_runner.version is distinct from coalesce(p_version, p_runner.version);
-end;
-$$;
-comment on function private.has_news(private.runner, public.worker_status, text, jsonb) is
-  'Whether a beat says something that the runner''s rows may not say yet.';
 
 create function private.note_instance(p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb)
 returns void
@@ -125,11 +111,6 @@ as $$
 declare
   v_answer pg_catalog.jsonb;
 begin
-  if coalesce(p_running, '[]') = '[]' and not exists (
-    select from private.live_jobs as q where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING'
-  ) then
-    return '{"cancel": [], "lost": []}';
-  end if;
   with owned as (
     select q.job_id, q.attempt, q.cancel_kind, q.unlisted_at, q.claimed_at from private.live_jobs as q
     where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING' and q.session_id = p_runner.session_id
@@ -162,14 +143,17 @@ language plpgsql stable
 set search_path = ''
 as $$
 declare
-  v_release public.worker_releases;
+  v_version pg_catalog.text;
+  v_offer pg_catalog.jsonb;
 begin
-  select * into v_release from public.worker_releases as r
+  select r.version, jsonb_build_object('version', r.version, 'notes', r.notes, 'is_breaking', r.is_breaking) into v_version, v_offer
+  from public.worker_releases as r
   where r.channel = 'stable' and r.withdrawn_at is null order by private.version_key(r.version) collate "C" desc limit 1;
-  if v_release.version = p_version or not coalesce(private.is_version_less(p_version, v_release.version), false) then
+  -- Comparing is the dear part: not for a runner that has the newest, nor where nothing was released.
+  if v_version is null or v_version = p_version or not coalesce(private.is_version_less(p_version, v_version), false) then
     return null;
   end if;
-  return jsonb_build_object('version', v_release.version, 'notes', v_release.notes, 'is_breaking', v_release.is_breaking);
+  return v_offer;
 end;
 $$;
 comment on function private.update_offer(text) is 'The newest stable release, when it is newer than a version; otherwise null.';
@@ -202,30 +186,40 @@ set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
   v_runner private.runner := private.this_runner();
-  v_worker public.workers;
-  v_answer pg_catalog.jsonb;
+  v_status public.worker_status;
+  v_used integer := (
+    select count(*) from private.live_jobs as q where q.instance_id = v_runner.instance_id and q.stage = 'RUNNING' and q.claim_seq > coalesce((
+      select f.floor from private.instance_floors as f where f.instance_id = v_runner.instance_id order by f.floor desc limit 1), 0));
+  v_compared pg_catalog.jsonb := '{"cancel": [], "lost": []}';
 begin
   if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
     perform private.fail('RY422', 'A runner says ONLINE or DRAINING.');
   end if;
+  v_status := p_status;
   -- Rows are locked in one order everywhere: the runner, its beat, its instance, its jobs.
-  if private.has_news(v_runner, p_status::public.worker_status, p_version, p_facts) then
+  if p_facts is not null or p_status <> 'ONLINE' or v_runner.worker_status <> 'ONLINE' or v_runner.instance_status <> v_status
+    or v_runner.version is distinct from coalesce(p_version, v_runner.version) then
     perform from public.workers as w where w.id = v_runner.worker_id for no key update;
-    perform private.beat(v_runner, p_status = 'DRAINING');
-    perform private.note_instance(v_runner, p_status::public.worker_status, left(p_version, 50), p_facts);
+    perform private.beat(v_runner, p_status = 'DRAINING', v_used);
+    perform private.note_instance(v_runner, v_status, left(p_version, 50), p_facts);
   else
-    perform private.beat(v_runner, p_status = 'DRAINING');
+    perform private.beat(v_runner, false, v_used);
   end if;
-  v_answer := private.compare_running(v_runner, p_running);
-  perform private.sweep_if_due();
-  select * into v_worker from public.workers as w where w.id = v_runner.worker_id;
-  return v_answer || jsonb_build_object(
-    'server_time', clock_timestamp(), 'lease_seconds', 60, 'heartbeat_seconds', 15,
-    'drain', v_worker.is_draining, 'drain_reason', v_worker.drain_reason, 'update', private.update_offer(p_version),
-    'look', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(v_runner.worker_id),
-    'worker', jsonb_build_object('name', v_worker.name, 'labels', v_worker.labels, 'capacity', v_worker.capacity,
-      'is_disabled', v_worker.is_disabled, 'accepted_job_types', v_worker.accepted_job_types,
-      'allow_multiple_instances', v_worker.allow_multiple_instances));
+  if v_used > 0 or coalesce(p_running, '[]') <> '[]' then
+    v_compared := private.compare_running(v_runner, p_running);
+  end if;
+  -- Asked here first: nearly every beat is spared two calls.
+  if not exists (select from private.clocks as c where c.name = 'sweep' and c.ran_at > now() - interval '5 seconds') then
+    perform private.sweep_if_due();
+  end if;
+  return v_compared || (
+    select jsonb_build_object(
+      'server_time', clock_timestamp(), 'lease_seconds', 60, 'heartbeat_seconds', 15,
+      'drain', w.is_draining, 'drain_reason', w.drain_reason, 'update', private.update_offer(p_version),
+      'look', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(w.id),
+      'worker', jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled', w.is_disabled,
+        'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances', w.allow_multiple_instances))
+    from public.workers as w where w.id = v_runner.worker_id);
 end;
 $$;
 comment on function private.worker_heartbeat(text, text, jsonb, jsonb) is 'Body of public.worker_heartbeat.';

@@ -64,6 +64,23 @@ $$;
 comment on function private.open_lanes(uuid, text) is
   'Lanes that have a ready job which this instance may take now: nobody nearer is available.';
 
+create function private.free_slots(p_runner private.runner, p_request uuid, p_slots integer)
+returns integer
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return (
+    select case when bool_or(q.claim_request_id = p_request) then 0 else greatest(0, least(p_slots, p_runner.capacity - count(*))) end
+    from private.live_jobs as q
+    where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING' and q.claim_seq > coalesce((
+      select f.floor from private.instance_floors as f where f.instance_id = p_runner.instance_id order by f.floor desc limit 1), 0)
+  );
+end;
+$$;
+comment on function private.free_slots(private.runner, uuid, integer) is
+  'How many jobs this request may take: what the instance has free, and none when it was answered before. The caller holds the instance''s lock.';
+
 create function private.pick_jobs(p_lanes private.open_lane[], p_count integer)
 returns bigint[]
 language plpgsql
@@ -82,21 +99,22 @@ begin
   -- that skipped it would go to sleep beside work.
   return array(
     with wanted as materialized (
-      select c.lane_id, c.floor, count(*) as n from (
-        select l.lane_id, l.floor from unnest(p_lanes) as l
+      select c.lane_id, c.priority, c.floor, count(*) as n from (
+        select l.lane_id, l.priority, l.floor from unnest(p_lanes) as l
         cross join lateral (
           select q.ready_seq from private.live_jobs as q
           where q.stage = 'READY' and q.lane_id = l.lane_id and q.ready_seq > l.floor order by q.ready_seq limit p_count
         ) as c
         order by l.priority, c.ready_seq limit p_count
-      ) as c group by c.lane_id, c.floor
+      ) as c group by c.lane_id, c.priority, c.floor
     )
     select c.job_id from wanted as w
     cross join lateral (
-      select q.job_id from private.live_jobs as q
+      select q.job_id, q.ready_seq from private.live_jobs as q
       where q.stage = 'READY' and q.lane_id = w.lane_id and q.ready_seq > w.floor
       order by q.ready_seq limit w.n for update skip locked
-    ) as c);
+    ) as c
+    order by w.priority, c.ready_seq);
 end;
 $$;
 comment on function private.pick_jobs(private.open_lane[], integer) is
@@ -175,29 +193,26 @@ as $$
 declare
   v_answer pg_catalog.jsonb;
 begin
-  with taken as (
-    update private.live_jobs as q set
-      stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id, instance_id = p_runner.instance_id,
-      session_id = p_runner.session_id, claim_request_id = p_request, claim_seq = nextval('private.claim_seq'), claimed_at = now(),
-        lease_until = now() + interval '60 seconds',
-      log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false, unlisted_at = null
-    where q.job_id = any (p_jobs)
-    returning q.job_id, q.attempt, q.lease_until, q.ready_seq
-  ), marked as (
+  update private.live_jobs as q set
+    stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id, instance_id = p_runner.instance_id,
+    session_id = p_runner.session_id, claim_request_id = p_request, claim_seq = nextval('private.claim_seq'), claimed_at = now(),
+    lease_until = now() + interval '60 seconds', log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false,
+    unlisted_at = null
+  where q.job_id = any (p_jobs);
+  insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason)
+  select q.org_id, q.job_id, q.attempt, 'worker', p_runner.worker_id, p_runner.worker_name, 'claimed', 'QUEUED', 'CLAIMED',
+    'Instance ' || p_runner.instance_name
+  from private.live_jobs as q where q.job_id = any (p_jobs);
+  with marked as (
     update public.provision_jobs as j set
-      status = 'CLAIMED', attempt = t.attempt, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
-      instance_id = p_runner.instance_id, instance_name = p_runner.instance_name, claimed_at = now(), lease_until = t.lease_until,
-      started_at = null, phase = null, steps = '[]', last_log_seq = 0, not_before_at = null
-    from taken as t where j.id = t.job_id
-    returning j as job, t.ready_seq
-  ), noted as (
-    insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason)
-    select (m.job).org_id, (m.job).id, (m.job).attempt, 'worker', p_runner.worker_id, p_runner.worker_name, 'claimed', 'QUEUED', 'CLAIMED',
-      'Instance ' || p_runner.instance_name
-    from marked as m
+      status = 'CLAIMED', attempt = j.attempt + 1, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
+      instance_id = p_runner.instance_id, instance_name = p_runner.instance_name, claimed_at = now(),
+      lease_until = now() + interval '60 seconds', started_at = null, phase = null, steps = '[]', last_log_seq = 0, not_before_at = null,
+      updated_at = now()
+    where j.id = any (p_jobs)
+    returning j.id, private.job_for_runner(j, (select o.slug from public.organizations as o where o.id = j.org_id)) as job
   )
-  select jsonb_agg(private.job_for_runner(m.job, o.slug) order by (m.job).priority, m.ready_seq) into v_answer
-  from marked as m join public.organizations as o on o.id = (m.job).org_id;
+  select jsonb_agg(m.job order by array_position(p_jobs, m.id)) into v_answer from marked as m;
   return v_answer;
 end;
 $$;
@@ -223,21 +238,6 @@ $$;
 comment on function private.claimed_json(uuid, uuid) is
   'What this request has taken already, so that a repeated claim gets the same answer; nothing otherwise.';
 
-create function private.instance_slots(p_runner private.runner, p_request uuid)
-returns table (free integer, is_repeated boolean)
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  return query
-    select p_runner.capacity - count(*)::integer, coalesce(bool_or(q.claim_request_id = p_request), false) from private.live_jobs as q
-    where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING' and q.claim_seq > coalesce((
-      select f.floor from private.instance_floors as f where f.instance_id = p_runner.instance_id order by f.floor desc limit 1), 0);
-end;
-$$;
-comment on function private.instance_slots(private.runner, uuid) is
-  'Free slots of the calling instance, and whether this request was answered before.';
-
 create function private.claim_jobs(p_runner private.runner, p_request uuid, p_slots integer)
 returns jsonb
 language plpgsql
@@ -246,8 +246,8 @@ as $$
 declare
   v_lanes private.open_lane[];
   v_free integer;
-  v_is_repeated boolean;
   v_jobs bigint[];
+  v_key bigint := hashtextextended('runyard:instance:' || p_runner.instance_id, 0);
 begin
   if p_request is null or coalesce(p_slots, 0) not between 1 and 256 then
     perform private.fail('RY422', 'A claim needs a request id and 1 to 256 slots.');
@@ -258,12 +258,15 @@ begin
   if coalesce(v_lanes, '{}') = '{}' then
     return private.claimed_json(p_runner.instance_id, p_request);
   end if;
-  perform pg_advisory_xact_lock(hashtextextended('runyard:instance:' || p_runner.instance_id, 0));
-  select s.free, s.is_repeated into v_free, v_is_repeated from private.instance_slots(p_runner, p_request) as s;
-  if v_is_repeated or v_free <= 0 then
+  -- Trying first is an expression, waiting is a statement: ten times the price, and rarely needed.
+  if not pg_try_advisory_xact_lock(v_key) then
+    perform pg_advisory_xact_lock(v_key);
+  end if;
+  v_free := private.free_slots(p_runner, p_request, p_slots);
+  if v_free = 0 then
     return private.claimed_json(p_runner.instance_id, p_request);
   end if;
-  v_jobs := private.pick_jobs(v_lanes, least(v_free, p_slots));
+  v_jobs := private.pick_jobs(v_lanes, v_free);
   if random() < 0.02 then
     perform private.raise_floors(p_runner.instance_id, v_lanes);
   end if;

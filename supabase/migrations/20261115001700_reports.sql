@@ -52,20 +52,25 @@ language plpgsql
 set search_path = ''
 as $$
 declare
+  v_claims pg_catalog.jsonb := current_setting('request.jwt.claims', true);
   v_live private.live_jobs;
 begin
   -- Without a lock and in one look: a chunk that slips in while the attempt is being lost is still that attempt's own log.
-  select q.* into v_live from private.sessions as s join private.live_jobs as q on q.session_id = s.id
-  where s.id = (current_setting('request.jwt.claims', true)::pg_catalog.jsonb ->> 'sid')::pg_catalog.uuid and s.ended_at is null
+  select q.org_id, q.log_day into v_live.org_id, v_live.log_day
+  from private.sessions as s join private.live_jobs as q on q.session_id = s.id
+  where s.id = (v_claims ->> 'sid')::pg_catalog.uuid and s.ended_at is null
     and q.job_id = p_job and q.attempt = p_attempt and q.stage = 'RUNNING';
-  if v_live.job_id is null then
+  if v_live.org_id is null then
     return private.owned_job(private.this_runner(), p_job, p_attempt);
   end if;
-  perform private.check_scope(p_job, p_attempt);
+  if v_claims ->> 'role' = 'executor' then
+    perform private.check_scope(p_job, p_attempt);
+  end if;
   return v_live;
 end;
 $$;
-comment on function private.logged_job(bigint, integer) is 'The fence of the log: the same question as owned_job asks, without a lock.';
+comment on function private.logged_job(bigint, integer) is
+  'The fence of the log: the same question as owned_job asks, without a lock. Answers the organisation and the day.';
 
 create function private.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb, p_plan_summary jsonb)
 returns jsonb
@@ -141,6 +146,8 @@ declare
   v_last integer := (p_chunks -> -1 ->> 'seq')::integer;
 begin
   perform private.check_chunks(p_chunks);
+  -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on disk.
+  perform set_config('synchronous_commit', 'off', true);
   if to_regclass('private.job_log_chunks_' || to_char(v_live.log_day, 'YYYYMMDD')) is null then
     perform private.ensure_log_partition(v_live.log_day);
   end if;

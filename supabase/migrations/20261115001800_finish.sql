@@ -102,106 +102,106 @@ $$;
 comment on function private.check_log(bigint, integer, jsonb) is
   'Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an event.';
 
-create function private.late_finish(p_runner private.runner, p_job bigint, p_attempt integer, p_status public.job_status, p_result jsonb,
-  p_error jsonb)
+create function private.late_finish(p_runner private.runner, p_item jsonb)
 returns jsonb
 language plpgsql
 set search_path = ''
 as $$
 declare
+  v_id bigint := p_item ->> 'job';
+  v_attempt integer := p_item ->> 'attempt';
+  v_answer pg_catalog.jsonb := jsonb_build_object('job', v_id, 'attempt', v_attempt, 'missing', '[]'::pg_catalog.jsonb);
   v_job public.provision_jobs;
 begin
-  select * into v_job from public.provision_jobs where id = p_job;
+  select * into v_job from public.provision_jobs where id = v_id;
   if not exists (
     select from public.job_events as e
-    where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
+    where e.job_id = v_id and e.attempt = v_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
   ) then
-    perform private.fail('RY404', format('Job %s was never given to this runner.', p_job));
+    perform private.fail('RY404', format('Job %s was never given to this runner.', v_id));
   end if;
   -- The reply to a finish was lost and it is sent again: the same answer.
-  if v_job.attempt = p_attempt and v_job.worker_id = p_runner.worker_id and v_job.status = p_status then
-    return jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', v_job.status, 'missing', '[]'::pg_catalog.jsonb, 'is_late',
-      false);
+  if v_job.attempt = v_attempt and v_job.worker_id = p_runner.worker_id and v_job.status::pg_catalog.text = p_item ->> 'status' then
+    return v_answer || jsonb_build_object('status', v_job.status, 'is_late', false);
   end if;
-  update public.provision_jobs set late_report = jsonb_build_object(
-    'attempt', p_attempt, 'status', p_status, 'result', p_result, 'error', p_error, 'worker', p_runner.worker_name, 'at', now())
-  where id = p_job returning * into v_job;
+  update public.provision_jobs set late_report = jsonb_build_object('attempt', v_attempt, 'status', p_item -> 'status',
+    'result', p_item -> 'result', 'error', p_item -> 'error', 'worker', p_runner.worker_name, 'at', now())
+  where id = v_id returning * into v_job;
   perform private.record_job_event(v_job, 'late_report', null, null, 'worker', p_runner.worker_id, p_runner.worker_name,
-    format('Attempt %s reported %s after it had lost the job.', p_attempt, p_status));
-  return jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', v_job.status, 'missing', '[]'::pg_catalog.jsonb, 'is_late', true);
+    format('Attempt %s reported %s after it had lost the job.', v_attempt, p_item ->> 'status'));
+  return v_answer || jsonb_build_object('status', v_job.status, 'is_late', true);
 end;
 $$;
-comment on function private.late_finish(private.runner, bigint, integer, public.job_status, jsonb, jsonb) is
+comment on function private.late_finish(private.runner, jsonb) is
   'A finish for an attempt that the runner no longer has: the same answer when it is a repetition, otherwise kept as a late report.';
 
-create type private.aftermath as (waiting uuid[], follow bigint[]); -- noqa: LT01
-comment on type private.aftermath is
-  'What is left to do after attempts ended: states with somebody waiting, and jobs that something follows from.';
-
-create function private.end_attempts(p_runner private.runner, p_items jsonb)
-returns private.aftermath
-language plpgsql
-set search_path = ''
-as $$
-declare
-  v_left private.aftermath;
-begin
-  -- One statement for the whole batch: a finish costs what its rows cost.
-  with item as (
-    select i.job, i.attempt, i.status::public.job_status as status, i.result, i.error, i.plan_summary
-    from jsonb_to_recordset(p_items) as i (
-      job bigint, attempt integer, status pg_catalog.text, result pg_catalog.jsonb, error pg_catalog.jsonb, plan_summary pg_catalog.jsonb)
-  ), gone as (
-    delete from private.live_jobs as q using item as i
-    where q.job_id = i.job and q.attempt = i.attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING'
-    returning q.job_id, q.state_key
-  ), ended as (
-    update public.provision_jobs as j set
-      status = i.status, finished_at = now(), error = coalesce(i.error, j.error), lease_until = null, result = coalesce(i.result, j.result),
-      plan_summary = coalesce(i.plan_summary, j.plan_summary)
-    from item as i join gone as g on g.job_id = i.job
-    join lateral (select o.status from public.provision_jobs as o where o.id = i.job) as old on true
-    where j.id = i.job
-    returning j.id, j.org_id, j.attempt, j.status, j.type, j.module_id, j.plan_summary, old.status as was, g.state_key,
-      i.error ->> 'message' as reason
-  ), noted as (
-    insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason)
-    select e.org_id, e.id, e.attempt, 'worker', p_runner.worker_id, p_runner.worker_name, lower(e.status::pg_catalog.text), e.was, e.status,
-      e.reason from ended as e
-  ), unlocked as (
-    delete from private.state_locks as l using ended as e where l.module_id = e.module_id and l.job_id = e.id
-  ), shown as (
-    update public.modules as m set last_job_id = e.id, last_job_type = e.type, last_job_status = e.status, last_job_at = now()
-    from ended as e where m.id = e.module_id and coalesce(m.last_job_id, 0) <= e.id
-  )
-  select
-    array_agg(e.state_key) filter (where exists (select from private.live_jobs as w where w.state_key = e.state_key
-      and w.stage = 'WAITING')),
-    array_agg(e.id) filter (where e.module_id is null or e.type = 'PLAN' and e.status = 'SUCCEEDED'
-      and e.plan_summary ->> 'has_changes' = 'true')
-  into v_left from ended as e;
-  return v_left;
-end;
-$$;
-comment on function private.end_attempts(private.runner, jsonb) is
-  'Ends those of the runner''s attempts that it still has, in one statement. The caller holds their states'' locks.';
-
-create function private.settle(p_left private.aftermath)
+create function private.note_end(p_runner private.runner, p_job public.provision_jobs)
 returns void
 language plpgsql
 set search_path = ''
 as $$
 begin
-  if p_left.waiting is not null then
-    perform private.refresh_head(w) from unnest(p_left.waiting) as w;
+  insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason)
+  values (p_job.org_id, p_job.id, p_job.attempt, 'worker', p_runner.worker_id, p_runner.worker_name, lower(p_job.status::pg_catalog.text),
+    case when p_job.started_at is null then 'CLAIMED' else 'PROCESSING' end::public.job_status, p_job.status, p_job.error ->> 'message');
+  if p_job.module_id is not null then
+    update public.modules as m set last_job_id = p_job.id, last_job_type = p_job.type, last_job_status = p_job.status, last_job_at = now()
+    where m.id = p_job.module_id and coalesce(m.last_job_id, 0) <= p_job.id;
   end if;
-  if p_left.follow is not null then
-    perform private.follow_up(j) from public.provision_jobs as j where j.id = any (p_left.follow);
+  if p_job.module_id is null or p_job.type = 'PLAN' and p_job.status = 'SUCCEEDED' then
+    perform private.follow_up(p_job);
   end if;
 end;
 $$;
-comment on function private.settle(private.aftermath) is
-  'After attempts ended: the next job of each state, and what follows from each job.';
+comment on function private.note_end(private.runner, public.provision_jobs) is
+  'After an attempt ended on its runner''s word: the event, the module''s last job, what follows from it.';
+
+create function private.end_attempts(p_runner private.runner, p_jobs bigint[], p_said jsonb)
+returns bigint[]
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_gone pg_catalog.record;
+  v_job public.provision_jobs;
+  v_jobs bigint[] := '{}';
+  v_waiting pg_catalog.uuid[] := '{}';
+begin
+  -- The delete is the fence: what it finds is this session's still, and after it nobody else can end it.
+  for v_gone in
+    delete from private.live_jobs as q
+    where q.job_id = any (p_jobs) and q.attempt = (p_said #>> array[q.job_id::pg_catalog.text, 'attempt'])::integer
+      and q.session_id = p_runner.session_id and q.stage = 'RUNNING'
+    returning q.job_id, q.state_key,
+      exists (select from private.state_locks as l where l.module_id = q.state_key) as has_lock,
+      exists (select from private.live_jobs as w where w.state_key = q.state_key and w.stage = 'WAITING') as has_successor
+  loop
+    v_jobs := v_jobs || v_gone.job_id;
+    if v_gone.has_lock then
+      perform private.release_state(v_gone.state_key, v_gone.job_id);
+    end if;
+    if v_gone.has_successor then
+      v_waiting := v_waiting || v_gone.state_key;
+    end if;
+  end loop;
+  for v_job in
+    update public.provision_jobs as j set
+      status = (p_said #>> array[j.id::pg_catalog.text, 'status'])::public.job_status, finished_at = now(), lease_until = null,
+      error = coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'error'], 'null'), j.error),
+      result = coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'result'], 'null'), j.result),
+      plan_summary = coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'plan_summary'], 'null'), j.plan_summary), updated_at = now()
+    where j.id = any (v_jobs) returning j.*
+  loop
+    perform private.note_end(p_runner, v_job);
+  end loop;
+  if v_waiting <> '{}' then
+    perform private.refresh_head(w) from unnest(v_waiting) as w;
+  end if;
+  return v_jobs;
+end;
+$$;
+comment on function private.end_attempts(private.runner, bigint[], jsonb) is
+  'Ends those of the runner''s attempts that it still has, as said: {job: {attempt, status, …}}. The caller holds their states'' locks. Answers the jobs.';
 
 create function private.check_finish(p_runner private.runner, p_item jsonb)
 returns jsonb
@@ -217,7 +217,7 @@ begin
     select from private.live_jobs as q
     where q.job_id = v_job and q.attempt = v_attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING' for update
   ) then
-    return private.late_finish(p_runner, v_job, v_attempt, (p_item ->> 'status')::public.job_status, p_item -> 'result', p_item -> 'error');
+    return private.late_finish(p_runner, p_item);
   end if;
   -- A process that was started again tells of one that died: that is a lost runner, not a failed job.
   if p_item #>> '{error,code}' = 'runner_crashed' then
@@ -238,22 +238,20 @@ $$;
 comment on function private.check_finish(private.runner, jsonb) is
   'What must be answered instead of ending an attempt: it is not the runner''s any more, its process died, or chunks of its log are missing. Null when nothing is in the way.';
 
-create function private.are_plain(p_runner private.runner, p_items jsonb)
-returns boolean
-language plpgsql stable
+create function private.lock_states(p_jobs bigint[])
+returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
-  return not p_runner.is_executor and jsonb_array_length(p_items) = (
-    select count(*)
-    from jsonb_to_recordset(p_items) as i (job bigint, attempt integer, status pg_catalog.text, error pg_catalog.jsonb,
-      log pg_catalog.jsonb)
-    join private.live_jobs as q on q.job_id = i.job and q.attempt = i.attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING'
-    where i.status in ('SUCCEEDED', 'FAILED', 'CANCELLED') and i.log is null and i.error ->> 'code' is distinct from 'runner_crashed');
+  -- In order of state and before any row, so that two batches never wait for each other; the same keys as in lock_state.
+  perform pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:', 0)),
+    pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:' || q.org_id, 0)),
+    pg_advisory_xact_lock(hashtextextended('runyard:state:' || q.state_key, 0))
+  from (select q.org_id, q.state_key from private.live_jobs as q where q.job_id = any (p_jobs) order by q.state_key offset 0) as q;
 end;
 $$;
-comment on function private.are_plain(private.runner, jsonb) is
-  'Whether nothing about these ends needs a second look: they are the runner''s, without a log to compare.';
+comment on function private.lock_states(bigint[]) is 'Serialises what happens to the queues of these jobs'' states.';
 
 create function private.finish_jobs(p_runner private.runner, p_items jsonb)
 returns jsonb
@@ -263,40 +261,44 @@ as $$
 declare
   v_item pg_catalog.jsonb;
   v_answer pg_catalog.jsonb;
+  v_jobs bigint[] := '{}';
+  v_said pg_catalog.jsonb := '{}';
+  v_others pg_catalog.jsonb := '{}';
   v_answers pg_catalog.jsonb := '[]';
-  v_good pg_catalog.jsonb := '[]';
 begin
-  -- In order of state and before any row, so that two batches never wait for each other; the same keys as in lock_state.
-  perform pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:', 0)),
-    pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:' || q.org_id, 0)),
-    pg_advisory_xact_lock(hashtextextended('runyard:state:' || q.state_key, 0))
-  from (
-    select q.org_id, q.state_key from private.live_jobs as q
-    where q.job_id in (select (i ->> 'job')::bigint from jsonb_array_elements(p_items) as i) order by q.state_key offset 0
-  ) as q;
-  if private.are_plain(p_runner, p_items) then
-    perform private.settle(private.end_attempts(p_runner, p_items));
-    return (
-      select jsonb_agg(jsonb_build_object('job', i -> 'job', 'attempt', i -> 'attempt', 'status', i -> 'status', 'missing',
-        '[]'::pg_catalog.jsonb,
-        'is_late', false)) from jsonb_array_elements(p_items) as i);
-  end if;
-  for v_item in select i from jsonb_array_elements(p_items) as i loop
-    if coalesce(v_item ->> 'status', '') not in ('SUCCEEDED', 'FAILED', 'CANCELLED') then
-      perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED or CANCELLED.');
+  for n in 0 .. jsonb_array_length(p_items) - 1 loop
+    v_item := p_items -> n;
+    if coalesce(v_item ->> 'status', '') not in ('SUCCEEDED', 'FAILED', 'CANCELLED') or v_item ->> 'job' is null then
+      perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED or CANCELLED.', 'Send its number, its attempt and one of these.');
     end if;
-    perform private.check_scope((v_item ->> 'job')::bigint, (v_item ->> 'attempt')::integer);
-    v_answer := private.check_finish(p_runner, v_item);
-    if v_answer is null then
-      v_good := v_good || v_item;
-      v_answer := jsonb_build_object('job', v_item -> 'job', 'attempt', v_item -> 'attempt', 'status', v_item -> 'status',
-        'missing', '[]'::pg_catalog.jsonb, 'is_late', false);
+    if p_runner.is_executor then
+      perform private.check_scope((v_item ->> 'job')::bigint, (v_item ->> 'attempt')::integer);
     end if;
-    v_answers := v_answers || v_answer;
+    v_jobs := v_jobs || (v_item ->> 'job')::bigint;
+    v_said := v_said || jsonb_build_object(v_item ->> 'job', v_item);
   end loop;
-  if v_good <> '[]' then
-    perform private.settle(private.end_attempts(p_runner, v_good));
-  end if;
+  perform private.lock_states(v_jobs);
+  for n in 0 .. jsonb_array_length(p_items) - 1 loop
+    v_item := p_items -> n;
+    if jsonb_typeof(v_item -> 'log') = 'object' or v_item #>> '{error,code}' = 'runner_crashed' then
+      v_answer := private.check_finish(p_runner, v_item);
+      if v_answer is not null then
+        v_said := v_said - (v_item ->> 'job');
+        v_others := v_others || jsonb_build_object(n, v_answer);
+      end if;
+    end if;
+  end loop;
+  v_jobs := private.end_attempts(p_runner, v_jobs, v_said);
+  for n in 0 .. jsonb_array_length(p_items) - 1 loop
+    v_item := p_items -> n;
+    if v_others ? n::pg_catalog.text then
+      v_answers := v_answers || (v_others -> n::pg_catalog.text);
+    elsif (v_item ->> 'job')::bigint = any (v_jobs) and v_said -> (v_item ->> 'job') = v_item then
+      v_answers := v_answers || (v_item - '{result,error,plan_summary,log}'::pg_catalog.text[] || '{"missing": [], "is_late": false}');
+    else
+      v_answers := v_answers || private.late_finish(p_runner, v_item);
+    end if;
+  end loop;
   return v_answers;
 end;
 $$;

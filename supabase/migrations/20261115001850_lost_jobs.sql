@@ -137,6 +137,12 @@ begin
     perform private.fail('RY409', 'This attempt has begun to change infrastructure; it cannot be given back.',
       'Finish it, or report what happened.');
   end if;
+  -- Somebody asked it to stop, and it has: it is not offered again.
+  if v_live.cancel_kind is not null then
+    perform private.end_job(p_job, 'CANCELLED', 'cancelled', 'worker', v_runner.worker_id, v_runner.worker_name,
+      coalesce(p_reason, 'Given back'));
+    return jsonb_build_object('status', 'CANCELLED');
+  end if;
   perform private.release_state(v_live.state_key, p_job);
   perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name, coalesce(p_reason, 'Given back'),
     interval '0');
@@ -149,7 +155,7 @@ create function public.worker_return_job(p_job bigint, p_attempt integer, p_reas
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_return_job(p_job, p_attempt, p_reason); end $$;
 comment on function public.worker_return_job(bigint, integer, text) is
-  'A runner that must stop gives a job back before it changed anything; the attempt does not count.';
+  'A runner that must stop gives a job back before it changed anything; the attempt does not count. A job that was asked to stop ends CANCELLED.';
 grant execute on function public.worker_return_job(bigint, integer, text) to worker;
 
 revoke execute on all functions in schema private, public from public;

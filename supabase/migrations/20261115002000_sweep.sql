@@ -125,8 +125,9 @@ declare
 begin
   for v_job in select * from private.live_jobs as q where q.stage = 'BACKOFF'
     and q.not_before_at <= now() order by q.not_before_at limit 500 loop
+    -- Asked again behind the lock: somebody more urgent may have taken its place meanwhile, and then it waits.
     if private.try_lock_state(v_job.org_id, v_job.state_key)
-      and exists (select from private.live_jobs as q where q.job_id = v_job.job_id for update skip locked) then
+      and exists (select from private.live_jobs as q where q.job_id = v_job.job_id and q.stage = 'BACKOFF' for update skip locked) then
       perform private.make_ready(v_job.job_id);
       v_count := v_count + 1;
     end if;

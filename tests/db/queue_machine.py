@@ -86,13 +86,21 @@ class QueueMachine(Promises):
         self.model[number] = ModelJob(number, old.module, made["status"], max_attempts=made["max_attempts"])
         return number
 
+    @rule(seat=SEATS)
+    def drain_or_resume(self, seat: int) -> None:
+        act = "resume_worker" if seat in self.draining else "drain_worker"
+        self.org.owner.call(act, p_worker=self.seats[seat].worker_id)
+        self.draining ^= {seat}
+
     # ---------------------------------------------------------------- runners
 
     @rule(target=attempts, seat=SEATS, slots=st.integers(1, 3))
     def claim(self, seat: int, slots: int) -> Any:
         runner = self.seats[seat]
         made = []
-        for job in runner.claim(slots):
+        claimed = runner.claim(slots)
+        assert not (claimed and seat in self.draining), "a draining runner was given a job"
+        for job in claimed:
             self.model[job["id"]].claim(job["attempt"], runner.session_id, runner.worker_id)
             made.append(Attempt(job["id"], job["attempt"], seat, runner.session_id))
         return multiple(*made)
@@ -128,6 +136,12 @@ class QueueMachine(Promises):
     def log(self, attempt: Attempt, is_ghost: bool, seq: int) -> None:
         chunks = [{"seq": seq, "step": "plan", "body": f"{attempt.job}\n"}]
         self.attempt_call(self.process(attempt, is_ghost), attempt, "worker_append_logs", p_chunks=chunks)
+
+    @rule(attempt=attempts, is_ghost=st.booleans())
+    def lock(self, attempt: Attempt, is_ghost: bool) -> None:
+        """Whoever has the job can lock its state: nobody else's lock outlives the job that took it."""
+        wanted = {"ID": f"{attempt.job}-{attempt.attempt}"}
+        self.attempt_call(self.process(attempt, is_ghost), attempt, "worker_state_lock", p_lock=wanted)
 
     @rule(attempt=attempts, is_ghost=st.booleans())
     def give_back(self, attempt: Attempt, is_ghost: bool) -> None:
@@ -254,6 +268,8 @@ class QueueMachine(Promises):
             self.world.database.close()
 
     def drain(self) -> None:
+        for seat in sorted(self.draining):
+            self.drain_or_resume(seat)
         for seat in range(3):
             self.expire(seat)
         for job in self.model.values():

@@ -38,8 +38,9 @@ class ModelJob:
         self.status, self.owner = status, ""
 
     def give_back(self) -> None:
+        """Back to the queue, and the try does not count; but what was asked to stop has stopped."""
         self.returned += 1
-        self.end("QUEUED")
+        self.end("CANCELLED" if self.is_cancelling else "QUEUED")
 
     def lose(self) -> None:
         """Its runner is gone: a person decides if infrastructure was touched; else again, but not for ever."""

@@ -26,6 +26,7 @@ class Promises(RuleBasedStateMachine):
             self.org.runner(f"r{number}", is_assigned_to_all_modules=True, capacity=2) for number in range(3)
         ]
         self.ended: dict[str, Runner] = {}
+        self.draining: set[int] = set()
         self.model: dict[int, ModelJob] = {}
         self.frozen: dict[int, Any] = {}
         self.keep_fresh()
@@ -105,6 +106,25 @@ class Promises(RuleBasedStateMachine):
         assert len(busy) == len(set(busy)), "two jobs act on one state"
         for runner in self.seats:
             assert len(self.running_on(runner)) <= 2
+
+    @invariant()
+    def a_stage_has_what_it_needs(self) -> None:
+        """What table constraints would say on every claim and finish, at the price of both."""
+        odd = self.world.owner.rows(
+            "select job_id, stage::text from private.live_jobs where org_id = %s and ((stage = 'READY') <> (lane_id is not null)"
+            " or stage = 'RUNNING' and num_nulls(instance_id, session_id, worker_id, claim_seq, lease_until, log_day) > 0)",
+            self.org.id,
+        )
+        assert odd == []
+
+    @invariant()
+    def somebody_is_next_wherever_somebody_waits(self) -> None:
+        stuck = self.world.owner.rows(
+            "select q.state_key from private.live_jobs as q where q.org_id = %s group by q.state_key"
+            " having bool_and(q.stage = 'WAITING') and not private.is_state_locked(q.state_key)",
+            self.org.id,
+        )
+        assert stuck == []
 
     @invariant()
     def events_tell_the_same_story(self) -> None:

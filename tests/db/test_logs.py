@@ -157,3 +157,15 @@ def test_an_apply_reads_the_saved_plan(org: Organization, runner: Runner) -> Non
     assert (base64.b64decode(got["body_base64"]), got["sha256"]) == (body, digest)
     with refused("RY404"):
         runner.call("worker_get_artifact", p_job=apply, p_attempt=1, p_name="other")
+
+
+def test_chunks_do_not_wait_for_the_disk_but_the_end_of_a_job_does(runner: Runner, org: Organization) -> None:
+    """What a crash may lose of a log, the finish call names and the runner sends again; an end is not to be lost."""
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    with runner.connection.transaction():
+        runner.append(job, (1, "line\n"))
+        assert runner.one("show synchronous_commit") == "off"
+    with runner.connection.transaction():
+        runner.finish(job)
+        assert runner.one("show synchronous_commit") == "on"

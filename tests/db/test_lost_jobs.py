@@ -160,6 +160,21 @@ def test_giving_back_costs_no_attempt(world: World, org: Organization) -> None:
     assert world.job(job_id)["error"]["code"] == "ATTEMPTS_EXHAUSTED"
 
 
+def test_a_job_that_was_asked_to_stop_ends_when_it_is_given_back(world: World, org: Organization) -> None:
+    (runner,) = runners(org, 1)
+    stopped, next_one = org.enqueue("a/b"), org.enqueue("a/b")
+    job = runner.claim_one()
+    runner.call("worker_state_lock", p_job=stopped, p_attempt=1, p_lock={"ID": "l"})
+    org.owner.call("cancel_job", p_job=stopped, p_kind="GRACEFUL")
+    answer = runner.call("worker_return_job", p_job=stopped, p_attempt=job["attempt"], p_reason="shutdown")
+    assert (answer, world.status(stopped)) == ({"status": "CANCELLED"}, "CANCELLED")
+    events = world.owner.rows(
+        "select actor_kind::text, reason from public.job_events where job_id = %s and event = 'cancelled'", stopped
+    )
+    assert events == [("worker", "shutdown")]
+    assert runner.claim_one()["id"] == next_one, "the state is free for the next one"
+
+
 def test_what_was_touched_cannot_be_given_back(org: Organization) -> None:
     (runner,) = runners(org, 1)
     org.enqueue("a/b", "APPLY")

@@ -187,6 +187,11 @@ def test_every_transition_that_is_not_listed_is_refused_even_to_the_owner(
         assert world.status(job) == before
 
 
+def test_the_database_lists_the_same(world: World) -> None:
+    listed = world.owner.rows("select distinct from_status::text, to_status::text from private.job_transitions")
+    assert set(listed) == ALLOWED
+
+
 def test_final_statuses_have_no_way_out() -> None:
     assert {before for before, _ in ALLOWED}.isdisjoint({"SUCCEEDED", "FAILED", "CANCELLED"})
 
@@ -204,3 +209,12 @@ def test_every_event_that_changes_a_status_is_listed(world: World, org: Organiza
           where (t.from_status, t.to_status, t.event) = (e.from_status, e.to_status, e.event))"""
     )
     assert unlisted == []
+
+
+def test_every_change_of_a_job_is_dated(world: World, org: Organization) -> None:
+    job = org.enqueue("a/b")
+    update = "update public.provision_jobs set priority = 7, updated_at = %s where id = %s"
+    world.owner.connection.execute(update, ["2020-01-01", job])
+    assert world.job(job)["updated_at"].startswith("2020"), "whoever dates a change is believed"
+    world.owner.connection.execute("update public.provision_jobs set priority = 8 where id = %s", [job])
+    assert not world.job(job)["updated_at"].startswith("2020")

@@ -1,4 +1,9 @@
-"""EXPLAIN guards: with large tables every hot statement goes through its index, also where it was planned when they were empty."""
+"""EXPLAIN guards: with large tables every hot statement goes through its index, also where it was planned when they were empty.
+
+Tables have 30,000 queued and 30,000 finished jobs here, enough for the planner to prefer an index and for a wrong plan to show
+(the last test proves that one would); `RUNYARD_PLAN_SCALE=1` takes a million of each and 5,000 runners, as `benchmarks/database` does
+with `--full`. What statements read, and not how, is asked in test_rows_read.py.
+"""
 
 import json
 import os
@@ -12,7 +17,6 @@ from tests.db.bulk import add_finished_jobs, add_modules, add_queued_jobs, add_w
 from tests.db.world import Caller, Organization, Runner, World
 from tests.support.database import Database, Server
 
-# The issue's numbers by the variable; a part of them is enough for the planner to choose the same plans.
 SCALE = float(os.environ.get("RUNYARD_PLAN_SCALE", "0.03"))
 QUEUED = FINISHED = int(1_000_000 * SCALE)
 WORKERS = int(5_000 * SCALE)
@@ -192,3 +196,11 @@ def test_enqueueing_goes_through_indexes(big: tuple[World, Organization, Runner]
     job = person.call("enqueue_job", p_org=org.id, p_type="PLAN", p_module=module, p_options={"idempotency_key": "k"})
     person.call("cancel_job", p_job=job["id"])
     assert scans(plans) == []
+
+
+def test_a_wrong_plan_would_be_noticed(big: tuple[World, Organization, Runner], watcher: Any) -> None:
+    world, org, _ = big
+    person = Caller(world.database.connect("authenticated", {"sub": org.owner.id, "email": org.owner.email}))
+    plans = watcher(person)
+    person.connection.execute("select count(*) from public.provision_jobs where created_by_label = 'nobody'")
+    assert [table for table, _ in scans(plans)] == ["provision_jobs"]

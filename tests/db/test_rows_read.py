@@ -1,6 +1,6 @@
 """What calls and pages read when there is much of everything: rows by an index, never a whole table.
 
-The counters of the own transaction are asked, not the planner: they see into functions, and they count what was read.
+The counters of the own transaction are asked, not the planner (test_plans.py does that): they see into functions, and count what was read.
 `RUNYARD_CROWD=1000000` asks the same of a million queued and a million finished jobs.
 """
 

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.database import depth, fleet, peers, queue, writes
+from benchmarks.database import breadth, depth, enqueue, fleet, keeping, peers, queue, writes
 from benchmarks.database.figures import Report
 from benchmarks.database.server import Bench, load, serve
 from benchmarks.database.sizes import FULL, Sizes
@@ -16,8 +16,11 @@ from benchmarks.database.sizes import FULL, Sizes
 RESULTS = Path(__file__).parent.parent / "results"
 GROUPS: dict[str, Callable[[Bench, Sizes, Report], None]] = {
     "queue": queue.measure,
+    "enqueue": enqueue.measure,
     "depth": depth.measure,
+    "breadth": breadth.measure,
     "writes": writes.measure,
+    "keeping": keeping.measure,
     "fleet": fleet.measure,
 }
 

@@ -10,13 +10,12 @@ from typing import Any
 import asyncpg
 
 from benchmarks.database import ours
-from benchmarks.database.figures import Report
+from benchmarks.database.figures import WARM_UP, Report
 from benchmarks.database.server import Bench
 from benchmarks.database.sizes import Sizes
 
 FINISH = "select public.worker_finish($1, $2, 'SUCCEEDED')"
 CLAIM = "select public.worker_claim($1::uuid, 1)::text"
-WARM_UP = 20
 
 
 def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
@@ -29,7 +28,7 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
     }
     for name, (make, most) in conditions.items():
         database = make(bench, sizes)
-        _compare(bench, sizes, report, (small, database), name, most)
+        compare(bench, sizes, report, (small, database), name, most)
         bench.drop(database)
     _measure_dead(bench, sizes, report, small)
     bench.drop(small)
@@ -43,12 +42,13 @@ def _measure_dead(bench: Bench, sizes: Sizes, report: Report, small: str) -> Non
         ours.fill(bench, database, sizes.dead + 1000)
         asyncio.run(_leave_dead(bench, database, sizes.dead))
         name = f"claim over {sizes.dead:,} dead entries, transaction open"
-        _compare(bench, sizes, report, (small, database), name, 1.5)
+        compare(bench, sizes, report, (small, database), name, 1.5)
         idle.execute("rollback")
     bench.drop(database)
 
 
-def _compare(bench: Bench, sizes: Sizes, report: Report, databases: tuple[str, str], name: str, most: float) -> None:
+def compare(bench: Bench, sizes: Sizes, report: Report, databases: tuple[str, str], name: str, most: float) -> None:
+    """The claim in the second database to the claim in the first."""
     pairs = [asyncio.run(_claim_ms(bench, databases, sizes.calls)) for _ in range(sizes.repeats)]
     ratio = median(here / usual for usual, here in pairs)
     usual, here = (median(side) for side in zip(*pairs, strict=True))
@@ -111,8 +111,7 @@ async def _leave_dead(bench: Bench, database: str, count: int) -> None:
     finished: list[dict[str, Any]] = []
     done = 0
     while done < count:
-        answer = json.loads(await connection.fetchval(ours.CALL, uuid.uuid4(), json.dumps(finished), 100))
-        finished = [{"job": j["id"], "attempt": j["attempt"], "status": "SUCCEEDED"} for j in answer["jobs"]]
+        finished = await ours.step(connection, finished, 100)
         done += len(finished)
-    await connection.fetchval(ours.CALL, uuid.uuid4(), json.dumps(finished), 0)
+    await ours.step(connection, finished, 0)
     await connection.close()

@@ -8,6 +8,9 @@ from typing import Any, Self
 
 from benchmarks.database.server import load
 
+# Calls or jobs per connection before a clock starts. Connections of pools live for days; what the first calls compile is not asked.
+WARM_UP = 20
+
 
 @dataclass
 class Figure:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from benchmarks.database.figures import Meter
+from benchmarks.database.figures import WARM_UP, Meter
 from benchmarks.database.server import Bench
 
 STEP = Path(__file__).parent / "sql" / "step.sql"
@@ -43,8 +43,10 @@ async def connect(bench: Bench, database: str, claims: str) -> asyncpg.Connectio
 
 
 async def drain(bench: Bench, database: str, workers: int, batch: int, meter: Meter) -> int:
-    """Claim and finish everything with so many runners."""
+    """Claim and finish everything with so many runners, whose connections have worked before."""
     connections = [await connect(bench, database, claims) for claims in sessions(bench, database, workers)]
+    for connection in connections:
+        await _warm_up(connection)
     with meter:
         done = await asyncio.gather(*(_work(connection, batch) for connection in connections))
     for connection in connections:
@@ -52,15 +54,26 @@ async def drain(bench: Bench, database: str, workers: int, batch: int, meter: Me
     return sum(done)
 
 
+async def step(connection: asyncpg.Connection, finished: list[dict[str, Any]], slots: int) -> list[dict[str, Any]]:
+    """Finish these and claim so many; what to finish next."""
+    answer = json.loads(await connection.fetchval(CALL, uuid.uuid4(), json.dumps(finished), slots))
+    return [{"job": job["id"], "attempt": job["attempt"], "status": "SUCCEEDED"} for job in answer["jobs"]]
+
+
+async def _warm_up(connection: asyncpg.Connection) -> None:
+    finished: list[dict[str, Any]] = []
+    for _ in range(WARM_UP):
+        finished = await step(connection, finished, 1)
+    await step(connection, finished, 0)
+
+
 async def _work(connection: asyncpg.Connection, batch: int) -> int:
     done = 0
-    finished: list[dict[str, Any]] = []
-    while True:
-        answer = json.loads(await connection.fetchval(CALL, uuid.uuid4(), json.dumps(finished), batch))
-        if not answer["jobs"]:
-            return done
-        finished = [{"job": j["id"], "attempt": j["attempt"], "status": "SUCCEEDED"} for j in answer["jobs"]]
+    finished = await step(connection, [], batch)
+    while finished:
         done += len(finished)
+        finished = await step(connection, finished, batch)
+    return done
 
 
 def pgbench(bench: Bench, database: str, workers: int, seconds: float, script: Path = STEP) -> float:

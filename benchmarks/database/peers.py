@@ -1,9 +1,10 @@
-"""The same drain by other queues, as they are shipped."""
+"""The same drain by other queues, as they are shipped. Their connections, too, have worked before the clock starts."""
 
 import asyncio
 import json
 import shutil
 import subprocess
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from pgqueuer.models import Job
 from pgqueuer.types import QueueExecutionMode
 from procrastinate import App, PsycopgConnector
 
-from benchmarks.database.figures import Meter
+from benchmarks.database.figures import WARM_UP, Meter
 from benchmarks.database.server import Bench
 from stack.settings import Settings
 
@@ -36,12 +37,18 @@ async def procrastinate_drain(url: str, jobs: int, workers: int, meter: Meter) -
     async with app.open_async():
         if not await app.check_connection_async():
             await app.schema_manager.apply_schema_async()
-        numbers: list[dict[str, Any]] = [{"n": n} for n in range(jobs)]
-        await work.batch_defer_async(*numbers)
-        with meter:
-            await app.run_worker_async(
-                concurrency=workers, wait=False, install_signal_handlers=False, listen_notify=False, delete_jobs="never"
-            )
+        for count, clock in ((WARM_UP * workers, nullcontext()), (jobs, meter)):
+            numbers: list[dict[str, Any]] = [{"n": n} for n in range(count)]
+            await work.batch_defer_async(*numbers)
+            done = 0
+            with clock:
+                await app.run_worker_async(
+                    concurrency=workers,
+                    wait=False,
+                    install_signal_handlers=False,
+                    listen_notify=False,
+                    delete_jobs="never",
+                )
     return done
 
 
@@ -52,19 +59,21 @@ async def pgqueuer_drain(url: str, jobs: int, workers: int, batch: int, meter: M
         queries = Queries(AsyncpgPoolDriver(pool))
         if not await pool.fetchval("select to_regclass('pgqueuer')"):
             await queries.install()
-        await queries.enqueue(["work"] * jobs, [None] * jobs, [0] * jobs)
-        managers = [PgQueuer(AsyncpgPoolDriver(pool)) for _ in range(workers)]
-        for manager in managers:
+        for count, clock in ((WARM_UP * workers, nullcontext()), (jobs, meter)):
+            await queries.enqueue(["work"] * count, [None] * count, [0] * count)
+            managers = [PgQueuer(AsyncpgPoolDriver(pool)) for _ in range(workers)]
+            done = 0
+            for manager in managers:
 
-            @manager.entrypoint("work")
-            async def work(job: Job) -> None:
-                nonlocal done
-                done += 1
+                @manager.entrypoint("work")
+                async def work(job: Job) -> None:
+                    nonlocal done
+                    done += 1
 
-        with meter:
-            await asyncio.gather(
-                *(m.run(timedelta(seconds=1), batch_size=batch, mode=QueueExecutionMode.drain) for m in managers)
-            )
+            with clock:
+                await asyncio.gather(
+                    *(m.run(timedelta(seconds=1), batch_size=batch, mode=QueueExecutionMode.drain) for m in managers)
+                )
     return done
 
 
@@ -82,21 +91,15 @@ def graphile_folder() -> tuple[Path | None, str]:
 
 
 def graphile_drain(folder: Path, url: str, jobs: int, workers: int, mode: str, meter: Meter) -> int:
-    """Its own clock counts, so that starting Node does not."""
-    _node(folder, url, jobs, workers, "fill")
+    """Its own clock counts, so that starting Node and filling the queue do not; the server's CPU has them in it."""
+    command = ["node", str(SCRIPT), url, str(jobs), str(WARM_UP * workers), str(workers), mode]
     with meter:
-        answer = _node(folder, url, jobs, workers, mode)
-    meter.seconds = answer["seconds"]
-    return int(answer["done"])
-
-
-def _node(folder: Path, url: str, jobs: int, workers: int, mode: str) -> dict[str, Any]:
-    command = ["node", str(SCRIPT), url, str(jobs), str(workers), mode]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"graphile-worker: {done.stderr[-500:]}")
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    meter.seconds = answer["seconds"]
+    return int(answer["done"])
 
 
 def versions() -> dict[str, str]:

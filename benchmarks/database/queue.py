@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.database import ours, peers
-from benchmarks.database.figures import Meter, Report, interleave
+from benchmarks.database.figures import WARM_UP, Meter, Report, interleave
 from benchmarks.database.server import Bench
 from benchmarks.database.sizes import Sizes
 
@@ -74,7 +74,7 @@ class Round:
         return done / meter.seconds
 
     def _ours(self, jobs: int, batch: int, meter: Meter) -> int:
-        ours.fill(self.bench, self.databases["ours"], jobs)
+        ours.fill(self.bench, self.databases["ours"], jobs + WARM_UP * self.workers)
         return asyncio.run(ours.drain(self.bench, self.databases["ours"], self.workers, batch, meter))
 
     def _limit(self) -> float:

@@ -16,6 +16,10 @@ class Sizes:
     finished: int = 50_000
     ahead: int = 20_000
     dead: int = 20_000
+    enqueued: int = 500
+    wakes: int = 100
+    crowd: int = 2000
+    old_lines: int = 200_000
     runners: int = 10_000
     fleet_seconds: float = 30
 
@@ -28,5 +32,9 @@ FULL = Sizes(
     finished=1_000_000,
     ahead=100_000,
     dead=100_000,
+    enqueued=1000,
+    wakes=300,
+    crowd=5000,
+    old_lines=1_000_000,
     fleet_seconds=600,
 )

@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 
 from benchmarks.database import ours
-from benchmarks.database.figures import Report, interleave
+from benchmarks.database.figures import WARM_UP, Report, interleave
 from benchmarks.database.server import Bench
 from benchmarks.database.sizes import Sizes
 
@@ -32,18 +32,11 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
 def _beats(bench: Bench, sizes: Sizes, report: Report, database: str) -> None:
     """With the session checked, drain and cancel looked up and the answer made; durable only on the bare side."""
     for clients in (1, 4):
-
-        async def beat(connection: asyncpg.Connection, _: int) -> None:
-            await connection.fetchval(BEAT)
-
-        async def update(connection: asyncpg.Connection, number: int) -> None:
-            await connection.execute(BARE, 1 + number % 1000)
-
         rates = interleave(
             sizes.repeats,
             {
-                "ours": lambda: asyncio.run(_rate(bench, database, clients, sizes.seconds, beat)),  # noqa: B023
-                "bare": lambda: asyncio.run(_rate(bench, database, clients, sizes.seconds, update)),  # noqa: B023
+                "ours": lambda: asyncio.run(rate(bench, database, clients, sizes.seconds, beat)),  # noqa: B023
+                "bare": lambda: asyncio.run(rate(bench, database, clients, sizes.seconds, update)),  # noqa: B023
             },
         )
         name = f"heartbeat, {clients} connections, to a bare durable update"
@@ -81,8 +74,8 @@ def _logs(bench: Bench, sizes: Sizes, report: Report, database: str) -> None:
         rates = interleave(
             sizes.repeats,
             {
-                "chunks": lambda: asyncio.run(_rate(bench, database, clients, sizes.seconds, chunk)),  # noqa: B023
-                "rows": lambda: asyncio.run(_rate(bench, database, clients, sizes.seconds, rows)),  # noqa: B023
+                "chunks": lambda: asyncio.run(rate(bench, database, clients, sizes.seconds, chunk)),  # noqa: B023
+                "rows": lambda: asyncio.run(rate(bench, database, clients, sizes.seconds, rows)),  # noqa: B023
             },
         )
         name = f"log append, {clients} connections, to a row per line"
@@ -101,10 +94,24 @@ def _space(bench: Bench, report: Report, database: str) -> None:
     report.add("log, bytes on disk per line", row[0] / row[1], unit="bytes", chunks=row[0], rows=row[1])
 
 
-async def _rate(
+async def beat(connection: asyncpg.Connection, _: int) -> None:
+    """A beat that has nothing to tell."""
+    await connection.fetchval(BEAT)
+
+
+async def update(connection: asyncpg.Connection, number: int) -> None:
+    """The least that a durable beat could be."""
+    await connection.fetchval(BARE, 1 + number % 1000)
+
+
+async def rate(
     bench: Bench, database: str, clients: int, seconds: float, act: Callable[[asyncpg.Connection, int], Awaitable[None]]
 ) -> float:
+    """Calls per second by so many connections, which have worked before."""
     connections = [await ours.connect(bench, database, claims) for claims in ours.sessions(bench, database, clients)]
+    for number, connection in enumerate(connections):
+        for _ in range(WARM_UP):
+            await act(connection, number)
     counts = [0] * clients
 
     async def work(number: int) -> None:

@@ -86,6 +86,20 @@ begin
   select p_job, p_attempt, p_first + n, v_live.org_id, line from unnest(p_lines) with ordinality as l (line, n) on conflict do nothing;
   return p_first + cardinality(p_lines);
 end $$;
+-- Logs past their time, both ways: chunks in the partition of their day, and rows of a job that is to go.
+create function bench.add_old_logs(p_chunks integer, p_lines integer) returns void language plpgsql as $$
+declare
+  v_day date := current_date - 400;
+  v_line text := 'module.network.aws_subnet.private: Still creating... ';
+begin
+  perform private.ensure_log_partition(v_day);
+  insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
+  select v_day, -1, 1, n, o.id, 'apply', c.body, p_lines, octet_length(c.body)
+  from public.organizations as o, generate_series(1, p_chunks) as n
+  cross join lateral (select string_agg(v_line || md5((n * p_lines + l)::text), chr(10)) as body from generate_series(1, p_lines) as l) as c;
+  insert into bench.log_lines (job_id, attempt, seq, org_id, line)
+  select -1, 1, n, o.id, v_line || md5(n::text) from public.organizations as o, generate_series(1, p_chunks * p_lines) as n;
+end $$;
 grant usage on schema bench to worker, authenticator;
 grant execute on all functions in schema bench to worker;
 grant select, update on bench.beats to worker;

@@ -1,0 +1,65 @@
+"""What else a claim must not depend on: how many runners there are, and how many lanes one of them serves."""
+
+import asyncio
+import time
+from functools import partial
+
+from benchmarks.database import depth, ours
+from benchmarks.database.figures import WARM_UP, Report, interleave
+from benchmarks.database.server import Bench
+from benchmarks.database.sizes import Sizes
+
+LANES = (1, 5, 20)
+
+
+def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
+    _runners(bench, sizes, report)
+    _lanes(bench, sizes, report)
+
+
+def _runners(bench: Bench, sizes: Sizes, report: Report) -> None:
+    """The template has 16 runners; the other side has as many more as there are in a large fleet."""
+    few, many = bench.database(), bench.database()
+    with bench.connect(many) as connection:
+        connection.execute("select bench.add_runners(%s, 1)", [sizes.crowd])
+        connection.execute("vacuum analyze")
+    for database in (few, many):
+        ours.fill(bench, database, 1000)
+    depth.compare(bench, sizes, report, (few, many), f"claim among {sizes.crowd:,} runners, to 16", 1.05)
+    bench.drop(few)
+    bench.drop(many)
+
+
+def _lanes(bench: Bench, sizes: Sizes, report: Report) -> None:
+    """A lane for each priority, all of them served by every runner; jobs spread evenly."""
+    databases = {lanes: bench.database() for lanes in LANES}
+    rates = interleave(
+        sizes.repeats,
+        {f"lanes_{n}": partial(_drain, bench, database, n, sizes.jobs) for n, database in databases.items()},
+    )
+    for lanes in LANES[1:]:
+        ratio = rates[f"lanes_{lanes}"] / rates["lanes_1"]
+        sides = {name: rates[name] for name in ("lanes_1", f"lanes_{lanes}")}
+        report.add(f"claim + finish from {lanes} lanes, to one", ratio, unit="jobs/s", **sides)
+    for database in databases.values():
+        bench.drop(database)
+
+
+def _drain(bench: Bench, database: str, lanes: int, jobs: int) -> float:
+    for number in range(lanes):
+        ours.fill(bench, database, -(-(jobs + WARM_UP) // lanes), priority=100 + number)
+    return asyncio.run(_steps(bench, database, jobs))
+
+
+async def _steps(bench: Bench, database: str, jobs: int) -> float:
+    connection = await ours.connect(bench, database, ours.sessions(bench, database, 1)[0])
+    finished = []
+    for number in range(jobs):
+        if number == WARM_UP:
+            began = time.perf_counter()
+        finished = await ours.step(connection, finished, 1)
+    seconds = time.perf_counter() - began
+    while finished:
+        finished = await ours.step(connection, finished, 100)
+    await connection.close()
+    return (jobs - WARM_UP) / seconds

@@ -1,5 +1,6 @@
 """The session against the real edge function and database, and what an operator can look at."""
 
+import json
 import re
 from pathlib import Path
 from uuid import uuid4
@@ -96,6 +97,20 @@ def test_another_organisation_than_the_records_is_refused_before_anything_is_cla
     assert bench.job(job)["status"] == "QUEUED"
     bench.start_worker(worker, WORKER_ORGANIZATION_ID=bench.org)
     assert bench.wait_job(job)["status"] == "SUCCEEDED"
+
+
+def test_a_runner_takes_its_settings_from_every_source_at_once(bench: Bench, tmp_path: Path) -> None:
+    worker = bench.register(capacity=4)
+    file, secrets = tmp_path / "settings.json", tmp_path / "secrets"
+    file.write_text(json.dumps({"Capacity": 3, "Runner": {"Id": worker[0], "Instance": "from-the-file"}}))
+    secrets.mkdir()
+    (secrets / "WORKER_TOKEN").write_text(worker[1] + "\n")
+    unset = {"WORKER_ID": "", "WORKER_TOKEN": "", "WORKER_INSTANCE": ""}
+    options = ("--settings", str(file), "--secrets", str(secrets), "--instance", "from-the-command-line")
+    bench.start_worker(worker, *options, **unset)
+    bench.online(worker)
+    (instance,) = bench.rows("worker_instances", worker_id=worker[0])
+    assert (instance["name"], instance["capacity"]) == ("from-the-command-line", 3)
 
 
 def test_metrics_are_there_when_asked_for(bench: Bench) -> None:

@@ -38,7 +38,7 @@ def test_help_documents_every_exit_code(tmp_path: Path) -> None:
 def test_wrong_settings_are_all_named_and_no_secret_is(name: str, tmp_path: Path) -> None:
     done = command(tmp_path, name, "--set", "Metrics.Port=many", WORKER_ID="nonsense", WORKER_CLIENT_SECRET="hush-hush")
     assert done.returncode == ExitCode.SETTINGS
-    for words in ("Runner.Id", "WORKER_ID", "Server.Url", "SUPABASE_URL", "Metrics.Port", "WORKER_TOKEN"):
+    for words in ("Runner.Id", "WORKER_ID", "Server.Url", "SUPABASE_URL", "Metrics.Port", "WORKER_CLIENT_ID"):
         assert words in done.stderr
     assert "hush-hush" not in done.stderr + done.stdout
     assert "\x1b[" not in done.stderr, "no colour without a terminal"

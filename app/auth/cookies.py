@@ -1,5 +1,6 @@
 """The cookie that names a session; it says nothing else."""
 
+from functools import lru_cache
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.responses import Response
@@ -9,6 +10,8 @@ from app.services.sessions import IDLE_SECONDS
 NAME = "runyard_sid"
 
 
+# A header stays the same for as long as its connection, and is read with every change that a tab is shown.
+@lru_cache(maxsize=2048)
 def read_sid(cookie_header: str) -> str:
     """Find the session id in a Cookie header; empty when there is none."""
     jar: SimpleCookie = SimpleCookie()

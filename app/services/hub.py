@@ -19,9 +19,10 @@ SETTLE_SECONDS = 0.005
 
 @dataclass(frozen=True)
 class View:
-    """One browser tab that shows a live page."""
+    """One browser tab that shows a live page, over the socket that it was opened by."""
 
     tab: str
+    socket: str
     sid: str
     org_id: str
     page: str

@@ -110,6 +110,7 @@ class LivePage(AppState, mixin=True):
         session = await who._begin()
         view = View(
             tab=self.router.session.client_token,
+            socket=self.router.session.session_id,
             sid=session.sid,
             org_id=who.org_id,
             page=type(self).get_full_name(),
@@ -206,15 +207,12 @@ class _FanOut:
             waiting.keep(view.tab for view in hub.all_views())
 
     async def _note(self, changes: Mapping[str, Changed]) -> None:
-        connected = self._app.event_namespace.token_to_sid
         for org_id, changed in changes.items():
             if "memberships" in changed.tables:
                 for sid in {view.sid for view in runtime().hub.views(org_id)}:
                     await _check_member(self._app, sid, org_id)
             for view in runtime().hub.views(org_id):
-                if view.tab not in connected:
-                    runtime().hub.leave(view.tab)
-                elif changed.touches(view.topics):
+                if changed.touches(view.topics):
                     self._waiting.add(view.tab, changed)
 
 
@@ -228,10 +226,20 @@ def merge(first: Changed | None, second: Changed) -> Changed:
     return Changed(tables)
 
 
+def _socket_of(app: rx.App, tab: str) -> str:
+    """Name the socket that a tab's token is connected by; the public mapping is made anew for each question."""
+    record = app.event_namespace._token_manager.token_to_socket.get(tab)
+    return record.sid if record is not None else ""
+
+
 async def _show_to(app: rx.App, tab: str, changed: Changed) -> None:
     """Show one tab what changed; whatever fails there concerns nobody else."""
     view = runtime().hub.view(tab)
     if view is None:
+        return
+    if _socket_of(app, tab) != view.socket:
+        # The tab is gone, or somebody else has its token: whoever it is asks again, and is judged again.
+        runtime().hub.leave(tab)
         return
     try:
         session = await runtime().gate.sessions.get(view.sid)
@@ -242,7 +250,15 @@ async def _show_to(app: rx.App, tab: str, changed: Changed) -> None:
         page = cast("type[LivePage]", RegistrationContext.get().base_states[view.page])
         token = rx.BaseStateToken(ident=view.tab, cls=cast("type[rx.State]", page))
         async with app.modify_state(token) as root:
+            if root.router.session.session_id != view.socket:
+                # Whoever has a tab's token can open its socket again: the page itself then loads again, with its
+                # cookie; anybody else is shown nothing.
+                runtime().hub.leave(tab)
+                return
             who = await root.get_state(SessionState)
+            if who._sid() != view.sid:
+                runtime().hub.leave(tab)
+                return
             who._show_link(store)
             state = await root.get_state(cast("type[rx.State]", page))
             await cast("LivePage", state)._show(store, changed)

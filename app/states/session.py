@@ -58,8 +58,12 @@ class SessionState(Sparing, rx.State):
     outdated_by_job: int = 0
     latest_version: str = ""
 
+    def _sid(self) -> str:
+        """Whose cookie the tab's connection carries."""
+        return read_sid(self.router.headers.cookie or "")
+
     async def _session(self) -> Session | None:
-        sid = read_sid(self.router.headers.cookie or "")
+        sid = self._sid()
         return await runtime().gate.sessions.get(sid) if sid else None
 
     async def _must_session(self) -> Session:

@@ -155,8 +155,22 @@ async def test_a_stolen_tab_token_shows_nothing_without_the_cookie(product: Prod
     await tab.socket.close()
     thief = await open_tab(product, token=token)
     await thief.send("reflex___state____state.hydrate", path="/dashboard/runners")
+    product.runner(owner, "made-while-the-thief-listens")
     await thief.answers(3.0)
-    assert not any("behind-the-cookie" in frame or owner.email in frame for frame in thief.frames)
+    secrets = ("behind-the-cookie", "made-while-the-thief-listens", owner.email)
+    assert not any(secret in frame for frame in thief.frames for secret in secrets)
+
+
+async def test_a_thief_who_only_listens_hears_nothing(product: Product, owner: Person) -> None:
+    token = str(uuid.uuid4())
+    tab = await open_tab(product, product.cookie(owner), token=token)
+    await tab.send(LOAD, path="/dashboard/runners")
+    await tab.answers(4.0)
+    await tab.socket.close()
+    thief = await open_tab(product, token=token)
+    product.runner(owner, "made-while-the-thief-listens-only")
+    await thief.answers(3.0)
+    assert not any("made-while-the-thief" in frame or owner.email in frame for frame in thief.frames)
 
 
 def test_there_is_no_upload_to_be_filled(product: Product) -> None:

@@ -53,7 +53,7 @@ class House:
         return str(org["id"])
 
     async def look(self, session: Session, org_id: str, tab: str = "") -> OrgStore:
-        self.hub.enter(View(tab or uuid.uuid4().hex, session.sid, org_id, "page", TOPICS))
+        self.hub.enter(View(tab or uuid.uuid4().hex, "socket", session.sid, org_id, "page", TOPICS))
         return await self.hub.open(org_id, session)
 
     async def register(self, owner: Session, org_id: str, name: str) -> str:

@@ -9,12 +9,19 @@ from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from tests.support.database import Database, Server, shared_server
 from tests.support.stack import Project, RunningStack, environment_project, start_stack
 
 FOLDER_VARIABLE = "RUNYARD_TEST_RUN_FOLDER"
 PID_VARIABLE = "RUNYARD_TEST_RUN_PID"
+# How long an example takes says something about the machine, not about the product.
+hypothesis_settings.register_profile(
+    "runyard", hypothesis_settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("runyard")
 
 
 def pytest_configure(config: pytest.Config) -> None:

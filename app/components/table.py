@@ -34,9 +34,10 @@ def bare_table(label: Any, head: rx.Component, body: Any, *, class_name: str = "
     return rx.el.table(head, rx.el.tbody(body), class_name=classes, role="table", aria_label=label, **props)
 
 
-def table(label: Any, head: rx.Component, body: Any, **props: Any) -> rx.Component:
-    """A table in its frame."""
-    return rx.el.div(bare_table(label, head, body, **props), class_name="ry-tw")
+def table(label: Any, head: rx.Component, body: Any, *, is_reached_by_keys: bool = False, **props: Any) -> rx.Component:
+    """A table in its frame; one without anything to act on is itself reached, so that keys can scroll it."""
+    frame: dict[str, Any] = {"tab_index": 0, "role": "group", "aria_label": label} if is_reached_by_keys else {}
+    return rx.el.div(bare_table(label, head, body, **props), class_name="ry-tw", **frame)
 
 
 def turns(before: str, after: str, on_turn: Any, *, is_first: Any, is_last: Any) -> rx.Component:

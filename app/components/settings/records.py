@@ -135,7 +135,9 @@ def audit() -> rx.Component:
     clear = rx.button("Show all", on_click=AuditState.clear, variant="surface", color_scheme="gray")
     none = empty("search-x", "Nothing like that was done", "Others are hidden by the filter.", clear)
     rows = rx.cond(waiting, skeleton_rows(5, 8), rx.foreach(AuditState.rows, _act))
-    shown = table("Audit log", heads(*labels), rows, aria_busy=waiting, style={"--ry-row-h": "36px"})
+    shown = table(
+        "Audit log", heads(*labels), rows, is_reached_by_keys=True, aria_busy=waiting, style={"--ry-row-h": "36px"}
+    )
     body = rx.cond(waiting | (AuditState.rows.length() > 0), rx.fragment(shown, _audit_foot()), none)
     panel = settings_panel(
         "Audit log", "Every change, by whom and to what.", _audit_bar(), or_problem(AuditState, "The audit log", body)

@@ -47,7 +47,7 @@ def photograph(browser: Browser, url: str, password: str, scheme: str, size: tup
         save(page, f"{name}-{suffix}")
     page.goto(f"{url}/dashboard/jobs")
     settle(page)
-    newest = page.locator("a[href*='/dashboard/jobs/']").first.get_attribute("href")
+    newest = page.locator("tr[data-status=SUCCEEDED] a[data-open]").first.get_attribute("href")
     page.goto(f"{url}{newest}")
     settle(page)
     save(page, f"job-{suffix}")

@@ -75,7 +75,7 @@ def wait_tile(rows: Sequence[Row], key: str) -> Tile:
 
 
 def utilisation_tile(rows: Sequence[Row], now: Row) -> Tile:
-    """Utilisation: slots in use now, and the day's peak."""
+    """Utilisation: slots in use now, and the busiest hour of the day."""
     used, capacity = int(now.get("used") or 0), int(now.get("capacity") or 0)
     shares = [_share(row) for row in rows]
     known = [share for share in shares if share is not None]
@@ -84,7 +84,7 @@ def utilisation_tile(rows: Sequence[Row], now: Row) -> Tile:
         "figure": f"{100 * used / capacity:.0f}" if capacity else "–",
         "unit": "%" if capacity else "",
         "aside": f"{used} of {capacity} slots" if capacity else "no slots",
-        "move": f"peak {100 * max(known):.0f} %" if known else "",
+        "move": f"busiest hour {100 * max(known):.0f} %" if known else "",
         "curve": smooth(shares),
     }
 

@@ -44,7 +44,8 @@ class RyTimeline extends HTMLElement {
 }
 
 function axis(start, span, end) {
-  const precise = span < 20 * 60_000 ? { second: "2-digit" } : {};
+  const tenths = span < 8000 ? { fractionalSecondDigits: 1 } : {}; // else two neighbours would show the same second
+  const precise = span < 20 * 60_000 ? { second: "2-digit", ...tenths } : {};
   const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", ...precise });
   const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
   const at = (part) => (span > 20 * 3_600_000 ? day : clock).format(new Date(start + span * part));

@@ -82,7 +82,7 @@ def test_tiles_say_the_figure_and_how_it_moved() -> None:
     assert not tiles["p50"]["is_up"]
     assert (tiles["p95"]["figure"], tiles["p95"]["unit"]) == ("5.0", "min")
     assert not tiles["p95"]["is_good"]
-    assert (tiles["utilisation"]["figure"], tiles["utilisation"]["move"]) == ("53", "peak 81 %")
+    assert (tiles["utilisation"]["figure"], tiles["utilisation"]["move"]) == ("53", "busiest hour 81 %")
     assert tiles["throughput"]["figure"] == "130"
     assert len(tiles["throughput"]["bars"]) == 3
 
@@ -131,7 +131,7 @@ def test_utilisation_knows_nothing_of_hours_without_runners() -> None:
     rows = [{"capacity": None, "used": None}, {"capacity": 4, "used": 2}]
     tile = build_tiles({"utilisation": rows}, {"used": 0, "capacity": 4})["utilisation"]
     assert tile["curve"]["dot"] != ""
-    assert tile["move"] == "peak 50 %"
+    assert tile["move"] == "busiest hour 50 %"
 
 
 def ticks(*missing: int) -> list[dict[str, Any]]:

@@ -152,8 +152,10 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  -- In another isolation level a statement would look at the past, and a floor must not be built on that.
-  if current_setting('transaction_isolation') <> 'read committed' then
+  -- In another isolation level a statement would look at the past, and a floor must not be built on that. And two that raise the floors
+  -- of several lanes would wait for each other: one is enough.
+  if current_setting('transaction_isolation') <> 'read committed'
+    or not pg_try_advisory_xact_lock(hashtextextended('runyard:floors', 0)) then
     return;
   end if;
   perform private.raise_lane_floor(l.lane_id) from unnest(p_lanes) as l limit 20;

@@ -109,6 +109,27 @@ def test_floors_raised_beside_many_writers_lose_no_job(site: tuple[World, Organi
     ]
 
 
+def test_who_raises_floors_never_waits_for_another(site: tuple[World, Organization, Runner]) -> None:
+    """Two that raise the floors of several lanes in the same moment would wait for each other for ever."""
+    world, org, runner = site
+    for number in range(70):
+        org.enqueue(f"a/m{number % 10}")
+    work_off(runner, 60)
+    lift = "select private.raise_floors(%s, private.open_lanes(%s, %s))"
+    who = [runner.instance_id, runner.worker_id, runner.instance]
+    world.owner.connection.execute(lift, who)
+
+    def has_raised(connection: psycopg.Connection) -> bool:
+        connection.rollback()
+        connection.execute(lift, who)
+        return connection.execute("select count(*) from private.lane_floors").fetchone() != (0,)
+
+    with psycopg.connect(world.database.url) as first, psycopg.connect(world.database.url) as second:
+        wait_until(lambda: has_raised(first))
+        second.execute("set lock_timeout = '1s'")
+        second.execute(lift, who)
+
+
 def test_old_floors_are_swept_away(site: tuple[World, Organization, Runner]) -> None:
     world, _, _ = site
     world.owner.connection.execute("insert into private.lane_floors select 1, n from generate_series(1, 5) as n")

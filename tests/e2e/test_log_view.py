@@ -223,7 +223,7 @@ def test_a_line_link_opens_its_step_and_shows_it(show: Callable[..., Page], log:
     expect(page.locator("#L250.on")).to_be_visible()
     page.locator("#L252 > a").click()
     expect(page.locator("#L252.on")).to_be_visible()
-    assert page.url.endswith("#L252")
+    page.wait_for_url(re.compile("#L252$"))
 
 
 def test_a_gap_is_shown_and_closes_when_its_part_arrives(show: Callable[..., Page], log: Log) -> None:

@@ -175,7 +175,7 @@ def test_filters_and_search_have_live_counts(product: Product, person: Person, s
     expect(page.locator("tr[data-row]")).to_have_count(4, timeout=SOON)
     page.get_by_role("radio", name=re.compile("ONLINE")).click()
     expect(page.get_by_text("None of your runners is in this state")).to_be_visible(timeout=SOON)
-    assert page.url.endswith("?status=ONLINE")
+    page.wait_for_url(re.compile(r"\?status=ONLINE$"))
     product.sql("update workers set status = 'ONLINE' where org_id = %s and name = 'prod-eu'", person.org_id)
     expect(row(page, "prod-eu")).to_be_visible(timeout=SOON)
 

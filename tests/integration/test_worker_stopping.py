@@ -26,11 +26,18 @@ resource "terraform_data" "stubborn" {
   provisioner "local-exec" { command = "trap '' INT; echo begun; sleep 600" }
 }
 """
-# Each instance costs a good part of a second, and between two of them the engine can stop.
-SLOW_PLAN = """
-resource "terraform_data" "slow" {
-  count = %d
-  input = bcrypt("x", 12)
+# Each link of the chain costs a good part of a second; an interrupted engine ends the one that it is at, and begins no other.
+# The variable keeps the work out of the validation before the plan, which cannot be interrupted. (bcrypt would not do: a plan
+# does not call functions whose result is new each time.)
+LENGTH = """
+variable "length" {
+  default = 20
+}
+"""
+LINK = """
+resource "terraform_data" "slow%d" {
+  input = length(flatten([for i in range(var.length) : [for j in range(1000) : i * j]]))
+  depends_on = [%s]
 }
 """
 PROMPT = {"RUNYARD__JOBLOGSTREAM__PERIODSECONDS": "0.3"}
@@ -40,6 +47,10 @@ PHASES = {
     "before-plan": {"hooks": {"before_plan": WAIT}},
     "before-apply": {"hooks": {"before_apply": WAIT}},
 }
+
+
+def slow_plan(links: int) -> str:
+    return LENGTH + "".join(LINK % (n, f"terraform_data.slow{n - 1}" if n else "") for n in range(links))
 
 
 def cancel(bench: Bench, job: int, kind: str) -> None:
@@ -95,8 +106,7 @@ def test_a_graceful_cancel_of_an_apply_saves_what_was_done(bench: Bench) -> None
 @pytest.mark.parametrize("kind", ["GRACEFUL", "KILL", "AFTER_STEP"])
 def test_a_plan_is_cancelled_inside_of_the_engine(bench: Bench, kind: str) -> None:
     bench.runner(**PROMPT)
-    count = 16 if kind == "AFTER_STEP" else 1000
-    module = bench.module(source={"files": {"main.tf": SLOW_PLAN % count}})
+    module = bench.module(source={"files": {"main.tf": slow_plan(24 if kind == "AFTER_STEP" else 800)}})
     job = bench.enqueue("APPLY", module)
     wait_until(lambda: "$ tofu plan" in bench.log_of(job), timeout_seconds=90)
     cancel(bench, job, kind)

@@ -102,7 +102,7 @@ TABLES = """
 select c.relname, string_agg(r.role, ', ' order by r.n), replace(coalesce(obj_description(c.oid), ''), '|', '\\|')
 from pg_class as c
 cross join unnest(%s::text[]) with ordinality as r (role, n)
-where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
   and has_table_privilege(r.role, c.oid, 'select')
 group by c.oid, c.relname order by c.relname
 """

@@ -57,6 +57,19 @@ def result(status: str) -> str:
     return _RESULT_WORDS.get(status, "Never ran")
 
 
+def note_last_jobs(modules: Iterable[Row], jobs: Iterable[Row]) -> None:
+    """Write beside each module the status of its newest job; an older one changes nothing."""
+    newest: dict[str, Row] = {}
+    for job in jobs:
+        module = str(job.get("module_id"))
+        if module not in newest or int(job["id"]) > int(newest[module]["id"]):
+            newest[module] = job
+    for row in modules:
+        found = newest.get(str(row["id"]))
+        if found is not None and int(found["id"]) >= int(row.get("last_job_id") or 0):
+            row["last_job_id"], row["last_job_status"] = found["id"], found["status"]
+
+
 def _group_paths(groups: Iterable[Row], modules: Iterable[Row]) -> set[str]:
     paths = {str(row["path"]) for row in groups}
     for path in [*paths, *(str(row["path"]) for row in modules)]:

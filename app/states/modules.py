@@ -19,7 +19,8 @@ from app.states.live import LivePage
 
 MAX_MODULES = 5000
 HISTORY = 10
-_LIST_COLUMNS = "id,name,path,group_path,last_job_status"
+_LIST_COLUMNS = "id,name,path,group_path"
+_LAST_JOB_COLUMNS = "module_id,id,status"
 NO_MODULE: ModuleView = build_view({"id": "", "name": "", "path": ""}, (), ())
 
 
@@ -76,7 +77,9 @@ class ModulesState(LivePage, rx.State):
     async def _read_tree(self) -> None:
         mine, kept = Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null")
         query = Query(columns=_LIST_COLUMNS, filters=(mine, kept), order="path", limit=MAX_MODULES)
+        last = Query(columns=_LAST_JOB_COLUMNS, filters=(mine,), limit=MAX_MODULES)
         self._modules = (await self._select("modules", query)).rows
+        tree.note_last_jobs(self._modules, (await self._select("last_jobs", last)).rows)
         self._groups = (await self._select("groups", Query(filters=(mine,), order="path", limit=MAX_MODULES))).rows
         self._assign("total", len(self._modules))
 
@@ -109,6 +112,7 @@ class ModulesState(LivePage, rx.State):
             limit=HISTORY,
         )
         rows = (await self._select("provision_jobs", query)).rows
+        tree.note_last_jobs((self._full,), rows)
         self._assign("history", [_history(row) for row in rows])
         drift, at = drift_words(rows)
         self._assign("drift", drift)
@@ -117,6 +121,7 @@ class ModulesState(LivePage, rx.State):
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if {"modules", "groups"} & changed.tables.keys():
             await self._read_tree()
+        tree.note_last_jobs(self._modules, self._changed_jobs(store, changed))
         if self._full and not changed.is_everything and self._concerns(store, changed):
             await self._read_module(str(self._full["id"]))
         self._show_tree()
@@ -124,10 +129,16 @@ class ModulesState(LivePage, rx.State):
             workers = store.rows("workers")
             self._assign("module", build_view(self._full, workers, self._assignments))
 
+    @staticmethod
+    def _changed_jobs(store: OrgStore, changed: Changed) -> list[Row]:
+        if changed.is_everything:
+            return list(store.rows("provision_jobs"))
+        jobs = (store.row("provision_jobs", key) for key in changed.ids("provision_jobs"))
+        return [job for job in jobs if job is not None]
+
     def _concerns(self, store: OrgStore, changed: Changed) -> bool:
         mine = str(self._full["id"])
-        jobs = (store.row("provision_jobs", key) for key in changed.ids("provision_jobs"))
-        touched = any(job is not None and str(job.get("module_id")) == mine for job in jobs)
+        touched = any(str(job.get("module_id")) == mine for job in self._changed_jobs(store, changed))
         return touched or mine in changed.ids("modules") or "worker_assignments" in changed.tables
 
     def _show_tree(self) -> None:

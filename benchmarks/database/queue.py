@@ -50,8 +50,9 @@ class Round:
             "procrastinate": lambda m: asyncio.run(peers.procrastinate_drain(url("procrastinate"), jobs, workers, m)),
             "pgqueuer": lambda m: asyncio.run(peers.pgqueuer_drain(url("pgqueuer"), jobs, workers, 1, m)),
             "pgqueuer_batch_10": lambda m: asyncio.run(peers.pgqueuer_drain(url("pgqueuer"), jobs, workers, 10, m)),
-            "ours": lambda m: self._ours(jobs, 1, m),
-            "ours_batch_50": lambda m: self._ours(jobs, 50, m),
+            "ours": lambda m: self._ours(workers, 1, m),
+            "ours_one_runner": lambda m: self._ours(1, workers, m),
+            "ours_batch_50": lambda m: self._ours(workers, 50, m),
         }
         folder = self.folder
         if folder is not None:
@@ -73,9 +74,9 @@ class Round:
         self.prices.setdefault(name, []).append(meter.cpu_seconds * 1000 / done)
         return done / meter.seconds
 
-    def _ours(self, jobs: int, batch: int, meter: Meter) -> int:
-        ours.fill(self.bench, self.databases["ours"], jobs + WARM_UP * self.workers)
-        return asyncio.run(ours.drain(self.bench, self.databases["ours"], self.workers, batch, meter))
+    def _ours(self, runners: int, slots: int, meter: Meter) -> int:
+        ours.fill(self.bench, self.databases["ours"], self.sizes.jobs + WARM_UP * runners)
+        return asyncio.run(ours.drain(self.bench, self.databases["ours"], runners, slots, meter))
 
     def _limit(self) -> float:
         """More jobs than it can drain in the time, so that no transaction finds the queue empty."""
@@ -97,6 +98,11 @@ def _report(report: Report, workers: int, rates: dict[str, float]) -> None:
         if peer in rates:
             name = f"claim + finish, {workers} workers, to {peer}"
             report.add(name, ours_ / rates[peer], least=least, unit="jobs/s", ours=ours_, **{peer: rates[peer]})
+    # One of procrastinate's workers with so much concurrency is one of our runners with so many slots.
+    if workers > 1:
+        sides = {"ours": rates["ours_one_runner"], "procrastinate": rates["procrastinate"]}
+        name = f"claim + finish, one runner with {workers} slots, to procrastinate with as many at a time"
+        report.add(name, sides["ours"] / sides["procrastinate"], least=5.0, unit="jobs/s", **sides)
     for peer in ("pgqueuer_batch_10", "graphile_batched"):
         if peer in rates:
             name = f"50 at a time, {workers} workers, to {peer}"

@@ -58,10 +58,6 @@ create table public.modules (
   approvals_required integer not null default 0,
   approval_timeout_seconds integer not null default 86400,
   auto_apply boolean not null default false,
-  last_job_id bigint,
-  last_job_type text,
-  last_job_status text,
-  last_job_at timestamptz,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   deleted_at timestamptz
@@ -94,17 +90,12 @@ comment on column public.modules.pinned_worker_id is 'Pins jobs to this runner.'
 comment on column public.modules.approvals_required is 'How many members must approve an apply or destroy.';
 comment on column public.modules.approval_timeout_seconds is 'An apply that is not approved within this time is cancelled.';
 comment on column public.modules.auto_apply is 'Whether a plan with changes is followed by its apply.';
-comment on column public.modules.last_job_id is 'The job that was enqueued or finished last.';
-comment on column public.modules.last_job_type is 'Its type.';
-comment on column public.modules.last_job_status is 'Its status when it was enqueued or finished.';
-comment on column public.modules.last_job_at is 'When that was.';
 comment on column public.modules.created_at is 'When it was created.';
 comment on column public.modules.updated_at is 'When it was last changed.';
 comment on column public.modules.deleted_at is 'When it was removed.';
 create policy "Members see their organisation's modules" on public.modules
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 
--- A trigger and not check constraints: those would run again for every job that ends, when only last_job_… changes.
 create function private.check_module_row()
 returns trigger
 language plpgsql

@@ -234,8 +234,19 @@ create unlogged table private.heartbeats (
   tick_beats integer not null default 0,
   tick_busy integer not null default 0,
   tick_slots integer not null default 0,
-  tick_draining integer not null default 0
+  tick_draining integer not null default 0,
+  is_known boolean not null default false,
+  org_id uuid,
+  worker_name text,
+  instance_name text,
+  capacity integer,
+  worker_status public.worker_status,
+  instance_status public.worker_status,
+  version text,
+  is_open boolean,
+  settings jsonb
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.2);
+create unique index heartbeats_session_id_idx on private.heartbeats (session_id);
 alter table private.heartbeats enable row level security;
 comment on table private.heartbeats is
   'Last beat of each instance. UNLOGGED and unpublished: a beat costs 50 bytes of WAL and no message. Empty after a crash.';
@@ -249,5 +260,42 @@ comment on column private.heartbeats.tick_beats is 'Beats in that quarter.';
 comment on column private.heartbeats.tick_busy is 'Sum over those beats of the jobs that were running.';
 comment on column private.heartbeats.tick_slots is 'Sum over those beats of the slots.';
 comment on column private.heartbeats.tick_draining is 'Beats of those sent while draining.';
+comment on column private.heartbeats.is_known is
+  'Whether the columns below are what session, runner and instance say. A change of these makes it false until the next beat.';
+comment on column private.heartbeats.org_id is 'The organisation; null for a shared runner.';
+comment on column private.heartbeats.worker_name is 'The runner''s name.';
+comment on column private.heartbeats.instance_name is 'The instance''s name.';
+comment on column private.heartbeats.capacity is 'The instance''s slots.';
+comment on column private.heartbeats.worker_status is 'The runner''s status.';
+comment on column private.heartbeats.instance_status is 'The instance''s status.';
+comment on column private.heartbeats.version is 'The version that the instance runs.';
+comment on column private.heartbeats.is_open is 'Whether the runner is neither disabled nor draining.';
+comment on column private.heartbeats.settings is 'What a beat is answered about the runner: drain, update, name, labels and so on.';
+
+-- So that a call of a runner need not look into four tables, its beat has a copy of what it asks them; only the beat writes it.
+create function private.forget_copy()
+returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  -- Also where it is unknown already: a beat that is under way may be writing it from what was there before.
+  if tg_table_name = 'workers' then
+    update private.heartbeats as h set is_known = false from public.worker_instances as i where i.worker_id = new.id and h.instance_id = i.id;
+  elsif tg_table_name = 'worker_instances' then
+    update private.heartbeats as h set is_known = false where h.instance_id = new.id;
+  elsif tg_table_name = 'sessions' then
+    update private.heartbeats as h set is_known = false where h.session_id = old.id;
+  else
+    update private.heartbeats as h set is_known = false;
+  end if;
+  return null;
+end;
+$$;
+comment on function private.forget_copy() is
+  'After a change of a runner, an instance, a session or the releases: the copy beside the beat is not to be believed any more.';
+create trigger forget_copy after update on public.workers for each row execute function private.forget_copy();
+create trigger forget_copy after update on public.worker_instances for each row execute function private.forget_copy();
+create trigger forget_copy after update of ended_at on private.sessions for each row execute function private.forget_copy();
 
 revoke execute on all functions in schema private from public;

@@ -63,8 +63,7 @@ create table public.provision_jobs (
   claimed_at timestamptz,
   started_at timestamptz,
   finished_at timestamptz,
-  updated_at timestamptz not null default now(),
-  check (num_nonnulls(module_id, target_worker_id, target_identity_id) = 1)
+  updated_at timestamptz not null default now()
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
@@ -133,6 +132,30 @@ comment on column public.provision_jobs.claimed_at is 'When its current or last 
 comment on column public.provision_jobs.started_at is 'When that attempt reported its first phase.';
 comment on column public.provision_jobs.finished_at is 'When it ended.';
 comment on column public.provision_jobs.updated_at is 'When the row last changed.';
+
+create view public.last_jobs with (security_invoker = true) as
+select
+  m.id as module_id,
+  m.org_id,
+  j.id,
+  j.type,
+  j.status
+from public.modules as m
+cross join lateral (
+  select
+    j.id,
+    j.type,
+    j.status
+  from public.provision_jobs as j where j.module_id = m.id order by j.id desc limit 1
+) as j
+where m.deleted_at is null;
+grant select on public.last_jobs to authenticated, service_role;
+comment on view public.last_jobs is 'The newest job of each module that has one: what the tree of modules shows.';
+comment on column public.last_jobs.module_id is 'The module.';
+comment on column public.last_jobs.org_id is 'The organisation.';
+comment on column public.last_jobs.id is 'The job''s number.';
+comment on column public.last_jobs.type is 'What it does.';
+comment on column public.last_jobs.status is 'Where it is.';
 
 -- ---------------------------------------------------------------------------------------------- scheduling
 
@@ -271,5 +294,20 @@ $$;
 comment on function private.guard_job() is
   'Refuses every change of status that private.job_transitions does not list, whoever makes it; keeps updated_at true.';
 create trigger guard before update on public.provision_jobs for each row execute function private.guard_job();
+
+create function private.refuse_target()
+returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  raise check_violation using message = 'A job acts on one module, one runner or one cloud identity.';
+end;
+$$;
+comment on function private.refuse_target() is 'Refuses a job that acts on nothing, or on several things.';
+-- Not a check constraint: that would be parsed and asked again for every change of every job.
+create trigger target before insert or update of module_id, target_worker_id, target_identity_id on public.provision_jobs
+for each row when (num_nonnulls(new.module_id, new.target_worker_id, new.target_identity_id) <> 1)
+execute function private.refuse_target();
 
 revoke execute on all functions in schema private from public;

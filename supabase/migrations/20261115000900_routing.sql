@@ -101,6 +101,15 @@ select
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
   'The one place that says whether an instance is alive: a beat within 60 s. Used by claim, explanation, sweep and pages.';
+comment on column private.instance_liveness.instance_id is 'The instance.';
+comment on column private.instance_liveness.worker_id is 'Its runner.';
+comment on column private.instance_liveness.name is 'Its name.';
+comment on column private.instance_liveness.session_id is 'The session that beat last.';
+comment on column private.instance_liveness.last_seen_at is 'When it beat last.';
+comment on column private.instance_liveness.is_draining is 'Whether it says that it is draining.';
+comment on column private.instance_liveness.capacity is 'Its slots.';
+comment on column private.instance_liveness.is_fresh is 'Whether its last beat is less than 60 s old.';
+comment on column private.instance_liveness.used is 'Slots in use.';
 
 -- ---------------------------------------------------------------------------------------------- rules
 

@@ -220,7 +220,7 @@ grant execute on function public.renew_worker_session(uuid) to service_role;
 create type private.runner as (
   session_id uuid, worker_id uuid, instance_id uuid, org_id uuid, worker_name text, instance_name text, capacity integer,
   worker_status public.worker_status, instance_status public.worker_status, version text, is_open boolean, is_free boolean,
-  is_executor boolean, tick_at timestamptz
+  is_executor boolean, tick_at timestamptz, settings jsonb
 );
 comment on type private.runner is 'The runner that is calling, as its session says.';
 
@@ -236,9 +236,16 @@ declare
   v_reason pg_catalog.text;
 begin
   -- "Free" is what is_available asks of others, slots aside: enabled, not draining, fresh.
+  select h.session_id, h.worker_id, h.instance_id, h.org_id, h.worker_name, h.instance_name, h.capacity, h.worker_status, h.instance_status,
+    h.version, h.is_open, h.is_open and not h.is_draining and h.last_seen_at > now() - interval '60 seconds',
+    v_claims ->> 'role' = 'executor', h.tick_at, h.settings
+  into v_runner from private.heartbeats as h where h.session_id = v_session and h.is_known;
+  if v_runner.session_id is not null then
+    return v_runner;
+  end if;
   select s.id, w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version, not (w.is_disabled or w.is_draining),
     not (w.is_disabled or w.is_draining) and not h.is_draining and h.last_seen_at > now() - interval '60 seconds',
-    v_claims ->> 'role' = 'executor', h.tick_at
+    v_claims ->> 'role' = 'executor', h.tick_at, null
   into v_runner
   from private.sessions as s
   join public.workers as w on w.id = s.worker_id

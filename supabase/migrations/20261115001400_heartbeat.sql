@@ -42,7 +42,7 @@ end;
 $$;
 comment on function private.flush_tick(uuid) is 'Writes down an instance''s last quarter of an hour when a new one has begun.';
 
-create function private.beat(p_runner private.runner, p_is_draining boolean, p_used integer)
+create function private.beat(p_runner private.runner, p_is_draining boolean)
 returns void
 language plpgsql
 set search_path = ''
@@ -53,17 +53,16 @@ begin
   if p_runner.tick_at = v_tick then
     update private.heartbeats as h set
       session_id = p_runner.session_id, last_seen_at = now(), is_draining = p_is_draining, tick_beats = h.tick_beats + 1,
-      tick_busy = h.tick_busy + p_used, tick_slots = h.tick_slots + p_runner.capacity,
-      tick_draining = h.tick_draining + p_is_draining::integer
+      tick_slots = h.tick_slots + p_runner.capacity, tick_draining = h.tick_draining + p_is_draining::integer
     where h.instance_id = p_runner.instance_id and h.tick_at = v_tick;
     if found then
       return;
     end if;
   end if;
   perform private.flush_tick(p_runner.instance_id);
-  insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, is_draining, tick_at, tick_beats, tick_busy,
+  insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, is_draining, tick_at, tick_beats,
     tick_slots, tick_draining)
-  values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(), p_is_draining, v_tick, 1, p_used, p_runner.capacity,
+  values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(), p_is_draining, v_tick, 1, p_runner.capacity,
     p_is_draining::integer)
   on conflict (instance_id) do update set
     session_id = excluded.session_id, last_seen_at = excluded.last_seen_at, is_draining = excluded.is_draining, tick_at = excluded.tick_at,
@@ -71,7 +70,7 @@ begin
       tick_draining = excluded.tick_draining;
 end;
 $$;
-comment on function private.beat(private.runner, boolean, integer) is
+comment on function private.beat(private.runner, boolean) is
   'Writes the beat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was like.';
 
 create function private.note_instance(p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb)
@@ -118,9 +117,13 @@ begin
     select (l ->> 'job')::bigint as job_id, (l ->> 'attempt')::integer as attempt
     from jsonb_array_elements(coalesce(p_running, '[]')) as l
   ), noted as (
-    update private.live_jobs as q set unlisted_at = case when l.job_id is null then coalesce(o.unlisted_at, now()) end
-    from owned as o left join listed as l on l.job_id = o.job_id and l.attempt = o.attempt
-    where q.job_id = o.job_id and (l.job_id is null) <> (o.unlisted_at is not null) and o.claimed_at < now() - interval '10 seconds'
+    -- Without waiting: whoever changes a job may be about to change its runner, too, and would wait for this beat.
+    update private.live_jobs as q set unlisted_at = case when q.unlisted_at is null then now() end
+    where q.job_id in (
+      select f.job_id from owned as o join private.live_jobs as f on f.job_id = o.job_id
+      left join listed as l on l.job_id = o.job_id and l.attempt = o.attempt
+      where (l.job_id is null) <> (o.unlisted_at is not null) and o.claimed_at < now() - interval '10 seconds'
+      for update of f skip locked)
   )
   select jsonb_build_object(
     'cancel', (
@@ -177,6 +180,63 @@ end;
 $$;
 comment on function private.has_ready_lane(uuid) is 'Whether some lane of a runner has a job ready, whoever is nearer.';
 
+create function private.copy_settings(p_runner private.runner)
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_settings pg_catalog.jsonb;
+begin
+  -- The caller has written the beat, so whoever changes the runner now waits for its row, and makes the copy unknown after this.
+  update private.heartbeats as h set
+    is_known = true, org_id = w.org_id, worker_name = w.name, instance_name = i.name, capacity = i.capacity, worker_status = w.status,
+    instance_status = i.status, version = i.version, is_open = not (w.is_disabled or w.is_draining), settings = jsonb_build_object(
+      'lease_seconds', 60, 'heartbeat_seconds', 15, 'drain', w.is_draining, 'drain_reason', w.drain_reason,
+      'update', private.update_offer(i.version),
+      'worker', jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled', w.is_disabled,
+        'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances', w.allow_multiple_instances))
+  from public.workers as w, public.worker_instances as i
+  where h.session_id = p_runner.session_id and w.id = p_runner.worker_id and i.id = p_runner.instance_id
+  returning h.settings into v_settings;
+  return v_settings;
+end;
+$$;
+comment on function private.copy_settings(private.runner) is
+  'Writes beside the beat what the runner''s next calls ask about it. Answers what a beat is told.';
+create trigger forget_copy after insert or update or delete on public.worker_releases
+for each statement execute function private.forget_copy();
+
+create function private.beat_with_news(p_status public.worker_status, p_version text, p_facts jsonb)
+returns private.runner
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_runner private.runner := private.this_runner();
+  v_is_held boolean := false;
+begin
+  -- Rows are locked in one order everywhere: the runner, its beat, its instance, its jobs. A beat that says nothing new may hold its
+  -- row already, from a look that found it changed meanwhile: it must not wait for the runner. What it would note, the next one will.
+  if p_facts is not null or p_status <> 'ONLINE' then
+    perform from public.workers as w where w.id = v_runner.worker_id for no key update;
+    v_is_held := true;
+  elsif v_runner.worker_status <> 'ONLINE' or v_runner.instance_status <> 'ONLINE'
+    or v_runner.version is distinct from coalesce(p_version, v_runner.version) then
+    perform from public.workers as w where w.id = v_runner.worker_id for no key update skip locked;
+    v_is_held := found;
+  end if;
+  perform private.beat(v_runner, p_status = 'DRAINING');
+  if v_is_held then
+    perform private.note_instance(v_runner, p_status, left(p_version, 50), p_facts);
+  end if;
+  v_runner.settings := private.copy_settings(v_runner);
+  return v_runner;
+end;
+$$;
+comment on function private.beat_with_news(public.worker_status, text, jsonb) is
+  'A beat that is not like the one before: the first, one with news, one after a change of the runner, or the first of a quarter of an hour.';
+
 create function private.worker_heartbeat(p_status text, p_version text, p_running jsonb, p_facts jsonb)
 returns jsonb
 language plpgsql security definer
@@ -185,25 +245,31 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bit
 set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
-  v_runner private.runner := private.this_runner();
-  v_status public.worker_status;
-  v_used integer := (
-    select count(*) from private.live_jobs as q where q.instance_id = v_runner.instance_id and q.stage = 'RUNNING' and q.claim_seq > coalesce((
-      select f.floor from private.instance_floors as f where f.instance_id = v_runner.instance_id order by f.floor desc limit 1), 0));
+  v_claims pg_catalog.jsonb := current_setting('request.jwt.claims', true);
+  v_runner private.runner;
+  v_used integer;
   v_compared pg_catalog.jsonb := '{"cancel": [], "lost": []}';
 begin
   if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
     perform private.fail('RY422', 'A runner says ONLINE or DRAINING.');
   end if;
-  v_status := p_status;
-  -- Rows are locked in one order everywhere: the runner, its beat, its instance, its jobs.
-  if p_facts is not null or p_status <> 'ONLINE' or v_runner.worker_status <> 'ONLINE' or v_runner.instance_status <> v_status
-    or v_runner.version is distinct from coalesce(p_version, v_runner.version) then
-    perform from public.workers as w where w.id = v_runner.worker_id for no key update;
-    perform private.beat(v_runner, p_status = 'DRAINING', v_used);
-    perform private.note_instance(v_runner, v_status, left(p_version, 50), p_facts);
-  else
-    perform private.beat(v_runner, false, v_used);
+  -- Nearly every beat is like the one before: the row that it writes also says who is calling.
+  if p_status = 'ONLINE' and p_facts is null then
+    update private.heartbeats as h set
+      last_seen_at = now(), is_draining = false, tick_beats = h.tick_beats + 1, tick_slots = h.tick_slots + h.capacity
+    where h.session_id = (v_claims ->> 'sid')::pg_catalog.uuid and h.is_known and h.tick_at = date_bin('15 minutes', now(), '2000-01-01')
+      and h.worker_status = 'ONLINE' and h.instance_status = 'ONLINE' and h.version = coalesce(p_version, h.version)
+    returning h.session_id, h.worker_id, h.instance_id, h.is_open, h.settings
+    into v_runner.session_id, v_runner.worker_id, v_runner.instance_id, v_runner.is_open, v_runner.settings;
+  end if;
+  if v_runner.session_id is null then
+    v_runner := private.beat_with_news(p_status::public.worker_status, p_version, p_facts);
+  end if;
+  select count(*) into v_used from private.live_jobs as q
+  where q.instance_id = v_runner.instance_id and q.stage = 'RUNNING' and q.claim_seq > coalesce((
+    select f.floor from private.instance_floors as f where f.instance_id = v_runner.instance_id order by f.floor desc limit 1), 0);
+  if v_used > 0 then
+    update private.heartbeats as h set tick_busy = h.tick_busy + v_used where h.instance_id = v_runner.instance_id;
   end if;
   if v_used > 0 or coalesce(p_running, '[]') <> '[]' then
     v_compared := private.compare_running(v_runner, p_running);
@@ -212,14 +278,8 @@ begin
   if not exists (select from private.clocks as c where c.name = 'sweep' and c.ran_at > now() - interval '5 seconds') then
     perform private.sweep_if_due();
   end if;
-  return v_compared || (
-    select jsonb_build_object(
-      'server_time', clock_timestamp(), 'lease_seconds', 60, 'heartbeat_seconds', 15,
-      'drain', w.is_draining, 'drain_reason', w.drain_reason, 'update', private.update_offer(p_version),
-      'look', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(w.id),
-      'worker', jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled', w.is_disabled,
-        'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances', w.allow_multiple_instances))
-    from public.workers as w where w.id = v_runner.worker_id);
+  return v_runner.settings || v_compared || jsonb_build_object(
+    'server_time', clock_timestamp(), 'look', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(v_runner.worker_id));
 end;
 $$;
 comment on function private.worker_heartbeat(text, text, jsonb, jsonb) is 'Body of public.worker_heartbeat.';

@@ -68,8 +68,6 @@ begin
   if not v_waits then
     perform private.queue_job(v_job);
   end if;
-  update public.modules set last_job_id = v_job.id, last_job_type = v_job.type, last_job_status = v_job.status, last_job_at = now()
-  where id = v_job.module_id;
   return v_job;
 end;
 $$;

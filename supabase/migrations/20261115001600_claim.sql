@@ -187,40 +187,6 @@ end;
 $$;
 comment on function private.job_for_runner(public.provision_jobs, text) is 'A job as its runner gets it.';
 
-create function private.take_jobs(p_runner private.runner, p_request uuid, p_jobs bigint[])
-returns jsonb
-language plpgsql
-set search_path = ''
-as $$
-declare
-  v_answer pg_catalog.jsonb;
-begin
-  update private.live_jobs as q set
-    stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id, instance_id = p_runner.instance_id,
-    session_id = p_runner.session_id, claim_request_id = p_request, claim_seq = nextval('private.claim_seq'), claimed_at = now(),
-    lease_until = now() + interval '60 seconds', log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false,
-    unlisted_at = null
-  where q.job_id = any (p_jobs);
-  insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason)
-  select q.org_id, q.job_id, q.attempt, 'worker', p_runner.worker_id, p_runner.worker_name, 'claimed', 'QUEUED', 'CLAIMED',
-    'Instance ' || p_runner.instance_name
-  from private.live_jobs as q where q.job_id = any (p_jobs);
-  with marked as (
-    update public.provision_jobs as j set
-      status = 'CLAIMED', attempt = j.attempt + 1, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
-      instance_id = p_runner.instance_id, instance_name = p_runner.instance_name, claimed_at = now(),
-      lease_until = now() + interval '60 seconds', started_at = null, phase = null, steps = '[]', last_log_seq = 0, not_before_at = null,
-      updated_at = now()
-    where j.id = any (p_jobs)
-    returning j.id, private.job_for_runner(j, (select o.slug from public.organizations as o where o.id = j.org_id)) as job
-  )
-  select jsonb_agg(m.job order by array_position(p_jobs, m.id)) into v_answer from marked as m;
-  return v_answer;
-end;
-$$;
-comment on function private.take_jobs(private.runner, uuid, bigint[]) is
-  'Gives locked jobs to the runner: a new attempt, a lease, an event. Answers them as the runner gets them.';
-
 create function private.claimed_json(p_instance uuid, p_request uuid)
 returns jsonb
 language plpgsql stable
@@ -240,43 +206,42 @@ $$;
 comment on function private.claimed_json(uuid, uuid) is
   'What this request has taken already, so that a repeated claim gets the same answer; nothing otherwise.';
 
-create function private.claim_jobs(p_runner private.runner, p_request uuid, p_slots integer)
-returns jsonb
+create function private.take_jobs(p_runner private.runner, p_request uuid, p_slots integer)
+returns bigint[]
 language plpgsql
 set search_path = ''
 as $$
 declare
-  v_lanes private.open_lane[];
+  v_lanes private.open_lane[] := private.open_lanes(p_runner.worker_id, p_runner.instance_name);
+  v_key bigint := hashtextextended('runyard:instance:' || p_runner.instance_id, 0);
   v_free integer;
   v_jobs bigint[];
-  v_key bigint := hashtextextended('runyard:instance:' || p_runner.instance_id, 0);
 begin
-  if p_request is null or coalesce(p_slots, 0) not between 1 and 256 then
-    perform private.fail('RY422', 'A claim needs a request id and 1 to 256 slots.');
+  if v_lanes = '{}' then
+    return v_jobs;
   end if;
-  if p_runner.is_free then
-    v_lanes := private.open_lanes(p_runner.worker_id, p_runner.instance_name);
-  end if;
-  if coalesce(v_lanes, '{}') = '{}' then
-    return private.claimed_json(p_runner.instance_id, p_request);
-  end if;
-  -- Trying first is an expression, waiting is a statement: ten times the price, and rarely needed.
+  -- Trying first is an expression, waiting is a statement: twice the price, and rarely needed.
   if not pg_try_advisory_xact_lock(v_key) then
     perform pg_advisory_xact_lock(v_key);
   end if;
   v_free := private.free_slots(p_runner, p_request, p_slots);
-  if v_free = 0 then
-    return private.claimed_json(p_runner.instance_id, p_request);
+  if v_free > 0 then
+    v_jobs := private.pick_jobs(v_lanes, v_free);
+    update private.live_jobs as q set
+      stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id, instance_id = p_runner.instance_id,
+      session_id = p_runner.session_id, claim_request_id = p_request, claim_seq = nextval('private.claim_seq'), claimed_at = now(),
+      lease_until = now() + interval '60 seconds', log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false,
+      unlisted_at = null
+    where q.job_id = any (v_jobs);
+    if random() < 0.02 then
+      perform private.raise_floors(p_runner.instance_id, v_lanes);
+    end if;
   end if;
-  v_jobs := private.pick_jobs(v_lanes, v_free);
-  if random() < 0.02 then
-    perform private.raise_floors(p_runner.instance_id, v_lanes);
-  end if;
-  return case when v_jobs = '{}' then '[]' else private.take_jobs(p_runner, p_request, v_jobs) end;
+  return v_jobs;
 end;
 $$;
-comment on function private.claim_jobs(private.runner, uuid, integer) is
-  'Claims up to so many jobs for the calling instance. The same request id gets the same answer.';
+comment on function private.take_jobs(private.runner, uuid, integer) is
+  'Gives the runner up to so many jobs: a new attempt, a lease. The caller writes their records. Null when there was nothing to give.';
 
 create function private.worker_claim(p_request_id uuid, p_slots integer)
 returns jsonb
@@ -286,7 +251,7 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bit
 set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 begin
-  return jsonb_build_object('jobs', private.claim_jobs(private.this_runner(), p_request_id, p_slots));
+  return private.step(p_request_id, '[]', nullif(p_slots, 0)) - 'finished';
 end;
 $$;
 comment on function private.worker_claim(uuid, integer) is 'Body of public.worker_claim.';

@@ -53,9 +53,7 @@ begin
   insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason)
   values (v_job.org_id, p_job, v_job.attempt, p_kind, p_actor, p_label, p_event, v_old, p_status, p_reason);
   if v_job.module_id is not null then
-    delete from private.state_locks as l where l.module_id = v_job.module_id and l.job_id = p_job;
-    update public.modules set last_job_id = v_job.id, last_job_type = v_job.type, last_job_status = p_status, last_job_at = now()
-    where id = v_job.module_id and coalesce(last_job_id, 0) <= v_job.id;
+    perform private.release_state(v_job.module_id, p_job);
   end if;
   if v_state is not null then
     perform private.refresh_head(v_state);
@@ -135,74 +133,6 @@ $$;
 comment on function private.late_finish(private.runner, jsonb) is
   'A finish for an attempt that the runner no longer has: the same answer when it is a repetition, otherwise kept as a late report.';
 
-create function private.note_end(p_runner private.runner, p_job public.provision_jobs)
-returns void
-language plpgsql
-set search_path = ''
-as $$
-begin
-  insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason)
-  values (p_job.org_id, p_job.id, p_job.attempt, 'worker', p_runner.worker_id, p_runner.worker_name, lower(p_job.status::pg_catalog.text),
-    case when p_job.started_at is null then 'CLAIMED' else 'PROCESSING' end::public.job_status, p_job.status, p_job.error ->> 'message');
-  if p_job.module_id is not null then
-    update public.modules as m set last_job_id = p_job.id, last_job_type = p_job.type, last_job_status = p_job.status, last_job_at = now()
-    where m.id = p_job.module_id and coalesce(m.last_job_id, 0) <= p_job.id;
-  end if;
-  if p_job.module_id is null or p_job.type = 'PLAN' and p_job.status = 'SUCCEEDED' then
-    perform private.follow_up(p_job);
-  end if;
-end;
-$$;
-comment on function private.note_end(private.runner, public.provision_jobs) is
-  'After an attempt ended on its runner''s word: the event, the module''s last job, what follows from it.';
-
-create function private.end_attempts(p_runner private.runner, p_jobs bigint[], p_said jsonb)
-returns bigint[]
-language plpgsql
-set search_path = ''
-as $$
-declare
-  v_gone pg_catalog.record;
-  v_job public.provision_jobs;
-  v_jobs bigint[] := '{}';
-  v_waiting pg_catalog.uuid[] := '{}';
-begin
-  -- The delete is the fence: what it finds is this session's still, and after it nobody else can end it.
-  for v_gone in
-    delete from private.live_jobs as q
-    where q.job_id = any (p_jobs) and q.attempt = (p_said #>> array[q.job_id::pg_catalog.text, 'attempt'])::integer
-      and q.session_id = p_runner.session_id and q.stage = 'RUNNING'
-    returning q.job_id, q.state_key,
-      exists (select from private.state_locks as l where l.module_id = q.state_key) as has_lock,
-      exists (select from private.live_jobs as w where w.state_key = q.state_key and w.stage = 'WAITING') as has_successor
-  loop
-    v_jobs := v_jobs || v_gone.job_id;
-    if v_gone.has_lock then
-      perform private.release_state(v_gone.state_key, v_gone.job_id);
-    end if;
-    if v_gone.has_successor then
-      v_waiting := v_waiting || v_gone.state_key;
-    end if;
-  end loop;
-  for v_job in
-    update public.provision_jobs as j set
-      status = (p_said #>> array[j.id::pg_catalog.text, 'status'])::public.job_status, finished_at = now(), lease_until = null,
-      error = coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'error'], 'null'), j.error),
-      result = coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'result'], 'null'), j.result),
-      plan_summary = coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'plan_summary'], 'null'), j.plan_summary), updated_at = now()
-    where j.id = any (v_jobs) returning j.*
-  loop
-    perform private.note_end(p_runner, v_job);
-  end loop;
-  if v_waiting <> '{}' then
-    perform private.refresh_head(w) from unnest(v_waiting) as w;
-  end if;
-  return v_jobs;
-end;
-$$;
-comment on function private.end_attempts(private.runner, bigint[], jsonb) is
-  'Ends those of the runner''s attempts that it still has, as said: {job: {attempt, status, …}}. The caller holds their states'' locks. Answers the jobs.';
-
 create function private.check_finish(p_runner private.runner, p_item jsonb)
 returns jsonb
 language plpgsql
@@ -217,7 +147,7 @@ begin
     select from private.live_jobs as q
     where q.job_id = v_job and q.attempt = v_attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING' for update
   ) then
-    return private.late_finish(p_runner, p_item);
+    return null;
   end if;
   -- A process that was started again tells of one that died: that is a lost runner, not a failed job.
   if p_item #>> '{error,code}' = 'runner_crashed' then
@@ -236,7 +166,7 @@ begin
 end;
 $$;
 comment on function private.check_finish(private.runner, jsonb) is
-  'What must be answered instead of ending an attempt: it is not the runner''s any more, its process died, or chunks of its log are missing. Null when nothing is in the way.';
+  'What must be answered instead of ending an attempt that the runner has: its process died, or chunks of its log are missing. Null when nothing is in the way.';
 
 create function private.lock_states(p_jobs bigint[])
 returns void
@@ -253,18 +183,92 @@ end;
 $$;
 comment on function private.lock_states(bigint[]) is 'Serialises what happens to the queues of these jobs'' states.';
 
-create function private.finish_jobs(p_runner private.runner, p_items jsonb)
+create function private.write_records(p_runner private.runner, p_jobs bigint[], p_said jsonb)
 returns jsonb
 language plpgsql
 set search_path = ''
 as $$
 declare
-  v_item pg_catalog.jsonb;
   v_answer pg_catalog.jsonb;
+  v_followed bigint[];
+  v_job public.provision_jobs;
+begin
+  -- One statement for both, because starting one on so wide a table is most of its price. What is QUEUED is being claimed; what
+  -- is not has ended, as said.
+  with written as (
+    update public.provision_jobs as j set
+      status = case when j.status = 'QUEUED' then 'CLAIMED' else (p_said #>> array[j.id::pg_catalog.text, 'status'])::public.job_status end,
+      attempt = j.attempt + (j.status = 'QUEUED')::integer, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
+      instance_id = p_runner.instance_id, instance_name = p_runner.instance_name,
+      claimed_at = case when j.status = 'QUEUED' then now() else j.claimed_at end,
+      lease_until = case when j.status = 'QUEUED' then now() + interval '60 seconds' end,
+      started_at = case when j.status <> 'QUEUED' then j.started_at end, phase = case when j.status <> 'QUEUED' then j.phase end,
+      steps = case when j.status = 'QUEUED' then '[]' else j.steps end,
+      last_log_seq = case when j.status = 'QUEUED' then 0 else j.last_log_seq end, not_before_at = null,
+      finished_at = case when j.status <> 'QUEUED' then now() end,
+      error = coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'error'], 'null'), j.error),
+      result = coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'result'], 'null'), j.result),
+      plan_summary = coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'plan_summary'], 'null'), j.plan_summary), updated_at = now()
+    where j.id = any (p_jobs)
+    returning j.id, j.org_id, j.attempt, j.status, j.started_at, j.error, j.module_id, j.type, case when j.status = 'CLAIMED'
+      then private.job_for_runner(j, (select o.slug from public.organizations as o where o.id = j.org_id)) end as job
+  ), noted as (
+    insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason)
+    select w.org_id, w.id, w.attempt, 'worker', p_runner.worker_id, p_runner.worker_name, lower(w.status::pg_catalog.text),
+      case when w.job is not null then 'QUEUED' when w.started_at is null then 'CLAIMED' else 'PROCESSING' end::public.job_status,
+      w.status, case when w.job is null then w.error ->> 'message' else 'Instance ' || p_runner.instance_name end
+    from written as w order by w.job is not null, w.id
+  )
+  select jsonb_agg(w.job order by array_position(p_jobs, w.id)) filter (where w.job is not null),
+    array_agg(w.id) filter (where w.module_id is null or w.type = 'PLAN' and w.status = 'SUCCEEDED')
+  into v_answer, v_followed from written as w;
+  if v_followed is not null then
+    for v_job in select * from public.provision_jobs as j where j.id = any (v_followed) and j.finished_at is not null loop
+      perform private.follow_up(v_job);
+    end loop;
+  end if;
+  return v_answer;
+end;
+$$;
+comment on function private.write_records(private.runner, bigint[], jsonb) is
+  'Records and events of jobs that have just ended as said, {job: {status, …}}, with what follows from them, and of those just claimed, which it answers.';
+
+create function private.end_attempt(p_session uuid, p_item jsonb)
+returns boolean
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_gone pg_catalog.record;
+begin
+  -- The delete is the fence: what it finds is this session's still, and after it nobody else can end it.
+  delete from private.live_jobs as q
+  where q.job_id = (p_item ->> 'job')::bigint and q.attempt = (p_item ->> 'attempt')::integer
+    and q.session_id = p_session and q.stage = 'RUNNING'
+  returning q.job_id, q.state_key,
+    exists (select from private.state_locks as l where l.module_id = q.state_key) as has_lock,
+    exists (select from private.live_jobs as w where w.state_key = q.state_key and w.stage = 'WAITING') as has_successor
+  into v_gone;
+  if v_gone.has_lock then
+    perform private.release_state(v_gone.state_key, v_gone.job_id);
+  end if;
+  if v_gone.has_successor then
+    perform private.refresh_head(v_gone.state_key);
+  end if;
+  return v_gone.job_id is not null;
+end;
+$$;
+comment on function private.end_attempt(uuid, jsonb) is
+  'Takes a running attempt of a session out of the queue; the next job of its state may begin. False when it is not the session''s any more.';
+
+create function private.check_ends(p_runner private.runner, p_items jsonb)
+returns bigint[]
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_item pg_catalog.jsonb;
   v_jobs bigint[] := '{}';
-  v_said pg_catalog.jsonb := '{}';
-  v_others pg_catalog.jsonb := '{}';
-  v_answers pg_catalog.jsonb := '[]';
 begin
   for n in 0 .. jsonb_array_length(p_items) - 1 loop
     v_item := p_items -> n;
@@ -275,51 +279,66 @@ begin
       perform private.check_scope((v_item ->> 'job')::bigint, (v_item ->> 'attempt')::integer);
     end if;
     v_jobs := v_jobs || (v_item ->> 'job')::bigint;
-    v_said := v_said || jsonb_build_object(v_item ->> 'job', v_item);
   end loop;
-  perform private.lock_states(v_jobs);
-  for n in 0 .. jsonb_array_length(p_items) - 1 loop
-    v_item := p_items -> n;
-    if jsonb_typeof(v_item -> 'log') = 'object' or v_item #>> '{error,code}' = 'runner_crashed' then
-      v_answer := private.check_finish(p_runner, v_item);
-      if v_answer is not null then
-        v_said := v_said - (v_item ->> 'job');
-        v_others := v_others || jsonb_build_object(n, v_answer);
-      end if;
-    end if;
-  end loop;
-  v_jobs := private.end_attempts(p_runner, v_jobs, v_said);
-  for n in 0 .. jsonb_array_length(p_items) - 1 loop
-    v_item := p_items -> n;
-    if v_others ? n::pg_catalog.text then
-      v_answers := v_answers || (v_others -> n::pg_catalog.text);
-    elsif (v_item ->> 'job')::bigint = any (v_jobs) and v_said -> (v_item ->> 'job') = v_item then
-      v_answers := v_answers || (v_item - '{result,error,plan_summary,log}'::pg_catalog.text[] || '{"missing": [], "is_late": false}');
-    else
-      v_answers := v_answers || private.late_finish(p_runner, v_item);
-    end if;
-  end loop;
-  return v_answers;
+  return v_jobs;
 end;
 $$;
-comment on function private.finish_jobs(private.runner, jsonb) is
-  'Ends attempts on their runner''s word: [{job, attempt, status, result, error, plan_summary, log}].';
+comment on function private.check_ends(private.runner, jsonb) is 'Refuses ends of jobs that make no sense. Answers the jobs.';
 
-create function private.finish_job(
-  p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_plan_summary jsonb, p_log jsonb
-)
+create function private.step(p_request uuid, p_finished jsonb, p_slots integer)
 returns jsonb
 language plpgsql
 set search_path = ''
 as $$
+declare
+  v_runner private.runner := private.this_runner();
+  v_item pg_catalog.jsonb;
+  v_answer pg_catalog.jsonb;
+  v_answers pg_catalog.jsonb := '[]';
+  v_said pg_catalog.jsonb := '{}';
+  v_ended bigint[] := '{}';
+  v_taken bigint[];
 begin
-  return private.finish_jobs(p_runner, jsonb_build_array(jsonb_strip_nulls(jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status',
-    p_status))
-    || jsonb_build_object('result', p_result, 'error', p_error, 'plan_summary', p_plan_summary, 'log', p_log))) -> 0;
+  if p_slots is null or p_slots not between 0 and 256 or p_slots > 0 and p_request is null then
+    perform private.fail('RY422', 'A claim needs a request id and 1 to 256 slots.');
+  end if;
+  if p_finished <> '[]' then
+    perform private.lock_states(private.check_ends(v_runner, p_finished));
+    for n in 0 .. jsonb_array_length(p_finished) - 1 loop
+      v_item := p_finished -> n;
+      v_answer := null;
+      if jsonb_typeof(v_item -> 'log') = 'object' or v_item #>> '{error,code}' = 'runner_crashed' then
+        v_answer := private.check_finish(v_runner, v_item);
+      end if;
+      if v_answer is null and private.end_attempt(v_runner.session_id, v_item) then
+        v_ended := v_ended || (v_item ->> 'job')::bigint;
+        v_said := v_said || jsonb_build_object(v_item ->> 'job', v_item);
+        v_answer := v_item - '{result,error,plan_summary,log}'::pg_catalog.text[] || '{"missing": [], "is_late": false}';
+      end if;
+      v_answers := v_answers || coalesce(v_answer, 'null');
+    end loop;
+  end if;
+  if p_slots > 0 and v_runner.is_free then
+    v_taken := private.take_jobs(v_runner, p_request, p_slots);
+  end if;
+  v_answer := null;
+  if v_ended <> '{}' or v_taken <> '{}' then
+    v_answer := private.write_records(v_runner, v_ended || v_taken, v_said);
+  end if;
+  if p_slots > 0 and v_answer is null then
+    v_answer := private.claimed_json(v_runner.instance_id, p_request);
+  end if;
+  -- Only now, when the records are written: one call may say the same end twice.
+  for n in 0 .. jsonb_array_length(v_answers) - 1 loop
+    if v_answers -> n = 'null' then
+      v_answers := jsonb_set(v_answers, array[n::pg_catalog.text], private.late_finish(v_runner, p_finished -> n));
+    end if;
+  end loop;
+  return jsonb_build_object('finished', v_answers, 'jobs', coalesce(v_answer, '[]'));
 end;
 $$;
-comment on function private.finish_job(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
-  'Ends one attempt on its runner''s word.';
+comment on function private.step(uuid, jsonb, integer) is
+  'Ends attempts on their runner''s word, [{job, attempt, status, result, error, plan_summary, log}], then claims. The same request gets the same jobs.';
 
 create function private.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_plan_summary jsonb,
   p_log jsonb)
@@ -330,7 +349,8 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bit
 set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 begin
-  return private.finish_job(private.this_runner(), p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log);
+  return private.step(null, jsonb_build_array(jsonb_strip_nulls(jsonb_build_object('job', p_job, 'attempt', p_attempt, 'status', p_status))
+    || jsonb_build_object('result', p_result, 'error', p_error, 'plan_summary', p_plan_summary, 'log', p_log)), 0) #> '{finished,0}';
 end;
 $$;
 comment on function private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is 'Body of public.worker_finish.';
@@ -352,15 +372,8 @@ set search_path = ''
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
-declare
-  v_runner private.runner := private.this_runner();
-  v_done pg_catalog.jsonb := '[]';
 begin
-  if coalesce(p_finished, '[]') <> '[]' then
-    v_done := private.finish_jobs(v_runner, p_finished);
-  end if;
-  return jsonb_build_object('finished', v_done, 'jobs',
-    case when coalesce(p_slots, 0) > 0 then private.claim_jobs(v_runner, p_request_id, p_slots) else '[]' end);
+  return private.step(p_request_id, coalesce(p_finished, '[]'), coalesce(p_slots, 0));
 end;
 $$;
 comment on function private.worker_step(uuid, jsonb, integer) is 'Body of public.worker_step.';

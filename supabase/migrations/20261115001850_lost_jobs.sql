@@ -47,8 +47,6 @@ begin
   where id = p_live.job_id returning * into v_job;
   perform private.record_job_event(v_job, 'attention', 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system', p_reason,
     jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase));
-  update public.modules set last_job_id = v_job.id, last_job_type = v_job.type, last_job_status = 'NEEDS_ATTENTION', last_job_at = now()
-    where id = v_job.module_id;
   update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.id) where id = v_job.rollout_id
     and status = 'RUNNING';
 end;

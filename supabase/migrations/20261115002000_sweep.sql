@@ -77,9 +77,9 @@ begin
   end loop;
   update public.worker_instances as i set status = 'OFFLINE', disconnected_at = now()
   where i.id in (
-    select o.id from public.worker_instances as o
+    select o.id from public.worker_instances as o join public.workers as w on w.id = o.worker_id
     where o.status <> 'OFFLINE' and not exists (select from private.instance_liveness as l where l.instance_id = o.id and l.is_fresh)
-    for no key update skip locked);
+    for no key update of w, o skip locked);
   return v_count;
 end;
 $$;

@@ -131,7 +131,7 @@ create function public.update_one_worker(p_worker uuid, p_version text default n
 returns jsonb language sql set search_path = ''
 as $$ select private.update_one_worker(p_worker, p_version) $$;
 comment on function public.update_one_worker(uuid, text) is
-  'Queues the update of one runner to the newest stable release, or to the one that is named, which may be older. Cloud-hosted runners, and self-hosted ones that update themselves. Admins.';
+  'Queues the update of one runner, in a cloud or one that updates itself, to the newest stable release or to a named one, also an older one. Admins.';
 grant execute on function public.update_one_worker(uuid, text) to authenticated;
 
 create function private.sweep_updates()

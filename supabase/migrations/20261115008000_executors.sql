@@ -1,7 +1,7 @@
 -- Executors: what a runner's dispatcher starts in Docker, Kubernetes or ECS to run one job. An executor gets a token of
 -- its runner's session that names one job and one attempt, under a role of its own: it can report, log, use the state and
 -- finish that attempt, and nothing else. It cannot claim, beat, close the session, or touch another job of its runner: the
--- fence (owned_job, logged_job, finish_jobs) compares what it names with what its token does.
+-- fence (owned_job, logged_job, check_ends) compares what it names with what its token does.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 

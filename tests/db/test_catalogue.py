@@ -17,6 +17,14 @@ def test_every_table_has_row_level_security(world: World) -> None:
     assert bare == []
 
 
+def test_a_view_that_is_read_from_outside_has_its_readers_rights(world: World) -> None:
+    bare = world.owner.rows(
+        "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'v'"
+        " and not coalesce('security_invoker=true' = any(reloptions), false)"
+    )
+    assert bare == []
+
+
 def test_anon_and_public_are_granted_nothing_of_ours(world: World) -> None:
     tables = world.owner.rows(
         f"""select c.relname from pg_class as c, unnest(array['select', 'insert', 'update', 'delete', 'truncate']) as p
@@ -125,7 +133,7 @@ def test_everything_has_a_comment(world: World) -> None:
     )
     columns = world.owner.rows(
         f"""select c.relname || '.' || a.attname from pg_class as c join pg_attribute as a on a.attrelid = c.oid
-          where c.relnamespace::regnamespace::text in {OURS} and c.relkind in ('r', 'p') and a.attnum > 0 and not a.attisdropped
+          where c.relnamespace::regnamespace::text in {OURS} and c.relkind in ('r', 'p', 'v') and a.attnum > 0 and not a.attisdropped
           and not c.relispartition and col_description(c.oid, a.attnum) is null"""
     )
     functions = world.owner.rows(

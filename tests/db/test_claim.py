@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.db.world import Organization, Runner, World, refused
+from tests.db.world import Organization, Runner, World, refused, sha256
 from worker.enums import JobType
 
 MODULE_TYPES = (JobType.PLAN, JobType.APPLY, JobType.DESTROY, JobType.OUTPUT, JobType.DRIFT)
@@ -190,6 +190,63 @@ def test_a_repeated_step_is_harmless(world: World, org: Organization) -> None:
     assert runner.call("worker_step", **arguments) == first
     assert [job["id"] for job in first["jobs"]] == [second]
     assert world.events(job["id"]).count("failed") == 1
+
+
+def test_a_step_that_says_an_end_twice_ends_it_once(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("m/a")
+    job = runner.claim_one()
+    log = {"last_seq": 0, "bytes": 0, "sha256": sha256("")}
+    end = {"job": job["id"], "attempt": 1, "status": "SUCCEEDED"}
+    for ends in ([end, end], [{**end, "log": log}, {**end, "log": log}]):
+        answer = runner.call("worker_step", p_request_id=None, p_finished=ends, p_slots=0)
+        assert [(one["status"], one["is_late"]) for one in answer["finished"]] == [("SUCCEEDED", False)] * 2
+    assert world.events(job["id"]).count("succeeded") == 1
+    assert world.job(job["id"])["late_report"] is None
+
+
+def test_an_end_comes_before_the_claim_of_the_same_step(world: World, org: Organization) -> None:
+    """Also where the job that is claimed is the older one, and is the next of the same module."""
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    older = org.enqueue("m/a", priority=200)
+    newer = org.enqueue("m/a", priority=100)
+    job = runner.claim_one()
+    assert job["id"] == newer
+    end = {"job": newer, "attempt": 1, "status": "FAILED", "error": {"message": "no"}}
+    answer = runner.call("worker_step", p_request_id=str(uuid.uuid4()), p_finished=[end], p_slots=1)
+    assert [job["id"] for job in answer["jobs"]] == [older]
+    events = world.owner.rows(
+        "select job_id, event, from_status::text, to_status::text, reason from public.job_events"
+        " where job_id = any(%s) and event <> 'enqueued' order by id",
+        [older, newer],
+    )
+    assert events == [
+        (newer, "claimed", "QUEUED", "CLAIMED", "Instance one"),
+        (newer, "failed", "CLAIMED", "FAILED", "no"),
+        (older, "claimed", "QUEUED", "CLAIMED", "Instance one"),
+    ]
+    ended, begun = world.job(newer), world.job(older)
+    assert (ended["status"], ended["finished_at"] is None, ended["lease_until"]) == ("FAILED", False, None)
+    assert (begun["status"], begun["finished_at"], begun["error"]) == ("CLAIMED", None, None)
+
+
+def test_what_follows_from_a_plan_is_there_after_the_step_that_ended_it(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
+    org.module("m/a", auto_apply=True)
+    plan = org.enqueue("m/a")
+    other = org.enqueue("m/b")
+    job = runner.claim_one()
+    end = {"job": job["id"], "attempt": 1, "status": "SUCCEEDED", "plan_summary": {"has_changes": True}}
+    answer = runner.call("worker_step", p_request_id=str(uuid.uuid4()), p_finished=[end], p_slots=1)
+    assert [each["id"] for each in answer["jobs"]] == [other]
+    assert runner.claim_one()["plan_job_id"] == plan
+
+
+@pytest.mark.parametrize(("has_request", "slots"), [(False, 1), (True, 257), (True, -1)])
+def test_a_step_needs_a_request_and_a_number_of_slots(org: Organization, slots: int, *, has_request: bool) -> None:
+    request = str(uuid.uuid4()) if has_request else None
+    with refused("RY422"):
+        org.runner("r1").call("worker_step", p_request_id=request, p_slots=slots)
 
 
 def test_an_idle_claim_writes_nothing(world: World, org: Organization) -> None:

@@ -109,13 +109,19 @@ def test_modules_take_turns(org: Organization) -> None:
     assert order == [many[0], few, many[1], many[2]]
 
 
-def test_the_module_shows_its_last_job(org: Organization) -> None:
+def test_the_last_job_of_a_module_is_its_newest_and_shown_to_members_only(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b")
     job = org.enqueue("a/b", "DRIFT")
-    shown = "select last_job_id, last_job_type, last_job_status from public.modules where id = %s"
+    shown = "select id, type::text, status::text from public.last_jobs where module_id = %s"
     assert org.owner.one(shown, org.modules["a/b"]) == (job, "DRIFT", "QUEUED")
-    runner.finish(runner.claim_one(), "FAILED")
+    runner.finish(runner.claim_one())
+    claimed = runner.claim_one()
+    assert org.owner.one(shown, org.modules["a/b"]) == (job, "DRIFT", "CLAIMED")
+    runner.finish(claimed, "FAILED")
     assert org.owner.one(shown, org.modules["a/b"]) == (job, "DRIFT", "FAILED")
+    stranger = world.organization().owner
+    assert stranger.rows("select from public.last_jobs where module_id = %s", org.modules["a/b"]) == []
 
 
 def test_a_plan_with_changes_is_followed_by_its_apply(world: World, org: Organization) -> None:

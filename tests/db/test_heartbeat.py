@@ -1,6 +1,11 @@
 """Beats: what they change, what they do not, and what they bring back."""
 
-from tests.db.world import Organization, World, refused
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.db.world import Organization, Runner, World, refused
+from tests.support.waiting import wait_until
 
 
 def xmin_of(world: World, worker_id: str) -> object:
@@ -147,3 +152,85 @@ def test_quarters_of_an_hour_become_a_history(world: World, org: Organization) -
     history = org.owner.call("worker_history", p_worker=runner.worker_id)
     assert [(tick["beats"], tick["status"]) for tick in history] == [(60, "ONLINE"), (1, "ONLINE")]
     assert history[0]["load"] == 0.5
+
+
+# ------------------------------------------------------------------ the copy of the runner's settings beside its beat
+
+
+def is_known(world: World, runner: Runner) -> bool:
+    return bool(world.owner.one("select is_known from private.heartbeats where session_id = %s", runner.session_id))
+
+
+CHANGES: dict[str, str] = {
+    "disabled": "update public.workers set is_disabled = true where id = %(worker)s",
+    "draining": "update public.workers set is_draining = true where id = %(worker)s",
+    "no slot left": "update public.worker_instances set capacity = 0 where id = %(instance)s",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_by_hand_counts_from_the_next_claim_on(world: World, org: Organization, change: str) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b")
+    assert is_known(world, runner)
+    names = {"worker": runner.worker_id, "instance": runner.instance_id}
+    world.owner.connection.execute(CHANGES[change].encode(), names)
+    assert not is_known(world, runner)
+    assert runner.claim() == []
+
+
+def test_a_session_that_is_ended_by_hand_is_over_at_once(world: World, org: Organization) -> None:
+    runner = org.runner("r1")
+    world.owner.connection.execute(
+        "update private.sessions set ended_at = now(), end_reason = 'by hand' where id = %s", [runner.session_id]
+    )
+    for call in (runner.beat, runner.claim):
+        with refused("RY401") as refusal:
+            call()
+        assert "by hand" in str(refusal.value)
+
+
+def test_a_beat_tells_of_every_change_and_the_next_ones_are_spared_the_look(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.owner.call("update_worker", p_worker=runner.worker_id, p_options={"name": "r2", "capacity": 7})
+    assert not is_known(world, runner)
+    told = runner.beat()
+    assert (told["worker"]["name"], told["worker"]["capacity"], told["drain"]) == ("r2", 7, False)
+    assert is_known(world, runner)
+    assert runner.beat()["worker"] == told["worker"]
+    org.owner.call("drain_worker", p_worker=runner.worker_id, p_reason="new disk")
+    told = runner.beat()
+    assert (told["drain"], told["drain_reason"]) == (True, "new disk")
+
+
+def test_a_change_under_way_is_waited_for(world: World, org: Organization) -> None:
+    runner = org.runner("r1")
+    with world.database.connect("postgres") as other, ThreadPoolExecutor(1) as pool:
+        other.execute("begin")
+        other.execute("update public.workers set is_draining = true where id = %s", [runner.worker_id])
+        beat = pool.submit(runner.beat)
+        wait_until(lambda: is_waiting(world), timeout_seconds=30)
+        other.execute("commit")
+        assert beat.result(timeout=30)["drain"]
+
+
+def test_a_change_that_comes_while_a_beat_copies_is_not_forgotten(world: World, org: Organization) -> None:
+    runner = org.runner("r1")
+    world.owner.connection.execute("update public.workers set region = 'x' where id = %s", [runner.worker_id])
+    runner.connection.execute("begin")
+    assert not runner.beat()["drain"]
+    with ThreadPoolExecutor(1) as pool:
+        drained = pool.submit(org.owner.call, "drain_worker", p_worker=runner.worker_id, p_reason="x")
+        wait_until(lambda: is_waiting(world), timeout_seconds=30)
+        runner.connection.execute("commit")
+        drained.result(timeout=30)
+    assert runner.beat()["drain"]
+
+
+def is_waiting(world: World) -> bool:
+    return bool(
+        world.owner.one(
+            "select exists (select from pg_locks as l join pg_stat_activity as a using (pid)"
+            " where not l.granted and a.datname = current_database())"
+        )
+    )

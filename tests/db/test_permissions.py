@@ -270,7 +270,7 @@ def sees(caller: Caller, table: str, org_id: str | None) -> str:
 
 def test_every_table(site: Site) -> None:
     tables = site.world.owner.rows(
-        "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') order by 1"
+        "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v') order by 1"
     )
     wrong: list[tuple[str, ...]] = []
     for table in tables:

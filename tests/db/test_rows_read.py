@@ -47,7 +47,10 @@ class Crowd:
         owner.execute(CROWD_SQL.read_bytes())
         owner.execute("select bench.add_runners(%s, 8), bench.add_modules(200)", [RUNNERS])
         owner.execute("select bench.add_finished(%s), bench.add_ready(%s, 100::smallint, null)", [JOBS, JOBS])
-        owner.execute("insert into private.clocks (name, ran_at) values ('sweep', now() + interval '1 day')")
+        owner.execute(
+            "insert into private.clocks (name, ran_at) values ('sweep', now() + interval '1 day') "
+            "on conflict (name) do update set ran_at = excluded.ran_at"
+        )
         owner.execute("insert into auth.users (id, email) values (%s, 'member@example.org')", [MEMBER])
         owner.execute(
             "insert into public.memberships (org_id, user_id, email, role)"

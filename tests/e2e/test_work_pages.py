@@ -192,6 +192,24 @@ def test_the_list_filters_searches_and_grows_by_itself(
     expect(row).to_have_attribute("data-status", "CANCELLED", timeout=SLOW)
 
 
+def test_the_tree_follows_the_jobs_of_every_module(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    shown, other = make_module(product, owner, "tree/shown"), make_module(product, owner, "tree/other")
+    page = open_as(owner)
+    page.goto(f"/dashboard/modules?module={shown}")
+    dot = page.get_by_role("treeitem", name="other").get_by_role("img")
+    expect(dot).to_have_attribute("title", "Never ran", timeout=SLOW)
+    enqueue(product, owner, other, "PLAN")
+    expect(dot).to_have_attribute("title", "Queued", timeout=SLOW)
+    job = runner.claim()
+    expect(dot).to_have_attribute("title", "Running", timeout=SLOW)
+    runner.finish(job, "FAILED")
+    expect(dot).to_have_attribute("title", "Last run failed", timeout=SLOW)
+    page.reload()
+    expect(dot).to_have_attribute("title", "Last run failed", timeout=SLOW)
+
+
 def test_destroying_asks_for_the_name(product: Product, owner: Person, open_as: Callable[[Person], Page]) -> None:
     module = make_module(product, owner, "sandbox/preview")
     page = open_as(owner)

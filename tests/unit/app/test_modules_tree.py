@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.modules.tree import build
+from app.modules.tree import build, note_last_jobs
 
 
 def module(path: str, status: str = "") -> dict[str, Any]:
@@ -48,3 +48,16 @@ def test_the_dot_says_what_the_last_run_came_to() -> None:
         node.name: node.title for node in build(GROUPS, MODULES, ["platform", "platform/network", "platform/dns"])
     }
     assert (titles["vpc"], titles["eks"], titles["zones"]) == ("Last run succeeded", "Running", "Never ran")
+
+
+def test_a_module_carries_the_status_of_its_newest_job_and_no_older_one() -> None:
+    modules = [module("a"), module("b")]
+    note_last_jobs(modules, [job(7, "a", "PROCESSING"), job(5, "a", "FAILED"), job(9, "elsewhere", "FAILED")])
+    assert [row["last_job_status"] for row in modules] == ["PROCESSING", ""]
+    note_last_jobs(modules, [job(7, "a", "SUCCEEDED"), job(8, "b", "QUEUED")])
+    note_last_jobs(modules, [job(6, "a", "CANCELLED")])
+    assert [row["last_job_status"] for row in modules] == ["SUCCEEDED", "QUEUED"]
+
+
+def job(number: int, module_id: str, status: str) -> dict[str, Any]:
+    return {"id": number, "module_id": module_id, "status": status}

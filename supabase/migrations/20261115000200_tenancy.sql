@@ -177,7 +177,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_claims pg_catalog.jsonb := private.jwt();
+  v_claims pg_catalog.jsonb := nullif(current_setting('request.jwt.claims', true), '');
 begin
   insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id, target_label, detail)
   values (

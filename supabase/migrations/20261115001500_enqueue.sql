@@ -27,7 +27,13 @@ declare
   v_lane integer;
 begin
   perform private.lock_state(p_job.org_id, v_state);
-  if private.is_state_in_use(v_state) or private.is_state_locked(v_state) then
+  -- What is_state_in_use and is_state_locked ask, in one statement.
+  if exists (select from private.live_jobs as q where q.state_key = v_state and q.stage <> 'WAITING')
+    or exists (select from private.live_jobs as q where q.state_key = v_state and q.stage = 'WAITING')
+    or exists (
+      select from private.state_locks as l
+      where l.module_id = v_state and not exists (select from private.live_jobs as q where q.job_id = l.job_id)
+    ) then
     insert into private.live_jobs (job_id, org_id, state_key, stage, priority, attempt)
     values (p_job.id, p_job.org_id, v_state, 'WAITING', p_job.priority, p_job.attempt);
     perform private.refresh_head(v_state);
@@ -328,7 +334,8 @@ begin
   perform private.check_job_options(p_org, p_type, p_module, p_options);
   v_job := (private.add_module_jobs(p_org, p_type, array[p_module], array[v_key], p_options))[1];
   perform private.place_job(v_job, p_options ->> 'reason');
-  perform private.audit(p_org, 'job.enqueued', 'job', v_job.id::pg_catalog.text, p_type || ' ' || v_job.module_path);
+  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id, target_label)
+  values (p_org, 'user', v_job.created_by, v_job.created_by_label, 'job.enqueued', 'job', v_job.id, p_type || ' ' || v_job.module_path);
   return to_jsonb(v_job);
 end;
 $$;

@@ -18,7 +18,7 @@ from benchmarks.database.sizes import Sizes
 
 MEMBER = "5b0a7a52-0000-4000-8000-000000000002"
 ONE = "select public.enqueue_job($1, 'OUTPUT', $2)"
-MANY = "select count(public.enqueue_job($1, 'OUTPUT', m)) from unnest($2::uuid[]) as m"
+MANY = "select public.enqueue_jobs($1, 'OUTPUT', $2)"
 CLAIM = "select public.worker_claim($1::uuid, 1)::text"
 FINISH = "select public.worker_finish($1, $2, 'SUCCEEDED')"
 BULK = 1000

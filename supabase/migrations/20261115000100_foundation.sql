@@ -57,29 +57,37 @@ comment on function private.fail(text, text, text, text) is
 
 create function private.jwt()
 returns jsonb
-language sql stable
+language plpgsql stable
 set search_path = ''
 as $$
-  select nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb
+begin
+  return nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb;
+end;
 $$;
 comment on function private.jwt() is 'The claims of the caller''s token, or null outside of a request.';
 
 create function private.caller_id()
 returns uuid
-language sql stable
+language plpgsql stable
 set search_path = ''
 as $$
-  select (nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb ->> 'sub')::pg_catalog.uuid
+begin
+  return (nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb ->> 'sub')::pg_catalog.uuid;
+end;
 $$;
 comment on function private.caller_id() is 'The signed-in user''s id (for a runner: the runner''s id).';
 grant execute on function private.caller_id() to authenticated, worker;
 
 create function private.caller_label()
 returns text
-language sql stable
+language plpgsql stable
 set search_path = ''
 as $$
-  select coalesce(private.jwt() ->> 'email', private.jwt() ->> 'sub', 'system')
+declare
+  v_claims pg_catalog.jsonb := nullif(current_setting('request.jwt.claims', true), '');
+begin
+  return coalesce(v_claims ->> 'email', v_claims ->> 'sub', 'system');
+end;
 $$;
 comment on function private.caller_label() is 'What events call the caller: the e-mail address, else the id, else "system".';
 
@@ -122,14 +130,12 @@ set search_path = ''
 as $$
 declare
   v_prefixes pg_catalog.text[] := array[''];
+  v_prefix pg_catalog.text;
   v_part pg_catalog.text;
 begin
-  if p_path = '' then
-    return v_prefixes;
-  end if;
   foreach v_part in array string_to_array(p_path, '/') loop
-    v_prefixes := v_prefixes || case when cardinality(v_prefixes) = 1 then v_part
-      else v_prefixes[cardinality(v_prefixes)] || '/' || v_part end;
+    v_prefix := concat_ws('/', v_prefix, v_part);
+    v_prefixes := v_prefixes || v_prefix;
   end loop;
   return v_prefixes;
 end;

@@ -145,23 +145,16 @@ create policy "Members see their organisation's invitations" on public.invitatio
 create policy "Admins read the audit log" on public.audit_events
   for select to authenticated using (org_id = any(array(select private.my_admin_org_ids())));
 
-create function private.my_role(p_org uuid)
-returns public.member_role
-language sql stable
-set search_path = ''
-as $$
-  select m.role from public.memberships as m where m.org_id = p_org and m.user_id = private.caller_id()
-$$;
-comment on function private.my_role(uuid) is 'The caller''s role in an organisation; null when they are not a member.';
-
 create function private.need_role(p_org uuid, p_role public.member_role)
 returns void
 language plpgsql stable
 set search_path = ''
 as $$
 declare
-  v_role public.member_role := private.my_role(p_org);
+  v_caller pg_catalog.uuid := nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb ->> 'sub';
+  v_role public.member_role;
 begin
+  select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = v_caller;
   -- A stranger learns nothing about what exists: a foreign organisation and a missing one look the same.
   if v_role is null then
     perform private.fail('RY404', 'There is no such organisation, or you are not a member of it.',
@@ -184,14 +177,14 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_claims pg_catalog.jsonb := private.jwt();
+  v_claims pg_catalog.jsonb := nullif(current_setting('request.jwt.claims', true), '');
 begin
   insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id, target_label, detail)
   values (
     p_org,
     case when v_claims ->> 'role' = 'authenticated' then 'user' else 'system' end::public.actor_kind,
-    (v_claims ->> 'sub')::pg_catalog.uuid, private.caller_label(), p_action, p_target_kind, p_target_id, p_target_label,
-      coalesce(p_detail, '{}')
+    (v_claims ->> 'sub')::pg_catalog.uuid, coalesce(v_claims ->> 'email', v_claims ->> 'sub', 'system'), p_action, p_target_kind,
+    p_target_id, p_target_label, coalesce(p_detail, '{}')
   );
 end;
 $$;

@@ -187,14 +187,34 @@ returns void
 language plpgsql
 set search_path = ''
 as $$
+declare
+  v_is_locked boolean;
 begin
-  -- The three keys of lock_key, written out: this is on the way of every job that ends.
-  perform pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:', 0));
-  perform pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:' || p_org, 0));
-  perform pg_advisory_xact_lock(hashtextextended('runyard:state:' || p_state, 0));
+  -- The three keys of lock_key, written out, and an expression instead of queries: this is on the way of every job that ends.
+  v_is_locked := pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:', 0)) is not null
+    and pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:' || p_org, 0)) is not null
+    and pg_advisory_xact_lock(hashtextextended('runyard:state:' || p_state, 0)) is not null;
 end;
 $$;
 comment on function private.lock_state(uuid, uuid) is 'Serialises what happens to the queue of one state. Taken before any row of it.';
+
+create function private.lock_states(p_org uuid, p_states uuid[])
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_state pg_catalog.uuid;
+  v_is_locked boolean;
+begin
+  perform private.lock_routing(p_org, false);
+  -- In one order everywhere, so that two who want the same states never wait for each other.
+  foreach v_state in array array(select s from unnest(p_states) as s order by s) loop
+    v_is_locked := pg_advisory_xact_lock(hashtextextended('runyard:state:' || v_state, 0)) is not null;
+  end loop;
+end;
+$$;
+comment on function private.lock_states(uuid, uuid[]) is 'What lock_state does, for many states of one organisation.';
 
 -- ---------------------------------------------------------------------------------------------- lanes
 
@@ -231,6 +251,20 @@ end;
 $$;
 comment on function private.nearest_scope(uuid, text) is 'The nearest path at or above a module''s path that some runner is assigned to.';
 
+create function private.excluded_worker(p_job public.provision_jobs)
+returns uuid
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return (
+    select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.id = p_job.pinned_worker_id
+      or w.is_assigned_to_all_modules or exists (select from public.worker_assignments as a where a.worker_id = w.id and a.path = '')));
+end;
+$$;
+comment on function private.excluded_worker(public.provision_jobs) is
+  'The runner that a job is about, where it could take the job itself: being the one it is pinned to, or serving everything.';
+
 create function private.add_lane(p_job public.provision_jobs)
 returns integer
 language plpgsql
@@ -244,9 +278,7 @@ begin
     p_job.org_id, p_job.priority, case when p_job.module_path is null then ''
       else private.nearest_scope(p_job.org_id, p_job.module_path) end,
     p_job.labels, case when private.is_choosy_about_types(p_job.org_id) then p_job.type end, p_job.pinned_worker_id,
-      p_job.pinned_instance_name, (
-      select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.id = p_job.pinned_worker_id
-        or w.is_assigned_to_all_modules or exists (select from public.worker_assignments as a where a.worker_id = w.id and a.path = ''))))
+      p_job.pinned_instance_name, private.excluded_worker(p_job))
   on conflict do nothing returning l.id into v_lane;
   -- Somebody else made it in the meantime, with its runners.
   if v_lane is null then
@@ -267,7 +299,11 @@ as $$
 declare
   v_lane integer;
   v_scopes pg_catalog.text[] := case when p_job.module_path is null then '{}' else private.path_prefixes(p_job.module_path) end;
+  v_excluded pg_catalog.uuid;
 begin
+  if p_job.target_worker_id is not null then
+    v_excluded := private.excluded_worker(p_job);
+  end if;
   select l.id into v_lane from private.lanes as l
   where l.org_id = p_job.org_id and l.labels = p_job.labels and l.priority = p_job.priority
     and l.scope = coalesce((
@@ -280,9 +316,7 @@ begin
       then p_job.type end
     and l.pinned_worker_id is not distinct from p_job.pinned_worker_id
     and l.pinned_instance_name is not distinct from p_job.pinned_instance_name
-    and l.excluded_worker_id is not distinct from (
-      select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.id = p_job.pinned_worker_id
-        or w.is_assigned_to_all_modules or exists (select from public.worker_assignments as a where a.worker_id = w.id and a.path = '')));
+    and l.excluded_worker_id is not distinct from v_excluded;
   return coalesce(v_lane, private.add_lane(p_job));
 end;
 $$;
@@ -327,8 +361,7 @@ set search_path = ''
 as $$
 begin
   -- The transaction gets its id before the number: who knows the ids in flight then knows the numbers in flight.
-  perform pg_current_xact_id();
-  return nextval('private.ready_seq');
+  return case when pg_current_xact_id() is not null then nextval('private.ready_seq') end;
 end;
 $$;
 comment on function private.next_ready_seq() is 'The next number in the order of becoming ready.';

@@ -9,7 +9,8 @@ set search_path = ''
 as $$
 declare
   v_module public.modules;
-  v_job public.provision_jobs;
+  -- What was planned is what is applied: the module may have changed since.
+  v_job public.provision_jobs := p_plan;
 begin
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
   if v_module.id is null or not coalesce((p_plan.payload #>> '{options,auto_apply}')::boolean, v_module.auto_apply)
@@ -18,17 +19,15 @@ begin
     or p_plan.payload #>> '{options,inspects}' is not null then
     return;
   end if;
-  v_job := private.module_job(v_module,
-    case when coalesce((p_plan.payload #>> '{options,destroy}')::boolean, false) then 'DESTROY' else 'APPLY' end::public.job_type,
-    jsonb_build_object('plan_job_id', p_plan.id));
-  -- What was planned is what is applied: the module may have changed since.
+  v_job.type := case when coalesce((p_plan.payload #>> '{options,destroy}')::boolean, false) then 'DESTROY' else 'APPLY' end;
   v_job.payload := jsonb_set(p_plan.payload, '{options}', (p_plan.payload -> 'options') || jsonb_build_object('plan_job_id', p_plan.id));
-  v_job.priority := p_plan.priority;
-  v_job.labels := p_plan.labels;
-  v_job.pinned_worker_id := p_plan.pinned_worker_id;
-  v_job.pinned_instance_name := p_plan.pinned_instance_name;
-  v_job.created_by := p_plan.created_by;
-  v_job.created_by_label := p_plan.created_by_label;
+  v_job.plan_job_id := p_plan.id;
+  v_job.retry_of := null;
+  v_job.idempotency_key := null;
+  v_job.max_attempts := 3;
+  v_job.approvals_required := v_module.approvals_required;
+  v_job.approval_deadline_at := case when v_module.approvals_required > 0
+    then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
   perform private.add_job(v_job, format('Plan %s has changes, and its module applies by itself.', p_plan.id));
 end;
 $$;

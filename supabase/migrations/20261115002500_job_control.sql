@@ -129,7 +129,7 @@ begin
     perform private.fail('RY409', 'Its module was removed.', 'Nothing is left to run it for.');
   end if;
   if v_old.plan_job_id is not null then
-    perform private.check_saved_plan(v_old.type, v_old.module_id, v_old.plan_job_id);
+    perform private.check_saved_plan(v_old.org_id, v_old.type, v_old.module_id, v_old.plan_job_id);
   end if;
   v_new.retry_of := p_job;
   v_new.idempotency_key := null;
@@ -165,16 +165,14 @@ set search_path = ''
 as $$
 declare
   v_new public.provision_jobs;
-  v_module public.modules;
 begin
-  select * into v_module from public.modules where id = p_job.module_id;
-  if v_module.id is null then
+  if p_job.module_id is null then
     perform private.fail('RY422', 'This job acts on no module, so there is nothing to plan.', 'Retry it, or mark it as failed.');
   end if;
-  v_new := private.module_job(v_module, 'PLAN', jsonb_build_object('refresh_only', true, 'inspects', p_job.id, 'lock', false));
-  v_new.created_by := private.caller_id();
-  v_new.created_by_label := private.caller_label();
-  return to_jsonb(private.add_job(v_new, format('To see what job %s left behind.', p_job.id)));
+  v_new := (private.add_module_jobs(p_job.org_id, 'PLAN', array[p_job.module_id], null,
+    jsonb_build_object('refresh_only', true, 'inspects', p_job.id, 'lock', false)))[1];
+  perform private.place_job(v_new, format('To see what job %s left behind.', p_job.id));
+  return to_jsonb(v_new);
 end;
 $$;
 comment on function private.inspect_job(public.provision_jobs) is

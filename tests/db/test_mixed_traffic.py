@@ -25,6 +25,11 @@ def people(org: Organization, person: Caller, jobs: list[int]) -> list[Callable[
         )
         jobs.append(made["id"])
 
+    def enqueue_many(dice: random.Random) -> None:
+        modules = ",".join(org.modules[path] for path in dice.sample(MODULES, 4))
+        made = person.call("enqueue_jobs", p_org=org.id, p_type="PLAN", p_modules=f"{{{modules}}}")
+        jobs.extend(job["id"] for job in made)
+
     def cancel(dice: random.Random) -> None:
         person.call("cancel_job", p_job=dice.choice(jobs), p_kind="GRACEFUL")
 
@@ -34,7 +39,7 @@ def people(org: Organization, person: Caller, jobs: list[int]) -> list[Callable[
     def explain(dice: random.Random) -> None:
         person.call("explain_queue", p_job=dice.choice(jobs))
 
-    return [enqueue, enqueue, enqueue, cancel, retry, explain]
+    return [enqueue, enqueue, enqueue_many, cancel, retry, explain]
 
 
 def admins(org: Organization, admin: Caller, workers: list[str]) -> list[Callable[[random.Random], Any]]:

@@ -81,6 +81,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "p_session": holder.session_id,
         "p_user": org.member("viewer").id,
         "unapproved": unapproved,
+        "modules": f"{{{org.modules['a/c']}}}",
     }
 
 
@@ -106,6 +107,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "delete_module": {"p_confirm_name": "c"},
     "deploy_worker": {"p_name": "new", "p_region": "eu-west-1"},
     "enqueue_job": {"p_type": "PLAN"},
+    "enqueue_jobs": {"p_type": "PLAN", "p_modules": "modules"},
     "ensure_shared_worker": {"p_name": "s", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "force_unlock_state": {"p_lock_id": "x"},
     "invite_member": {"p_email": "h@example.org", "p_role": "viewer", "p_token_hash": sha256("x")},

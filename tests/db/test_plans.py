@@ -195,6 +195,9 @@ def test_enqueueing_goes_through_indexes(big: tuple[World, Organization, Runner]
     module = org.owner.one("select id from public.modules where path = 'bulk/m2'")
     job = person.call("enqueue_job", p_org=org.id, p_type="PLAN", p_module=module, p_options={"idempotency_key": "k"})
     person.call("cancel_job", p_job=job["id"])
+    some = org.owner.rows("select id::text from public.modules where path like 'bulk/m1%%' order by path limit 20")
+    many = {"p_org": org.id, "p_type": "PLAN", "p_modules": f"{{{','.join(some)}}}"}
+    assert len(person.call("enqueue_jobs", **many, p_options={"idempotency_key": "many"})) == 20
     assert scans(plans) == []
 
 

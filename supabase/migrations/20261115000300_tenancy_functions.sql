@@ -116,7 +116,7 @@ begin
   return to_jsonb(v_invitation);
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'That is not an e-mail address.', 'Write it as name@example.org.');
+    perform private.fail('RY422', 'That is not an e-mail address, or no role.', 'Write it as name@example.org, and choose a role.');
 end;
 $$;
 comment on function private.invite_member(uuid, text, public.member_role, text) is 'Body of public.invite_member.';
@@ -242,6 +242,9 @@ declare
   v_member public.memberships;
 begin
   perform private.need_role(p_org, 'admin');
+  if p_role is null then
+    perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator or viewer.');
+  end if;
   v_member := private.lock_member(p_org, p_user);
   if v_member.role = 'owner' or p_role = 'owner' then
     perform private.need_role(p_org, 'owner');

@@ -318,6 +318,8 @@ begin
   loop
     perform private.lose_job(v_job.job_id, 'The runner was removed.');
   end loop;
+  perform private.end_job(j.id, 'CANCELLED', 'cancelled', 'system', null, 'system', 'The runner was removed.')
+  from public.provision_jobs as j where j.pinned_worker_id = p_worker and j.status = 'AWAITING_APPROVAL';
   perform private.record_worker_event(p_worker, 'removed', p_reason);
 end;
 $$;

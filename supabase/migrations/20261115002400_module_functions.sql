@@ -9,7 +9,7 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  if not private.is_path(p_path) then
+  if not coalesce(private.is_path(p_path), false) then
     perform private.fail('RY422', format('"%s" is not a path.', p_path),
       'Use lower-case letters, digits, hyphens and underscores, with slashes between: platform/network.');
   end if;

@@ -74,6 +74,19 @@ def test_the_history_is_kept_and_admins_read_it(org: Organization, runner: Runne
     assert "state.read" in org.owner.rows("select action from public.audit_events")
 
 
+def test_the_newest_hundred_versions_are_kept_whatever_their_serials(org: Organization, runner: Runner) -> None:
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    serials = [1, 2, *range(5000, 5100)]
+    for serial in serials:
+        runner.call("worker_state_put", **which(job), p_body=body(serial))
+    versions = org.owner.call("state_info", p_module=org.modules["a/b"])["versions"]
+    assert [version["serial"] for version in versions] == serials[:1:-1]
+    runner.call("worker_state_put", **which(job), p_body=body(10_000))
+    versions = org.owner.call("state_info", p_module=org.modules["a/b"])["versions"]
+    assert [version["serial"] for version in versions] == [10_000, *serials[:2:-1]]
+
+
 def test_the_lock_is_the_attempts(org: Organization, runner: Runner) -> None:
     org.enqueue("a/b")
     job = runner.claim_one()
@@ -143,10 +156,14 @@ def test_force_unlock_needs_the_lock_id_and_no_running_job(world: World, org: Or
         org.member("operator").call("force_unlock_state", p_module=module, p_lock_id="one")
 
 
-def test_a_lock_that_was_left_keeps_the_next_job_waiting_until_it_is_released(world: World, org: Organization) -> None:
+@pytest.mark.parametrize("is_earlier", [True, False])
+def test_a_lock_that_was_left_keeps_the_next_job_waiting_until_it_is_released(
+    world: World, org: Organization, is_earlier: bool
+) -> None:
     job_id, runner = held_job(world, org)
+    earlier = org.enqueue("a/b") if is_earlier else None
     org.owner.call("resolve_attention", p_job=job_id, p_action="mark_failed")
-    waiting = org.enqueue("a/b")
+    waiting = earlier or org.enqueue("a/b")
     assert runner.claim() == []
     assert "locked" in org.owner.call("explain_queue", p_job=waiting)["summary"]
     org.owner.call("force_unlock_state", p_module=org.modules["a/b"], p_lock_id="dead")

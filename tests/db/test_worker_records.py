@@ -183,6 +183,35 @@ def test_removal_ends_sessions_and_handles_jobs(world: World, org: Organization)
     assert org.owner.rows("select path from public.worker_assignments") == []
 
 
+def test_nothing_waits_for_a_runner_that_was_removed(world: World, org: Organization) -> None:
+    """Neither what waited for an approval, nor what a person would queue again."""
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
+    pin: dict[str, Any] = {"pinned_worker_id": runner.worker_id}
+    unapproved = org.enqueue("a/one", "APPLY", approvals_required=1, **pin)
+    failed, held = org.enqueue("a/two", **pin), org.enqueue("a/three", "APPLY", **pin)
+    jobs = {job["id"]: job for job in runner.claim(2)}
+    runner.finish(jobs[failed], "FAILED")
+    runner.report(jobs[held], "APPLY")
+    org.owner.call("remove_worker", p_worker=runner.worker_id)
+    assert (world.status(unapproved), world.status(held)) == ("CANCELLED", "NEEDS_ATTENTION")
+    assert world.events(unapproved) == ["enqueued", "cancelled"]
+    for function, more in (("retry_job", {}), ("resolve_attention", {"p_action": "retry"})):
+        with refused("RY409", 'The runner that it is pinned to, "r1", was removed.'):
+            org.owner.call(function, p_job=failed if function == "retry_job" else held, **more)
+    org.owner.call("resolve_attention", p_job=held, p_action="mark_failed")
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [{"min": "x"}, {"max": 0}, {"max": 1.5}, {"min": 3, "max": 2}, {"idle_seconds": -1}, {"jobs_per_task": 1e30}, 7],
+)
+def test_limits_for_scaling_that_nobody_could_follow_are_refused(org: Organization, scaling: Any) -> None:
+    """One planner reads those of all organisations."""
+    worker = org.worker("r1")
+    with refused("RY422"):
+        org.owner.call("update_worker", p_worker=worker, p_options={"scaling": scaling})
+
+
 def test_no_organisation_changes_a_shared_runner(fresh_world: World) -> None:
     world, org = fresh_world, fresh_world.organization()
     shared = world.shared_worker()
@@ -219,6 +248,8 @@ def test_configuration_makes_and_changes_a_shared_runner(fresh_world: World) -> 
     assert (first, row["capacity"], row["labels"], row["type"], row["org_id"]) == (second, 5, ["big"], "shared", None)
     assert len(world.service.call("worker_token_hashes", p_worker=first)) == 1
     world.service.call("remove_shared_worker", p_name="shared")
+    acts = world.owner.rows("select action, actor_kind::text from public.audit_events where org_id is null order by id")
+    assert acts == [("worker.registered", "system"), ("worker.removed", "system")]
     with refused("RY404"):
         world.service.call("remove_shared_worker", p_name="shared")
 

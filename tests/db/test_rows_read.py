@@ -47,6 +47,10 @@ class Crowd:
         owner.execute(CROWD_SQL.read_bytes())
         owner.execute("select bench.add_runners(%s, 8), bench.add_modules(200)", [RUNNERS])
         owner.execute("select bench.add_finished(%s), bench.add_ready(%s, 100::smallint, null)", [JOBS, JOBS])
+        # A history, not an hour of it that is about to be rolled up.
+        owner.execute(
+            "update public.provision_jobs set finished_at = finished_at - interval '40 days' where finished_at is not null"
+        )
         owner.execute("insert into private.clocks (name, ran_at) values ('sweep', now() + interval '1 day')")
         owner.execute("insert into auth.users (id, email) values (%s, 'member@example.org')", [MEMBER])
         owner.execute(
@@ -106,6 +110,17 @@ def test_a_runners_call_reads_a_handful_of_rows(crowd: Crowd, call: str) -> None
     read = crowd.rows_read(crowd.runner, f"select {call}")
     assert read, "the call must have read something, or this shows nothing"
     assert few(read), read
+
+
+def test_the_sweep_that_a_beat_runs_reads_no_history(crowd: Crowd) -> None:
+    """With all of its housekeeping; it may look at every runner, but not at jobs for which nothing is due."""
+    crowd.world.up_for_long()
+    read = crowd.rows_read(
+        crowd.world.owner.connection, "select private.sweep(), private.delete_old_logs(), private.roll_up()"
+    )
+    assert read["workers"], "the sweep must have looked at runners, or this shows nothing"
+    jobs = {table: rows for table, rows in read.items() if "job" in table}
+    assert max(jobs.values(), default=0) <= FEW, jobs
 
 
 @pytest.mark.parametrize("page", PAGES)

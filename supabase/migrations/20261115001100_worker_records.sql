@@ -233,7 +233,7 @@ begin
   end if;
   insert into public.worker_assignments (org_id, worker_id, path, created_by)
   select p_org, v_worker.id, a, private.caller_id() from unnest(private.text_list(p_options -> 'assignments')) as a on conflict do nothing;
-  perform private.reroute(p_org, v_worker.id, '');
+  perform private.reroute(p_org, v_worker.id);
   perform private.record_worker_event(v_worker.id, 'registered', 'Registered by ' || private.caller_label());
   perform private.audit(p_org, 'worker.registered', 'worker', v_worker.id::pg_catalog.text, v_worker.name, coalesce(p_options, '{}'));
   return to_jsonb(v_worker);
@@ -258,6 +258,9 @@ declare
   v_worker public.workers;
 begin
   v_worker := private.lock_worker(p_worker, 'admin');
+  -- What only registration takes would be ignored here.
+  perform private.refuse_unknown_keys(p_options, array['name', 'labels', 'capacity', 'accepted_job_types', 'allow_multiple_instances',
+    'is_assigned_to_all_modules', 'service_account_id', 'scaling']);
   perform private.check_worker_options(v_worker.org_id, p_options);
   update public.workers set
     name = coalesce(trim(p_options ->> 'name'), name),
@@ -275,7 +278,7 @@ begin
   update public.worker_instances as i set capacity = least(v_worker.capacity,
     coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity))
   where i.worker_id = p_worker and i.capacity <> least(v_worker.capacity, coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity));
-  perform private.reroute(v_worker.org_id, p_worker, '');
+  perform private.reroute(v_worker.org_id, p_worker);
   perform private.refresh_worker_status(p_worker);
   perform private.ring_worker(p_worker);
   perform private.record_worker_event(p_worker, 'updated', 'Settings changed by ' || private.caller_label());
@@ -311,7 +314,7 @@ begin
   insert into public.worker_assignments (org_id, worker_id, path, created_by)
   values (v_worker.org_id, p_worker, p_path, private.caller_id())
   on conflict (worker_id, path) do update set path = excluded.path returning * into v_assignment;
-  perform private.reroute(v_worker.org_id, p_worker, p_path);
+  perform private.reroute(v_worker.org_id, p_worker);
   perform private.record_worker_event(p_worker, 'assigned', coalesce(nullif(p_path, ''), 'all modules'));
   perform private.audit(v_worker.org_id, 'worker.assigned', 'worker', p_worker::pg_catalog.text, v_worker.name,
     jsonb_build_object('path', p_path));
@@ -340,7 +343,7 @@ begin
   if not found then
     perform private.fail('RY404', format('The runner is not assigned to "%s".', p_path));
   end if;
-  perform private.reroute(v_worker.org_id, p_worker, p_path);
+  perform private.reroute(v_worker.org_id, p_worker);
   perform private.record_worker_event(p_worker, 'unassigned', coalesce(nullif(p_path, ''), 'all modules'));
   perform private.audit(v_worker.org_id, 'worker.unassigned', 'worker', p_worker::pg_catalog.text, v_worker.name,
     jsonb_build_object('path', p_path));

@@ -120,7 +120,7 @@ begin
     cloud = cloud || jsonb_build_object('task', coalesce(cloud -> 'task', '{}') || coalesce(v_task, '{}')),
     desired_count = coalesce((p_options ->> 'desired_count')::integer, desired_count)
   where id = v_worker.id returning * into v_worker;
-  perform private.reroute(p_org, v_worker.id, '');
+  perform private.reroute(p_org, v_worker.id);
   v_job := private.lifecycle_job(v_worker, 'DEPLOY_WORKER', (select jsonb_object_agg(o.key, o.value)
     from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('image', 'version')));
   v_job := private.add_job(v_job, 'Deploy ' || v_worker.name);

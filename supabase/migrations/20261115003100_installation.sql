@@ -123,7 +123,7 @@ begin
     update private.worker_tokens set expires_at = now() where worker_id = v_worker.id and revoked_at is null;
     perform private.add_token(v_worker.id, p_token_hash, p_token_hint, null);
   end if;
-  perform private.reroute(null, v_worker.id, '');
+  perform private.reroute(null, v_worker.id);
   return to_jsonb(v_worker);
 end;
 $$;

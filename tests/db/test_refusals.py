@@ -126,10 +126,11 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
         "A job cannot go from QUEUED to NEEDS_ATTENTION.",
         break_the_state_machine,
     ),
+    "an assignment as a setting": ("RY422", "Unknown option: assignments.", worker_options(assignments=[""])),
     "a date that is none": (
         "RY422",
         "A setting of the runner has the wrong type.",
-        worker_options(token_expires_at="x"),
+        lambda org: org.worker("r1", token_expires_at="x"),
     ),
     "a label with a space": (
         "RY422",

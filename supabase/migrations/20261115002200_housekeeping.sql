@@ -108,6 +108,36 @@ $$;
 comment on function private.forget_instances() is
   'Ends sessions that were silent for a week, and forgets processes that were gone for a week when another came after them.';
 
+create function private.forget_lanes()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_org pg_catalog.uuid;
+  v_deleted integer;
+  v_count integer := 0;
+begin
+  -- Every claim asks each lane of its runner for jobs, and pins, labels and priorities that nobody uses any more leave some behind. With
+  -- the routing lock alone, so that nobody is about to put a job into one of them.
+  for v_org in
+    select distinct l.org_id from private.lanes as l where l.created_at < now() - interval '1 day'
+      and not exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY') order by 1 limit 100
+  loop
+    if pg_try_advisory_xact_lock_shared(private.lock_key('routing', null))
+      and pg_try_advisory_xact_lock(private.lock_key('routing', v_org)) then
+      delete from private.lanes as l where l.org_id = v_org and l.created_at < now() - interval '1 day'
+        and not exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY');
+      get diagnostics v_deleted = row_count;
+      v_count := v_count + v_deleted;
+    end if;
+  end loop;
+  delete from private.lane_floors as f where not exists (select from private.lanes as l where l.id = f.lane_id);
+  return v_count;
+end;
+$$;
+comment on function private.forget_lanes() is 'Removes lanes that have no job; whoever needs one again makes it anew.';
+
 create function private.housekeeping()
 returns jsonb
 language plpgsql
@@ -128,7 +158,8 @@ begin
   delete from private.artifacts where created_at < now() - interval '30 days';
   return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),
     'forgotten_instances', private.forget_instances(),
-    'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs() else 0 end);
+    'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs() else 0 end,
+    'forgotten_lanes', private.forget_lanes());
 end;
 $$;
 comment on function private.housekeeping() is 'Removes what is past its time; makes log partitions ahead.';

@@ -179,3 +179,20 @@ def test_processes_that_are_gone_for_a_week_are_forgotten(fresh_world: World) ->
     assert runners[0].beat()["lost"] == []
     with refused("RY401", "it was silent for a week"):
         runners[2].beat()
+
+
+def test_lanes_without_jobs_are_forgotten_and_made_again(fresh_world: World) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=5)
+    for priority in range(5):
+        org.enqueue("a/done", priority=priority)
+        runner.finish(runner.claim_one())
+    waiting = org.enqueue("a/waiting", priority=9)
+    owner = world.owner.connection
+    for age, left in (("1 hour", 6), ("2 days", 1)):
+        owner.execute("update private.lanes set created_at = now() - %s::interval", [age])
+        owner.execute("delete from private.clocks")
+        world.sweep()
+        assert world.owner.one("select count(*) from private.lanes") == left
+    again = org.enqueue("a/done", priority=3)
+    assert [job["id"] for job in runner.claim(5)] == [again, waiting]

@@ -91,6 +91,19 @@ grant execute on function public.my_organizations() to authenticated;
 
 -- ---------------------------------------------------------------------------------------------- invitations
 
+create function private.check_role(p_role public.member_role)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if p_role is null then
+    perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator or viewer.');
+  end if;
+end;
+$$;
+comment on function private.check_role(public.member_role) is 'Refuses a member without a role.';
+
 create function private.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash text)
 returns jsonb
 language plpgsql security definer
@@ -100,6 +113,7 @@ declare
   v_invitation public.invitations;
 begin
   perform private.need_role(p_org, case when p_role = 'owner' then 'owner' else 'admin' end::public.member_role);
+  perform private.check_role(p_role);
   if coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$' then
     perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.');
   end if;
@@ -242,6 +256,7 @@ declare
   v_member public.memberships;
 begin
   perform private.need_role(p_org, 'admin');
+  perform private.check_role(p_role);
   v_member := private.lock_member(p_org, p_user);
   if v_member.role = 'owner' or p_role = 'owner' then
     perform private.need_role(p_org, 'owner');

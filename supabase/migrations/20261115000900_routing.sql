@@ -323,34 +323,70 @@ $$;
 comment on function private.lane_of(public.provision_jobs) is
   'The lane of a job; made, with its runners, when it is the first of its kind.';
 
-create function private.reroute(p_org uuid, p_worker uuid, p_below text default null)
+-- In a wrong lane is a job when types count now or no longer, when nobody is assigned to the lane's path any more, when the runner is
+-- assigned nearer than that, or when the job is about the runner.
+create function private.misplaced_jobs(p_org uuid, p_worker uuid)
+returns table (first_job bigint, jobs bigint[])
+language sql stable
+set search_path = ''
+as $$
+  with lane as materialized (
+    select l.id, l.scope, (l.job_type is null) = private.is_choosy_about_types(l.org_id) as is_of_another_kind,
+      l.scope <> '' and not exists (
+        select from public.worker_assignments as a where a.org_id = l.org_id and a.path = l.scope) as is_abandoned
+    from private.lanes as l
+    where (p_org is null or l.org_id = p_org) and exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY')
+  ), misplaced as (
+    select q.job_id, case when l.is_abandoned then private.nearest_scope(j.org_id, j.module_path) else l.scope end as scope
+    from lane as l
+    join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
+    join public.provision_jobs as j on j.id = q.job_id
+    where l.is_of_another_kind or l.is_abandoned
+    union all
+    select q.job_id, a.path from lane as l
+    join public.worker_assignments as a on a.worker_id = p_worker and length(a.path) > length(l.scope) and starts_with(a.path, l.scope)
+    join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
+    join public.provision_jobs as j on j.id = q.job_id and (j.module_path = a.path or starts_with(j.module_path, a.path || '/'))
+    union all
+    select q.job_id, '' from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id and q.stage = 'READY'
+    where j.target_worker_id = p_worker
+  ), nearest as (
+    select m.job_id, (array_agg(m.scope order by length(m.scope) desc))[1] as scope from misplaced as m group by m.job_id
+  )
+  select min(j.id), array_agg(j.id)
+  from nearest as n
+  join public.provision_jobs as j on j.id = n.job_id
+  join private.live_jobs as q on q.job_id = n.job_id
+  group by q.lane_id, j.type, j.target_worker_id, n.scope
+$$;
+comment on function private.misplaced_jobs(uuid, uuid) is
+  'Ready jobs that may be in the wrong lane after a change of a runner; those that share their next lane together.';
+
+create function private.reroute(p_org uuid, p_worker uuid)
 returns void
 language plpgsql
 set search_path = ''
 as $$
 declare
-  v_job public.provision_jobs;
+  v_moved pg_catalog.record;
   v_lane integer;
 begin
   delete from private.lane_workers as lw where lw.worker_id = p_worker;
   insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
   select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name from private.lane_fit(null, p_worker) as f where f.reason is null;
-  for v_job in
-    select j.* from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
-    where q.stage = 'READY' and (p_org is null or q.org_id = p_org)
-      and (p_below is null or p_below = '' or j.module_path = p_below or starts_with(j.module_path, p_below || '/')
-        or j.target_worker_id = p_worker)
-  loop
-    v_lane := private.lane_of(v_job);
-    update private.live_jobs as q set lane_id = v_lane where q.job_id = v_job.id and q.stage = 'READY' and q.lane_id <> v_lane;
+  -- One question for all that share the answer: a runner must be welcome also when 100,000 jobs wait for it.
+  for v_moved in select m.jobs, j as job from private.misplaced_jobs(p_org, p_worker) as m
+    join public.provision_jobs as j on j.id = m.first_job loop
+    v_lane := private.lane_of(v_moved.job);
+    update private.live_jobs as q set lane_id = v_lane where q.job_id = any (v_moved.jobs) and q.stage = 'READY' and q.lane_id <> v_lane;
   end loop;
   perform private.ring_lane(q.lane_id) from (
     select distinct lw.lane_id from private.lane_workers as lw where lw.worker_id = p_worker limit 100
   ) as q where exists (select from private.live_jobs as j where j.lane_id = q.lane_id and j.stage = 'READY');
 end;
 $$;
-comment on function private.reroute(uuid, uuid, text) is
-  'After a change of a runner or its assignments: its lanes, and the ready jobs below the path. The caller holds the routing lock alone.';
+comment on function private.reroute(uuid, uuid) is
+  'After a change of a runner or its assignments: its lanes, and the ready jobs that belong to another one now. The caller holds the routing lock alone.';
 
 -- ---------------------------------------------------------------------------------------------- heads: one job per state is ready
 

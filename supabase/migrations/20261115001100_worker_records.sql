@@ -52,9 +52,45 @@ begin
   ) then
     perform private.fail('RY404', 'There is no such service account.');
   end if;
+  perform private.check_scaling(p_options -> 'scaling');
+  perform (p_options ->> 'token_expires_at')::pg_catalog.timestamptz, (p_options ->> 'capacity')::integer,
+    (p_options ->> 'allow_multiple_instances')::boolean, (p_options ->> 'is_assigned_to_all_modules')::boolean;
+exception
+  when data_exception then
+    perform private.fail('RY422', 'A setting of the runner has the wrong type.', sqlerrm);
 end;
 $$;
 comment on function private.check_worker_options(uuid, jsonb) is 'Refuses settings of a runner that make no sense.';
+
+create function private.runner_settings(p_options jsonb, p_without text[])
+returns jsonb
+language sql immutable
+set search_path = ''
+as $$
+  select case jsonb_typeof(p_options) when 'object' then p_options - p_without when 'null' then '{}' else coalesce(p_options, '{}') end
+$$;
+comment on function private.runner_settings(jsonb, text[]) is
+  'The options without some of them; what is no object is left as it is, for check_worker_options to refuse.';
+
+create function private.check_scaling(p_scaling jsonb)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  perform private.refuse_unknown_keys(p_scaling, array['min', 'max', 'jobs_per_task', 'idle_seconds']);
+  -- One planner reads the limits of all organisations: what it cannot read here would stop it for everybody.
+  if exists (
+    select from jsonb_each(p_scaling) as e
+    where jsonb_typeof(e.value) <> 'number' or e.value::numeric not between 0 and 86400 or e.value::numeric <> trunc(e.value::numeric)
+  ) or (p_scaling ->> 'max')::integer not between 1 and 1000 or (p_scaling ->> 'jobs_per_task')::integer not between 1 and 1000
+    or (p_scaling ->> 'min')::integer > coalesce((p_scaling ->> 'max')::integer, 1000) then
+    perform private.fail('RY422', 'A limit for scaling is out of range.',
+      'Whole numbers: min 0 to max, max 1 to 1,000, jobs_per_task 1 to 1,000, idle_seconds 0 to 86,400.');
+  end if;
+end;
+$$;
+comment on function private.check_scaling(jsonb) is 'Refuses limits for scaling that no planner could follow.';
 
 create function private.check_assignment_path(p_org uuid, p_path text, p_account uuid)
 returns void
@@ -64,7 +100,7 @@ as $$
 declare
   v_account public.service_accounts;
 begin
-  if p_path <> '' and not exists (
+  if p_path is null or p_path <> '' and not exists (
     select from public.groups where org_id = p_org and path = p_path
     union all select from public.modules where org_id = p_org and path = p_path and deleted_at is null
   ) then
@@ -115,6 +151,9 @@ as $$
 begin
   if p_value is null or jsonb_typeof(p_value) = 'null' then
     return enum_range(null::public.job_type);
+  end if;
+  if p_value = '[]' then
+    perform private.fail('RY422', 'A runner must take at least one type of job.', 'Disable it, if it should take none.');
   end if;
   return (select array_agg(distinct t::public.job_type) from jsonb_array_elements_text(p_value) as t);
 exception
@@ -194,7 +233,7 @@ begin
   end if;
   insert into public.worker_assignments (org_id, worker_id, path, created_by)
   select p_org, v_worker.id, a, private.caller_id() from unnest(private.text_list(p_options -> 'assignments')) as a on conflict do nothing;
-  perform private.reroute(p_org, v_worker.id, '');
+  perform private.reroute(p_org, v_worker.id);
   perform private.record_worker_event(v_worker.id, 'registered', 'Registered by ' || private.caller_label());
   perform private.audit(p_org, 'worker.registered', 'worker', v_worker.id::pg_catalog.text, v_worker.name, coalesce(p_options, '{}'));
   return to_jsonb(v_worker);
@@ -219,6 +258,9 @@ declare
   v_worker public.workers;
 begin
   v_worker := private.lock_worker(p_worker, 'admin');
+  -- What only registration takes would be ignored here.
+  perform private.refuse_unknown_keys(p_options, array['name', 'labels', 'capacity', 'accepted_job_types', 'allow_multiple_instances',
+    'is_assigned_to_all_modules', 'service_account_id', 'scaling']);
   perform private.check_worker_options(v_worker.org_id, p_options);
   update public.workers set
     name = coalesce(trim(p_options ->> 'name'), name),
@@ -236,7 +278,7 @@ begin
   update public.worker_instances as i set capacity = least(v_worker.capacity,
     coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity))
   where i.worker_id = p_worker and i.capacity <> least(v_worker.capacity, coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity));
-  perform private.reroute(v_worker.org_id, p_worker, '');
+  perform private.reroute(v_worker.org_id, p_worker);
   perform private.refresh_worker_status(p_worker);
   perform private.ring_worker(p_worker);
   perform private.record_worker_event(p_worker, 'updated', 'Settings changed by ' || private.caller_label());
@@ -272,7 +314,7 @@ begin
   insert into public.worker_assignments (org_id, worker_id, path, created_by)
   values (v_worker.org_id, p_worker, p_path, private.caller_id())
   on conflict (worker_id, path) do update set path = excluded.path returning * into v_assignment;
-  perform private.reroute(v_worker.org_id, p_worker, p_path);
+  perform private.reroute(v_worker.org_id, p_worker);
   perform private.record_worker_event(p_worker, 'assigned', coalesce(nullif(p_path, ''), 'all modules'));
   perform private.audit(v_worker.org_id, 'worker.assigned', 'worker', p_worker::pg_catalog.text, v_worker.name,
     jsonb_build_object('path', p_path));
@@ -301,7 +343,7 @@ begin
   if not found then
     perform private.fail('RY404', format('The runner is not assigned to "%s".', p_path));
   end if;
-  perform private.reroute(v_worker.org_id, p_worker, p_path);
+  perform private.reroute(v_worker.org_id, p_worker);
   perform private.record_worker_event(p_worker, 'unassigned', coalesce(nullif(p_path, ''), 'all modules'));
   perform private.audit(v_worker.org_id, 'worker.unassigned', 'worker', p_worker::pg_catalog.text, v_worker.name,
     jsonb_build_object('path', p_path));

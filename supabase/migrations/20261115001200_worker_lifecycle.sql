@@ -309,7 +309,7 @@ begin
   update public.modules set pinned_worker_id = null where pinned_worker_id = p_worker;
   perform private.end_sessions(p_worker, null, null, p_reason);
   perform private.refresh_worker_status(p_worker);
-  perform private.reroute((select w.org_id from public.workers as w where w.id = p_worker), p_worker, '');
+  perform private.reroute((select w.org_id from public.workers as w where w.id = p_worker), p_worker);
   -- Its running jobs are lost now, not when their leases end; queued jobs that only it could run cannot run any more.
   for v_job in
     select q.job_id from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
@@ -318,6 +318,8 @@ begin
   loop
     perform private.lose_job(v_job.job_id, 'The runner was removed.');
   end loop;
+  perform private.end_job(j.id, 'CANCELLED', 'cancelled', 'system', null, 'system', 'The runner was removed.')
+  from public.provision_jobs as j where j.pinned_worker_id = p_worker and j.status = 'AWAITING_APPROVAL';
   perform private.record_worker_event(p_worker, 'removed', p_reason);
 end;
 $$;

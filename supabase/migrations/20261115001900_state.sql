@@ -103,10 +103,13 @@ language plpgsql immutable
 set search_path = ''
 as $$
 begin
+  if p_body is null then
+    perform private.fail('RY422', 'There is no state to write.', 'Send the state file''s text.');
+  end if;
   return query select (p_body::pg_catalog.jsonb ->> 'serial')::bigint, p_body::pg_catalog.jsonb ->> 'lineage';
 exception
-  when invalid_text_representation or untranslatable_character then
-    perform private.fail('RY422', 'The state is not JSON.');
+  when data_exception then
+    perform private.fail('RY422', 'The state is not JSON, or its serial is not a number.');
 end;
 $$;
 comment on function private.state_fields(text) is 'Serial and lineage of a state file; null for engines that have none.';
@@ -153,7 +156,9 @@ begin
   insert into private.state_versions (module_id, serial, lineage, body, sha256, job_id, attempt)
   values (v_module, v_new.serial, v_new.lineage, p_body, v_sha, p_job, p_attempt)
   on conflict (module_id, serial) do nothing;
-  delete from private.state_versions as v where v.module_id = v_module and v.serial <= v_new.serial - 100;
+  -- By number of versions, not by serial: an engine may leave some out.
+  delete from private.state_versions as v where v.module_id = v_module and v.serial <= (
+    select o.serial from private.state_versions as o where o.module_id = v_module order by o.serial desc offset 100 limit 1);
   return jsonb_build_object('serial', v_new.serial, 'is_unchanged', false);
 end;
 $$;

@@ -55,6 +55,21 @@ end;
 $$;
 comment on function private.try_lock_state(uuid, uuid) is 'The same locks as lock_state, if they can be had at once.';
 
+create function private.try_lock_job(p_job private.live_jobs)
+returns boolean
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- The row is asked again behind the lock: meanwhile it may have been given back, taken by another or displaced.
+  return private.try_lock_state(p_job.org_id, p_job.state_key) and exists (
+    select from private.live_jobs as q
+    where q.job_id = p_job.job_id and q.stage = p_job.stage and q.attempt = p_job.attempt for update skip locked);
+end;
+$$;
+comment on function private.try_lock_job(private.live_jobs) is
+  'Locks a job and the queue of its state, if that can be had at once and the job still stands where it stood when it was looked at.';
+
 create function private.sweep_workers()
 returns integer
 language plpgsql
@@ -92,18 +107,17 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_job pg_catalog.record;
+  v_job private.live_jobs;
   v_count integer := 0;
 begin
   for v_job in
-    select q.job_id, q.org_id, q.state_key, q.unlisted_at from private.live_jobs as q
+    select q.* from private.live_jobs as q
     left join private.heartbeats as h on h.instance_id = q.instance_id and h.session_id = q.session_id
     where q.stage = 'RUNNING' and (
       greatest(q.lease_until, h.last_seen_at + interval '60 seconds') < now() or q.unlisted_at < now() - interval '30 seconds')
     order by q.state_key limit 500
   loop
-    if private.try_lock_state(v_job.org_id, v_job.state_key)
-      and exists (select from private.live_jobs as q where q.job_id = v_job.job_id for update skip locked) then
+    if private.try_lock_job(v_job) then
       perform private.lose_job(v_job.job_id, case when v_job.unlisted_at is null
         then 'The runner did not beat for 60 s.' else 'The runner does not know of this attempt any more.' end);
       v_count := v_count + 1;
@@ -125,9 +139,7 @@ declare
 begin
   for v_job in select * from private.live_jobs as q where q.stage = 'BACKOFF'
     and q.not_before_at <= now() order by q.not_before_at limit 500 loop
-    -- Asked again behind the lock: somebody more urgent may have taken its place meanwhile, and then it waits.
-    if private.try_lock_state(v_job.org_id, v_job.state_key)
-      and exists (select from private.live_jobs as q where q.job_id = v_job.job_id and q.stage = 'BACKOFF' for update skip locked) then
+    if private.try_lock_job(v_job) then
       perform private.make_ready(v_job.job_id);
       v_count := v_count + 1;
     end if;

@@ -3,30 +3,44 @@
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
+create function private.log_days()
+returns setof date
+language sql stable
+set search_path = ''
+as $$
+  select to_date(right(c.relname, 8), 'YYYYMMDD')
+  from pg_catalog.pg_inherits as i join pg_catalog.pg_class as c on c.oid = i.inhrelid
+  where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass order by 1
+$$;
+comment on function private.log_days() is 'The days that have a log partition, the oldest first.';
+
 create function private.drop_old_log_partitions()
 returns integer
 language plpgsql
 set search_path = ''
 as $$
 declare
-  v_table pg_catalog.record;
+  v_day pg_catalog.date;
   v_keep integer := coalesce((select max(o.log_retention_days) from public.organizations as o), 30);
   v_count integer := 0;
 begin
-  for v_table in
-    select c.relname, to_date(right(c.relname, 8), 'YYYYMMDD') as day
-    from pg_catalog.pg_inherits as i join pg_catalog.pg_class as c on c.oid = i.inhrelid
-    where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass
-  loop
-    if v_table.day < current_date - v_keep then
-      execute format('drop table private.%I', v_table.relname);
-      v_count := v_count + 1;
-    end if;
+  for v_day in select d from private.log_days() as d where d < current_date - v_keep loop
+    execute format('drop table private.%I', private.log_partition_name(v_day));
+    v_count := v_count + 1;
   end loop;
   return v_count;
 end;
 $$;
 comment on function private.drop_old_log_partitions() is 'Drops the log partitions that no organisation keeps any more.';
+
+create table private.log_retention (
+  org_id uuid primary key references public.organizations (id) on delete cascade,
+  kept_from date not null
+);
+alter table private.log_retention enable row level security;
+comment on table private.log_retention is 'How far each organisation''s old logs were deleted, so that no day is looked through twice.';
+comment on column private.log_retention.org_id is 'The organisation.';
+comment on column private.log_retention.kept_from is 'Nothing of the days before is left.';
 
 create function private.delete_old_logs()
 returns integer
@@ -34,20 +48,95 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_count integer;
+  v_day pg_catalog.date;
+  v_orgs pg_catalog.uuid[];
+  v_deleted integer;
+  v_count integer := 0;
 begin
   -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A part
   -- at a time: it may run inside of a beat, which must not take long.
-  delete from public.job_log_chunks as c
-  where (c.log_day, c.job_id, c.attempt, c.seq) in (
-    select l.log_day, l.job_id, l.attempt, l.seq from public.job_log_chunks as l join public.organizations as o on o.id = l.org_id
-    where l.log_day < current_date - o.log_retention_days
-      and l.log_day < current_date - (select min(m.log_retention_days) from public.organizations as m) limit 20000);
-  get diagnostics v_count = row_count;
+  for v_day in select d from private.log_days() as d loop
+    v_orgs := array(
+      select o.id from public.organizations as o left join private.log_retention as r on r.org_id = o.id
+      where v_day < current_date - o.log_retention_days and v_day >= coalesce(r.kept_from, v_day));
+    continue when v_orgs = '{}';
+    delete from public.job_log_chunks as c
+    where (c.log_day, c.job_id, c.attempt, c.seq) in (
+      select l.log_day, l.job_id, l.attempt, l.seq from public.job_log_chunks as l
+      where l.log_day = v_day and l.org_id = any (v_orgs) limit 20000 - v_count);
+    get diagnostics v_deleted = row_count;
+    v_count := v_count + v_deleted;
+    exit when v_count = 20000;
+    insert into private.log_retention as r (org_id, kept_from) select o, v_day + 1 from unnest(v_orgs) as o
+    on conflict (org_id) do update set kept_from = excluded.kept_from;
+    exit when clock_timestamp() > now() + interval '2 seconds';
+  end loop;
   return v_count;
 end;
 $$;
 comment on function private.delete_old_logs() is 'Deletes log chunks that are older than their own organisation''s retention.';
+
+create function private.forget_instances()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_silent pg_catalog.record;
+  v_count integer;
+begin
+  -- A process that was killed says no good-bye, and where each has a name of its own, as in a cluster, it never comes back.
+  for v_silent in
+    select s.worker_id, s.instance_id from private.sessions as s join public.workers as w on w.id = s.worker_id
+    where s.ended_at is null and s.renewed_at < now() - interval '7 days' and not exists (
+      select from private.heartbeats as h where h.instance_id = s.instance_id and h.last_seen_at > now() - interval '7 days')
+    order by s.worker_id limit 500 for no key update of w skip locked
+  loop
+    perform private.end_sessions(v_silent.worker_id, v_silent.instance_id, null, 'it was silent for a week');
+  end loop;
+  -- The last one of a runner stays: it is what its page can tell.
+  delete from public.worker_instances as i where i.id in (
+    select o.id from public.worker_instances as o
+    where o.status = 'OFFLINE' and o.disconnected_at < now() - interval '7 days'
+      and exists (select from public.worker_instances as n where n.worker_id = o.worker_id and n.connected_at > o.connected_at)
+      and not exists (select from private.sessions as s where s.instance_id = o.id and s.ended_at is null)
+    limit 500 for update skip locked);
+  get diagnostics v_count = row_count;
+  return v_count;
+end;
+$$;
+comment on function private.forget_instances() is
+  'Ends sessions that were silent for a week, and forgets processes that were gone for a week when another came after them.';
+
+create function private.forget_lanes()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_org pg_catalog.uuid;
+  v_deleted integer;
+  v_count integer := 0;
+begin
+  -- Every claim asks each lane of its runner for jobs, and pins, labels and priorities that nobody uses any more leave some behind. With
+  -- the routing lock alone, so that nobody is about to put a job into one of them.
+  for v_org in
+    select distinct l.org_id from private.lanes as l where l.created_at < now() - interval '1 day'
+      and not exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY') order by 1 limit 100
+  loop
+    if pg_try_advisory_xact_lock_shared(private.lock_key('routing', null))
+      and pg_try_advisory_xact_lock(private.lock_key('routing', v_org)) then
+      delete from private.lanes as l where l.org_id = v_org and l.created_at < now() - interval '1 day'
+        and not exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY');
+      get diagnostics v_deleted = row_count;
+      v_count := v_count + v_deleted;
+    end if;
+  end loop;
+  delete from private.lane_floors as f where not exists (select from private.lanes as l where l.id = f.lane_id);
+  return v_count;
+end;
+$$;
+comment on function private.forget_lanes() is 'Removes lanes that have no job; whoever needs one again makes it anew.';
 
 create function private.housekeeping()
 returns jsonb
@@ -68,7 +157,9 @@ begin
   delete from private.worker_ticks where at < now() - interval '31 days';
   delete from private.artifacts where created_at < now() - interval '30 days';
   return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),
-    'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs() else 0 end);
+    'forgotten_instances', private.forget_instances(),
+    'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs() else 0 end,
+    'forgotten_lanes', private.forget_lanes());
 end;
 $$;
 comment on function private.housekeeping() is 'Removes what is past its time; makes log partitions ahead.';

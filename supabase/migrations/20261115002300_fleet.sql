@@ -2,6 +2,11 @@
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
+-- Jobs that wait for a person are few, and every page shows them: without it, finding none reads all that ever were.
+-- squawk-ignore require-concurrent-index-creation
+create index provision_jobs_needs_you_idx on public.provision_jobs (org_id, id desc)
+where status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION');
+
 create function private.fleet_overview(p_org uuid)
 returns jsonb
 language plpgsql stable security definer

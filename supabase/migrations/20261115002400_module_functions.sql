@@ -9,7 +9,7 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  if not private.is_path(p_path) then
+  if not coalesce(private.is_path(p_path), false) then
     perform private.fail('RY422', format('"%s" is not a path.', p_path),
       'Use lower-case letters, digits, hyphens and underscores, with slashes between: platform/network.');
   end if;
@@ -256,7 +256,7 @@ begin
   end if;
   update public.modules set deleted_at = now() where id = p_module returning * into v_module;
   for v_worker in delete from public.worker_assignments where org_id = v_module.org_id and path = v_module.path returning worker_id loop
-    perform private.reroute(v_module.org_id, v_worker, v_module.path);
+    perform private.reroute(v_module.org_id, v_worker);
   end loop;
   perform private.audit(v_module.org_id, 'module.deleted', 'module', p_module::pg_catalog.text, v_module.path);
   return to_jsonb(v_module);

@@ -59,6 +59,8 @@ begin
 exception
   when unique_violation then
     perform private.fail('RY409', 'You have already decided about this job.', 'Another member must decide now.');
+  when check_violation then
+    perform private.fail('RY422', 'The comment is too long.', 'At most 2,000 characters.');
 end;
 $$;
 comment on function private.approve_job(bigint, text, text) is 'Body of public.approve_job.';
@@ -110,6 +112,20 @@ comment on function public.cancel_job(bigint, public.cancel_kind, text) is
   'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or now. Operators.';
 grant execute on function public.cancel_job(bigint, public.cancel_kind, text) to authenticated;
 
+create function private.need_pinned_runner(p_job public.provision_jobs)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  perform private.fail('RY409', format('The runner that it is pinned to, "%s", was removed.', w.name),
+    'Nothing could run it. Enqueue a new job: it goes where the module''s jobs go now.')
+  from public.workers as w where w.id = p_job.pinned_worker_id and w.removed_at is not null;
+end;
+$$;
+comment on function private.need_pinned_runner(public.provision_jobs) is
+  'Refuses to queue a job again that would wait for ever for a runner that is gone.';
+
 create function private.retry_job(p_job bigint, p_reason text)
 returns jsonb
 language plpgsql security definer
@@ -128,6 +144,7 @@ begin
   elsif not exists (select from public.modules where id = v_old.module_id and deleted_at is null) then
     perform private.fail('RY409', 'Its module was removed.', 'Nothing is left to run it for.');
   end if;
+  perform private.need_pinned_runner(v_old);
   if v_old.plan_job_id is not null then
     perform private.check_saved_plan(v_old.org_id, v_old.type, v_old.module_id, v_old.plan_job_id);
   end if;
@@ -195,6 +212,7 @@ begin
   if p_action = 'refresh_plan' then
     v_answer := private.inspect_job(v_job);
   elsif p_action = 'retry' then
+    perform private.need_pinned_runner(v_job);
     perform private.requeue_job(v_live, 'retried', 'user', private.caller_id(), private.caller_label(), 'Decided to run it again',
       interval '0');
     -- A person's decision to try again is worth one attempt more than the limit.
@@ -231,9 +249,12 @@ declare
 begin
   select * into v_lock from private.state_locks where module_id = p_job.module_id and job_id = p_job.id;
   v_job := private.end_job(p_job.id, 'FAILED', 'marked_failed', 'user', private.caller_id(), private.caller_label(), 'Marked as failed');
-  -- Ending a job releases its lock; this one stays unless the caller showed that they know it.
+  -- Ending a job releases its lock and lets the next one begin; this lock stays unless the caller showed that they know it, and
+  -- with it everybody waits.
   if v_lock.module_id is not null and p_proof is null then
     insert into private.state_locks select v_lock.*;
+    update private.live_jobs as q set stage = 'WAITING', lane_id = null
+    where q.state_key = p_job.module_id and q.stage in ('READY', 'BACKOFF');
   end if;
   return v_job;
 end;
@@ -278,6 +299,23 @@ grant execute on function public.resolve_attention(bigint, text, text) to authen
 
 -- ---------------------------------------------------------------------------------------------- a runner that came back
 
+create function private.check_running(p_running jsonb)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if jsonb_typeof(p_running) <> 'array' or exists (
+    select from jsonb_array_elements(case jsonb_typeof(p_running) when 'array' then p_running end) as l
+    where coalesce(l ->> 'job', '') !~ '^[0-9]{1,18}$' or coalesce(l ->> 'attempt', '') !~ '^[0-9]{1,9}$'
+      or coalesce(l ->> 'is_dead', 'true') not in ('true', 'false')
+  ) then
+    perform private.fail('RY422', 'What runs is a list of jobs with their attempts.', 'Send [{"job": 1, "attempt": 1}], or [] for nothing.');
+  end if;
+end;
+$$;
+comment on function private.check_running(jsonb) is 'Refuses a list of attempts that cannot be read.';
+
 create function private.worker_recover(p_running jsonb)
 returns jsonb
 language plpgsql security definer
@@ -288,6 +326,7 @@ declare
   v_answer pg_catalog.jsonb;
   v_job bigint;
 begin
+  perform private.check_running(p_running);
   for v_job in
     select q.job_id from private.live_jobs as q
     left join jsonb_array_elements(coalesce(p_running, '[]')) as l

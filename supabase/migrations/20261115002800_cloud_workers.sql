@@ -90,12 +90,16 @@ declare
   v_worker public.workers;
   v_job public.provision_jobs;
   -- A task of its own for each update and for each step of the scale; and no rights to act on other runners.
-  v_settings pg_catalog.jsonb := '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT"]}'
-    || coalesce(p_options, '{}') - array['cpu', 'memory', 'image', 'version', 'task_role_arn', 'desired_count'];
+  v_settings pg_catalog.jsonb := '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT"]}';
   v_task pg_catalog.jsonb;
 begin
   perform private.need_role(p_org, 'admin');
+  v_settings := v_settings || private.runner_settings(p_options,
+    array['cpu', 'memory', 'image', 'version', 'task_role_arn', 'desired_count']);
   perform private.check_worker_options(p_org, v_settings);
+  if coalesce(p_options ->> 'desired_count', '1') !~ '^(1000|[0-9]{1,3})$' then
+    perform private.fail('RY422', 'That is not a number of tasks.', 'desired_count is 0 to 1,000.');
+  end if;
   perform private.need_proven_identity(p_org, p_cloud_identity, p_region);
   perform private.lock_routing(p_org, true);
   select * into v_worker from public.workers where org_id = p_org and lower(name) = lower(trim(p_name)) and removed_at is null
@@ -116,7 +120,7 @@ begin
     cloud = cloud || jsonb_build_object('task', coalesce(cloud -> 'task', '{}') || coalesce(v_task, '{}')),
     desired_count = coalesce((p_options ->> 'desired_count')::integer, desired_count)
   where id = v_worker.id returning * into v_worker;
-  perform private.reroute(p_org, v_worker.id, '');
+  perform private.reroute(p_org, v_worker.id);
   v_job := private.lifecycle_job(v_worker, 'DEPLOY_WORKER', (select jsonb_object_agg(o.key, o.value)
     from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('image', 'version')));
   v_job := private.add_job(v_job, 'Deploy ' || v_worker.name);

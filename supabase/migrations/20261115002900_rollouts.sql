@@ -140,19 +140,18 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_job pg_catalog.record;
+  v_job private.live_jobs;
   v_count integer := 0;
 begin
   for v_job in
-    select j.id, j.org_id, j.target_worker_id from public.provision_jobs as j
+    select q.* from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
     where j.type = 'UPDATE_WORKER' and j.status = 'QUEUED' and j.pinned_worker_id = j.target_worker_id
       and j.queued_at < now() - interval '5 minutes'
       and not exists (select from private.instance_liveness as i where i.worker_id = j.target_worker_id and i.is_fresh
         and i.name = coalesce(j.pinned_instance_name, i.name))
   loop
-    if private.try_lock_state(v_job.org_id, v_job.target_worker_id)
-      and exists (select from private.live_jobs as q where q.job_id = v_job.id for update skip locked) then
-      perform private.end_job(v_job.id, 'FAILED', 'failed', 'system', null, 'system', 'The runner did not come back.', jsonb_build_object(
+    if private.try_lock_job(v_job) then
+      perform private.end_job(v_job.job_id, 'FAILED', 'failed', 'system', null, 'system', 'The runner did not come back.', jsonb_build_object(
         'code', 'update_no_heartbeat', 'message', 'The runner that was to update itself has not been online for 5 minutes.',
         'hint', 'Look at its log and start it again; its file of before ends in .previous.'));
       v_count := v_count + 1;

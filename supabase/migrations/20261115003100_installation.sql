@@ -28,7 +28,7 @@ begin
   perform private.audit(null, 'release.published', 'release', v_release.id::pg_catalog.text, v_release.version);
   return to_jsonb(v_release);
 exception
-  when check_violation or not_null_violation then
+  when check_violation or not_null_violation or invalid_text_representation then
     perform private.fail('RY422', 'The release is not valid.', 'It needs a version such as 1.4.0, and the channel stable or beta.');
 end;
 $$;
@@ -101,13 +101,14 @@ as $$
 declare
   v_worker public.workers;
 begin
-  perform private.check_worker_options(null, p_options - 'assignments' - 'service_account_id');
+  perform private.check_worker_options(null, private.runner_settings(p_options, array['assignments', 'service_account_id']));
   perform private.lock_routing(null, true);
   select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name)) and removed_at is null;
   if v_worker.id is null then
     v_worker := private.insert_worker(null, p_name, 'shared',
       coalesce(p_options, '{}') - array['service_account_id', 'is_assigned_to_all_modules']);
     perform private.record_worker_event(v_worker.id, 'registered', 'From the installation''s configuration');
+    perform private.audit(null, 'worker.registered', 'worker', v_worker.id::pg_catalog.text, v_worker.name, coalesce(p_options, '{}'));
   else
     update public.workers set
       labels = case when p_options ? 'labels' then private.sorted_labels(private.text_list(p_options -> 'labels')) else labels end,
@@ -122,7 +123,7 @@ begin
     update private.worker_tokens set expires_at = now() where worker_id = v_worker.id and revoked_at is null;
     perform private.add_token(v_worker.id, p_token_hash, p_token_hint, null);
   end if;
-  perform private.reroute(null, v_worker.id, '');
+  perform private.reroute(null, v_worker.id);
   return to_jsonb(v_worker);
 end;
 $$;
@@ -149,6 +150,7 @@ begin
     perform private.fail('RY404', format('There is no shared runner "%s".', p_name));
   end if;
   perform private.retire_worker(v_worker.id, 'removed from the installation''s configuration');
+  perform private.audit(null, 'worker.removed', 'worker', v_worker.id::pg_catalog.text, v_worker.name);
   return (select to_jsonb(w) from public.workers as w where w.id = v_worker.id);
 end;
 $$;

@@ -104,8 +104,13 @@ declare
   v_runner private.runner := private.need_lifecycle_runner();
   v_worker public.workers;
   v_before private.scaling_memory;
-  v_count integer := (p_decision ->> 'desired')::integer;
+  v_count integer;
 begin
+  if p_decision ->> 'desired' !~ '^(1000|[0-9]{1,3})$' or jsonb_typeof(p_decision -> 'memory') <> 'object'
+    or jsonb_typeof(p_decision -> 'dry_run') <> 'boolean' then
+    perform private.fail('RY422', 'That is not a decision.', 'Send {desired, verdict, reason, memory, dry_run}; desired is 0 to 1,000.');
+  end if;
+  v_count := (p_decision ->> 'desired')::integer;
   select w.* into v_worker from public.workers as w
   join private.scaling_leases as l on l.org_id = w.org_id and l.session_id = v_runner.session_id and l.held_until > now()
   where w.id = p_worker and w.type = 'cloud-hosted' and w.removed_at is null;

@@ -138,10 +138,24 @@ class QueueMachine(Promises):
         self.attempt_call(self.process(attempt, is_ghost), attempt, "worker_append_logs", p_chunks=chunks)
 
     @rule(attempt=attempts, is_ghost=st.booleans())
-    def lock(self, attempt: Attempt, is_ghost: bool) -> None:
-        """Whoever has the job can lock its state: nobody else's lock outlives the job that took it."""
-        wanted = {"ID": f"{attempt.job}-{attempt.attempt}"}
-        self.attempt_call(self.process(attempt, is_ghost), attempt, "worker_state_lock", p_lock=wanted)
+    def write(self, attempt: Attempt, is_ghost: bool) -> None:
+        """Whoever has the job can lock its state and write it, and nobody else: a job begins only where no lock was left."""
+        process, lock = self.process(attempt, is_ghost), f"{attempt.job}-{attempt.attempt}"
+        self.attempt_call(process, attempt, "worker_state_lock", p_lock={"ID": lock})
+        self.serial += 1
+        body = f'{{"serial": {self.serial}}}'
+        self.attempt_call(process, attempt, "worker_state_put", p_body=body, p_lock_id=lock)
+
+    @rule(module=st.sampled_from(MODULES))
+    def unlock(self, module: str) -> None:
+        """A person releases the lock of a job that is over or held; there must be one, and its job must not be running."""
+        lock = self.org.owner.call("state_info", p_module=self.org.modules[module])["lock"]
+        known = {"p_module": self.org.modules[module], "p_lock_id": lock["id"] if lock else "?"}
+        if not lock or self.model[lock["job_id"]].status in RUNNING:
+            with refused("RY409" if lock else "RY404"):
+                self.org.owner.call("force_unlock_state", **known)
+            return
+        self.org.owner.call("force_unlock_state", **known)
 
     @rule(attempt=attempts, is_ghost=st.booleans())
     def give_back(self, attempt: Attempt, is_ghost: bool) -> None:
@@ -277,6 +291,8 @@ class QueueMachine(Promises):
                 self.resolve(job.id, False)
             elif job.status == "AWAITING_APPROVAL":
                 self.approve(job.id, False)
+        for module in MODULES:
+            self.unlock(module)
         for _ in range(len(self.model) + 1):
             self.end_pauses()
             for attempt in self.claim(0, 2).values:

@@ -29,6 +29,7 @@ class Promises(RuleBasedStateMachine):
         self.draining: set[int] = set()
         self.model: dict[int, ModelJob] = {}
         self.frozen: dict[int, Any] = {}
+        self.serial = 0
         self.keep_fresh()
 
     def keep_fresh(self) -> None:
@@ -67,8 +68,9 @@ class Promises(RuleBasedStateMachine):
             "select (select to_jsonb(j) from public.provision_jobs as j where j.id = %s)::text || coalesce("
             "(select to_jsonb(q) from private.live_jobs as q where q.job_id = %s)::text, '') || coalesce("
             "(select jsonb_agg(c order by c.attempt, c.seq) from public.job_log_chunks as c where c.job_id = %s)::text, '')"
-            " || (select count(*) from public.job_events as e where e.job_id = %s)",
-            *[job] * 4,
+            " || (select count(*) from public.job_events as e where e.job_id = %s) || coalesce("
+            "(select s.body from private.states as s join public.provision_jobs as j using (module_id) where j.id = %s), '')",
+            *[job] * 5,
         )
 
     def running_on(self, runner: Runner) -> list[ModelJob]:
@@ -125,6 +127,15 @@ class Promises(RuleBasedStateMachine):
             self.org.id,
         )
         assert stuck == []
+
+    @invariant()
+    def nobody_begins_where_a_lock_was_left(self) -> None:
+        begun = self.world.owner.rows(
+            "select q.job_id from private.live_jobs as q where q.org_id = %s and q.stage in ('READY', 'RUNNING')"
+            " and private.is_state_locked(q.state_key)",
+            self.org.id,
+        )
+        assert begun == []
 
     @invariant()
     def events_tell_the_same_story(self) -> None:

@@ -57,7 +57,7 @@ def test_an_instance_never_exceeds_its_slots(world: World, org: Organization) ->
 
 @pytest.mark.parametrize("slots", [0, -1, 257])
 def test_slots_are_checked(org: Organization, slots: int) -> None:
-    with refused("RY422"):
+    with refused("RY422", "A claim needs a request id and 1 to 256 slots."):
         org.runner(f"r{slots}").claim(slots)
 
 
@@ -307,7 +307,7 @@ def test_a_stale_attempt_can_write_nothing(world: World, org: Organization, call
     world.lose(old)
     world.end_backoff(job_id)
     old.beat()
-    with refused("RY410"):
+    with refused("RY410", "is not this runner's any more."):
         stale_write(old, job, call)
     again = new.claim_one()
     assert (again["id"], again["attempt"]) == (job_id, 2)

@@ -54,7 +54,7 @@ def test_deploying_queues_a_job_with_everything_frozen(site: tuple[World, Organi
     )
     assert (spec["identity"]["role_arn"], spec["identity"]["account_id"]) == (ROLE, "123456789012")
     assert spec["identity"]["external_id"]
-    with refused("RY409"):
+    with refused("RY409", "is already at work on this runner."):
         deploy(org, "fargate", aws)
 
 
@@ -126,7 +126,7 @@ def test_a_job_for_a_module_has_no_target(site: tuple[World, Organization, Runne
     _, org, shared, _ = site
     org.enqueue("a/b")
     job = shared.claim_one()
-    with refused("RY422"):
+    with refused("RY422", "This job is not about a runner."):
         shared.call("worker_target_status", p_job=job["id"], p_attempt=1)
 
 
@@ -146,7 +146,7 @@ def test_removal_drains_then_retires_the_record(site: tuple[World, Organization,
     come_online(world, shared, worker, "1.0.0")
     org.owner.call("remove_cloud_worker", p_worker=worker)
     assert world.worker_row(worker)["status"] == "DRAINING"
-    with refused("RY409"):
+    with refused("RY409", "runners are deployed with it."):
         org.owner.call("remove_cloud_identity", p_identity=aws)
     shared.finish(shared.claim_one())
     world.sweep()
@@ -171,7 +171,7 @@ def test_a_rollout_goes_in_waves_of_one_a_quarter_and_the_rest(site: tuple[World
     org.runner("self-hosted")
     rollout = org.owner.call("update_outdated_workers", p_org=org.id)
     assert [len(wave) for wave in rollout["waves"]] == [1, 2, 6]
-    with refused("RY409"):
+    with refused("RY409", "A rollout is under way already."):
         org.owner.call("update_outdated_workers", p_org=org.id)
     sizes = []
     while jobs := shared.claim(20):
@@ -195,7 +195,7 @@ def test_a_failure_pauses_the_rollout_and_a_person_decides(site: tuple[World, Or
     org.owner.call("pause_rollout", p_rollout=rollout)
     aborted = org.owner.call("abort_rollout", p_rollout=rollout)
     assert (aborted["status"], aborted["finished_at"] is not None) == ("ABORTED", True)
-    with refused("RY409"):
+    with refused("RY409", "The rollout is not in a state for that."):
         org.owner.call("resume_rollout", p_rollout=rollout)
 
 
@@ -210,17 +210,17 @@ def test_aborting_cancels_what_has_not_begun(site: tuple[World, Organization, Ru
 
 def test_only_outdated_cloud_runners_are_updated(site: tuple[World, Organization, Runner, str]) -> None:
     world, org, shared, _ = site
-    with refused("RY409"):
+    with refused("RY409", "No runner is outdated that a job could update."):
         org.owner.call("update_outdated_workers", p_org=org.id)
     (worker,) = fleet_of(site, 1)
     assert org.owner.call("update_one_worker", p_worker=worker)["type"] == "UPDATE_WORKER"
     with refused("RY409"):
         org.owner.call("update_one_worker", p_worker=worker)
-    with refused("RY422"):
+    with refused("RY422", '" does not update itself to'):
         org.owner.call("update_one_worker", p_worker=org.worker("self"))
     shared.finish(shared.claim_one())
     world.owner.connection.execute("update public.workers set version = '1.10.0' where id = %s", [worker])
-    with refused("RY409"):
+    with refused("RY409", '" already runs'):
         org.owner.call("update_one_worker", p_worker=worker)
 
 
@@ -283,9 +283,9 @@ def test_identities_are_checked(org: Organization, spec: dict[str, Any]) -> None
 
 def test_identities_are_the_admins_own(org: Organization, other_org: Organization) -> None:
     aws = org.cloud_identity()
-    with refused("RY409"):
+    with refused("RY409", 'There is already a cloud identity "'):
         org.cloud_identity()
-    with refused("RY404"):
+    with refused("RY404", "There is no such cloud identity, or it does not allow that region."):
         deploy(org, "x", other_org.cloud_identity())
     for caller, code in ((org.member("operator"), "RY403"), (other_org.owner, "RY404")):
         with refused(code):

@@ -52,27 +52,27 @@ def test_options_that_make_no_sense_are_refused(org: Organization, options: dict
 
 
 def test_a_pin_must_exist(org: Organization, other_org: Organization) -> None:
-    with refused("RY404"):
+    with refused("RY404", "The runner that the job should be pinned to does not exist."):
         org.enqueue("a/b", pinned_worker_id=other_org.worker("r1"))
 
 
 @pytest.mark.parametrize("job_type", ["DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER", "VERIFY_IDENTITY"])
 def test_runners_own_jobs_do_not_act_on_modules(org: Organization, job_type: str) -> None:
-    with refused("RY422"):
+    with refused("RY422", "This type of job does not act on a module."):
         org.enqueue("a/b", job_type)
 
 
 def test_only_a_finished_plan_of_the_module_is_applied_and_only_once(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=5)
     plan, other = org.enqueue("a/b"), org.enqueue("a/c")
-    with refused("RY422"):
+    with refused("RY422", "is not a finished plan of this module."):
         org.enqueue("a/b", "APPLY", plan_job_id=plan)
     for job in runner.claim(2):
         runner.finish(job)
     with refused("RY422"):
         org.enqueue("a/b", "APPLY", plan_job_id=other)
     assert org.enqueue("a/b", "APPLY", plan_job_id=plan)
-    with refused("RY409"):
+    with refused("RY409", "is already being applied, or was."):
         org.enqueue("a/b", "APPLY", plan_job_id=plan)
 
 
@@ -162,10 +162,10 @@ def test_who_may_enqueue(org: Organization, role: str, may: bool) -> None:
     if may:
         assert member.call("enqueue_job", **arguments)["created_by_label"] == member.email
     else:
-        with refused("RY403"):
+        with refused("RY403", "Your role is"):
             member.call("enqueue_job", **arguments)
 
 
 def test_a_module_of_another_organisation_is_not_found(org: Organization, other_org: Organization) -> None:
-    with refused("RY404"):
+    with refused("RY404", "There is no such module."):
         org.owner.call("enqueue_job", p_org=org.id, p_type="PLAN", p_module=other_org.module("a/b"))

@@ -101,7 +101,7 @@ def test_members_may_ask(org: Organization, role: str) -> None:
 
 def test_strangers_may_not(org: Organization, other_org: Organization) -> None:
     job = org.enqueue("a/b")
-    with refused("RY404"):
+    with refused("RY404", "There is no job"):
         other_org.owner.call("explain_queue", p_job=job)
 
 

@@ -123,7 +123,7 @@ def test_only_admins_test_and_retry_identities(site: Site) -> None:
     for role in ("operator", "viewer"):
         with refused("RY403"):
             org.member(role).call("verify_cloud_identity", p_identity=aws)
-    with refused("RY404"):
+    with refused("RY404", "There is no such cloud identity."):
         world.organization().owner.call("verify_cloud_identity", p_identity=aws)
     job = org.owner.call("verify_cloud_identity", p_identity=aws)["job"]["id"]
     shared.finish(shared.claim_one(), "FAILED", p_error={"code": "cloud_identity", "message": "no"})

@@ -52,7 +52,7 @@ def test_service_accounts_are_checked(org: Organization, spec: dict[str, Any], c
 
 def test_service_accounts_are_the_admins_own(org: Organization, other_org: Organization) -> None:
     account = org.owner.call("create_service_account", p_org=org.id, p_spec=TRUST)["id"]
-    with refused("RY409"):
+    with refused("RY409", 'There is already a service account "'):
         org.owner.call("create_service_account", p_org=org.id, p_spec=TRUST)
     for caller, code in ((org.member("operator"), "RY403"), (other_org.owner, "RY404")):
         for function, more in (
@@ -69,12 +69,12 @@ def test_releases_are_published_once_and_withdrawn_for_good(fresh_world: World) 
     spec = {"version": "1.2.0", "notes": "# New", "artifacts": [{"name": "x", "url": "https://x", "sha256": "0" * 64}]}
     made = service.call("publish_release", p_spec=spec)
     assert service.call("publish_release", p_spec=spec)["id"] == made["id"]
-    with refused("RY409"):
+    with refused("RY409", "is published already, with other content."):
         service.call("publish_release", p_spec={**spec, "notes": "other"})
-    with refused("RY422"):
+    with refused("RY422", "The release is not valid."):
         service.call("publish_release", p_spec={"version": "latest"})
     assert service.call("withdraw_release", p_version="1.2.0", p_reason="bad")["withdrawn_reason"] == "bad"
-    with refused("RY404"):
+    with refused("RY404", "There is no release"):
         service.call("withdraw_release", p_version="9.9.9", p_reason="x")
     reader = fresh_world.user()
     assert reader.rows("select version from public.worker_releases") == ["1.2.0"]

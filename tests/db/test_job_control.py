@@ -24,11 +24,11 @@ def test_two_of_three_approve(world: World, org: Organization, runner: Runner) -
         people[0].call("approve_job", p_job=job, p_decision="approve", p_comment="looks right")["status"]
         == "AWAITING_APPROVAL"
     )
-    with refused("RY409"):
+    with refused("RY409", "You have already decided about this job."):
         people[0].call("approve_job", p_job=job, p_decision="approve")
     assert people[1].call("approve_job", p_job=job, p_decision="approve")["status"] == "QUEUED"
     assert runner.claim_one()["id"] == job
-    with refused("RY409"):
+    with refused("RY409", "; it does not wait for approval."):
         org.owner.call("approve_job", p_job=job, p_decision="approve")
 
 
@@ -53,7 +53,7 @@ def test_viewers_and_strangers_do_not_approve(org: Organization, other_org: Orga
         org.member("viewer").call("approve_job", p_job=job, p_decision="approve")
     with refused("RY404"):
         other_org.owner.call("approve_job", p_job=job, p_decision="approve")
-    with refused("RY422"):
+    with refused("RY422", 'A decision is "approve" or "reject".'):
         org.owner.call("approve_job", p_job=job, p_decision="maybe")
 
 
@@ -74,7 +74,7 @@ def test_what_runs_is_asked_and_asked_again_only_for_more(world: World, org: Org
     assert world.rings(f"worker:{runner.worker_id}", "directive")
     runner.finish(job, "CANCELLED")
     assert world.status(job_id) == "CANCELLED"
-    with refused("RY409"):
+    with refused("RY409", "The job is"):
         org.owner.call("cancel_job", p_job=job_id)
 
 
@@ -106,7 +106,7 @@ def test_a_retry_is_a_new_job_with_the_same_payload(world: World, org: Organizat
 
 def test_only_what_failed_or_was_cancelled_is_retried(org: Organization, runner: Runner) -> None:
     job_id = org.enqueue("a/b")
-    with refused("RY409"):
+    with refused("RY409", "; only a failed or cancelled one can be retried."):
         org.owner.call("retry_job", p_job=job_id)
     runner.finish(runner.claim_one())
     with refused("RY409"):

@@ -36,7 +36,7 @@ def test_a_report_brings_a_wish_to_cancel(org: Organization, runner: Runner) -> 
 def test_reports_are_bounded(org: Organization, runner: Runner) -> None:
     org.enqueue("a/b")
     job = runner.claim_one()
-    with refused("RY422"):
+    with refused("RY422", "A report needs a phase, and steps as a list of at most 256 KiB."):
         runner.report(job, "PLAN", p_steps=[{"name": "x" * 300_000}])
     with refused("22P02"):
         runner.report(job, "LUNCH")
@@ -148,14 +148,14 @@ def test_an_apply_reads_the_saved_plan(org: Organization, runner: Runner) -> Non
     encoded = base64.b64encode(body).decode()
     digest = hashlib.sha256(body).hexdigest()
     runner.call("worker_put_artifact", **which, p_body_base64=encoded, p_sha256=digest)
-    with refused("RY422"):
+    with refused("RY422", "The artifact is not what its SHA-256 says."):
         runner.call("worker_put_artifact", **which, p_body_base64=encoded, p_sha256="0" * 64)
     runner.finish(job)
     apply = org.enqueue("a/b", "APPLY", plan_job_id=plan)
     assert runner.claim_one()["id"] == apply
     got = runner.call("worker_get_artifact", p_job=apply, p_attempt=1, p_name="plan.tfplan")
     assert (base64.b64decode(got["body_base64"]), got["sha256"]) == (body, digest)
-    with refused("RY404"):
+    with refused("RY404", 'There is no artifact "'):
         runner.call("worker_get_artifact", p_job=apply, p_attempt=1, p_name="other")
 
 

@@ -142,7 +142,7 @@ def test_a_job_that_was_never_given_cannot_be_finished(org: Organization) -> Non
     first, second = runners(org, 2)
     org.enqueue("a/b")
     job = first.claim_one()
-    with refused("RY404"):
+    with refused("RY404", "was never given to this runner."):
         second.finish(job)
 
 
@@ -180,7 +180,7 @@ def test_what_was_touched_cannot_be_given_back(org: Organization) -> None:
     org.enqueue("a/b", "APPLY")
     job = runner.claim_one()
     runner.report(job, "APPLY")
-    with refused("RY409"):
+    with refused("RY409", "This attempt has begun to change infrastructure; it cannot be given back."):
         runner.call("worker_return_job", p_job=job["id"], p_attempt=1)
 
 

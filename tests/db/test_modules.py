@@ -58,13 +58,13 @@ def test_what_no_runner_could_run_is_refused(org: Organization, spec: dict[str, 
 
 @pytest.mark.parametrize("path", ["Platform/x", "a//b", "/a/b", "a b/c", "a/../b"])
 def test_bad_paths_are_refused(org: Organization, path: str) -> None:
-    with refused("RY422"):
+    with refused("RY422", '" is not a path.'):
         org.group(path)
 
 
 def test_names_are_unique_until_removed(org: Organization) -> None:
     module = org.module("platform/vpc")
-    with refused("RY409"):
+    with refused("RY409", 'There is already a module "'):
         org.module("platform/vpc")
     org.owner.call("delete_module", p_module=module, p_confirm_name="vpc")
     assert org.module("platform/vpc") != module
@@ -72,19 +72,19 @@ def test_names_are_unique_until_removed(org: Organization) -> None:
 
 def test_a_path_is_either_a_group_or_a_module(org: Organization) -> None:
     org.module("platform/vpc")
-    with refused("RY409"):
+    with refused("RY409", '" is a module.'):
         org.group("platform/vpc")
     org.group("platform/eu")
-    with refused("RY409"):
+    with refused("RY409", '" is a group.'):
         org.module("platform/eu")
 
 
 def test_removal_asks_for_the_name_and_waits_for_jobs(org: Organization) -> None:
     module = org.module("platform/vpc")
-    with refused("RY422"):
+    with refused("RY422", "The name does not match."):
         org.owner.call("delete_module", p_module=module, p_confirm_name="vpd")
     job = org.enqueue("platform/vpc")
-    with refused("RY409"):
+    with refused("RY409", "The module has jobs that are not finished."):
         org.owner.call("delete_module", p_module=module, p_confirm_name="vpc")
     org.owner.call("cancel_job", p_job=job)
     assert org.owner.call("delete_module", p_module=module, p_confirm_name="vpc")["deleted_at"] is not None
@@ -95,11 +95,11 @@ def test_removal_asks_for_the_name_and_waits_for_jobs(org: Organization) -> None
 def test_groups_are_deleted_when_nothing_needs_them(org: Organization) -> None:
     group = org.group("platform/eu")["id"]
     org.group("platform/eu/west")
-    with refused("RY409"):
+    with refused("RY409", '" is not empty.'):
         org.owner.call("delete_group", p_group=group)
     west = org.owner.one("select id from public.groups where path = 'platform/eu/west'")
     org.worker("r1", assignments=["platform/eu/west"])
-    with refused("RY409"):
+    with refused("RY409", 'Runners are assigned to "'):
         org.owner.call("delete_group", p_group=west)
     worker = org.owner.one("select id from public.workers")
     org.owner.call("unassign_worker", p_worker=worker, p_path="platform/eu/west")

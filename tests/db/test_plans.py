@@ -50,6 +50,7 @@ def big(postgres_server: Server, module_database: str) -> Iterator[tuple[World, 
     add_workers(world, org, WORKERS)
     analyze(world)
     assert lane
+    runner.beat()  # All that took minutes at full size, and a runner that does not beat gets no job.
     yield world, org, runner
     database.close()
 

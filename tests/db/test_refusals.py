@@ -1,13 +1,19 @@
 """Refusals that no story elsewhere meets: what was asked, the code, and the words that a person reads."""
 
+import ast
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.db.test_sql_checks import MIGRATIONS
 from tests.db.world import TOKEN_HASH, Caller, Organization, Runner, World, refused
 
 Ask = Callable[[Organization], Any]
+# Letters of a message that a test must name, where it does not name all of what never changes in it.
+LEAST = 20
 NOBODY = "5b0a7a52-0000-4000-8000-00000000dead"
 
 
@@ -74,7 +80,164 @@ def update_account(org: Organization) -> None:
     org.owner.call("update_service_account", p_account=made["id"], p_spec={"name": "?"})
 
 
+def worker_options(**options: Any) -> Ask:
+    """The owner changes a runner's settings."""
+    return lambda org: org.owner.call("update_worker", p_worker=org.worker("r1"), p_options=options)
+
+
+def module(**spec: Any) -> Ask:
+    return lambda org: org.module("a/b", **spec)
+
+
+def job(**options: Any) -> Ask:
+    return lambda org: org.enqueue("a/b", **options)
+
+
+def held_lifecycle_job(org: Organization) -> int:
+    """A job about a cloud identity that needs attention; such a job acts on no module."""
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    made = org.owner.call("verify_cloud_identity", p_identity=org.cloud_identity())["job"]
+    runner.report(runner.claim_one(), "APPLY")
+    org.world.lose(runner)
+    return int(made["id"])
+
+
+def break_the_state_machine(org: Organization) -> None:
+    job_id = org.enqueue("a/b")
+    org.world.owner.connection.execute(
+        "update public.provision_jobs set status = 'NEEDS_ATTENTION' where id = %s", [job_id]
+    )
+
+
 PEOPLE: dict[str, tuple[str, str, Ask]] = {
+    "no role": ("RY422", "A member needs a role.", owner("set_member_role", p_user=NOBODY, p_role=None)),
+    "an invitation to nothing": (
+        "RY422",
+        "A member needs a role.",
+        owner("invite_member", p_email="a@example.org", p_role=None, p_token_hash="0" * 64),
+    ),
+    "an unknown invitation": (
+        "RY404",
+        "There is no such invitation.",
+        lambda org: org.owner.call("revoke_invitation", p_invitation=NOBODY),
+    ),
+    "a step that is not in the table": (
+        "RY409",
+        "A job cannot go from QUEUED to NEEDS_ATTENTION.",
+        break_the_state_machine,
+    ),
+    "an assignment as a setting": ("RY422", "Unknown option: assignments.", worker_options(assignments=[""])),
+    "a date that is none": (
+        "RY422",
+        "A setting of the runner has the wrong type.",
+        lambda org: org.worker("r1", token_expires_at="x"),
+    ),
+    "a label with a space": (
+        "RY422",
+        'A label must read like "gpu" or "gpu=true"; at most 32.',
+        worker_options(labels=["a b"]),
+    ),
+    "less than no tasks": ("RY422", "A limit for scaling is out of range.", worker_options(scaling={"min": -1})),
+    "a type that is none": ("RY422", "There is no such type of job.", worker_options(accepted_job_types=["DANCE"])),
+    "no type of job": ("RY422", "A runner must take at least one type of job.", worker_options(accepted_job_types=[])),
+    "an unknown account": ("RY404", "There is no such service account.", worker_options(service_account_id=NOBODY)),
+    "a runner of no name": ("RY422", "The name or a setting of the runner is not valid.", lambda org: org.worker("?")),
+    "an unknown group": (
+        "RY404",
+        "There is no such group.",
+        lambda org: org.owner.call("delete_group", p_group=NOBODY),
+    ),
+    "a module for eleven": ("RY422", "A field of the module is not valid.", module(approvals_required=11)),
+    "a module that knows not whether to apply": (
+        "RY422",
+        "A field of the module is out of range.",
+        module(auto_apply=None),
+    ),
+    "a hook that is a number": (
+        "RY422",
+        "A hook must be a script of at most 64 KiB.",
+        module(hooks={"before_init": 1}),
+    ),
+    "a variable with a hyphen": ("RY422", "A variable must have a name of letters", module(env={"A-B": "x"})),
+    "a source from nowhere": ("RY422", 'A source of kind git needs "url".', module(source_kind="git", source={})),
+    "a password in an address": (
+        "RY422",
+        "The address contains a password.",
+        module(source_kind="git", source={"url": "https://a:b@example.org"}),
+    ),
+    "a file elsewhere": (
+        "RY422",
+        'An extra file needs a relative path without ".." and a content.',
+        module(extra_files=[{"path": "../x", "content": ""}]),
+    ),
+    "an engine that is none": ("RY422", "A field of the module has the wrong type.", module(engine="chalk")),
+    "a long comment": (
+        "RY422",
+        "The comment is too long.",
+        lambda org: org.owner.call(
+            "approve_job",
+            p_job=org.enqueue("a/b", "APPLY", approvals_required=1),
+            p_decision="approve",
+            p_comment="x" * 2001,
+        ),
+    ),
+    "too urgent": ("RY422", "An option of the job is out of range.", job(priority=-1)),
+    "urgent in words": ("RY422", "An option of the job has the wrong type.", job(priority="very")),
+    "a plan of nothing": (
+        "RY422",
+        "This job acts on no module, so there is nothing to plan.",
+        lambda org: org.owner.call("resolve_attention", p_job=held_lifecycle_job(org), p_action="refresh_plan"),
+    ),
+    "many tasks": (
+        "RY422",
+        "That is not a number of tasks.",
+        owner(
+            "deploy_worker",
+            p_name="x",
+            p_cloud_identity=NOBODY,
+            p_region="eu-west-1",
+            p_options={"desired_count": 1001},
+        ),
+    ),
+    "removing what was not deployed": (
+        "RY422",
+        '"r1" is self-hosted; Runyard did not deploy it.',
+        lambda org: org.owner.call("remove_cloud_worker", p_worker=org.worker("r1")),
+    ),
+    "an unknown rollout": (
+        "RY404",
+        "There is no such rollout.",
+        lambda org: org.owner.call("pause_rollout", p_rollout=NOBODY),
+    ),
+    "tasks for a runner at home": (
+        "RY422",
+        "A decision needs a cloud-hosted runner and a count from 0 to 1,000.",
+        lambda org: org.world.service.call(
+            "record_scaling_decision", p_worker=org.worker("r1"), p_to_count=1, p_reason="x"
+        ),
+    ),
+    "an identity of nobody": (
+        "RY422",
+        "A field of the cloud identity is missing or not valid.",
+        owner("create_cloud_identity", p_spec={"name": "x"}),
+    ),
+    "an account that trusts nobody": (
+        "RY422",
+        "A service account needs a trusted issuer or a secret.",
+        owner("create_service_account", p_spec={"name": "ci"}),
+    ),
+    "an account of no group": (
+        "RY404",
+        'There is no group "nowhere".',
+        owner(
+            "create_service_account", p_spec={"name": "ci", "path": "nowhere", "issuer": "https://i", "audience": "x"}
+        ),
+    ),
+    "an account for no audience": (
+        "RY422",
+        "A field of the service account is missing or not valid.",
+        owner("create_service_account", p_spec={"name": "ci", "issuer": "https://i.example"}),
+    ),
     "options that are a list": (
         "RY422",
         "The options must be a JSON object.",
@@ -160,7 +323,41 @@ def test_nobody_founds_an_organisation(world: World) -> None:
     assert caught.value.diag.message_primary == "Nobody is signed in."
 
 
+def this(job: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"p_job": job["id"], "p_attempt": job["attempt"], **more}
+
+
 RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
+    "a state of nothing": (
+        "RY422",
+        "There is no state to write.",
+        lambda runner, job: runner.call("worker_state_put", **this(job, p_body=None)),
+    ),
+    "a serial without end": (
+        "RY422",
+        "The state is not JSON, or its serial is not a number.",
+        lambda runner, job: runner.call("worker_state_put", **this(job, p_body='{"serial": 1e40}')),
+    ),
+    "no chunks": (
+        "RY422",
+        "Send 1 to 500 chunks at a time.",
+        lambda runner, job: runner.append(job),
+    ),
+    "a chunk before the first": (
+        "RY422",
+        "A chunk needs a sequence number from 1 and a text of at most 64 KiB.",
+        lambda runner, job: runner.append(job, (0, "x")),
+    ),
+    "an attempt of no job": (
+        "RY422",
+        "What runs is a list of jobs with their attempts.",
+        lambda runner, _: runner.call("worker_recover", p_running=[{"job": "x"}]),
+    ),
+    "a decision of many tasks": (
+        "RY422",
+        "That is not a decision.",
+        lambda runner, _: runner.call("worker_scaling_decided", p_worker=NOBODY, p_decision={"desired": 1001}),
+    ),
     "an end that is none": (
         "RY422",
         "A job ends as SUCCEEDED, FAILED or CANCELLED.",
@@ -207,3 +404,60 @@ def test_runners_are_told_what_is_wrong(org: Organization, what: str) -> None:
     with refused(code) as caught:
         ask(runner, job)
     assert str(caught.value.diag.message_primary).startswith(words)
+
+
+def test_a_runner_that_takes_no_jobs_about_runners_decides_nothing(org: Organization) -> None:
+    runner = org.runner("r1", accepted_job_types=["PLAN"])
+    with refused("RY403", "This runner does not accept jobs about runners."):
+        runner.call("worker_scaling_inputs")
+
+
+def test_a_job_about_an_identity_has_no_state(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.owner.call("verify_cloud_identity", p_identity=org.cloud_identity())
+    with refused("RY422", "This job acts on no module, so it has no state."):
+        runner.call("worker_state_get", **this(runner.claim_one()))
+
+
+def test_an_executor_has_one_job(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    claims = {"sub": runner.worker_id, "sid": runner.session_id, "job": "1", "att": "1"}
+    with refused("RY403", "This credential is not for attempt 1 of job 2."):
+        org.world.caller("executor", **claims).call("worker_state_get", p_job=2, p_attempt=1)
+
+
+# ---------------------------------------------------------------------- every refusal has a test
+
+REFUSAL = re.compile(r"private\.fail\('(RY\d{3})',\s*(?:format\(\s*)?'((?:[^']|'')+)'")
+
+
+def refusals() -> set[str]:
+    """The messages of all refusals, with %s where something is filled in."""
+    texts = [file.read_text() for file in MIGRATIONS]
+    found = [message for text in texts for _, message in REFUSAL.findall(text)]
+    assert len(found) == sum(text.count("perform private.fail(") for text in texts), (
+        "a refusal is written in another way"
+    )
+    return {message.replace("''", "'") for message in found}
+
+
+def words_of_tests() -> set[str]:
+    """Every string that stands in a test of the database."""
+    trees = [ast.parse(file.read_text()) for file in Path(__file__).parent.glob("*.py")]
+    return {
+        node.value
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def is_said(message: str, words: set[str]) -> bool:
+    """Whether some test expects this message: its longest part that is always the same, or at least how it begins."""
+    longest = max(message.split("%s"), key=len).strip(' "')
+    return any(longest in said or (len(said) >= LEAST and message.startswith(said)) for said in words)
+
+
+def test_every_refusal_is_expected_by_a_test() -> None:
+    words = words_of_tests()
+    assert [message for message in sorted(refusals()) if not is_said(message, words)] == []

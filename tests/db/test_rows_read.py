@@ -29,6 +29,10 @@ where schemaname in ('public', 'private') and seq_tup_read + coalesce(idx_tup_fe
 PAGES = {
     "jobs": "select * from public.provision_jobs where org_id = %(org)s order by id desc limit 50",
     "queued jobs": "select * from public.provision_jobs where org_id = %(org)s and status = 'QUEUED' order by id desc limit 50",
+    "jobs that need somebody": (
+        "select * from public.provision_jobs where org_id = %(org)s"
+        " and status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION') order by id desc limit 50"
+    ),
     "jobs of a module": "select * from public.provision_jobs where module_id = %(module)s order by id desc limit 20",
     "jobs of a runner": "select * from public.provision_jobs where worker_id = %(worker)s order by id desc limit 20",
     "one job": "select * from public.provision_jobs where id = %(job)s",
@@ -47,6 +51,10 @@ class Crowd:
         owner.execute(CROWD_SQL.read_bytes())
         owner.execute("select bench.add_runners(%s, 8), bench.add_modules(200)", [RUNNERS])
         owner.execute("select bench.add_finished(%s), bench.add_ready(%s, 100::smallint, null)", [JOBS, JOBS])
+        # A history, not an hour of it that is about to be rolled up.
+        owner.execute(
+            "update public.provision_jobs set finished_at = finished_at - interval '40 days' where finished_at is not null"
+        )
         owner.execute(
             "insert into private.clocks (name, ran_at) values ('sweep', now() + interval '1 day') "
             "on conflict (name) do update set ran_at = excluded.ran_at"
@@ -109,6 +117,24 @@ def test_a_runners_call_reads_a_handful_of_rows(crowd: Crowd, call: str) -> None
     read = crowd.rows_read(crowd.runner, f"select {call}")
     assert read, "the call must have read something, or this shows nothing"
     assert few(read), read
+
+
+def test_the_sweep_that_a_beat_runs_reads_no_history(crowd: Crowd) -> None:
+    """With all of its housekeeping; it may look at every runner, but not at jobs for which nothing is due."""
+    crowd.world.up_for_long()
+    read = crowd.rows_read(
+        crowd.world.owner.connection, "select private.sweep(), private.delete_old_logs(), private.roll_up()"
+    )
+    assert read["workers"], "the sweep must have looked at runners, or this shows nothing"
+    jobs = {table: rows for table, rows in read.items() if "job" in table}
+    assert max(jobs.values(), default=0) <= FEW, jobs
+
+
+def test_a_runner_is_welcome_beside_a_long_queue(crowd: Crowd) -> None:
+    """Its lanes are written down; the jobs that wait are not looked at, because none of them belongs to another lane now."""
+    read = crowd.rows_read(crowd.world.owner.connection, "select private.reroute(%(org)s, %(worker)s)")
+    assert read["lane_workers"], "the runner's lanes must have been made anew, or this shows nothing"
+    assert max(read["provision_jobs"], read["live_jobs"]) <= FEW, read
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -95,7 +95,7 @@ def test_one_decides_at_a_time_and_the_next_takes_over(site: Site) -> None:
     assert [entry["worker_id"] for entry in shared.call("worker_scaling_inputs")["workers"]] == [worker]
     assert second.call("worker_scaling_inputs")["workers"] == []
     decision = {"desired": 2, "verdict": "UP", "reason": "a job waits", "memory": {}}
-    with refused("RY409"):
+    with refused("RY409", "Another runner decides about this one now."):
         second.call("worker_scaling_decided", p_worker=worker, p_decision=decision)
     world.owner.connection.execute("update private.scaling_leases set held_until = now() - interval '1 second'")
     assert len(second.call("worker_scaling_inputs")["workers"]) == 1

@@ -123,7 +123,7 @@ def test_one_instance_without_the_permission_is_enough_to_refuse(fresh_world: Wo
 def test_a_runner_that_takes_no_jobs_is_not_asked(site: tuple[World, Organization, Runner]) -> None:
     _, org, runner = site
     org.owner.call("drain_worker", p_worker=runner.worker_id, p_reason="maintenance")
-    with refused("RY409"):
+    with refused("RY409", '" takes no jobs, and its update is one.'):
         update(org, runner)
     with refused("RY409"):
         org.owner.call("update_outdated_workers", p_org=org.id)
@@ -143,7 +143,7 @@ def test_an_older_version_is_given_only_to_whoever_names_it(site: tuple[World, O
 def test_unknown_and_withdrawn_releases_are_refused(site: tuple[World, Organization, Runner], version: str) -> None:
     world, org, runner = site
     world.service.call("withdraw_release", p_version="1.1.0", p_reason="broken")
-    with refused("RY404"):
+    with refused("RY404", ", or it was withdrawn."):
         update(org, runner, p_version=version)
 
 

@@ -25,16 +25,15 @@ def test_the_first_session_puts_the_runner_online(world: World, org: Organizatio
 
 def test_a_second_process_of_a_single_instance_runner_is_refused(world: World, org: Organization) -> None:
     runner = org.runner("r1")
-    with refused("RY409") as caught:
+    with refused("RY409", 'Runner "r1" accepts one process, and "one" is connected.'):
         world.connect_runner(runner.worker_id, "two")
-    assert "accepts one process" in str(caught.value)
     runner.beat()
 
 
 def test_two_processes_cannot_have_the_same_name(world: World, org: Organization) -> None:
     runner = org.runner("r1", allow_multiple_instances=True)
     world.connect_runner(runner.worker_id, "two")
-    with refused("RY409") as caught:
+    with refused("RY409", 'Another process is connected as instance "') as caught:
         world.connect_runner(runner.worker_id, "two")
     assert "two" in str(caught.value)
 
@@ -74,15 +73,14 @@ def test_renewal_needs_a_live_session(world: World, org: Organization) -> None:
     runner = org.runner("r1")
     assert world.service.call("renew_worker_session", p_session=runner.session_id)["worker_id"] == runner.worker_id
     runner.call("worker_close_session")
-    with refused("RY401"):
+    with refused("RY401", "This session has ended."):
         world.service.call("renew_worker_session", p_session=runner.session_id)
 
 
 def test_an_unknown_session_is_refused_in_words(world: World) -> None:
     stranger = world.caller("worker", sub=str(uuid.uuid4()), sid=str(uuid.uuid4()))
-    with refused("RY401") as caught:
+    with refused("RY401", "This session has ended: it is not known."):
         stranger.call("worker_heartbeat", p_status="ONLINE", p_version="1.0.0")
-    assert "not known" in str(caught.value)
 
 
 def test_a_token_without_a_session_is_refused(world: World) -> None:
@@ -93,7 +91,7 @@ def test_a_token_without_a_session_is_refused(world: World) -> None:
 def test_credentials_must_be_the_runners_own(world: World, org: Organization) -> None:
     first, second = org.worker("r1"), org.worker("r2")
     token = world.service.call("worker_token_hashes", p_worker=second)[0]["token_id"]
-    with refused("RY403"):
+    with refused("RY403", "These credentials do not belong to this runner."):
         world.service.call(
             "open_worker_session", p_worker=first, p_instance="one", p_boot_id=str(uuid.uuid4()), p_token=token
         )
@@ -103,7 +101,7 @@ def test_credentials_must_be_the_runners_own(world: World, org: Organization) ->
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 101])
 def test_instance_names_are_checked(world: World, org: Organization, name: str) -> None:
-    with refused("RY422"):
+    with refused("RY422", "An instance name has 1 to 100 letters, digits, dots, hyphens or underscores."):
         world.connect_runner(org.worker(f"r{len(name)}"), name)
 
 
@@ -136,7 +134,7 @@ def test_a_removed_runner_opens_no_session(world: World, org: Organization) -> N
     token = world.service.call("worker_token_hashes", p_worker=worker)[0]["token_id"]
     org.owner.call("remove_worker", p_worker=worker)
     assert world.service.call("worker_token_hashes", p_worker=worker) == []
-    with refused("RY404"):
+    with refused("RY404", "There is no such runner."):
         world.service.call(
             "open_worker_session", p_worker=worker, p_instance="one", p_boot_id=str(uuid.uuid4()), p_token=token
         )

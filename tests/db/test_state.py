@@ -40,9 +40,9 @@ def test_serials_only_grow_and_the_same_text_again_is_no_change(org: Organizatio
     runner.call("worker_state_put", **which(job), p_body=body(2))
     assert runner.call("worker_state_put", **which(job), p_body=body(2))["is_unchanged"] is True
     for older in (body(2, x=1), body(1)):
-        with refused("RY409"):
+        with refused("RY409", "The state's serial"):
             runner.call("worker_state_put", **which(job), p_body=older)
-    with refused("RY409"):
+    with refused("RY409", "The state has another lineage than the one that is stored."):
         runner.call("worker_state_put", **which(job), p_body=body(3, "another"))
     with refused("RY422"):
         runner.call("worker_state_put", **which(job), p_body="not json")
@@ -69,9 +69,22 @@ def test_the_history_is_kept_and_admins_read_it(org: Organization, runner: Runne
     assert org.member("admin").call("state_version", p_module=module, p_serial=1)["body"] == body(1)
     with refused("RY403"):
         org.member("operator").call("state_version", p_module=module, p_serial=1)
-    with refused("RY404"):
+    with refused("RY404", "There is no version"):
         org.owner.call("state_version", p_module=module, p_serial=9)
     assert "state.read" in org.owner.rows("select action from public.audit_events")
+
+
+def test_the_newest_hundred_versions_are_kept_whatever_their_serials(org: Organization, runner: Runner) -> None:
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    serials = [1, 2, *range(5000, 5100)]
+    for serial in serials:
+        runner.call("worker_state_put", **which(job), p_body=body(serial))
+    versions = org.owner.call("state_info", p_module=org.modules["a/b"])["versions"]
+    assert [version["serial"] for version in versions] == serials[:1:-1]
+    runner.call("worker_state_put", **which(job), p_body=body(10_000))
+    versions = org.owner.call("state_info", p_module=org.modules["a/b"])["versions"]
+    assert [version["serial"] for version in versions] == [10_000, *serials[:2:-1]]
 
 
 def test_the_lock_is_the_attempts(org: Organization, runner: Runner) -> None:
@@ -80,16 +93,16 @@ def test_the_lock_is_the_attempts(org: Organization, runner: Runner) -> None:
     lock = {"ID": "one", "Operation": "plan", "Who": "me"}
     assert runner.call("worker_state_lock", **which(job), p_lock=lock) == lock
     assert runner.call("worker_state_lock", **which(job), p_lock=lock) == lock
-    with refused("RY423") as caught:
+    with refused("RY423", "The state is locked by job") as caught:
         runner.call("worker_state_lock", **which(job), p_lock={"ID": "two"})
     assert json.loads(str(caught.value.diag.message_detail)) == lock
-    with refused("RY423"):
+    with refused("RY423", "The state is locked by another job."):
         runner.call("worker_state_put", **which(job), p_body=body(1), p_lock_id="two")
-    with refused("RY423"):
+    with refused("RY423", "That is not the lock that is held."):
         runner.call("worker_state_unlock", **which(job), p_lock_id="two")
     assert runner.call("worker_state_unlock", **which(job), p_lock_id="one") == {"unlocked": True}
     assert runner.call("worker_state_unlock", **which(job), p_lock_id="one") == {"unlocked": True}
-    with refused("RY422"):
+    with refused("RY422", "A lock needs an ID."):
         runner.call("worker_state_lock", **which(job), p_lock={})
 
 
@@ -132,21 +145,25 @@ def test_force_unlock_needs_the_lock_id_and_no_running_job(world: World, org: Or
     org.enqueue("a/b")
     job = runner.claim_one()
     module = org.modules["a/b"]
-    with refused("RY404"):
+    with refused("RY404", "The state is not locked."):
         org.owner.call("force_unlock_state", p_module=module, p_lock_id="x")
     runner.call("worker_state_lock", **which(job), p_lock={"ID": "one"})
-    with refused("RY409"):
+    with refused("RY409", "is running and holds the lock."):
         org.owner.call("force_unlock_state", p_module=module, p_lock_id="one")
-    with refused("RY422"):
+    with refused("RY422", "That is not the id of the lock that is held."):
         org.owner.call("force_unlock_state", p_module=module, p_lock_id="two")
     with refused("RY403"):
         org.member("operator").call("force_unlock_state", p_module=module, p_lock_id="one")
 
 
-def test_a_lock_that_was_left_keeps_the_next_job_waiting_until_it_is_released(world: World, org: Organization) -> None:
+@pytest.mark.parametrize("is_earlier", [True, False])
+def test_a_lock_that_was_left_keeps_the_next_job_waiting_until_it_is_released(
+    world: World, org: Organization, is_earlier: bool
+) -> None:
     job_id, runner = held_job(world, org)
+    earlier = org.enqueue("a/b") if is_earlier else None
     org.owner.call("resolve_attention", p_job=job_id, p_action="mark_failed")
-    waiting = org.enqueue("a/b")
+    waiting = earlier or org.enqueue("a/b")
     assert runner.claim() == []
     assert "locked" in org.owner.call("explain_queue", p_job=waiting)["summary"]
     org.owner.call("force_unlock_state", p_module=org.modules["a/b"], p_lock_id="dead")
@@ -163,7 +180,7 @@ def test_looking_first_runs_beside_the_held_job_and_writes_nothing(world: World,
     assert job["id"] == look["id"]
     assert job["payload"]["options"] == {"refresh_only": True, "inspects": job_id, "lock": False}
     assert runner.call("worker_state_lock", **which(job), p_lock={"ID": "mine"}) == {"ID": "mine"}
-    with refused("RY409"):
+    with refused("RY409", "This job only looks; it writes no state."):
         runner.call("worker_state_put", **which(job), p_body=body(9))
     assert runner.call("worker_state_unlock", **which(job), p_lock_id="mine") == {"unlocked": True}
     runner.finish(job)
@@ -202,10 +219,10 @@ def test_the_lock_alone_can_be_released(world: World, org: Organization) -> None
 
 def test_only_what_needs_attention_is_resolved(world: World, org: Organization, other_org: Organization) -> None:
     job = other_org.enqueue("a/b")
-    with refused("RY409"):
+    with refused("RY409", "; there is nothing to resolve."):
         other_org.owner.call("resolve_attention", p_job=job, p_action="retry")
     held, _ = held_job(world, org)
     with refused("RY404"):
         other_org.owner.call("resolve_attention", p_job=held, p_action="retry")
-    with refused("RY422"):
+    with refused("RY422", "An action is refresh_plan, retry, mark_failed or release_lock."):
         org.owner.call("resolve_attention", p_job=held, p_action="pray")

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.db.world import Caller, Organization, World
+from tests.db.world import Caller, Organization, World, refused
 
 
 def test_silence_makes_a_runner_offline_and_a_beat_brings_it_back(world: World, org: Organization) -> None:
@@ -130,3 +130,69 @@ def test_retention_is_each_organisations_own(fresh_world: World) -> None:
     world.sweep()
     assert brief.owner.rows("select body from public.job_log_chunks") == []
     assert long.owner.rows("select body from public.job_log_chunks") == ["old\n"]
+
+
+def test_no_day_of_old_logs_is_looked_through_twice(fresh_world: World) -> None:
+    world = fresh_world
+    brief, _ = world.organization(), world.organization()
+    brief.owner.call("update_organization", p_org=brief.id, p_log_retention_days=2)
+    runner = brief.runner("r1", is_assigned_to_all_modules=True)
+
+    def log_of(days: int) -> None:
+        brief.enqueue("a/b")
+        job = runner.claim_one()
+        world.owner.connection.execute("update private.live_jobs set log_day = current_date - %s", [days])
+        runner.append(job, (1, f"{days}\n"))
+        runner.finish(job)
+
+    def left() -> list[str]:
+        world.owner.connection.execute("select private.delete_old_logs()")
+        return brief.owner.rows("select body from public.job_log_chunks order by 1")
+
+    for days in (1, 3, 5):
+        log_of(days)
+    assert left() == ["1\n"]
+    assert world.owner.one("select current_date - kept_from from private.log_retention") == 2
+    brief.owner.call("update_organization", p_org=brief.id, p_log_retention_days=20)
+    log_of(2)
+    assert left() == ["1\n", "2\n"], "who keeps logs for longer from now on loses none that are still there"
+    brief.owner.call("update_organization", p_org=brief.id, p_log_retention_days=1)
+    assert left() == ["1\n"]
+
+
+def test_processes_that_are_gone_for_a_week_are_forgotten(fresh_world: World) -> None:
+    """All but the runner's last one, and the sessions of all that never said good-bye."""
+    world, org = fresh_world, fresh_world.organization()
+    worker = org.worker("r1", allow_multiple_instances=True)
+    runners = [world.connect_runner(worker, f"pod-{number}") for number in range(3)]
+    owner = world.owner.connection
+    weeks_ago = "update {} set {} = now() - interval '15 days'"
+    owner.execute(weeks_ago.format("private.heartbeats", "last_seen_at"))
+    owner.execute(weeks_ago.format("private.sessions", "renewed_at"))
+    runners[0].beat()
+    for _ in range(2):
+        owner.execute("delete from private.clocks")
+        world.sweep()
+        owner.execute(weeks_ago.format("public.worker_instances", "disconnected_at") + " where status = 'OFFLINE'")
+    names = org.owner.rows("select name from public.worker_instances order by name")
+    assert names == ["pod-0", "pod-2"]
+    assert runners[0].beat()["lost"] == []
+    with refused("RY401", "it was silent for a week"):
+        runners[2].beat()
+
+
+def test_lanes_without_jobs_are_forgotten_and_made_again(fresh_world: World) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=5)
+    for priority in range(5):
+        org.enqueue("a/done", priority=priority)
+        runner.finish(runner.claim_one())
+    waiting = org.enqueue("a/waiting", priority=9)
+    owner = world.owner.connection
+    for age, left in (("1 hour", 6), ("2 days", 1)):
+        owner.execute("update private.lanes set created_at = now() - %s::interval", [age])
+        owner.execute("delete from private.clocks")
+        world.sweep()
+        assert world.owner.one("select count(*) from private.lanes") == left
+    again = org.enqueue("a/done", priority=3)
+    assert [job["id"] for job in runner.claim(5)] == [again, waiting]

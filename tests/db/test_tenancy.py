@@ -11,13 +11,13 @@ def test_the_creator_becomes_owner(org: Organization) -> None:
 
 def test_a_taken_short_name_is_refused(world: World, org: Organization) -> None:
     slug = org.owner.one("select slug from public.organizations")
-    with refused("RY409"):
+    with refused("RY409", 'The short name "'):
         world.user().call("create_organization", p_name="X", p_slug=slug)
 
 
 @pytest.mark.parametrize("slug", ["", "A b", "-x", "x-", "a--b", "x" * 41])
 def test_a_bad_short_name_is_refused(world: World, slug: str) -> None:
-    with refused("RY422"):
+    with refused("RY422", "The name or the short name is not valid."):
         world.user().call("create_organization", p_name="X", p_slug=slug)
 
 
@@ -55,9 +55,9 @@ def test_an_invitation_needs_its_secret_and_its_address(world: World, org: Organ
     guest, thief = world.user(), world.user()
     secret = sha256("s")
     made = org.owner.call("invite_member", p_org=org.id, p_email=guest.email, p_role="viewer", p_token_hash=secret)
-    with refused("RY404"):
+    with refused("RY404", "This invitation is not valid, or no longer."):
         guest.call("accept_invitation", p_invitation=made["id"], p_token_hash=sha256("guess"))
-    with refused("RY403"):
+    with refused("RY403", "This invitation is for another e-mail address."):
         thief.call("accept_invitation", p_invitation=made["id"], p_token_hash=secret)
     assert guest.call("accept_invitation", p_invitation=made["id"], p_token_hash=secret)["role"] == "viewer"
     with refused("RY404"):
@@ -90,7 +90,7 @@ def test_a_second_invitation_replaces_the_first(world: World, org: Organization)
 
 def test_members_cannot_be_invited_again(org: Organization) -> None:
     member = org.member("viewer")
-    with refused("RY409"):
+    with refused("RY409", "is already a member."):
         org.owner.call("invite_member", p_org=org.id, p_email=member.email, p_role="admin", p_token_hash=sha256("x"))
 
 
@@ -115,7 +115,7 @@ def test_only_owners_make_owners(org: Organization) -> None:
 
 
 def test_an_organisation_keeps_an_owner(org: Organization) -> None:
-    with refused("RY409"):
+    with refused("RY409", "An organisation needs an owner."):
         org.owner.call("set_member_role", p_org=org.id, p_user=org.owner.id, p_role="admin")
     with refused("RY409"):
         org.owner.call("remove_member", p_org=org.id, p_user=org.owner.id)
@@ -125,14 +125,14 @@ def test_members_may_leave_and_see_nothing_afterwards(org: Organization) -> None
     viewer = org.member("viewer")
     viewer.call("remove_member", p_org=org.id, p_user=viewer.id)
     assert viewer.rows("select id from public.organizations") == []
-    with refused("RY404"):
+    with refused("RY404", "There is no such organisation, or you are not a member of it."):
         viewer.call("fleet_overview", p_org=org.id)
 
 
 def test_settings_are_the_owners(org: Organization) -> None:
     with refused("RY403"):
         org.member("admin").call("update_organization", p_org=org.id, p_log_retention_days=7)
-    with refused("RY422"):
+    with refused("RY422", "The name or the retention is not valid."):
         org.owner.call("update_organization", p_org=org.id, p_log_retention_days=0)
     changed = org.owner.call("update_organization", p_org=org.id, p_name="New name", p_log_retention_days=7)
     assert (changed["name"], changed["log_retention_days"]) == ("New name", 7)

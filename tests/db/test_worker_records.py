@@ -31,7 +31,7 @@ def test_registration_stores_the_hash_out_of_sight(world: World, org: Organizati
 def test_names_are_unique_in_an_organisation_only(org: Organization, other_org: Organization) -> None:
     org.worker("r1")
     other_org.worker("r1")
-    with refused("RY409"):
+    with refused("RY409", 'There is already a runner called "'):
         org.worker("R1")
 
 
@@ -57,9 +57,9 @@ def test_bad_settings_are_refused(org: Organization, name: str, options: dict[st
 
 
 def test_a_token_must_come_as_a_hash(org: Organization) -> None:
-    with refused("RY422"):
+    with refused("RY422", "The token must come as a bcrypt hash with a hint of four characters."):
         org.owner.call("register_worker", p_org=org.id, p_name="r1", p_token_hash="plain", p_token_hint="abcd")
-    with refused("RY422"):
+    with refused("RY422", "A runner needs a token or a service account."):
         org.owner.call("register_worker", p_org=org.id, p_name="r1", p_token_hash=None, p_token_hint=None)
 
 
@@ -105,13 +105,13 @@ def test_drain_shows_its_reason_and_resume_ends_it(world: World, org: Organizati
 
 def test_assignments_need_something_to_be_assigned_to(org: Organization) -> None:
     worker = org.worker("r1")
-    with refused("RY404"):
+    with refused("RY404", 'There is no group or module "'):
         org.owner.call("assign_worker", p_worker=worker, p_path="platform")
     org.module("platform/vpc")
     for path in ("", "platform", "platform/vpc"):
         assert org.owner.call("assign_worker", p_worker=worker, p_path=path)["path"] == path
     org.owner.call("unassign_worker", p_worker=worker, p_path="platform")
-    with refused("RY404"):
+    with refused("RY404", 'The runner is not assigned to "'):
         org.owner.call("unassign_worker", p_worker=worker, p_path="platform")
 
 
@@ -126,11 +126,11 @@ def scoped_account(org: Organization) -> str:
 
 def test_a_service_account_limits_where_its_runner_serves(org: Organization, scoped_account: str) -> None:
     worker = org.worker("r1", service_account_id=scoped_account, assignments=["platform/eu"])
-    with refused("RY422"):
+    with refused("RY422", "The runner's service account serves only"):
         org.owner.call("assign_worker", p_worker=worker, p_path="apps")
     with refused("RY422"):
         org.worker("r2", service_account_id=scoped_account, is_assigned_to_all_modules=True)
-    with refused("RY409"):
+    with refused("RY409", "runners sign in with it."):
         org.owner.call("remove_service_account", p_account=scoped_account)
 
 
@@ -183,6 +183,35 @@ def test_removal_ends_sessions_and_handles_jobs(world: World, org: Organization)
     assert org.owner.rows("select path from public.worker_assignments") == []
 
 
+def test_nothing_waits_for_a_runner_that_was_removed(world: World, org: Organization) -> None:
+    """Neither what waited for an approval, nor what a person would queue again."""
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
+    pin: dict[str, Any] = {"pinned_worker_id": runner.worker_id}
+    unapproved = org.enqueue("a/one", "APPLY", approvals_required=1, **pin)
+    failed, held = org.enqueue("a/two", **pin), org.enqueue("a/three", "APPLY", **pin)
+    jobs = {job["id"]: job for job in runner.claim(2)}
+    runner.finish(jobs[failed], "FAILED")
+    runner.report(jobs[held], "APPLY")
+    org.owner.call("remove_worker", p_worker=runner.worker_id)
+    assert (world.status(unapproved), world.status(held)) == ("CANCELLED", "NEEDS_ATTENTION")
+    assert world.events(unapproved) == ["enqueued", "cancelled"]
+    for function, more in (("retry_job", {}), ("resolve_attention", {"p_action": "retry"})):
+        with refused("RY409", 'The runner that it is pinned to, "r1", was removed.'):
+            org.owner.call(function, p_job=failed if function == "retry_job" else held, **more)
+    org.owner.call("resolve_attention", p_job=held, p_action="mark_failed")
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [{"min": "x"}, {"max": 0}, {"max": 1.5}, {"min": 3, "max": 2}, {"idle_seconds": -1}, {"jobs_per_task": 1e30}, 7],
+)
+def test_limits_for_scaling_that_nobody_could_follow_are_refused(org: Organization, scaling: Any) -> None:
+    """One planner reads those of all organisations."""
+    worker = org.worker("r1")
+    with refused("RY422"):
+        org.owner.call("update_worker", p_worker=worker, p_options={"scaling": scaling})
+
+
 def test_no_organisation_changes_a_shared_runner(fresh_world: World) -> None:
     world, org = fresh_world, fresh_world.organization()
     shared = world.shared_worker()
@@ -200,7 +229,7 @@ def test_no_organisation_changes_a_shared_runner(fresh_world: World) -> None:
     ]
     before = world.worker_row(shared)
     for function, more in calls:
-        with refused("RY403"):
+        with refused("RY403", "A shared runner belongs to the installation; no organisation can change it."):
             org.owner.call(function, p_worker=shared, **more)
     token = world.owner.one("select id from private.worker_tokens where worker_id = %s", shared)
     with refused("RY403"):
@@ -219,7 +248,9 @@ def test_configuration_makes_and_changes_a_shared_runner(fresh_world: World) -> 
     assert (first, row["capacity"], row["labels"], row["type"], row["org_id"]) == (second, 5, ["big"], "shared", None)
     assert len(world.service.call("worker_token_hashes", p_worker=first)) == 1
     world.service.call("remove_shared_worker", p_name="shared")
-    with refused("RY404"):
+    acts = world.owner.rows("select action, actor_kind::text from public.audit_events where org_id is null order by id")
+    assert acts == [("worker.registered", "system"), ("worker.removed", "system")]
+    with refused("RY404", 'There is no shared runner "'):
         world.service.call("remove_shared_worker", p_name="shared")
 
 

@@ -21,14 +21,15 @@ VERSION = "1.0.0"
 
 
 @contextmanager
-def refused(code: str) -> Iterator[pytest.ExceptionInfo[psycopg.Error]]:
-    """Expect an error with this SQLSTATE; its message must be one that a person can read."""
+def refused(code: str, words: str = "") -> Iterator[pytest.ExceptionInfo[psycopg.Error]]:
+    """Expect an error with this SQLSTATE and these words in its message, which must be one that a person can read."""
     with pytest.raises(psycopg.Error) as caught:
         yield caught
     assert caught.value.sqlstate == code, f"{caught.value.sqlstate}: {caught.value}"
     if code.startswith("RY"):
         assert caught.value.diag.message_primary, "an error says what happened"
         assert caught.value.diag.message_hint, "and what to do next"
+        assert words in str(caught.value.diag.message_primary)
 
 
 def sha256(text: str) -> str:

@@ -18,15 +18,23 @@ comment on column private.rate_limits.used is 'Attempts in it.';
 
 create function private.rate_limit(p_key text, p_limit integer, p_window_seconds integer)
 returns boolean
-language sql security definer
+language plpgsql security definer
 set search_path = ''
 as $$
-  insert into private.rate_limits as r (key, window_started_at, used) values (p_key, now(), 1)
+declare
+  v_used integer;
+begin
+  if num_nulls(p_key, p_limit, p_window_seconds) > 0 then
+    perform private.fail('RY422', 'A limit needs a key, a number and a time.', 'Send all three.');
+  end if;
+  insert into private.rate_limits as r (key, window_started_at, used) values (left(p_key, 500), now(), 1)
   on conflict (key) do update set
     window_started_at = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then now()
       else r.window_started_at end,
     used = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then 1 else least(r.used + 1, 1000000) end
-  returning used <= p_limit
+  returning used into v_used;
+  return v_used <= p_limit;
+end;
 $$;
 comment on function private.rate_limit(text, integer, integer) is 'Body of public.rate_limit.';
 grant execute on function private.rate_limit(text, integer, integer) to service_role;
@@ -153,16 +161,32 @@ end;
 $$;
 comment on function private.take_over(public.workers, public.worker_instances, uuid, uuid) is 'Ends the sessions that a new one replaces.';
 
+create function private.check_facts(p_facts jsonb)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if jsonb_typeof(p_facts) <> 'object' or coalesce(p_facts ->> 'capacity', '1') !~ '^[0-9]{1,6}$'
+    or jsonb_typeof(coalesce(nullif(p_facts -> 'engines', 'null'), '{}')) <> 'object' or octet_length(p_facts::pg_catalog.text) > 65536 then
+    perform private.fail('RY422', 'What a runner tells of its host is not valid.',
+      'It is an object of at most 64 KiB; capacity is a number, and engines an object of names and versions.');
+  end if;
+end;
+$$;
+comment on function private.check_facts(jsonb) is 'Refuses facts about a host that cannot be read.';
+
 create function private.announce_instance(p_worker public.workers, p_instance uuid, p_session uuid, p_boot_id uuid, p_facts jsonb)
 returns void
 language plpgsql
 set search_path = ''
 as $$
 begin
+  perform private.check_facts(p_facts);
   update public.worker_instances as i set
     epoch = i.epoch + 1, boot_id = p_boot_id, status = 'ONLINE', connected_at = now(), disconnected_at = null, last_error = null,
     hostname = coalesce(p_facts ->> 'hostname', i.hostname), facts = i.facts || p_facts,
-    engines = coalesce(p_facts -> 'engines', i.engines), version = coalesce(p_facts ->> 'version', i.version),
+    engines = coalesce(nullif(p_facts -> 'engines', 'null'), i.engines), version = coalesce(p_facts ->> 'version', i.version),
     capacity = least(p_worker.capacity, coalesce((p_facts ->> 'capacity')::integer, p_worker.capacity))
   where i.id = p_instance;
   insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, tick_at)

@@ -85,7 +85,7 @@ begin
   from (
     select p_status as status, coalesce(p_version, o.version) as version,
       o.facts || coalesce(p_facts - 'engines' - 'engine_note' - 'last_error', '{}') as facts,
-      coalesce(p_facts ->> 'hostname', o.hostname) as hostname, coalesce(p_facts -> 'engines', o.engines) as engines,
+      coalesce(p_facts ->> 'hostname', o.hostname) as hostname, coalesce(nullif(p_facts -> 'engines', 'null'), o.engines) as engines,
       case when p_facts ? 'engine_note' then left(p_facts ->> 'engine_note', 300) else o.engine_note end as engine_note,
       case when p_facts ? 'last_error' then left(p_facts ->> 'last_error', 1000) else o.last_error end as last_error,
       least(w.capacity, greatest(1, coalesce((p_facts ->> 'capacity')::integer, (o.facts ->> 'capacity')::integer, w.capacity))) as capacity
@@ -218,6 +218,9 @@ declare
 begin
   -- Rows are locked in one order everywhere: the runner, its beat, its instance, its jobs. A beat that says nothing new may hold its
   -- row already, from a look that found it changed meanwhile: it must not wait for the runner. What it would note, the next one will.
+  if p_facts is not null then
+    perform private.check_facts(p_facts);
+  end if;
   if p_facts is not null or p_status <> 'ONLINE' then
     perform from public.workers as w where w.id = v_runner.worker_id for no key update;
     v_is_held := true;
@@ -272,6 +275,7 @@ begin
     update private.heartbeats as h set tick_busy = h.tick_busy + v_used where h.instance_id = v_runner.instance_id;
   end if;
   if v_used > 0 or coalesce(p_running, '[]') <> '[]' then
+    perform private.check_running(coalesce(p_running, '[]'));
     v_compared := private.compare_running(v_runner, p_running);
   end if;
   -- Asked here first: nearly every beat is spared two calls.

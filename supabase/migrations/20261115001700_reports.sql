@@ -126,7 +126,9 @@ begin
     perform private.fail('RY422', 'Send 1 to 500 chunks at a time.');
   end if;
   -- All of it together below the limit of one, as it usually is, needs no look at each.
-  if jsonb_path_exists(p_chunks, '$[*] ? (!(@.seq >= 1) || !exists(@.body) || @.body.type() != "string")')
+  if jsonb_path_exists(p_chunks, '$[*] ? (!(@.seq.type() == "number" && @.seq >= 1 && @.seq <= 1000000 && @.seq == @.seq.floor()
+      && @.body.type() == "string"))')
+    or jsonb_path_exists(p_chunks, 'strict $[*] ? (@.type() != "object")')
     or pg_column_size(p_chunks) > 65536 and exists (select from jsonb_array_elements(p_chunks) as c
       where octet_length(c ->> 'body') > 65536) then
     perform private.fail('RY422', 'A chunk needs a sequence number from 1 and a text of at most 64 KiB.', 'Split it at line ends.');
@@ -143,9 +145,10 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_live private.live_jobs := private.logged_job(p_job, p_attempt);
-  v_last integer := (p_chunks -> -1 ->> 'seq')::integer;
+  v_last integer;
 begin
   perform private.check_chunks(p_chunks);
+  v_last := p_chunks -> -1 ->> 'seq';
   -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on disk.
   perform set_config('synchronous_commit', 'off', true);
   if to_regclass('private.job_log_chunks_' || to_char(v_live.log_day, 'YYYYMMDD')) is null then
@@ -226,8 +229,9 @@ set search_path = ''
 as $$
 declare
   v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
-  v_body pg_catalog.bytea := decode(p_body_base64, 'base64');
+  v_body pg_catalog.bytea;
 begin
+  v_body := decode(p_body_base64, 'base64');
   if encode(sha256(v_body), 'hex') <> lower(coalesce(p_sha256, '')) then
     perform private.fail('RY422', 'The artifact is not what its SHA-256 says.', 'Send it again.');
   end if;
@@ -236,7 +240,7 @@ begin
   on conflict (job_id, attempt, name) do update set body = excluded.body, sha256 = excluded.sha256;
   return jsonb_build_object('name', p_name, 'bytes', octet_length(v_body), 'sha256', lower(p_sha256));
 exception
-  when check_violation or invalid_parameter_value then
+  when check_violation or not_null_violation or invalid_parameter_value then
     perform private.fail('RY422', 'The artifact is too large, its name is not valid, or it is not base64.', 'At most 32 MiB.');
 end;
 $$;

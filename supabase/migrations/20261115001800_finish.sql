@@ -75,12 +75,15 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_last integer := coalesce((p_log ->> 'last_seq')::integer, 0);
+  v_last integer;
   v_stored pg_catalog.record;
 begin
-  if v_last > 1000000 then
-    perform private.fail('RY422', 'A log has at most 1,000,000 chunks.');
+  if coalesce(p_log ->> 'last_seq', '0') !~ '^([0-9]{1,6}|1000000)$' or coalesce(p_log ->> 'bytes', '0') !~ '^[0-9]{1,15}$'
+    or coalesce(p_log ->> 'is_incomplete', 'true') not in ('true', 'false') then
+    perform private.fail('RY422', 'A log is announced by the number of its last chunk, 1,000,000 at most, its bytes and its SHA-256.',
+      'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
   end if;
+  v_last := coalesce(p_log ->> 'last_seq', '0');
   update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
@@ -270,9 +273,13 @@ declare
   v_item pg_catalog.jsonb;
   v_jobs bigint[] := '{}';
 begin
+  if jsonb_typeof(p_items) <> 'array' then
+    perform private.fail('RY422', 'What has ended is a list.', 'Send [{"job": 1, "attempt": 1, "status": "SUCCEEDED"}], or [] for nothing.');
+  end if;
   for n in 0 .. jsonb_array_length(p_items) - 1 loop
     v_item := p_items -> n;
-    if coalesce(v_item ->> 'status', '') not in ('SUCCEEDED', 'FAILED', 'CANCELLED') or v_item ->> 'job' is null then
+    if coalesce(v_item ->> 'status', '') not in ('SUCCEEDED', 'FAILED', 'CANCELLED')
+      or coalesce(v_item ->> 'job', '') !~ '^[0-9]{1,18}$' or coalesce(v_item ->> 'attempt', '') !~ '^[0-9]{1,9}$' then
       perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED or CANCELLED.', 'Send its number, its attempt and one of these.');
     end if;
     if p_runner.is_executor then

@@ -49,16 +49,6 @@ CHECKED_BY = {
     "merge_spec": ["create_module", "update_module"],
     "check_hooks": ["upsert_group"],
 }
-NOT_YET = {
-    ("rate_limit", "p_key"),
-    ("worker_append_logs", "p_chunks"),
-    ("worker_finish", "p_log"),
-    ("worker_heartbeat", "p_facts"),
-    ("worker_heartbeat", "p_running"),
-    ("worker_put_artifact", "p_body_base64"),
-    ("worker_put_artifact", "p_name"),
-    ("worker_step", "p_finished"),
-}
 FUNCTIONS = """
 select p.proname, array(select has_function_privilege(r, p.oid, 'execute') from unnest(array['authenticated', 'service_role']) as r),
   coalesce(p.proargnames, '{}'), array(select format_type(t, null) from unnest(p.proargtypes) as t), p.pronargs - p.pronargdefaults
@@ -131,10 +121,4 @@ def wrong(site: Site) -> dict[tuple[str, str], str]:
 
 
 def test_every_refusal_is_in_words(wrong: dict[tuple[str, str], str]) -> None:
-    assert {where: what for where, what in wrong.items() if where not in NOT_YET} == {}
-
-
-@pytest.mark.parametrize("where", sorted(NOT_YET), ids=".".join)
-@pytest.mark.xfail(strict=True, reason="the functions of a runner's usual day do not check this yet")
-def test_what_is_not_in_words_yet(wrong: dict[tuple[str, str], str], where: tuple[str, str]) -> None:
-    assert where not in wrong, wrong[where]
+    assert wrong == {}

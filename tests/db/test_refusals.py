@@ -377,8 +377,18 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
     ),
     "an endless log": (
         "RY422",
-        "A log has at most 1,000,000 chunks.",
+        "A log is announced by the number of its last chunk",
         lambda runner, job: runner.finish(job, p_log={"last_seq": 1_000_001}),
+    ),
+    "ends that are no list": (
+        "RY422",
+        "What has ended is a list.",
+        lambda runner, _: runner.call("worker_step", p_request_id=NOBODY, p_finished={"job": 1}, p_slots=0),
+    ),
+    "facts that are none": (
+        "RY422",
+        "What a runner tells of its host is not valid.",
+        lambda runner, _: runner.beat(p_facts={"capacity": "many"}),
     ),
     "an artifact without a name": (
         "RY422",

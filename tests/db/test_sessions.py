@@ -148,3 +148,6 @@ def test_attempts_are_counted_per_window(world: World) -> None:
     )
     assert counted == [True, True, False]
     assert world.service.call("rate_limit", p_key=key, p_limit=2, p_window_seconds=60) is True
+    with refused("RY422") as refusal:
+        world.service.call("rate_limit", p_key=None, p_limit=2, p_window_seconds=60)
+    assert "A limit needs a key, a number and a time." in str(refusal.value)

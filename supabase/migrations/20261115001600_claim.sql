@@ -126,10 +126,16 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_old bigint := coalesce((select f.floor from private.lane_floors as f where f.lane_id = p_lane order by f.floor desc limit 1), 0);
+  v_old bigint;
   v_last bigint := (select s.last_value from private.ready_seq as s);
 begin
-  -- A number is given out after its transaction has an id. So when all transactions that were there when a mark was made have
+  -- Not while jobs are moved from lane to lane: they bring older numbers with them.
+  if not pg_try_advisory_xact_lock_shared(private.lock_key('routing', null))
+    or not (select pg_try_advisory_xact_lock_shared(private.lock_key('routing', l.org_id)) from private.lanes as l where l.id = p_lane) then
+    return;
+  end if;
+  v_old := coalesce((select f.floor from private.lane_floors as f where f.lane_id = p_lane order by f.floor desc limit 1), 0);
+  -- A number is given out after its transaction has its id. So when all transactions that were there when a mark was made have
   -- ended, nothing can turn up at or below the mark, and what is not visible there now never will be.
   insert into private.lane_floors (lane_id, floor)
   select p_lane, n.floor from (

@@ -171,7 +171,7 @@ $$;
 comment on function private.check_finish(private.runner, jsonb) is
   'What must be answered instead of ending an attempt that the runner has: its process died, or chunks of its log are missing. Null when nothing is in the way.';
 
-create function private.lock_states(p_jobs bigint[])
+create function private.lock_job_states(p_jobs bigint[])
 returns void
 language plpgsql
 set search_path = ''
@@ -184,7 +184,7 @@ begin
   from (select q.org_id, q.state_key from private.live_jobs as q where q.job_id = any (p_jobs) order by q.state_key offset 0) as q;
 end;
 $$;
-comment on function private.lock_states(bigint[]) is 'Serialises what happens to the queues of these jobs'' states.';
+comment on function private.lock_job_states(bigint[]) is 'Serialises what happens to the queues of these jobs'' states.';
 
 create function private.write_records(p_runner private.runner, p_jobs bigint[], p_said jsonb)
 returns jsonb
@@ -310,7 +310,7 @@ begin
     perform private.fail('RY422', 'A claim needs a request id and 1 to 256 slots.');
   end if;
   if p_finished <> '[]' then
-    perform private.lock_states(private.check_ends(v_runner, p_finished));
+    perform private.lock_job_states(private.check_ends(v_runner, p_finished));
     for n in 0 .. jsonb_array_length(p_finished) - 1 loop
       v_item := p_finished -> n;
       v_answer := null;

@@ -77,6 +77,37 @@ def test_a_floor_waits_for_a_writer_that_took_an_earlier_number(site: tuple[Worl
     assert len(runner.claim(5)) == 2
 
 
+def test_a_job_that_changes_lanes_is_found_below_the_floor_of_the_next(site: tuple[World, Organization, Runner]) -> None:
+    """It keeps its place in the order, and that may be far below a floor that was raised without it."""
+    world, org, runner = site
+    nearer = org.runner("nearer")
+    org.module("z/late")
+    org.owner.call("assign_worker", p_worker=nearer.worker_id, p_path="z")
+    job = org.enqueue("z/late")
+    place = world.owner.one("select ready_seq from private.live_jobs where job_id = %s", job)
+    for number in range(120):
+        org.enqueue(f"a/m{number % 10}")
+    work_off(runner, 115)
+    wait_until(lambda: raise_floors(world, runner) > place)
+    org.owner.call("unassign_worker", p_worker=nearer.worker_id, p_path="z")
+    work_off(runner, 20)
+    assert world.status(job) == "SUCCEEDED"
+
+
+def test_no_floor_is_raised_while_jobs_change_lanes(site: tuple[World, Organization, Runner]) -> None:
+    world, org, runner = site
+    for number in range(120):
+        org.enqueue(f"a/m{number % 10}")
+    work_off(runner, 115)
+    wait_until(lambda: raise_floors(world, runner) > 0)
+    world.owner.connection.execute("delete from private.lane_floors")
+    mover = world.database.connect("postgres")
+    with mover.transaction(force_rollback=True):
+        mover.execute("select private.lock_routing(%s, true)", [org.id])
+        assert raise_floors(world, runner) == 0
+    wait_until(lambda: raise_floors(world, runner) > 0)
+
+
 def test_floors_raised_beside_many_writers_lose_no_job(site: tuple[World, Organization, Runner]) -> None:
     world, org, runner = site
     people = [org.member("operator") for _ in range(4)]

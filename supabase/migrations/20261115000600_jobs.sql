@@ -245,7 +245,7 @@ insert into private.job_transitions (from_status, to_status, event, description)
 ('AWAITING_APPROVAL', 'QUEUED', 'approved', 'Enough members approved.'),
 ('AWAITING_APPROVAL', 'CANCELLED', 'rejected', 'A member rejected it.'),
 ('AWAITING_APPROVAL', 'CANCELLED', 'approval_expired', 'Nobody approved it in time.'),
-('AWAITING_APPROVAL', 'CANCELLED', 'cancelled', 'A member cancelled it.'),
+('AWAITING_APPROVAL', 'CANCELLED', 'cancelled', 'A member cancelled it, or the runner that it is pinned to was removed.'),
 ('QUEUED', 'CLAIMED', 'claimed', 'A runner took it.'),
 ('QUEUED', 'CANCELLED', 'cancelled', 'A member cancelled it before a runner took it.'),
 ('QUEUED', 'FAILED', 'failed', 'It can never run: the runner that it is pinned to was removed.'),

@@ -327,6 +327,10 @@ begin
   perform private.check_job_options(p_org, p_type, p_module, p_options);
   v_job := (private.add_module_jobs(p_org, p_type, array[p_module], array[v_key], p_options))[1];
   perform private.place_job(v_job, p_options ->> 'reason');
+  -- Behind the lock of routing: until then the runner may have been removed.
+  if v_job.pinned_worker_id is not null then
+    perform private.need_pinned_runner(v_job);
+  end if;
   insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id, target_label)
   values (p_org, 'user', v_job.created_by, v_job.created_by_label, 'job.enqueued', 'job', v_job.id, p_type || ' ' || v_job.module_path);
   return to_jsonb(v_job);
@@ -390,6 +394,7 @@ begin
     perform private.lock_states(p_org, v_modules);
     v_made := private.add_module_jobs(p_org, p_type, v_modules, v_keys, p_options);
     perform private.place_jobs(v_made, p_options ->> 'reason');
+    perform private.need_pinned_runner(j) from unnest(v_made) as j where j.pinned_worker_id is not null;
   end if;
   return (
     select jsonb_agg(jsonb_build_object('id', j.id, 'module_id', j.module_id, 'module_path', j.module_path, 'status', j.status) order by j.id)

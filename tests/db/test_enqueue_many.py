@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.db.world import Caller, Organization, User, World, refused
+from tests.support.waiting import wait_until
 
 NOBODY = "5b0a7a52-0000-4000-8000-00000000dead"
 # What a job is, but for its number, its key and the times.
@@ -247,3 +248,22 @@ def test_a_pin_must_exist(org: Organization, other_org: Organization) -> None:
 def test_viewers_may_not(org: Organization) -> None:
     with refused("RY403"):
         enqueue_many(org.member("viewer"), org, [org.module("a/b")])
+
+
+def enqueue_one(owner: Any, org: Organization, modules: list[str], job_type: str, **options: Any) -> Any:
+    return owner.call("enqueue_job", p_org=org.id, p_type=job_type, p_module=modules[0], p_options=options)
+
+
+@pytest.mark.parametrize("enqueue", [enqueue_one, enqueue_many])
+def test_a_pin_to_a_runner_that_is_being_removed_is_refused(world: World, org: Organization, enqueue: Any) -> None:
+    """The pin was looked at before the removal; the job must not wait for ever for a runner that is gone."""
+    worker, module, admin = org.worker("leaving"), org.module("a/b"), org.member("admin")
+    with ThreadPoolExecutor(1) as pool:
+        admin.connection.execute("begin")
+        admin.call("remove_worker", p_worker=worker)
+        enqueued = pool.submit(enqueue, org.owner, org, [module], "PLAN", pinned_worker_id=worker)
+        wait_until(world.is_anybody_waiting, timeout_seconds=30)
+        admin.connection.execute("commit")
+        with refused("RY409"):
+            enqueued.result(timeout=30)
+    assert world.owner.one("select count(*) from public.provision_jobs where module_id = %s", module) == 0

@@ -77,7 +77,9 @@ def test_a_floor_waits_for_a_writer_that_took_an_earlier_number(site: tuple[Worl
     assert len(runner.claim(5)) == 2
 
 
-def test_a_job_that_changes_lanes_is_found_below_the_floor_of_the_next(site: tuple[World, Organization, Runner]) -> None:
+def test_a_job_that_changes_lanes_is_found_below_the_floor_of_the_next(
+    site: tuple[World, Organization, Runner],
+) -> None:
     """It keeps its place in the order, and that may be far below a floor that was raised without it."""
     world, org, runner = site
     nearer = org.runner("nearer")

@@ -209,7 +209,7 @@ def test_a_change_under_way_is_waited_for(world: World, org: Organization) -> No
         other.execute("begin")
         other.execute("update public.workers set is_draining = true where id = %s", [runner.worker_id])
         beat = pool.submit(runner.beat)
-        wait_until(lambda: is_waiting(world), timeout_seconds=30)
+        wait_until(world.is_anybody_waiting, timeout_seconds=30)
         other.execute("commit")
         assert beat.result(timeout=30)["drain"]
 
@@ -221,16 +221,7 @@ def test_a_change_that_comes_while_a_beat_copies_is_not_forgotten(world: World, 
     assert not runner.beat()["drain"]
     with ThreadPoolExecutor(1) as pool:
         drained = pool.submit(org.owner.call, "drain_worker", p_worker=runner.worker_id, p_reason="x")
-        wait_until(lambda: is_waiting(world), timeout_seconds=30)
+        wait_until(world.is_anybody_waiting, timeout_seconds=30)
         runner.connection.execute("commit")
         drained.result(timeout=30)
     assert runner.beat()["drain"]
-
-
-def is_waiting(world: World) -> bool:
-    return bool(
-        world.owner.one(
-            "select exists (select from pg_locks as l join pg_stat_activity as a using (pid)"
-            " where not l.granted and a.datname = current_database())"
-        )
-    )

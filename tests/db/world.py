@@ -278,6 +278,11 @@ class World:
 
     # ------------------------------------------------------------------ looking
 
+    def is_anybody_waiting(self) -> bool:
+        """Whether somebody waits for a lock in this database."""
+        query = "select from pg_locks as l join pg_stat_activity as a using (pid) where not l.granted"
+        return bool(self.owner.one(f"select exists ({query} and a.datname = current_database())"))
+
     def job(self, job: int) -> dict[str, Any]:
         found: dict[str, Any] = self.owner.one("select to_jsonb(j) from public.provision_jobs as j where id = %s", job)
         return found

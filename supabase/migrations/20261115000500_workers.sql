@@ -296,6 +296,6 @@ comment on function private.forget_copy() is
   'After a change of a runner, an instance, a session or the releases: the copy beside the beat is not to be believed any more.';
 create trigger forget_copy after update on public.workers for each row execute function private.forget_copy();
 create trigger forget_copy after update on public.worker_instances for each row execute function private.forget_copy();
-create trigger forget_copy after update of ended_at on private.sessions for each row execute function private.forget_copy();
+create trigger forget_copy after update of ended_at or delete on private.sessions for each row execute function private.forget_copy();
 
 revoke execute on all functions in schema private from public;

@@ -34,7 +34,7 @@ as $$
 begin
   insert into private.worker_ticks as t (worker_id, instance_id, at, beats, busy, slots, draining)
   select h.worker_id, h.instance_id, h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots, h.tick_draining
-  from private.heartbeats as h where h.instance_id = p_instance and h.tick_beats > 0
+  from private.heartbeats as h where h.instance_id = p_instance and h.tick_beats > 0 for update
   on conflict (worker_id, at, instance_id) do update set
     beats = t.beats + excluded.beats, busy = t.busy + excluded.busy, slots = t.slots + excluded.slots,
       draining = t.draining + excluded.draining;

@@ -104,3 +104,19 @@ def test_a_session_that_is_deleted_by_hand_is_over_at_once(world: World, org: Or
     for call in (runner.beat, runner.claim):
         with refused("RY401"):
             call()
+
+
+def test_an_executor_is_answered_before_its_runner_beats_after_a_crash(fresh_world: World) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    forget_beats(world)
+    claims = {"sid": runner.session_id, "job": job["id"], "att": job["attempt"]}
+    executor = world.caller("executor", **claims)
+    for has_payload in (True, False):
+        seen = executor.call("worker_job", p_job=job["id"], p_attempt=job["attempt"], p_has_payload=has_payload)
+        assert seen["cancel_kind"] is None
+        assert 0 <= seen["lease_seconds"] <= 60
+    assert runner.claim() == [], "nobody who has not beaten gets a job"
+    assert runner.finish(job)["status"] == "SUCCEEDED"

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.db.test_heartbeat import is_waiting
 from tests.db.world import Caller, Organization, User, World, refused
+from tests.support.waiting import wait_until
 
 NOBODY = "5b0a7a52-0000-4000-8000-00000000dead"
 # What a job is, but for its number, its key and the times.
@@ -242,6 +244,21 @@ def test_no_list_is_refused_too(org: Organization) -> None:
 def test_a_pin_must_exist(org: Organization, other_org: Organization) -> None:
     with refused("RY404"):
         enqueue_many(org.owner, org, [org.module("a/b")], pinned_worker_id=other_org.worker("r1"))
+
+
+@pytest.mark.parametrize("call", ["enqueue_job", "enqueue_jobs"])
+def test_a_runner_that_is_being_removed_gets_no_job_pinned_to_it(world: World, org: Organization, call: str) -> None:
+    worker, module, operator = org.worker("r1"), org.module("a/b"), org.member("operator")
+    options = {"pinned_worker_id": worker}
+    named = {"p_module": module} if call == "enqueue_job" else {"p_modules": f"{{{module}}}"}
+    with ThreadPoolExecutor(1) as pool:
+        org.owner.connection.execute("begin")
+        org.owner.call("remove_worker", p_worker=worker)
+        asked = pool.submit(operator.call, call, p_org=org.id, p_type="PLAN", p_options=options, **named)
+        wait_until(lambda: is_waiting(world), timeout_seconds=30)
+        org.owner.connection.execute("commit")
+        with refused("RY404"):
+            asked.result(timeout=30)
 
 
 def test_viewers_may_not(org: Organization) -> None:

@@ -77,7 +77,7 @@ class ModulesState(LivePage, rx.State):
     async def _read_tree(self) -> None:
         mine, kept = Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null")
         query = Query(columns=_LIST_COLUMNS, filters=(mine, kept), order="path", limit=MAX_MODULES)
-        last = Query(columns=_LAST_JOB_COLUMNS, filters=(mine,), limit=MAX_MODULES)
+        last = Query(columns=_LAST_JOB_COLUMNS, filters=(mine,), order="path", limit=MAX_MODULES)
         self._modules = (await self._select("modules", query)).rows
         tree.note_last_jobs(self._modules, (await self._select("last_jobs", last)).rows)
         self._groups = (await self._select("groups", Query(filters=(mine,), order="path", limit=MAX_MODULES))).rows

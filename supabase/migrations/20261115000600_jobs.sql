@@ -137,6 +137,7 @@ create view public.last_jobs with (security_invoker = true) as
 select
   m.id as module_id,
   m.org_id,
+  m.path,
   j.id,
   j.type,
   j.status
@@ -153,6 +154,7 @@ grant select on public.last_jobs to authenticated, service_role;
 comment on view public.last_jobs is 'The newest job of each module that has one: what the tree of modules shows.';
 comment on column public.last_jobs.module_id is 'The module.';
 comment on column public.last_jobs.org_id is 'The organisation.';
+comment on column public.last_jobs.path is 'The module''s path.';
 comment on column public.last_jobs.id is 'The job''s number.';
 comment on column public.last_jobs.type is 'What it does.';
 comment on column public.last_jobs.status is 'Where it is.';

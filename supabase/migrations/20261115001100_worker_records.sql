@@ -23,7 +23,7 @@ begin
   end if;
   perform private.need_role(v_worker.org_id, p_role);
   perform private.lock_routing(v_worker.org_id, true);
-  select * into v_worker from public.workers where id = p_worker for update;
+  select * into v_worker from public.workers where id = p_worker for no key update;
   return v_worker;
 end;
 $$;

@@ -107,7 +107,11 @@ declare
   v_instance public.worker_instances;
   v_session pg_catalog.uuid := gen_random_uuid();
 begin
-  select * into v_worker from public.workers where id = p_worker and removed_at is null for update;
+  -- The states of the jobs that the instance has come before the runner: who ends one of them may go on to change the runner.
+  perform private.lock_job_states(array(
+    select q.job_id from private.live_jobs as q join public.worker_instances as i on i.id = q.instance_id
+    where i.worker_id = p_worker and i.name = p_instance and q.stage = 'RUNNING'));
+  select * into v_worker from public.workers where id = p_worker and removed_at is null for no key update;
   if v_worker.id is null then
     perform private.fail('RY404', 'There is no such runner.', 'Check WORKER_ID; the runner may have been removed.');
   end if;

@@ -34,7 +34,7 @@ as $$
 begin
   insert into private.worker_ticks as t (worker_id, instance_id, at, beats, busy, slots, draining)
   select h.worker_id, h.instance_id, h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots, h.tick_draining
-  from private.heartbeats as h where h.instance_id = p_instance and h.tick_beats > 0
+  from private.heartbeats as h where h.instance_id = p_instance and h.tick_beats > 0 for update
   on conflict (worker_id, at, instance_id) do update set
     beats = t.beats + excluded.beats, busy = t.busy + excluded.busy, slots = t.slots + excluded.slots,
       draining = t.draining + excluded.draining;
@@ -50,11 +50,12 @@ as $$
 declare
   v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01');
 begin
+  -- Only the session's own row: another process may have taken over since the caller looked.
   if p_runner.tick_at = v_tick then
     update private.heartbeats as h set
-      session_id = p_runner.session_id, last_seen_at = now(), is_draining = p_is_draining, tick_beats = h.tick_beats + 1,
+      last_seen_at = now(), is_draining = p_is_draining, tick_beats = h.tick_beats + 1,
       tick_slots = h.tick_slots + p_runner.capacity, tick_draining = h.tick_draining + p_is_draining::integer
-    where h.instance_id = p_runner.instance_id and h.tick_at = v_tick;
+    where h.instance_id = p_runner.instance_id and h.session_id = p_runner.session_id and h.tick_at = v_tick;
     if found then
       return;
     end if;
@@ -65,9 +66,10 @@ begin
   values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(), p_is_draining, v_tick, 1, p_runner.capacity,
     p_is_draining::integer)
   on conflict (instance_id) do update set
-    session_id = excluded.session_id, last_seen_at = excluded.last_seen_at, is_draining = excluded.is_draining, tick_at = excluded.tick_at,
+    last_seen_at = excluded.last_seen_at, is_draining = excluded.is_draining, tick_at = excluded.tick_at,
     tick_beats = excluded.tick_beats, tick_busy = excluded.tick_busy, tick_slots = excluded.tick_slots,
-      tick_draining = excluded.tick_draining;
+    tick_draining = excluded.tick_draining
+  where h.session_id = excluded.session_id;
 end;
 $$;
 comment on function private.beat(private.runner, boolean) is
@@ -196,9 +198,14 @@ begin
       'update', private.update_offer(i.version),
       'worker', jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled', w.is_disabled,
         'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances', w.allow_multiple_instances))
-  from public.workers as w, public.worker_instances as i
-  where h.session_id = p_runner.session_id and w.id = p_runner.worker_id and i.id = p_runner.instance_id
+  from private.sessions as s, public.workers as w, public.worker_instances as i
+  where h.session_id = p_runner.session_id and s.id = p_runner.session_id and s.ended_at is null
+    and w.id = p_runner.worker_id and w.removed_at is null and i.id = p_runner.instance_id
   returning h.settings into v_settings;
+  -- The session may have ended while the beat waited for the runner: then this says so.
+  if v_settings is null then
+    perform private.this_runner();
+  end if;
   return v_settings;
 end;
 $$;
@@ -218,10 +225,11 @@ declare
 begin
   -- Rows are locked in one order everywhere: the runner, its beat, its instance, its jobs. A beat that says nothing new may hold its
   -- row already, from a look that found it changed meanwhile: it must not wait for the runner. What it would note, the next one will.
+  -- Where there is no row (after a crash) it must: who changes the runner just now found none to make unknown.
   if p_facts is not null then
     perform private.check_facts(p_facts);
   end if;
-  if p_facts is not null or p_status <> 'ONLINE' then
+  if p_facts is not null or p_status <> 'ONLINE' or v_runner.tick_at is null then
     perform from public.workers as w where w.id = v_runner.worker_id for no key update;
     v_is_held := true;
   elsif v_runner.worker_status <> 'ONLINE' or v_runner.instance_status <> 'ONLINE'

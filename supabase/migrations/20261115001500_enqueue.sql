@@ -327,7 +327,7 @@ begin
   perform private.check_job_options(p_org, p_type, p_module, p_options);
   v_job := (private.add_module_jobs(p_org, p_type, array[p_module], array[v_key], p_options))[1];
   perform private.place_job(v_job, p_options ->> 'reason');
-  -- Behind the lock of routing: until then the runner may have been removed.
+  -- Behind the lock of routing: until then the runner may have been removed, and would get a job that nobody would fail.
   if v_job.pinned_worker_id is not null then
     perform private.need_pinned_runner(v_job);
   end if;
@@ -379,7 +379,6 @@ declare
 begin
   perform private.need_role(p_org, 'operator');
   perform private.check_module_list(p_modules, p_options);
-  perform private.check_job_options(p_org, p_type, null, p_options);
   -- A module that is named twice is meant once. Each job has a key of its own: another call may name other modules, too.
   select array_agg(u.id order by u.place), array_agg(v_key || '/' || u.id order by u.place) into v_modules, v_keys
   from (select m.id, min(m.place) as place from unnest(p_modules) with ordinality as m (id, place) group by m.id) as u;
@@ -392,9 +391,9 @@ begin
   end if;
   if v_modules is not null then
     perform private.lock_states(p_org, v_modules);
+    perform private.check_job_options(p_org, p_type, null, p_options);
     v_made := private.add_module_jobs(p_org, p_type, v_modules, v_keys, p_options);
     perform private.place_jobs(v_made, p_options ->> 'reason');
-    perform private.need_pinned_runner(j) from unnest(v_made) as j where j.pinned_worker_id is not null;
   end if;
   return (
     select jsonb_agg(jsonb_build_object('id', j.id, 'module_id', j.module_id, 'module_path', j.module_path, 'status', j.status) order by j.id)

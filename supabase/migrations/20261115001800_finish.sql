@@ -209,9 +209,10 @@ begin
       steps = case when j.status = 'QUEUED' then '[]' else j.steps end,
       last_log_seq = case when j.status = 'QUEUED' then 0 else j.last_log_seq end, not_before_at = null,
       finished_at = case when j.status <> 'QUEUED' then now() end,
-      error = coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'error'], 'null'), j.error),
-      result = coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'result'], 'null'), j.result),
-      plan_summary = coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'plan_summary'], 'null'), j.plan_summary), updated_at = now()
+      error = case when j.status <> 'QUEUED' then coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'error'], 'null'), j.error) end,
+      result = case when j.status <> 'QUEUED' then coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'result'], 'null'), j.result) end,
+      plan_summary = case when j.status <> 'QUEUED'
+        then coalesce(nullif(p_said #> array[j.id::pg_catalog.text, 'plan_summary'], 'null'), j.plan_summary) end, updated_at = now()
     where j.id = any (p_jobs)
     returning j.id, j.org_id, j.attempt, j.status, j.started_at, j.error, j.module_id, j.type, case when j.status = 'CLAIMED'
       then private.job_for_runner(j, (select o.slug from public.organizations as o where o.id = j.org_id)) end as job
@@ -279,7 +280,7 @@ begin
   for n in 0 .. jsonb_array_length(p_items) - 1 loop
     v_item := p_items -> n;
     if coalesce(v_item ->> 'status', '') not in ('SUCCEEDED', 'FAILED', 'CANCELLED')
-      or coalesce(v_item ->> 'job', '') !~ '^[0-9]{1,18}$' or coalesce(v_item ->> 'attempt', '') !~ '^[0-9]{1,9}$' then
+      or coalesce(v_item ->> 'job', '') !~ '^[1-9][0-9]{0,17}$' or coalesce(v_item ->> 'attempt', '') !~ '^[1-9][0-9]{0,8}$' then
       perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED or CANCELLED.', 'Send its number, its attempt and one of these.');
     end if;
     if p_runner.is_executor then

@@ -207,7 +207,7 @@ grant execute on function public.sweep() to service_role;
 create function private.sweep_if_due()
 returns void
 language plpgsql
-set search_path = ''
+set search_path = '' set lock_timeout = '100ms'
 as $$
 begin
   if not private.is_due('sweep', interval '5 seconds') then

@@ -30,10 +30,13 @@ declare
   v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
   v_answer pg_catalog.jsonb;
 begin
-  -- The runner beats for its executors; what is left of its last beat is what an executor may rely on.
+  -- The runner beats for its executors; what is left of its last beat is what an executor may rely on. Where there is none, the
+  -- server has crashed: no lease ends before it has been up for as long.
   select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds', 15,
-    'lease_seconds', greatest(0, round(extract(epoch from h.last_seen_at + interval '60 seconds' - now()))))
-  into v_answer from private.heartbeats as h where h.instance_id = v_live.instance_id;
+    'lease_seconds', greatest(0, round(extract(epoch from coalesce(
+      (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id), pg_postmaster_start_time())
+      + interval '60 seconds' - now()))))
+  into v_answer;
   if p_has_payload then
     select each || v_answer into v_answer
     from jsonb_array_elements(private.claimed_json(v_live.instance_id, v_live.claim_request_id)) as each

@@ -239,3 +239,24 @@ def test_events_replay_through_every_turn(world: World, org: Organization) -> No
     )
     assert replay(steps) == world.status(job_id) == "SUCCEEDED"
     assert job["attempt"] == 2
+
+
+def test_a_new_attempt_begins_with_nothing_of_the_one_before(world: World, org: Organization) -> None:
+    """Otherwise a plan that ends without a summary would be applied by that of the attempt that was lost."""
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.module("a/b", auto_apply=True)
+    plan = org.enqueue("a/b")
+    job = runner.claim_one()
+    runner.report(job, "PLAN", p_steps=[{"name": "plan"}], p_plan_summary={"has_changes": True})
+    world.lose(runner)
+    world.end_backoff(plan)
+    world.sweep()
+    runner.beat()
+    again = runner.claim_one()
+    row = world.job(plan)
+    assert (again["id"], again["attempt"]) == (plan, 2)
+    assert [row[name] for name in ("plan_summary", "steps", "phase", "started_at", "error", "result")] == [
+        None, [], None, None, None, None
+    ]  # fmt: skip
+    runner.finish(again)
+    assert world.owner.one("select count(*) from public.provision_jobs where plan_job_id = %s", plan) == 0

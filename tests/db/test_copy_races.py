@@ -1,0 +1,122 @@
+"""The copy beside the beat must not outlive what it copies, whoever comes first."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.db.test_heartbeat import is_known
+from tests.db.world import Organization, Runner, World, refused
+from tests.support.waiting import wait_until
+
+
+def revoke(org: Organization, runner: Runner) -> None:
+    org.owner.call("revoke_worker_token", p_token=runner.token_id)
+
+
+def remove(org: Organization, runner: Runner) -> None:
+    org.owner.call("remove_worker", p_worker=runner.worker_id)
+
+
+def take_over(org: Organization, runner: Runner) -> None:
+    org.world.service.call(
+        "open_worker_session",
+        p_worker=runner.worker_id,
+        p_instance=runner.instance,
+        p_boot_id=runner.boot_id,
+        p_token=runner.token_id,
+    )
+
+
+ENDS: dict[str, Callable[[Organization, Runner], None]] = {
+    "revoked": revoke,
+    "removed": remove,
+    "taken over": take_over,
+}
+NEWS: dict[str, dict[str, Any]] = {"facts": {"p_facts": {"disk": 1}}, "draining": {"status": "DRAINING"}}
+
+
+@pytest.mark.parametrize("news", NEWS)
+@pytest.mark.parametrize("end", ENDS)
+def test_a_beat_that_waited_for_the_end_of_its_session_does_not_revive_it(
+    world: World, org: Organization, end: str, news: str
+) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b")
+    ender = org.world.service if end == "taken over" else org.owner
+    with ThreadPoolExecutor(1) as pool:
+        ender.connection.execute("begin")
+        ENDS[end](org, runner)
+        beat = pool.submit(runner.beat, **NEWS[news])
+        wait_until(world.is_anybody_waiting, timeout_seconds=30)
+        ender.connection.execute("commit")
+        with refused("RY401"):
+            beat.result(timeout=30)
+    for call in (runner.beat, runner.claim):
+        with refused("RY401"):
+            call()
+
+
+def forget_beats(world: World) -> None:
+    """As after a crash, which empties UNLOGGED tables."""
+    world.owner.connection.execute("delete from private.heartbeats")
+
+
+@pytest.mark.parametrize("end", ["revoked", "removed"])
+def test_the_first_beat_after_a_crash_does_not_outlive_the_end_of_its_session(fresh_world: World, end: str) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b")
+    forget_beats(world)
+    with ThreadPoolExecutor(1) as pool:
+        org.owner.connection.execute("begin")
+        ENDS[end](org, runner)
+        beat = pool.submit(runner.beat)
+        wait_until(world.is_anybody_waiting or beat.done(), timeout_seconds=30)
+        org.owner.connection.execute("commit")
+        wait_until(beat.done, timeout_seconds=30)
+    for call in (runner.beat, runner.claim):
+        with refused("RY401"):
+            call()
+
+
+def test_the_first_beat_after_a_crash_does_not_miss_a_change(fresh_world: World) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b")
+    forget_beats(world)
+    with ThreadPoolExecutor(1) as pool:
+        org.owner.connection.execute("begin")
+        org.owner.call("set_worker_disabled", p_worker=runner.worker_id, p_disabled=True)
+        beat = pool.submit(runner.beat)
+        wait_until(world.is_anybody_waiting or beat.done(), timeout_seconds=30)
+        org.owner.connection.execute("commit")
+        beat.result(timeout=30)
+    assert runner.claim() == []
+    assert runner.beat()["worker"]["is_disabled"]
+    assert is_known(world, runner)
+
+
+def test_a_session_that_is_deleted_by_hand_is_over_at_once(world: World, org: Organization) -> None:
+    runner = org.runner("r1")
+    world.owner.connection.execute("delete from private.sessions where id = %s", [runner.session_id])
+    for call in (runner.beat, runner.claim):
+        with refused("RY401"):
+            call()
+
+
+def test_an_executor_is_answered_before_its_runner_beats_after_a_crash(fresh_world: World) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    forget_beats(world)
+    claims = {"sid": runner.session_id, "job": job["id"], "att": job["attempt"]}
+    executor = world.caller("executor", **claims)
+    for has_payload in (True, False):
+        seen = executor.call("worker_job", p_job=job["id"], p_attempt=job["attempt"], p_has_payload=has_payload)
+        assert seen["cancel_kind"] is None
+        assert 0 <= seen["lease_seconds"] <= 60
+    assert runner.claim() == [], "nobody who has not beaten gets a job"
+    assert runner.finish(job)["status"] == "SUCCEEDED"

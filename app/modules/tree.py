@@ -57,17 +57,20 @@ def result(status: str) -> str:
     return _RESULT_WORDS.get(status, "Never ran")
 
 
-def note_last_jobs(modules: Iterable[Row], jobs: Iterable[Row]) -> None:
-    """Write beside each module the status of its newest job; an older one changes nothing."""
+def with_last_jobs(modules: Iterable[Row], jobs: Iterable[Row]) -> list[dict[str, Any]]:
+    """Put beside each module the status of its newest job; an older one than it has changes nothing."""
     newest: dict[str, Row] = {}
     for job in jobs:
         module = str(job.get("module_id"))
         if module not in newest or int(job["id"]) > int(newest[module]["id"]):
             newest[module] = job
-    for row in modules:
-        found = newest.get(str(row["id"]))
-        if found is not None and int(found["id"]) >= int(row.get("last_job_id") or 0):
-            row["last_job_id"], row["last_job_status"] = found["id"], found["status"]
+    return [_with_last_job(row, newest.get(str(row["id"]))) for row in modules]
+
+
+def _with_last_job(row: Row, job: Row | None) -> dict[str, Any]:
+    if job is None or int(job["id"]) < int(row.get("last_job_id") or 0):
+        return dict(row)
+    return {**row, "last_job_id": job["id"], "last_job_status": job["status"]}
 
 
 def _group_paths(groups: Iterable[Row], modules: Iterable[Row]) -> set[str]:

@@ -78,8 +78,8 @@ class ModulesState(LivePage, rx.State):
         mine, kept = Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null")
         query = Query(columns=_LIST_COLUMNS, filters=(mine, kept), order="path", limit=MAX_MODULES)
         last = Query(columns=_LAST_JOB_COLUMNS, filters=(mine,), order="path", limit=MAX_MODULES)
-        self._modules = (await self._select("modules", query)).rows
-        tree.note_last_jobs(self._modules, (await self._select("last_jobs", last)).rows)
+        modules = (await self._select("modules", query)).rows
+        self._modules = tree.with_last_jobs(modules, (await self._select("last_jobs", last)).rows)
         self._groups = (await self._select("groups", Query(filters=(mine,), order="path", limit=MAX_MODULES))).rows
         self._assign("total", len(self._modules))
 
@@ -112,7 +112,7 @@ class ModulesState(LivePage, rx.State):
             limit=HISTORY,
         )
         rows = (await self._select("provision_jobs", query)).rows
-        tree.note_last_jobs((self._full,), rows)
+        [self._full] = tree.with_last_jobs([self._full], rows)
         self._assign("history", [_history(row) for row in rows])
         drift, at = drift_words(rows)
         self._assign("drift", drift)
@@ -121,7 +121,7 @@ class ModulesState(LivePage, rx.State):
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if {"modules", "groups"} & changed.tables.keys():
             await self._read_tree()
-        tree.note_last_jobs(self._modules, self._changed_jobs(store, changed))
+        self._modules = tree.with_last_jobs(self._modules, self._changed_jobs(store, changed))
         if self._full and not changed.is_everything and self._concerns(store, changed):
             await self._read_module(str(self._full["id"]))
         self._show_tree()

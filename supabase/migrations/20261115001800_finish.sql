@@ -279,8 +279,8 @@ begin
   end if;
   for n in 0 .. jsonb_array_length(p_items) - 1 loop
     v_item := p_items -> n;
-    if coalesce(v_item ->> 'status', '') not in ('SUCCEEDED', 'FAILED', 'CANCELLED')
-      or coalesce(v_item ->> 'job', '') !~ '^[1-9][0-9]{0,17}$' or coalesce(v_item ->> 'attempt', '') !~ '^[1-9][0-9]{0,8}$' then
+    if concat_ws('/', v_item ->> 'status', v_item ->> 'job', v_item ->> 'attempt')
+      !~ '^(SUCCEEDED|FAILED|CANCELLED)/[1-9][0-9]{0,17}/[1-9][0-9]{0,8}$' then
       perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED or CANCELLED.', 'Send its number, its attempt and one of these.');
     end if;
     if p_runner.is_executor then

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.modules.tree import build, note_last_jobs
+from app.modules.tree import build, with_last_jobs
 
 
 def module(path: str, status: str = "") -> dict[str, Any]:
@@ -51,11 +51,12 @@ def test_the_dot_says_what_the_last_run_came_to() -> None:
 
 
 def test_a_module_carries_the_status_of_its_newest_job_and_no_older_one() -> None:
-    modules = [module("a"), module("b")]
-    note_last_jobs(modules, [job(7, "a", "PROCESSING"), job(5, "a", "FAILED"), job(9, "elsewhere", "FAILED")])
+    modules = with_last_jobs(
+        [module("a"), module("b")], [job(7, "a", "PROCESSING"), job(5, "a", "FAILED"), job(9, "elsewhere", "FAILED")]
+    )
     assert [row["last_job_status"] for row in modules] == ["PROCESSING", ""]
-    note_last_jobs(modules, [job(7, "a", "SUCCEEDED"), job(8, "b", "QUEUED")])
-    note_last_jobs(modules, [job(6, "a", "CANCELLED")])
+    modules = with_last_jobs(modules, [job(7, "a", "SUCCEEDED"), job(8, "b", "QUEUED")])
+    modules = with_last_jobs(modules, [job(6, "a", "CANCELLED")])
     assert [row["last_job_status"] for row in modules] == ["SUCCEEDED", "QUEUED"]
 
 

@@ -14,6 +14,7 @@ from worker.runtime_log import get_logger
 _JOIN_SECONDS = 15.0
 _CHECK_SECONDS = 2.0
 _LONGEST_PAUSE = 10.0
+_LATEST_ECHO_SECONDS = 5.0
 
 Ring = Callable[[str], None]
 
@@ -35,6 +36,7 @@ class Doorbell:
         self._client: AsyncRealtimeClient | None = None
         self._token = ""
         self._broken = asyncio.Event()
+        self._echo: asyncio.TimerHandle | None = None
         self.is_live = False
 
     async def run(self) -> None:
@@ -103,12 +105,22 @@ class Doorbell:
         await joined
 
     def _ringer(self, event: str) -> Callable[[Any], None]:
-        def rang(_: Any) -> None:
+        def rang(message: Any) -> None:
             # An exception here would kill the library's listener.
             with suppress(Exception):
                 self._ring(event)
+                self._ring_again(event, message["payload"].get("again_ms"))
 
         return rang
+
+    def _ring_again(self, event: str, after_ms: float | None) -> None:
+        """Ring once more after the pause in which the database keeps a busy bell silent: what came in it was not rung for."""
+        if after_ms is None:
+            return
+        if self._echo is not None:
+            self._echo.cancel()
+        seconds = min(after_ms / 1000, _LATEST_ECHO_SECONDS)
+        self._echo = asyncio.get_running_loop().call_later(seconds, self._ring, event)
 
     def _check(self, client: AsyncRealtimeClient) -> None:
         # `_listen_task` is private API; there is no public way to see that the listener has died.

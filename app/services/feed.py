@@ -30,6 +30,7 @@ RECONCILE_SECONDS = 45.0
 IN_FLIGHT_SECONDS = 5.0
 HANDOVER_SECONDS = 120.0
 MAX_BACKOFF_SECONDS = 10.0
+LATEST_ECHO_SECONDS = 5.0
 # After a missed change: this many quiet comparisons, or one change that arrives, restore trust.
 DOUBTS = 3
 
@@ -52,6 +53,7 @@ class Feed:
         self._needed = COLUMNS_NEEDED
         self._doubts = 0
         self._nudged = asyncio.Event()
+        self._echoes: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._figures_at = float("-inf")
         self._figures_lock = asyncio.Lock()
 
@@ -135,13 +137,27 @@ class Feed:
         self.store.changed_at = time.time()
         if event.kind in BELLS:
             row_id = str(event.record.get("job_id") or event.record.get("id") or "")
-            self.store.ring("log" if event.kind == "log" else event.table, row_id)
+            self._ring("log" if event.kind == "log" else event.table, row_id, event.record.get("again_ms"))
         elif event.kind == "DELETE":
             self.store.drop(event.table, str(event.old_record.get("id", "")))
         elif event.is_partial or not self._needed[event.table] <= event.record.keys():
             await self._read_again(event)
         else:
             self.store.put(event.table, slim(event.record))
+
+    def _ring(self, table: str, row_id: str, again_ms: float | None) -> None:
+        """Ring now, and once more after the pause in which the database keeps a busy bell silent."""
+        self.store.ring(table, row_id)
+        if again_ms is None:
+            return
+        if (echo := self._echoes.pop((table, row_id), None)) is not None:
+            echo.cancel()
+        loop, seconds = asyncio.get_running_loop(), min(again_ms / 1000, LATEST_ECHO_SECONDS)
+        self._echoes[table, row_id] = loop.call_later(seconds, self._echo, table, row_id)
+
+    def _echo(self, table: str, row_id: str) -> None:
+        self._echoes.pop((table, row_id), None)
+        self.store.ring(table, row_id)
 
     async def _read_again(self, event: Event) -> None:
         row_id = str(event.record.get("id") or event.old_record.get("id") or "")

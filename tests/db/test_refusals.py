@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.db.test_sql_checks import MIGRATIONS
-from tests.db.world import TOKEN_HASH, Caller, Organization, Runner, World, refused
+from tests.db.world import TOKEN_HASH, Caller, Organization, World, refused
 
 Ask = Callable[[Organization], Any]
 # Letters of a message that a test must name, where it does not name all of what never changes in it.
@@ -321,119 +321,6 @@ def test_nobody_founds_an_organisation(world: World) -> None:
     with refused("RY403") as caught:
         nobody.call("create_organization", p_name="X", p_slug="x-x")
     assert caught.value.diag.message_primary == "Nobody is signed in."
-
-
-def this(job: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"p_job": job["id"], "p_attempt": job["attempt"], **more}
-
-
-RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
-    "a state of nothing": (
-        "RY422",
-        "There is no state to write.",
-        lambda runner, job: runner.call("worker_state_put", **this(job, p_body=None)),
-    ),
-    "a serial without end": (
-        "RY422",
-        "The state is not JSON, or its serial is not a number.",
-        lambda runner, job: runner.call("worker_state_put", **this(job, p_body='{"serial": 1e40}')),
-    ),
-    "no chunks": (
-        "RY422",
-        "Send 1 to 500 chunks at a time.",
-        lambda runner, job: runner.append(job),
-    ),
-    "a chunk before the first": (
-        "RY422",
-        "A chunk needs a sequence number from 1 and a text of at most 64 KiB.",
-        lambda runner, job: runner.append(job, (0, "x")),
-    ),
-    "an attempt of no job": (
-        "RY422",
-        "What runs is a list of jobs with their attempts.",
-        lambda runner, _: runner.call("worker_recover", p_running=[{"job": "x"}]),
-    ),
-    "a decision of many tasks": (
-        "RY422",
-        "That is not a decision.",
-        lambda runner, _: runner.call("worker_scaling_decided", p_worker=NOBODY, p_decision={"desired": 1001}),
-    ),
-    "an end that is none": (
-        "RY422",
-        "A job ends as SUCCEEDED, FAILED or CANCELLED.",
-        lambda runner, job: runner.finish(job, "PROCESSING"),
-    ),
-    "an end of nothing": (
-        "RY422",
-        "A job ends as SUCCEEDED, FAILED or CANCELLED.",
-        lambda runner, _: runner.call(
-            "worker_step", p_request_id=NOBODY, p_finished=[{"status": "SUCCEEDED"}], p_slots=0
-        ),
-    ),
-    "a status that is none": (
-        "RY422",
-        "A runner says ONLINE or DRAINING.",
-        lambda runner, _: runner.beat(status="ASLEEP"),
-    ),
-    "an endless log": (
-        "RY422",
-        "A log is announced by the number of its last chunk",
-        lambda runner, job: runner.finish(job, p_log={"last_seq": 1_000_001}),
-    ),
-    "ends that are no list": (
-        "RY422",
-        "What has ended is a list.",
-        lambda runner, _: runner.call("worker_step", p_request_id=NOBODY, p_finished={"job": 1}, p_slots=0),
-    ),
-    "facts that are none": (
-        "RY422",
-        "What a runner tells of its host is not valid.",
-        lambda runner, _: runner.beat(p_facts={"capacity": "many"}),
-    ),
-    "an artifact without a name": (
-        "RY422",
-        "The artifact is too large, its name is not valid",
-        lambda runner, job: runner.call(
-            "worker_put_artifact",
-            p_job=job["id"],
-            p_attempt=1,
-            p_name="../plan",
-            p_body_base64="",
-            p_sha256="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-        ),
-    ),
-}
-
-
-@pytest.mark.parametrize("what", RUNNERS)
-def test_runners_are_told_what_is_wrong(org: Organization, what: str) -> None:
-    code, words, ask = RUNNERS[what]
-    runner = org.runner("r1", is_assigned_to_all_modules=True)
-    org.enqueue("a/b")
-    job = runner.claim_one()
-    with refused(code) as caught:
-        ask(runner, job)
-    assert str(caught.value.diag.message_primary).startswith(words)
-
-
-def test_a_runner_that_takes_no_jobs_about_runners_decides_nothing(org: Organization) -> None:
-    runner = org.runner("r1", accepted_job_types=["PLAN"])
-    with refused("RY403", "This runner does not accept jobs about runners."):
-        runner.call("worker_scaling_inputs")
-
-
-def test_a_job_about_an_identity_has_no_state(org: Organization) -> None:
-    runner = org.runner("r1", is_assigned_to_all_modules=True)
-    org.owner.call("verify_cloud_identity", p_identity=org.cloud_identity())
-    with refused("RY422", "This job acts on no module, so it has no state."):
-        runner.call("worker_state_get", **this(runner.claim_one()))
-
-
-def test_an_executor_has_one_job(org: Organization) -> None:
-    runner = org.runner("r1", is_assigned_to_all_modules=True)
-    claims = {"sub": runner.worker_id, "sid": runner.session_id, "job": "1", "att": "1"}
-    with refused("RY403", "This credential is not for attempt 1 of job 2."):
-        org.world.caller("executor", **claims).call("worker_state_get", p_job=2, p_attempt=1)
 
 
 # ---------------------------------------------------------------------- every refusal has a test

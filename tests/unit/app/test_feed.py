@@ -1,0 +1,26 @@
+"""The feed: a bell that the database keeps silent for a while is rung once more after it."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from app.services.feed import Feed
+from app.services.store import OrgStore
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_was_not_rung_for_is_looked_for_after_the_pause() -> None:
+    store = OrgStore("org")
+    heard: list[tuple[str, str]] = []
+    store.listen(lambda table, row_id: heard.append((table, row_id)))
+    nothing = cast("Any", None)
+    feed = Feed(store, nothing, nothing, nothing, nothing)
+    for _ in range(2):
+        feed._ring("log", "7", 20)
+    feed._ring("groups", "g", None)
+    async with asyncio.timeout(30):
+        while feed._echoes:
+            await asyncio.sleep(0.005)
+    assert heard == [("log", "7"), ("log", "7"), ("groups", "g"), ("log", "7")]

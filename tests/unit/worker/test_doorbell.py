@@ -1,0 +1,64 @@
+"""The doorbell: what a message rings, and when."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.unit.worker.fakes import HandClock
+from worker.doorbell import Doorbell
+
+pytestmark = pytest.mark.anyio
+
+
+def message(**payload: Any) -> dict[str, Any]:
+    return {"type": "broadcast", "event": "wake", "payload": payload}
+
+
+class House:
+    """Hears the bell."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.bell = Doorbell("http://localhost", self._no_session, self.heard.append, HandClock())
+
+    def _no_session(self) -> Any:
+        raise AssertionError("nobody connects here")
+
+    async def hears(self, *expected: str) -> None:
+        async with asyncio.timeout(30):
+            while len(self.heard) < len(expected) or self.is_echo_to_come:
+                await asyncio.sleep(0.005)
+        assert self.heard == list(expected)
+
+    @property
+    def is_echo_to_come(self) -> bool:
+        echo = self.bell._echo
+        return echo is not None and not echo.cancelled() and echo.when() > asyncio.get_running_loop().time()
+
+
+async def test_a_busy_bell_is_answered_twice() -> None:
+    """Jobs that came while the database kept it silent were not rung for."""
+    house = House()
+    house.bell._ringer("wake")(message(lane=1, again_ms=20))
+    await house.hears("wake", "wake")
+
+
+async def test_the_echo_comes_once_after_the_last_ring() -> None:
+    house = House()
+    for _ in range(3):
+        house.bell._ringer("wake")(message(again_ms=20))
+    await house.hears("wake", "wake", "wake", "wake")
+
+
+async def test_a_ring_without_a_pause_has_no_echo() -> None:
+    house = House()
+    house.bell._ringer("directive")(message())
+    assert (house.heard, house.bell._echo) == (["directive"], None)
+
+
+@pytest.mark.parametrize("odd", [None, "x", {}, {"payload": None}, {"payload": {"again_ms": "soon"}}])
+async def test_an_odd_message_rings_and_kills_nobody(odd: Any) -> None:
+    house = House()
+    house.bell._ringer("wake")(odd)
+    assert (house.heard, house.bell._echo) == (["wake"], None)

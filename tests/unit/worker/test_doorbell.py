@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock
 from worker.doorbell import Doorbell
 
@@ -26,15 +27,13 @@ class House:
         raise AssertionError("nobody connects here")
 
     async def hears(self, *expected: str) -> None:
-        async with asyncio.timeout(30):
-            while len(self.heard) < len(expected) or self.is_echo_to_come:
-                await asyncio.sleep(0.005)
-        assert self.heard == list(expected)
+        async def is_silent() -> bool:
+            echo = self.bell._echo
+            is_over = echo is None or echo.when() < asyncio.get_running_loop().time()
+            return is_over and len(self.heard) >= len(expected)
 
-    @property
-    def is_echo_to_come(self) -> bool:
-        echo = self.bell._echo
-        return echo is not None and not echo.cancelled() and echo.when() > asyncio.get_running_loop().time()
+        await eventually(is_silent)
+        assert self.heard == list(expected)
 
 
 async def test_a_busy_bell_is_answered_twice() -> None:

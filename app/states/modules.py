@@ -121,8 +121,10 @@ class ModulesState(LivePage, rx.State):
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if {"modules", "groups"} & changed.tables.keys():
             await self._read_tree()
-        self._modules = tree.with_last_jobs(self._modules, self._changed_jobs(store, changed))
-        if self._full and not changed.is_everything and self._concerns(store, changed):
+        jobs = self._changed_jobs(store, changed)
+        if jobs:
+            self._modules = tree.with_last_jobs(self._modules, jobs)
+        if self._full and not changed.is_everything and self._concerns(jobs, changed):
             await self._read_module(str(self._full["id"]))
         self._show_tree()
         if self._full:
@@ -132,13 +134,13 @@ class ModulesState(LivePage, rx.State):
     @staticmethod
     def _changed_jobs(store: OrgStore, changed: Changed) -> list[Row]:
         if changed.is_everything:
-            return list(store.rows("provision_jobs"))
+            return store.rows("provision_jobs")
         jobs = (store.row("provision_jobs", key) for key in changed.ids("provision_jobs"))
         return [job for job in jobs if job is not None]
 
-    def _concerns(self, store: OrgStore, changed: Changed) -> bool:
+    def _concerns(self, jobs: list[Row], changed: Changed) -> bool:
         mine = str(self._full["id"])
-        touched = any(str(job.get("module_id")) == mine for job in self._changed_jobs(store, changed))
+        touched = any(str(job.get("module_id")) == mine for job in jobs)
         return touched or mine in changed.ids("modules") or "worker_assignments" in changed.tables
 
     def _show_tree(self) -> None:

@@ -183,15 +183,6 @@ as $$
 $$;
 comment on function private.text_list(jsonb) is 'A JSON list of strings as text[]; anything else as an empty list.';
 
-create function private.uuid_key(p_id uuid)
-returns bigint
-language sql immutable
-set search_path = ''
-as $$
-  select ('x' || left(replace(p_id::pg_catalog.text, '-', ''), 16))::bit(64)::bigint
-$$;
-comment on function private.uuid_key(uuid) is 'The first 64 bits of an id: the key of its advisory lock.';
-
 create function private.touch_updated_at()
 returns trigger
 language plpgsql

@@ -1,13 +1,13 @@
 """The copy beside the beat must not outlive what it copies, whoever comes first."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.db.test_heartbeat import is_known
-from tests.db.world import Organization, Runner, World, refused
+from tests.db.world import Caller, Organization, Runner, World, refused
 from tests.support.waiting import wait_until
 
 
@@ -34,6 +34,20 @@ ENDS: dict[str, Callable[[Organization, Runner], None]] = {
     "removed": remove,
     "taken over": take_over,
 }
+
+
+def beat_during(change: Callable[[], Any], world: World, by: Caller, runner: Runner, **news: Any) -> Future[Any]:
+    """A beat that comes before the change is committed, and waits for that."""
+    with ThreadPoolExecutor(1) as pool:
+        by.connection.execute("begin")
+        change()
+        beat: Future[Any] = pool.submit(runner.beat, **news)
+        wait_until(world.is_anybody_waiting, timeout_seconds=30)
+        by.connection.execute("commit")
+        wait_until(beat.done, timeout_seconds=30)
+    return beat
+
+
 NEWS: dict[str, dict[str, Any]] = {"facts": {"p_facts": {"disk": 1}}, "draining": {"status": "DRAINING"}}
 
 
@@ -45,14 +59,9 @@ def test_a_beat_that_waited_for_the_end_of_its_session_does_not_revive_it(
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
     ender = org.world.service if end == "taken over" else org.owner
-    with ThreadPoolExecutor(1) as pool:
-        ender.connection.execute("begin")
-        ENDS[end](org, runner)
-        beat = pool.submit(runner.beat, **NEWS[news])
-        wait_until(world.is_anybody_waiting, timeout_seconds=30)
-        ender.connection.execute("commit")
-        with refused("RY401"):
-            beat.result(timeout=30)
+    beat = beat_during(lambda: ENDS[end](org, runner), world, ender, runner, **NEWS[news])
+    with refused("RY401"):
+        beat.result()
     for call in (runner.beat, runner.claim):
         with refused("RY401"):
             call()
@@ -69,13 +78,7 @@ def test_the_first_beat_after_a_crash_does_not_outlive_the_end_of_its_session(fr
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
     forget_beats(world)
-    with ThreadPoolExecutor(1) as pool:
-        org.owner.connection.execute("begin")
-        ENDS[end](org, runner)
-        beat = pool.submit(runner.beat)
-        wait_until(world.is_anybody_waiting or beat.done(), timeout_seconds=30)
-        org.owner.connection.execute("commit")
-        wait_until(beat.done, timeout_seconds=30)
+    beat_during(lambda: ENDS[end](org, runner), world, org.owner, runner)
     for call in (runner.beat, runner.claim):
         with refused("RY401"):
             call()
@@ -86,13 +89,10 @@ def test_the_first_beat_after_a_crash_does_not_miss_a_change(fresh_world: World)
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
     forget_beats(world)
-    with ThreadPoolExecutor(1) as pool:
-        org.owner.connection.execute("begin")
-        org.owner.call("set_worker_disabled", p_worker=runner.worker_id, p_disabled=True)
-        beat = pool.submit(runner.beat)
-        wait_until(world.is_anybody_waiting or beat.done(), timeout_seconds=30)
-        org.owner.connection.execute("commit")
-        beat.result(timeout=30)
+    beat_during(
+        lambda: org.owner.call("set_worker_disabled", p_worker=runner.worker_id, p_disabled=True),
+        world, org.owner, runner,
+    ).result()  # fmt: skip
     assert runner.claim() == []
     assert runner.beat()["worker"]["is_disabled"]
     assert is_known(world, runner)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.db.test_mixed_traffic import run
 from tests.db.test_self_updates import ARTIFACT, FILE
-from tests.db.world import TOKEN_HASH, Caller, Organization, User, World, replay
+from tests.db.world import TOKEN_HASH, Caller, Organization, User, World
 
 SECONDS = float(os.environ.get("STORM_SECONDS", "15"))
 SEED = int(os.environ.get("STORM_SEED", "0"))
@@ -269,7 +269,4 @@ def test_no_copy_is_stale_and_nobody_waits_in_a_circle(fresh_world: World) -> No
     done = world.owner.one("select count(*) from public.provision_jobs where finished_at is not null")
     assert done > 10
     for job in jobs:
-        steps = world.owner.rows(
-            "select from_status, to_status from public.job_events where job_id = %s order by id", job
-        )
-        assert replay(steps) == world.status(job)
+        assert world.replayed(job) == world.status(job)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.db.world import Organization, Runner, World, refused, replay
+from tests.db.world import Organization, Runner, World, refused
 
 
 def runners(org: Organization, count: int) -> list[Runner]:
@@ -234,10 +234,7 @@ def test_events_replay_through_every_turn(world: World, org: Organization) -> No
     job = second.claim_one()
     second.call("worker_return_job", p_job=job_id, p_attempt=2)
     second.finish(second.claim_one())
-    steps = world.owner.rows(
-        "select from_status, to_status from public.job_events where job_id = %s order by id", job_id
-    )
-    assert replay(steps) == world.status(job_id) == "SUCCEEDED"
+    assert world.replayed(job_id) == world.status(job_id) == "SUCCEEDED"
     assert job["attempt"] == 2
 
 

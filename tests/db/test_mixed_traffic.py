@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.db.world import Caller, Organization, Runner, World, replay
+from tests.db.world import Caller, Organization, Runner, World
 
 MODULES = [f"{group}/m{number}" for group in ("a", "a/b", "x") for number in range(4)]
 # What callers may rightly be told while others change things under their feet.
@@ -141,10 +141,7 @@ def test_nobody_deadlocks_and_everything_adds_up(fresh_world: World) -> None:
     assert troubles == []
     assert len(jobs) > 20
     for job in jobs:
-        steps = world.owner.rows(
-            "select from_status, to_status from public.job_events where job_id = %s order by id", job
-        )
-        assert replay(steps) == world.status(job)
+        assert world.replayed(job) == world.status(job)
     crowded = world.owner.rows(
         "select state_key from private.live_jobs where stage <> 'WAITING' group by 1 having count(*) > 1"
     )

@@ -293,6 +293,11 @@ class World:
     def events(self, job: int) -> list[str]:
         return self.owner.rows("select event from public.job_events where job_id = %s order by id", job)
 
+    def replayed(self, job: int) -> str | None:
+        """The status that a job's events lead to."""
+        steps = "select from_status, to_status from public.job_events where job_id = %s order by id"
+        return replay(self.owner.rows(steps, job))
+
     def worker_row(self, worker_id: str) -> dict[str, Any]:
         found: dict[str, Any] = self.owner.one("select to_jsonb(w) from public.workers as w where id = %s", worker_id)
         return found

@@ -102,7 +102,7 @@ def run(
     program = find_program(os.environ, sys.argv[1:]) if may_update else None
     forget_secrets(os.environ)
     if settings.executor.job_id is not None:
-        from worker.dispatch.executor import run_executor
+        from worker.executor import run_executor
 
         raise typer.Exit(run_executor(settings))
     from worker.main import run as run_worker

@@ -8,7 +8,6 @@ from typing import Any
 
 import sdnotify
 
-from worker.api.protection import TaskProtection
 from worker.api.server import Server
 from worker.api.transport import Transport
 from worker.children.hardening import hide_from_children
@@ -21,11 +20,11 @@ from worker.enums import CancelKind, WorkerStatus
 from worker.errors import Fatal, WorkerError
 from worker.exit_codes import ExitCode
 from worker.host_facts import HostFacts
-from worker.jobs.control import Stop, StopCause
+from worker.job.control import Stop, StopCause
+from worker.job.workspace import Surroundings
 from worker.jobs.crew import Crew
 from worker.jobs.recovery import recover
 from worker.jobs.table import JobTable
-from worker.jobs.workspace import Surroundings
 from worker.logs.redactor import Redactor
 from worker.loops.claim import ClaimLoop
 from worker.loops.directives import Directives
@@ -38,6 +37,7 @@ from worker.session.session import Session
 from worker.settings import Settings
 from worker.signals import Signals, ignore_more
 from worker.standing import Standing
+from worker.task_protection import TaskProtection
 from worker.update.handover import hand_over
 from worker.update.program import Handover, Program, obstacle
 from worker.update.updater import Updater

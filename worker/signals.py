@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable
 
 from worker.enums import CancelKind
-from worker.jobs.control import Stop, StopCause
+from worker.job.control import Stop, StopCause
 from worker.jobs.table import JobTable
 from worker.runtime_log import get_logger
 from worker.standing import Standing

@@ -9,8 +9,8 @@ from worker.cloud.target import Target
 from worker.cloud.verify import verify_recipe
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed
-from worker.jobs.workspace import Workspace
-from worker.steps.step import Step
+from worker.job.step import Step
+from worker.job.workspace import Workspace
 
 
 def lifecycle_recipe(kind: JobType) -> list[Step]:

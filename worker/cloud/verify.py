@@ -8,8 +8,8 @@ from worker.cloud.session import Cloud, open_cloud
 from worker.cloud.target import CLUSTER, Network, Target
 from worker.enums import JobPhase
 from worker.errors import JobFailed
-from worker.jobs.workspace import Workspace
-from worker.steps.step import Step
+from worker.job.step import Step
+from worker.job.workspace import Workspace
 
 
 def targets(payload: dict[str, Any], url: str) -> list[Target]:

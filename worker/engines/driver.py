@@ -5,7 +5,7 @@ from typing import Protocol, assert_never
 from worker.engines.hcl import HclDriver
 from worker.engines.pulumi import PulumiDriver
 from worker.enums import EngineName
-from worker.jobs.workspace import Workspace
+from worker.job.workspace import Workspace
 
 
 class Driver(Protocol):

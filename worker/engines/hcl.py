@@ -17,7 +17,7 @@ from worker.engines.rescue import rescue_state
 from worker.enums import EngineName
 from worker.errors import JobFailed
 from worker.files.safe_writer import SafeWriter
-from worker.jobs.workspace import Workspace
+from worker.job.workspace import Workspace
 
 PLAN_ARTIFACT = "plan.tfplan"
 META_ARTIFACT = "plan.json"

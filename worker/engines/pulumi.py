@@ -11,7 +11,7 @@ from worker.engines.finder import FoundEngine
 from worker.engines.hcl import PLAN_ARTIFACT, fetch_artifact
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.pulumi_events import read_summary
-from worker.jobs.workspace import Workspace
+from worker.job.workspace import Workspace
 
 STACK = "runyard"
 SETTINGS_FILE = f"Pulumi.{STACK}.yaml"

@@ -11,15 +11,16 @@ from worker.children.strays import kill_strays
 from worker.clock import Clock
 from worker.enums import CHANGING_PHASES, LIFECYCLE_TYPES, CancelKind, JobPhase, JobStatus, StepStatus
 from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable
-from worker.jobs.control import Stop, StopCause
+from worker.job.control import Stop, StopCause
+from worker.job.outcome import Outcome, failure
+from worker.job.record import JobRecord, record_folder, remove_record, save_record
+from worker.job.spec import read_spec
+from worker.job.step import Step
+from worker.job.workspace import Surroundings, Workspace
 from worker.jobs.finishing import finish_completely
-from worker.jobs.outcome import Outcome, failure
-from worker.jobs.record import JobRecord, record_folder, remove_record, save_record
 from worker.jobs.reporter import Reporter
-from worker.jobs.spec import read_spec
 from worker.jobs.step_loop import StepLoop
 from worker.jobs.table import JobHandle
-from worker.jobs.workspace import Surroundings, Workspace
 from worker.logs.batching import BatchRules
 from worker.logs.job_log import JobLog
 from worker.logs.redactor import Redactor
@@ -28,7 +29,6 @@ from worker.logs.spool import Spool
 from worker.runtime_log import get_logger
 from worker.statebackend.backend import StateBackend
 from worker.steps.recipes import recipe
-from worker.steps.step import Step
 from worker.update.recipe import is_own_update, update_recipe
 
 

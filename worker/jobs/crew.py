@@ -6,14 +6,14 @@ from pathlib import Path
 
 from worker.api.replies import ClaimedJob
 from worker.clock import Clock
-from worker.dispatch.remote import RemoteAttempt
 from worker.enums import CancelKind, JobStatus
+from worker.job.control import JobControl, Stop, StopCause
+from worker.job.lease import Lease
+from worker.job.outcome import Outcome
+from worker.job.workspace import Surroundings
 from worker.jobs.attempt import Attempt
-from worker.jobs.control import JobControl, Stop, StopCause
-from worker.jobs.lease import Lease
-from worker.jobs.outcome import Outcome
+from worker.jobs.remote import RemoteAttempt
 from worker.jobs.table import JobHandle, JobTable
-from worker.jobs.workspace import Surroundings
 from worker.metrics import Metrics
 from worker.runtime_log import get_logger
 from worker.standing import Standing

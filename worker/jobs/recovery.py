@@ -11,9 +11,9 @@ from worker.clock import Clock
 from worker.engines.rescue import rescue_state
 from worker.enums import JobStatus
 from worker.errors import Fenced, Rejected
+from worker.job.outcome import Outcome
+from worker.job.record import JobRecord, leftovers, load_record, remove_record
 from worker.jobs.finishing import finish_completely
-from worker.jobs.outcome import Outcome
-from worker.jobs.record import JobRecord, leftovers, load_record, remove_record
 from worker.jobs.table import JobTable
 from worker.logs.batching import BatchRules
 from worker.logs.shipper import Shipper

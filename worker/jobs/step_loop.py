@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable
 
 from worker.enums import CHANGING_PHASES, JobPhase, StepStatus
 from worker.errors import JobCancelled, JobInterrupted
-from worker.jobs.outcome import as_job_error
+from worker.job.outcome import as_job_error
+from worker.job.step import Step
+from worker.job.workspace import Workspace
 from worker.jobs.reporter import Reporter
-from worker.jobs.workspace import Workspace
 from worker.runtime_log import get_logger
-from worker.steps.step import Step
 
 
 class StepLoop:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from worker.api.replies import ClaimedJob, JobRef
 from worker.clock import Clock
 from worker.enums import CancelKind
-from worker.jobs.control import JobControl, Stop, StopCause
-from worker.jobs.lease import Lease
+from worker.job.control import JobControl, Stop, StopCause
+from worker.job.lease import Lease
 from worker.runtime_log import get_logger
 
 _LEASE_OVER = Stop(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from worker.api.replies import Cancellation, HeartbeatReply, JobRef
-from worker.jobs.control import Stop, StopCause
+from worker.job.control import Stop, StopCause
 from worker.jobs.table import JobTable
 from worker.runtime_log import get_logger
 from worker.standing import Standing

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import assert_never
 from urllib.parse import urlsplit
 
-from worker.api.download import download
 from worker.api.retrying import retry_for
+from worker.download import download
 from worker.enums import SourceKind
 from worker.errors import JobFailed
 from worker.files.archive import MOST_BYTES, MOST_FILES, unpack
 from worker.files.safe_path import split_path
 from worker.files.safe_writer import SafeWriter
-from worker.jobs.workspace import Workspace
+from worker.job.workspace import Workspace
 from worker.steps.git import fetch_git
 
 _ARCHIVE_SECONDS = 120.0

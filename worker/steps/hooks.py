@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from worker.errors import JobFailed
-from worker.jobs.approval import check_approved, digest
-from worker.jobs.spec import Hook
-from worker.jobs.workspace import Workspace
+from worker.job.approval import check_approved, digest
+from worker.job.spec import Hook
+from worker.job.workspace import Workspace
 
 LONGEST_HOOK_SECONDS = 600.0
 

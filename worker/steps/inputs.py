@@ -2,7 +2,7 @@
 
 from worker.engines.driver import driver_for
 from worker.files.safe_writer import SafeWriter
-from worker.jobs.workspace import Workspace
+from worker.job.workspace import Workspace
 
 MOST_EXTRA_BYTES = 16 * 1024 * 1024
 MOST_EXTRA_FILES = 200

@@ -8,7 +8,7 @@ from worker.children.environment import host_variables, job_variables, sensitive
 from worker.children.strays import COOKIE_VARIABLE
 from worker.engines.versions import check_version
 from worker.errors import JobFailed, WorkerError
-from worker.jobs.workspace import Workspace
+from worker.job.workspace import Workspace
 
 
 async def prepare(space: Workspace) -> None:

@@ -6,13 +6,13 @@ from typing import assert_never
 from worker.engines.driver import driver_for
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed
-from worker.jobs.spec import Hook, JobSpec
-from worker.jobs.workspace import Workspace
+from worker.job.spec import Hook, JobSpec
+from worker.job.step import Act, Step
+from worker.job.workspace import Workspace
 from worker.steps.fetch import fetch
 from worker.steps.hooks import run_hook
 from worker.steps.inputs import write_inputs
 from worker.steps.prepare import prepare
-from worker.steps.step import Act, Step
 
 
 async def _init(space: Workspace) -> None:

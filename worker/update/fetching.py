@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from worker.api.download import download
+from worker.download import download
 from worker.errors import JobFailed, Retryable
 from worker.update.program import Program
 from worker.update.release import BY_HAND, Wanted

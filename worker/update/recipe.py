@@ -13,8 +13,8 @@ from pathlib import Path
 from worker.api.replies import ClaimedJob
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed, JobInterrupted
-from worker.jobs.workspace import Workspace
-from worker.steps.step import Step
+from worker.job.step import Step
+from worker.job.workspace import Workspace
 from worker.update.fetching import fetch_beside
 from worker.update.program import Program, without_loader
 from worker.update.release import BY_HAND, Wanted, check_address, read_wanted

@@ -14,7 +14,7 @@ from worker.children.child import Command
 from worker.clock import SystemClock
 from worker.enums import CancelKind
 from worker.errors import JobCancelled
-from worker.jobs.control import JobControl, Stop, StopCause
+from worker.job.control import JobControl, Stop, StopCause
 from worker.jobs.table import JobTable
 from worker.logs.job_log import JobLog
 from worker.logs.redactor import Redactor

@@ -15,10 +15,10 @@ from worker.api.replies import ClaimedJob, JobRef
 from worker.children.child import Command
 from worker.enums import CHANGING_PHASES, CancelKind, JobPhase, JobType
 from worker.errors import Fenced, JobCancelled, JobFailed, JobInterrupted
-from worker.jobs.approval import approved_hooks, check_approved
-from worker.jobs.control import JobControl, Stop, StopCause
+from worker.job.approval import approved_hooks, check_approved
+from worker.job.control import JobControl, Stop, StopCause
+from worker.job.spec import read_spec
 from worker.jobs.reporter import Reporter
-from worker.jobs.spec import read_spec
 from worker.settings import Settings, load_settings
 from worker.statebackend.backend import StateBackend
 from worker.steps.fetch import find_folder

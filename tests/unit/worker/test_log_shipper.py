@@ -11,8 +11,8 @@ from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import JobRef
 from worker.clock import SystemClock
 from worker.enums import JobStatus
+from worker.job.outcome import Outcome
 from worker.jobs.finishing import finish_completely
-from worker.jobs.outcome import Outcome
 from worker.logs.batching import BatchRules
 from worker.logs.shipper import MOST_BYTES, Shipper
 from worker.logs.spool import Spool

@@ -11,8 +11,8 @@ from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import ClaimedJob, HeartbeatReply, JobRef
 from worker.enums import CancelKind, JobType, WorkerStatus
 from worker.errors import Rejected, Retryable
-from worker.jobs.control import JobControl, Stop, StopCause
-from worker.jobs.lease import Lease
+from worker.job.control import JobControl, Stop, StopCause
+from worker.job.lease import Lease
 from worker.jobs.table import JobHandle, JobTable
 from worker.loops.claim import ClaimLoop
 from worker.loops.directives import Directives

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.ecs_agent import EcsAgent, ecs_agent
-from worker.api.protection import EXPIRES_MINUTES, TaskProtection
+from worker.task_protection import EXPIRES_MINUTES, TaskProtection
 
 pytestmark = pytest.mark.anyio
 

@@ -12,10 +12,10 @@ from tests.unit.worker.fakes import HandClock
 from worker.api.replies import ClaimedJob, JobRef
 from worker.enums import JobType
 from worker.errors import JobFailed, JobInterrupted
-from worker.jobs.control import JobControl
-from worker.jobs.lease import Lease
+from worker.job.control import JobControl
+from worker.job.lease import Lease
+from worker.job.workspace import Workspace
 from worker.jobs.table import JobHandle, JobTable
-from worker.jobs.workspace import Workspace
 from worker.logs.redactor import Redactor
 from worker.settings.update import UpdateSettings
 from worker.standing import Standing

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from worker.api.protection import TaskProtection
 from worker.api.replies import ClaimedJob, JobRef
 from worker.api.server import Server
 from worker.children.child import Command
 from worker.dispatch.base import Dispatcher
 from worker.engines.finder import EngineFinder
 from worker.errors import JobFailed
-from worker.jobs.control import JobControl
-from worker.jobs.spec import JobSpec
+from worker.job.control import JobControl
+from worker.job.spec import JobSpec
 from worker.logs.job_log import JobLog
 from worker.settings import Settings
 from worker.statebackend.backend import StateBackend
+from worker.task_protection import TaskProtection
 from worker.update.updater import Updater
 
 LARGEST_CAPTURE = 128 * 1024 * 1024

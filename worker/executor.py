@@ -14,11 +14,11 @@ from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, JobStatus
 from worker.errors import Fatal, Fenced, Rejected, Retryable, WorkerError
 from worker.exit_codes import ExitCode
+from worker.job.control import JobControl, Stop, StopCause
+from worker.job.lease import Lease
+from worker.job.workspace import Surroundings
 from worker.jobs.attempt import Attempt
-from worker.jobs.control import JobControl, Stop, StopCause
-from worker.jobs.lease import Lease
 from worker.jobs.table import JobHandle, JobTable
-from worker.jobs.workspace import Surroundings
 from worker.logs.redactor import Redactor
 from worker.runtime_log import configure_logging, get_logger
 from worker.settings import Settings

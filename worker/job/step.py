@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from worker.enums import JobPhase
-from worker.jobs.workspace import Workspace
+from worker.job.workspace import Workspace
 
 Act = Callable[[Workspace], Awaitable[None]]
 

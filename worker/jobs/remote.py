@@ -9,10 +9,10 @@ from worker.dispatch.order import Order
 from worker.enums import CancelKind, JobStatus
 from worker.errors import JobCancelled, JobFailed, JobInterrupted, WorkerError
 from worker.exit_codes import ExitCode
-from worker.jobs.approval import approved_hooks
-from worker.jobs.control import StopCause
-from worker.jobs.outcome import Outcome, failure
-from worker.jobs.spec import read_spec
+from worker.job.approval import approved_hooks
+from worker.job.control import StopCause
+from worker.job.outcome import Outcome, failure
+from worker.job.spec import read_spec
 from worker.jobs.table import JobHandle
 from worker.runtime_log import get_logger
 from worker.settings import Settings

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from worker.errors import JobFailed
-from worker.jobs.spec import JobSpec
+from worker.job.spec import JobSpec
 from worker.settings import Settings
 
 _LARGEST_HOOK = 1024 * 1024

@@ -1,0 +1,1 @@
+"""What the steps of a job share; whoever runs them is in `worker.jobs`."""

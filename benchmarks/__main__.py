@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-HELPERS = {"__init__", "__main__", "load"}
+HELPERS = {"__init__", "__main__", "load", "outcome", "processes"}
 
 
 def names() -> list[str]:
@@ -19,7 +19,7 @@ def names() -> list[str]:
 
 
 def main() -> int:
-    """Run those that were named, or all; go on after one that fails, and say so at the end."""
+    """Run those that were named, or all; go on after one that lacks a figure, and say so at the end."""
     given = sys.argv[1:]
     if "--full" in given:
         given.remove("--full")
@@ -36,7 +36,7 @@ def main() -> int:
             failed.append(name)
     print(f"\nResults are in {FOLDER / 'results'}.")
     if failed:
-        print(f"These did not finish: {', '.join(failed)}.", file=sys.stderr)
+        print(f"Some figures are missing, see above: {', '.join(failed)}.", file=sys.stderr)
     return 1 if failed else 0
 
 

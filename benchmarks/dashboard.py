@@ -1,7 +1,6 @@
 """How fast a commit is seen in a real browser with 1 to 500 tabs open, and what a tab costs."""
 
 import asyncio
-import json
 import re
 import tempfile
 import time
@@ -9,14 +8,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import psutil
 from playwright.async_api import Page, async_playwright
 
 from app.states.runners import RunnersState
+from benchmarks.outcome import Outcome
+from benchmarks.processes import family, memory_mib
 from tests.e2e.product import Person, Product, Tab, open_tab
+from tests.support.browser import chromium_path
 from tests.support.stack import start_stack
 
-RESULTS = Path(__file__).parent / "results" / "dashboard.json"
 SESSIONS = (1, 50, 200, 500)
 CHANGES = 30
 RUNNERS = 1000
@@ -78,10 +78,10 @@ async def measure_at(product: Product, person: Person, page: Page, others: int, 
     return {
         "sessions": others + 1,
         "seen": f"{len(delays)}/{CHANGES}",
-        "p50_ms": round(median(delays)),
+        "p50_ms": round(median(delays)) if delays else 0,
         "p95_ms": p95(delays),
         "tabs_p95_ms": p95(sorted(at - committed[change] for change, at in arrivals if change in committed)),
-        "memory_mib": memory(product),
+        "memory_mib": memory_mib(family(product.stack.part_pid("dashboard"))),
     }
 
 
@@ -96,13 +96,6 @@ def push(product: Product, person: Person, change: int) -> None:
     product.sql(statement, f"change-{change}", person.org_id)
 
 
-def memory(product: Product) -> int:
-    """Proportional memory of the dashboard's processes, in MiB."""
-    process = psutil.Process(product.stack.part_pid("dashboard"))
-    family = [process, *process.children(recursive=True)]
-    return int(sum(member.memory_full_info().pss for member in family) / 2**20)
-
-
 async def bytes_per_change(product: Product, person: Person) -> int:
     """How much one changed row of a thousand sends to a tab, beats aside."""
     tab = await open_tab(product, product.cookie(person))
@@ -114,12 +107,13 @@ async def bytes_per_change(product: Product, person: Person) -> int:
     return max((len(frame) for frame in tab.frames if "change-9999" in frame), default=0)
 
 
-async def measure(product: Product) -> dict[str, Any]:
+async def measure(product: Product, outcome: Outcome) -> None:
     """All of it, with one browser that stays open."""
     person = product.person("bench")
     seed(product, person)
+    outcome.parts["rounds"] = rounds = []
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
         page = await browser.new_page(base_url=product.url)
         await page.goto("/login")
         await page.fill("#email", person.email)
@@ -128,39 +122,36 @@ async def measure(product: Product) -> dict[str, Any]:
         await page.wait_for_selector("tr[data-row]", timeout=60_000)
         paint = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
         weight = await page.evaluate(TRANSFERRED)
+        outcome.parts |= {"first_paint_ms": round(paint or 0), "page_kib": round(weight / 1024)}
         await page.evaluate(WATCH)
-        rounds = []
         for at, count in enumerate(SESSIONS):
-            rounds.append(await measure_at(product, person, page, count - 1, at * CHANGES))
+            with outcome.part(f"{count} sessions"):
+                rounds.append(await measure_at(product, person, page, count - 1, at * CHANGES))
         await browser.close()
-    return {
-        "rounds": rounds,
-        "bytes_per_changed_row": await bytes_per_change(product, person),
-        "first_paint_ms": round(paint or 0),
-        "page_kib": round(weight / 1024),
-    }
+    with outcome.part("bytes of a changed row"):
+        outcome.parts["bytes_per_changed_row"] = await bytes_per_change(product, person)
 
 
 def show(result: dict[str, Any]) -> None:
     """Print the table."""
     print(f"{'sessions':>10}{'seen':>8}{'p50 ms':>10}{'p95 ms':>10}{'tabs p95':>10}{'MiB':>8}")
-    for row in result["rounds"]:
+    for row in result.get("rounds", ()):
         figures = f"{row['p50_ms']:>10}{row['p95_ms']:>10}{row['tabs_p95_ms']:>10}{row['memory_mib']:>8}"
         print(f"{row['sessions']:>10}{row['seen']:>8}{figures}")
-    print(f"\nbytes for one changed row of {RUNNERS}: {result['bytes_per_changed_row']}")
-    print(f"first paint {result['first_paint_ms']} ms, page {result['page_kib']} KiB over the wire")
+    print(f"\nbytes for one changed row of {RUNNERS}: {result.get('bytes_per_changed_row', '–')}")
+    print(f"first paint {result.get('first_paint_ms', '–')} ms, page {result.get('page_kib', '–')} KiB over the wire")
 
 
 def main() -> None:
     """Start the product in a folder of its own, measure, write the result."""
-    with tempfile.TemporaryDirectory(prefix="runyard-bench-") as folder:
+    outcome = Outcome("dashboard")
+    with outcome.part("the product"), tempfile.TemporaryDirectory(prefix="runyard-bench-") as folder:
         home = Path(folder)
         home.chmod(0o755)
         with start_stack(home, "--no-demo") as stack:
-            result = asyncio.run(measure(Product(stack)))
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=2))
-    show(result)
+            asyncio.run(measure(Product(stack), outcome))
+    show(outcome.parts)
+    outcome.keep()
 
 
 if __name__ == "__main__":

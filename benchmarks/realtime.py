@@ -7,7 +7,6 @@ what is measured is this process reading.
 
 import argparse
 import asyncio
-import json
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
@@ -19,6 +18,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 import psycopg
 
+from benchmarks.outcome import Outcome
 from stack.realtime.pgoutput import RowChange
 from stack.realtime.stream import open_stream
 from tests.contract.realtime.server import sign
@@ -26,7 +26,6 @@ from tests.contract.realtime.wire import Wire, open_wire
 from tests.support.stack import RunningStack, start_stack
 from tests.support.waiting import eventually
 
-RESULTS = Path(__file__).parent / "results" / "realtime.json"
 PADDING = "x" * 200
 TABLES = """
 drop table if exists public.bench_open, public.bench_guarded;
@@ -160,8 +159,16 @@ def summary(scenario: Scenario, times: Times, memory: int) -> dict[str, Any]:
 def server_memory(stack: RunningStack) -> int:
     """The resident memory of the gateway's worker process."""
     family = psutil.Process(stack.process.pid).children(recursive=True)
-    gateways = [process for process in family if "granian" in " ".join(process.cmdline() or [process.name()])]
-    return max((process.memory_info().rss for process in gateways), default=0)
+    return max((rss for process in family if (rss := gateway_memory(process))), default=0)
+
+
+def gateway_memory(process: psutil.Process) -> int:
+    """The resident memory of one of the gateway's processes, and nothing of another or of one that has gone."""
+    try:
+        is_gateway = "granian" in " ".join(process.cmdline() or [process.name()])
+        return int(process.memory_info().rss) if is_gateway else 0
+    except psutil.NoSuchProcess:
+        return 0
 
 
 def show(rows: list[dict[str, Any]]) -> None:
@@ -175,11 +182,14 @@ def show(rows: list[dict[str, Any]]) -> None:
         )
 
 
-async def run(stack: RunningStack, seconds: float) -> list[dict[str, Any]]:
+async def run(stack: RunningStack, seconds: float, outcome: Outcome) -> None:
     """All scenarios."""
+    outcome.parts["rows"] = rows = []
     with psycopg.connect(stack.db_url, autocommit=True) as connection:
         connection.execute(TABLES.encode())
-    return [await measure(stack, scenario, seconds) for scenario in SCENARIOS]
+    for scenario in SCENARIOS:
+        with outcome.part(scenario.label):
+            rows.append(await measure(stack, scenario, seconds))
 
 
 def main() -> None:
@@ -187,14 +197,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=6.0)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    outcome = Outcome("realtime")
+    with outcome.part("the stack"), tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         limits = {"RUNYARD_REALTIME_MAX_MESSAGES_PER_SECOND": "100000", "RUNYARD_PG_FSYNC": "true"}
         with start_stack(Path(folder), "--no-dashboard", "--no-demo", **limits) as stack:
-            rows = asyncio.run(run(stack, options.seconds))
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"benchmark": "realtime", "rows": rows}, indent=2))
-    show(rows)
+            asyncio.run(run(stack, options.seconds, outcome))
+    show(outcome.parts.get("rows", []))
+    outcome.keep()
 
 
 if __name__ == "__main__":

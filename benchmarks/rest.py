@@ -19,12 +19,12 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg_pool import ConnectionPool
 
+from benchmarks.outcome import Outcome
 from tests.support.stack import start_stack
 
 LEVELS = (1, 16, 64)
 POOL_SIZE = 10
 ROUNDS = 3
-RESULTS = Path(__file__).parent / "results" / "rest.json"
 ARGUMENTS = {"p_value": 21, "p_text": "runner"}
 CLAIMS = json.dumps({"role": "anon"})
 SETTINGS = (
@@ -101,23 +101,20 @@ def measure_rest(url: str, key: str, connections: int, duration: float) -> list[
     return list(found["seconds"])
 
 
-def measure(url: str, key: str, pool_url: str, duration: float) -> list[dict[str, Any]]:
-    """Both ways at each level, alternating, so that a busy machine is unfair to neither."""
-    rows = []
-    for level in LEVELS:
-        direct: list[float] = []
-        rest: list[float] = []
-        for _ in range(ROUNDS):
-            direct += measure_direct(pool_url, level, duration)
-            rest += measure_rest(url, key, level, duration)
-        row: dict[str, Any] = {
-            "connections": level,
-            "psycopg": summary(direct, duration * ROUNDS),
-            "rest": summary(rest, duration * ROUNDS),
-        }
-        row["ratio"] = round(row["rest"]["per_second"] / row["psycopg"]["per_second"], 2)
-        rows.append(row)
-    return rows
+def measure(url: str, key: str, pool_url: str, level: int, duration: float) -> dict[str, Any]:
+    """Both ways with so many connections, alternating, so that a busy machine is unfair to neither."""
+    direct: list[float] = []
+    rest: list[float] = []
+    for _ in range(ROUNDS):
+        direct += measure_direct(pool_url, level, duration)
+        rest += measure_rest(url, key, level, duration)
+    row: dict[str, Any] = {
+        "connections": level,
+        "psycopg": summary(direct, duration * ROUNDS),
+        "rest": summary(rest, duration * ROUNDS),
+    }
+    row["ratio"] = round(row["rest"]["per_second"] / row["psycopg"]["per_second"], 2)
+    return row
 
 
 def show(rows: list[dict[str, Any]]) -> None:
@@ -151,18 +148,21 @@ def main() -> None:
         parser.add_argument(name, default="")
     parser.add_argument("--seconds", type=float, default=2.0)
     options = parser.parse_args()
-    with target(options) as (url, key, db_url, pool_url):
+    outcome = Outcome("rest")
+    rows = outcome.parts["rows"] = []
+    with outcome.part("the stack"), target(options) as (url, key, db_url, pool_url):
         with psycopg.connect(db_url, autocommit=True) as connection:
             connection.execute(FUNCTION.encode())
         time.sleep(1)
         try:
-            rows = measure(url, key, pool_url, options.seconds)
+            for level in LEVELS:
+                with outcome.part(f"{level} connections"):
+                    rows.append(measure(url, key, pool_url, level, options.seconds))
         finally:
             with psycopg.connect(db_url, autocommit=True) as connection:
                 connection.execute("drop function public.bench_echo(int, text)")
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"benchmark": "rest", "rows": rows}, indent=2))
     show(rows)
+    outcome.keep()
 
 
 if __name__ == "__main__":

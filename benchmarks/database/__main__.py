@@ -2,18 +2,16 @@
 
 import argparse
 import dataclasses
-import json
 import os
 import platform
 from collections.abc import Callable
-from pathlib import Path
 
 from benchmarks.database import breadth, depth, enqueue, fleet, keeping, peers, queue, writes
 from benchmarks.database.figures import Report
 from benchmarks.database.server import Bench, load, serve
 from benchmarks.database.sizes import FULL, Sizes
+from benchmarks.outcome import attempt, end, keep
 
-RESULTS = Path(__file__).parent.parent / "results"
 GROUPS: dict[str, Callable[[Bench, Sizes, Report], None]] = {
     "queue": queue.measure,
     "enqueue": enqueue.measure,
@@ -52,11 +50,11 @@ def main() -> None:
         report.facts["postgresql"] = version[0] if version else ""
         for name in groups:
             print(f"\n{name} (load {load()[0]})", flush=True)
-            GROUPS[name](bench, sizes, report)
+            with attempt(name, report.failed):
+                GROUPS[name](bench, sizes, report)
             report.facts["load_after"] = load()
-            RESULTS.mkdir(exist_ok=True)
-            text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
-            (RESULTS / "database.json").write_text(text + "\n")
+            keep("database", report.as_json())
+    end(report.failed)
 
 
 if __name__ == "__main__":

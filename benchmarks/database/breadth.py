@@ -8,13 +8,15 @@ from benchmarks.database import depth, ours
 from benchmarks.database.figures import WARM_UP, Report, interleave
 from benchmarks.database.server import Bench
 from benchmarks.database.sizes import Sizes
+from benchmarks.outcome import attempt
 
 LANES = (1, 5, 20)
 
 
 def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
-    _runners(bench, sizes, report)
-    _lanes(bench, sizes, report)
+    for part in (_runners, _lanes):
+        with attempt(part.__name__, report.failed):
+            part(bench, sizes, report)
 
 
 def _runners(bench: Bench, sizes: Sizes, report: Report) -> None:
@@ -36,11 +38,10 @@ def _lanes(bench: Bench, sizes: Sizes, report: Report) -> None:
     rates = interleave(
         sizes.repeats,
         {f"lanes_{n}": partial(_drain, bench, database, n, sizes.jobs) for n, database in databases.items()},
+        report,
     )
     for lanes in LANES[1:]:
-        ratio = rates[f"lanes_{lanes}"] / rates["lanes_1"]
-        sides = {name: rates[name] for name in ("lanes_1", f"lanes_{lanes}")}
-        report.add(f"claim + finish from {lanes} lanes, to one", ratio, unit="jobs/s", **sides)
+        report.compare(f"claim + finish from {lanes} lanes, to one", rates, f"lanes_{lanes}", "lanes_1", unit="jobs/s")
     for database in databases.values():
         bench.drop(database)
 

@@ -13,6 +13,7 @@ from benchmarks.database import ours
 from benchmarks.database.figures import WARM_UP, Report
 from benchmarks.database.server import Bench
 from benchmarks.database.sizes import Sizes
+from benchmarks.outcome import attempt
 
 FINISH = "select public.worker_finish($1, $2, 'SUCCEEDED')"
 CLAIM = "select public.worker_claim($1::uuid, 1)::text"
@@ -27,10 +28,12 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
         f"claim behind {sizes.ahead:,} jobs for others": (_blocked, 1.1),
     }
     for name, (make, most) in conditions.items():
-        database = make(bench, sizes)
-        compare(bench, sizes, report, (small, database), name, most)
-        bench.drop(database)
-    _measure_dead(bench, sizes, report, small)
+        with attempt(name, report.failed):
+            database = make(bench, sizes)
+            compare(bench, sizes, report, (small, database), name, most)
+            bench.drop(database)
+    with attempt("claim over dead entries", report.failed):
+        _measure_dead(bench, sizes, report, small)
     bench.drop(small)
 
 

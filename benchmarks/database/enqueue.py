@@ -44,10 +44,9 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
                 "ours": lambda act=mine, n=count: asyncio.run(_ours(bench, database, n, act)),  # type: ignore[misc]
                 "procrastinate": lambda act=theirs, n=count: asyncio.run(_theirs(bench.url(peer), n, act)),  # type: ignore[misc]
             },
+            report,
         )
-        report.add(
-            f"{name}, to procrastinate", rates["ours"] / rates["procrastinate"], least=least, unit="jobs/s", **rates
-        )
+        report.compare(f"{name}, to procrastinate", rates, "ours", "procrastinate", least=least, unit="jobs/s")
     _latency(bench, sizes, report, (database, peer))
     bench.drop(database)
     bench.drop(peer)
@@ -118,8 +117,7 @@ def _latency(bench: Bench, sizes: Sizes, report: Report, databases: tuple[str, s
         sides["procrastinate"] += asyncio.run(_wake_theirs(bench.url(peer), sizes.wakes))
     for name, pick in (("median", median), ("99th of 100", lambda values: quantiles(values, n=100)[98])):
         found = {side: pick(values) * 1000 for side, values in sides.items()}
-        ratio = found["ours"] / found["procrastinate"]
-        report.add(f"idle, enqueue to claimed, {name}, to procrastinate", ratio, unit="ms", **found)
+        report.compare(f"idle, enqueue to claimed, {name}, to procrastinate", found, "ours", "procrastinate", unit="ms")
 
 
 async def _wake(bench: Bench, database: str, count: int) -> list[float]:

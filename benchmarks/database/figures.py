@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any, Self
 
 from benchmarks.database.server import load
+from benchmarks.outcome import attempt
 
 # Calls or jobs per connection before a clock starts. Connections of pools live for days; what the first calls compile is not asked.
 WARM_UP = 20
@@ -31,6 +32,7 @@ class Report:
 
     figures: list[Figure] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
     def add(
@@ -41,6 +43,18 @@ class Report:
         rounded = {key: round(value, 3) for key, value in sides.items()}
         self.figures.append(Figure(name, round(ratio, 3), aim, is_reached, unit, rounded))
         self.show(self.figures[-1])
+
+    def compare(
+        self, name: str, found: dict[str, float], this: str, that: str, *, least: float = 0, most: float = 0, unit: str
+    ) -> None:
+        """One side to another; no figure where one is missing, or was too short for the clock to tell."""
+        if missing := [side for side in (this, that) if side not in found]:
+            self.skip(name, f"{' and '.join(missing)} could not be measured")
+        elif found[that] <= 0:
+            self.skip(name, f"{that} took less than the clock can tell")
+        else:
+            sides = {side: found[side] for side in (this, that)}
+            self.add(name, found[this] / found[that], least=least, most=most, unit=unit, **sides)
 
     def skip(self, what: str, why: str) -> None:
         self.skipped.append(f"{what}: {why}")
@@ -73,10 +87,11 @@ class Meter:
         self.cpu_seconds = self.cpu() - self.cpu_seconds
 
 
-def interleave(repeats: int, contestants: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """The median of each contestant; they take turns, so that a busy machine is unfair to none."""
+def interleave(repeats: int, contestants: dict[str, Callable[[], float]], report: Report) -> dict[str, float]:
+    """The median of each contestant that could be measured; they take turns, so that a busy machine is unfair to none."""
     found: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(repeats):
         for name, measure in contestants.items():
-            found[name].append(measure())
-    return {name: median(values) for name, values in found.items()}
+            with attempt(name, report.failed):
+                found[name].append(measure())
+    return {name: median(values) for name, values in found.items() if values}

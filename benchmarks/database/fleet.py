@@ -38,9 +38,8 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
     report.add(
         name, cores / 2, most=0.25, unit="cores", server=cores, beats_per_second=beats / seconds, behind_seconds=late
     )
-    growth = after["heap"] / before["heap"]
-    sides = {"before": before["heap"], "after": after["heap"]}
-    report.add("size of the beats' table after to before", growth, most=1.1, unit="bytes", **sides)
+    sides = {"after": after["heap"], "before": before["heap"]}
+    report.compare("size of the beats' table after to before", sides, "after", "before", most=1.1, unit="bytes")
     wal = (after["wal"] - before["wal"]) / beats
     report.facts["fleet"] = {
         "wal_bytes_per_beat": round(wal, 1),

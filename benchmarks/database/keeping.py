@@ -13,6 +13,7 @@ from benchmarks.database import writes
 from benchmarks.database.figures import Report
 from benchmarks.database.server import Bench
 from benchmarks.database.sizes import Sizes
+from benchmarks.outcome import attempt
 
 SLOT = "bench_slot"
 EVERY_SECONDS = 0.1
@@ -25,8 +26,9 @@ LINES = 50
 
 def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
     database = bench.database()
-    _beats_beside_a_slot(bench, sizes, report, database)
-    _retention(bench, sizes, report, database)
+    for part in (_beats_beside_a_slot, _retention):
+        with attempt(part.__name__, report.failed):
+            part(bench, sizes, report, database)
     bench.drop(database)
 
 
@@ -39,7 +41,7 @@ def _beats_beside_a_slot(bench: Bench, sizes: Sizes, report: Report, database: s
             beside.append(_beats(bench, database, sizes.seconds))
         changes += sum(seen)
     sides = {"without": sorted(alone)[len(alone) // 2], "with_slot": sorted(beside)[len(beside) // 2]}
-    report.add("heartbeat beside a logical slot, to none", sides["with_slot"] / sides["without"], unit="/s", **sides)
+    report.compare("heartbeat beside a logical slot, to none", sides, "with_slot", "without", unit="/s")
     report.facts["changes_decoded_from_beats"] = changes
 
 
@@ -79,7 +81,7 @@ def _retention(bench: Bench, sizes: Sizes, report: Report, database: str) -> Non
         deleted = _seconds(connection, sql.SQL("delete from bench.log_lines where job_id = -1"))
         deleted += _seconds(connection, sql.SQL("vacuum bench.log_lines"))
     name = f"end of {sizes.old_lines:,} old lines, to deleting rows"
-    report.add(name, dropped / deleted, most=0.1, unit="s", dropped=dropped, deleted=deleted)
+    report.compare(name, {"dropped": dropped, "deleted": deleted}, "dropped", "deleted", most=0.1, unit="s")
 
 
 def _seconds(connection: Any, statement: sql.Composable) -> float:

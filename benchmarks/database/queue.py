@@ -26,7 +26,7 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
     databases |= {"ours": bench.database(), "limit": bench.database()}
     for workers in sizes.workers:
         one = Round(bench, sizes, databases, workers, folder)
-        _report(report, workers, interleave(sizes.repeats, one.contestants()))
+        _report(report, workers, interleave(sizes.repeats, one.contestants(), report))
         _report_prices(report, workers, {name: median(values) for name, values in one.prices.items()})
     for name in databases.values():
         bench.drop(name)
@@ -93,25 +93,22 @@ class Round:
 
 
 def _report(report: Report, workers: int, rates: dict[str, float]) -> None:
-    ours_ = rates["ours"]
     for peer, least in (("procrastinate", 5.0), ("pgqueuer", 0.0), ("graphile", 2.0), ("pgbench", 0.7)):
         if peer in rates:
             name = f"claim + finish, {workers} workers, to {peer}"
-            report.add(name, ours_ / rates[peer], least=least, unit="jobs/s", ours=ours_, **{peer: rates[peer]})
+            report.compare(name, rates, "ours", peer, least=least, unit="jobs/s")
     # One of procrastinate's workers with so much concurrency is one of our runners with so many slots.
     if workers > 1:
-        sides = {"ours": rates["ours_one_runner"], "procrastinate": rates["procrastinate"]}
         name = f"claim + finish, one runner with {workers} slots, to procrastinate with as many at a time"
-        report.add(name, sides["ours"] / sides["procrastinate"], least=5.0, unit="jobs/s", **sides)
+        report.compare(name, rates, "ours_one_runner", "procrastinate", least=5.0, unit="jobs/s")
     for peer in ("pgqueuer_batch_10", "graphile_batched"):
         if peer in rates:
             name = f"50 at a time, {workers} workers, to {peer}"
-            sides = {"ours": rates["ours_batch_50"], peer: rates[peer]}
-            report.add(name, rates["ours_batch_50"] / rates[peer], unit="jobs/s", **sides)
+            report.compare(name, rates, "ours_batch_50", peer, unit="jobs/s")
 
 
 def _report_prices(report: Report, workers: int, prices: dict[str, float]) -> None:
     for peer in ("procrastinate", "pgqueuer", "graphile"):
         if peer in prices:
             name = f"server CPU of a job, {workers} workers, to {peer}"
-            report.add(name, prices["ours"] / prices[peer], unit="ms", ours=prices["ours"], **{peer: prices[peer]})
+            report.compare(name, prices, "ours", peer, unit="ms")

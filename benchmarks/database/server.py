@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import psycopg
 from psycopg import sql
 
+from benchmarks import processes
 from stack.bootstrap import bootstrap
 from stack.migrations import migrate
 from stack.postgres import SUPERUSER, Cluster, find_cluster
@@ -53,18 +53,9 @@ class Bench:
         return beside if beside.exists() else Path(found) if found else None
 
     def cpu_seconds(self) -> float:
-        """CPU time that the server and its living processes have used; the parent adds those that have ended."""
+        """CPU time that the server and its processes have used."""
         assert self.cluster.pid
-        parent = psutil.Process(self.cluster.pid)
-        times = parent.cpu_times()
-        total = times.user + times.system + times.children_user + times.children_system
-        for child in parent.children(recursive=True):
-            try:
-                spent = child.cpu_times()
-            except psutil.NoSuchProcess:
-                continue
-            total += spent.user + spent.system
-        return float(total)
+        return processes.cpu_seconds(processes.family(self.cluster.pid))
 
     def _execute(self, statement: sql.Composed) -> None:
         with self.connect("postgres") as connection:

@@ -13,6 +13,7 @@ from benchmarks.database import ours
 from benchmarks.database.figures import WARM_UP, Report, interleave
 from benchmarks.database.server import Bench
 from benchmarks.database.sizes import Sizes
+from benchmarks.outcome import attempt
 
 LINES = 50
 BEAT = "select public.worker_heartbeat('ONLINE', '1.0.0')"
@@ -24,8 +25,9 @@ CHUNK = "select public.worker_append_logs($1, $2, $3::text::jsonb)"
 def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
     database = bench.database()
     ours.fill(bench, database, 64)
-    _beats(bench, sizes, report, database)
-    _logs(bench, sizes, report, database)
+    for part in (_beats, _logs):
+        with attempt(part.__name__, report.failed):
+            part(bench, sizes, report, database)
     bench.drop(database)
 
 
@@ -38,9 +40,10 @@ def _beats(bench: Bench, sizes: Sizes, report: Report, database: str) -> None:
                 "ours": lambda: asyncio.run(rate(bench, database, clients, sizes.seconds, beat)),  # noqa: B023
                 "bare": lambda: asyncio.run(rate(bench, database, clients, sizes.seconds, update)),  # noqa: B023
             },
+            report,
         )
         name = f"heartbeat, {clients} connections, to a bare durable update"
-        report.add(name, rates["ours"] / rates["bare"], least=0.85, unit="/s", **rates)
+        report.compare(name, rates, "ours", "bare", least=0.85, unit="/s")
 
 
 def _logs(bench: Bench, sizes: Sizes, report: Report, database: str) -> None:
@@ -77,9 +80,10 @@ def _logs(bench: Bench, sizes: Sizes, report: Report, database: str) -> None:
                 "chunks": lambda: asyncio.run(rate(bench, database, clients, sizes.seconds, chunk)),  # noqa: B023
                 "rows": lambda: asyncio.run(rate(bench, database, clients, sizes.seconds, rows)),  # noqa: B023
             },
+            report,
         )
         name = f"log append, {clients} connections, to a row per line"
-        report.add(name, rates["chunks"] / rates["rows"], least=2, unit="calls/s", **rates)
+        report.compare(name, rates, "chunks", "rows", least=2, unit="calls/s")
     _space(bench, report, database)
 
 
@@ -91,7 +95,7 @@ def _space(bench: Bench, report: Report, database: str) -> None:
     )
     with bench.connect(database) as connection:
         row: Any = connection.execute(size.encode()).fetchone()
-    report.add("log, bytes on disk per line", row[0] / row[1], unit="bytes", chunks=row[0], rows=row[1])
+    report.compare("log, bytes on disk per line", {"chunks": row[0], "rows": row[1]}, "chunks", "rows", unit="bytes")
 
 
 async def beat(connection: asyncpg.Connection, _: int) -> None:

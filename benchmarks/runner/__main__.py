@@ -4,48 +4,43 @@ Real stack, real runner processes, real API. Every figure has another of the sam
 something on any machine. Takes about two and a half minutes.
 """
 
-import json
 import os
 import platform
 import tempfile
 from pathlib import Path
-from typing import Any
 
+from benchmarks.outcome import Outcome
 from benchmarks.runner import begin, idle, logs
 from tests.support.stack import start_stack
 from worker.logs.redactor import Redactor
 from worker.runtime_log import configure_logging
 from worker.settings.levels import LogLevelName
 
-RESULTS = Path(__file__).parent.parent / "results" / "runner.json"
 PARTS = {"begin": begin, "logs": logs, "idle": idle}
 
 
-def measure(folder: Path) -> dict[str, Any]:
+def measure(folder: Path, outcome: Outcome) -> None:
     """All parts on one stack, one after the other."""
-    result: dict[str, Any] = {
-        "benchmark": "runner",
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
-        "load_before": os.getloadavg(),
-    }
+    outcome.parts |= {"machine": f"{os.cpu_count()} cores, {platform.machine()}", "load_before": os.getloadavg()}
     # Two hundred simulated runners open their sessions from one address within a minute.
     with start_stack(folder / "stack", "--no-dashboard", "--no-demo", RUNYARD_SESSIONS_PER_ADDRESS="2000") as stack:
         for name, part in PARTS.items():
             (folder / name).mkdir()
-            result[name] = part.measure(stack, folder / name)
-            part.show(result[name])
-    return result | {"load_after": os.getloadavg()}
+            with outcome.part(name):
+                outcome.parts[name] = part.measure(stack, folder / name)
+                part.show(outcome.parts[name])
+    outcome.parts["load_after"] = os.getloadavg()
 
 
 def main() -> None:
     """Measure, show, keep."""
     configure_logging({"Default": LogLevelName.ERROR}, "pretty", Redactor())
-    with tempfile.TemporaryDirectory(prefix="runyard-bench-") as folder:
+    outcome = Outcome("runner")
+    with outcome.part("the stack"), tempfile.TemporaryDirectory(prefix="runyard-bench-") as folder:
         Path(folder).chmod(0o755)
         (Path(folder) / "stack").mkdir(mode=0o755)
-        result = measure(Path(folder))
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+        measure(Path(folder), outcome)
+    outcome.keep()
 
 
 if __name__ == "__main__":

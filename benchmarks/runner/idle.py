@@ -4,14 +4,13 @@ import asyncio
 import threading
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
 import bcrypt
 import httpx
-import psutil
 
+from benchmarks.processes import cpu_seconds, family, memory_mib
 from benchmarks.start import memory
 from tests.integration.worker_bench import Bench, open_bench
 from tests.support.stack import RunningStack
@@ -63,27 +62,14 @@ def measure(stack: RunningStack, folder: Path) -> dict[str, Any]:
 def watch(stack: RunningStack, pid: int) -> dict[str, Any]:
     """Memory now, and CPU in per cent of one core over a while, of the runner and of each part of the stack."""
     processes = {"runner": pid, **{name: stack.part_pid(name) for name in PARTS}}
-    before = {name: cpu_seconds(each) for name, each in processes.items()}
+    before = {name: cpu_seconds(family(each)) for name, each in processes.items()}
     time.sleep(WATCH_SECONDS)
-    spent = {name: cpu_seconds(each) - before[name] for name, each in processes.items()}
-    own = psutil.Process(pid).memory_full_info()
+    spent = {name: cpu_seconds(family(each)) - before[name] for name, each in processes.items()}
+    held = memory(stack)
     return {
         "cpu_percent": {name: round(seconds / WATCH_SECONDS * 100, 2) for name, seconds in spent.items()},
-        "memory_mib": {"runner": round(own.pss / 2**20), **{name: memory(stack)[name] for name in PARTS}},
+        "memory_mib": {"runner": memory_mib(family(pid)[:1]), **{name: held[name] for name in PARTS}},
     }
-
-
-def cpu_seconds(pid: int) -> float:
-    """CPU time of a process and of its living children."""
-    process = psutil.Process(pid)
-    times = [each.cpu_times() for each in living(process)]
-    return float(sum(each.user + each.system for each in times))
-
-
-def living(process: psutil.Process) -> Iterator[psutil.Process]:
-    """A process and its children that are still there."""
-    yield process
-    yield from (child for child in process.children(recursive=True) if child.is_running())
 
 
 class Others:

@@ -31,29 +31,29 @@ setup-test:
 	@scripts/setup test
 
 up: setup ## Start everything and print the address and the sign-in; Ctrl-C stops it
-	@exec $(PY) -m stack up $(if $(filter 0 no false,$(DEMO)),--no-demo) $(ARGS)
+	@exec $(PY) -m cli up $(if $(filter 0 no false,$(DEMO)),--no-demo) $(ARGS)
 
 down: setup ## Stop what `make up` started, from any terminal
-	@$(PY) -m stack down
+	@$(PY) -m cli down
 
 status: setup ## Show addresses, keys and the health of each part
-	@$(PY) -m stack status
+	@$(PY) -m cli status
 
 env: ## Print SUPABASE_URL and the keys as shell exports: eval "$(make env)"
 	@scripts/setup run >&2
-	@$(PY) -m stack env
+	@$(PY) -m cli env
 
 mail: setup ## Show the mails that the local stack kept instead of sending, newest first, with their links
-	@$(PY) -m stack mail
+	@$(PY) -m cli mail
 
 dashboard: setup ## Serve the dashboard alone, for the project that SUPABASE_URL names
-	@exec $(PY) -m stack dashboard
+	@exec $(PY) -m cli dashboard
 
 migrate: setup ## Apply new migrations to the local database
-	@$(PY) -m stack migrate
+	@$(PY) -m cli migrate
 
 reset: setup ## Delete the local database, secrets and logs, after asking
-	@$(PY) -m stack reset $(ARGS)
+	@$(PY) -m cli reset $(ARGS)
 
 test: setup-test ## Run every check and every test
 	@$(MAKE) lint-only
@@ -65,7 +65,7 @@ lint: setup-test ## Run the checks only: ruff, mypy, import contracts, edge func
 .PHONY: lint-only
 lint-only:
 	@echo "==> ruff" && $(PY) -m ruff check . && $(PY) -m ruff format --check --quiet .
-	@echo "==> mypy" && $(PY) -m mypy app worker stack
+	@echo "==> mypy" && $(PY) -m mypy app worker stack cli
 	@echo "==> import contracts" && { .venv/bin/lint-imports >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }; }
 	@echo "==> deno" && .venv/bin/deno lint --quiet stack/edge supabase/functions \
 	  && .venv/bin/deno check --quiet --config supabase/functions/deno.json stack/edge/router.ts supabase/functions/*/index.ts
@@ -83,7 +83,7 @@ bench: setup-test ## Measure, and write JSON and a table to benchmarks/results/
 	@$(PY) -m benchmarks $(ARGS)
 
 engines: setup ## Build or fetch OpenTofu, Terraform and Pulumi into the cache (takes a while)
-	@$(PY) -m stack.engines ensure all
+	@$(PY) -m cli engines ensure all
 
 docs: setup-test ## Build the documentation site into site/
 	@$(PY) -m zensical build --strict

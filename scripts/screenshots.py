@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from stack.demo.prepare import DEMO_EMAIL
+from cli.launcher.demo.prepare import DEMO_EMAIL
 from stack.settings import PROJECT, Settings
 
 FOLDER = PROJECT / "docs" / "images"

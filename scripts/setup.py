@@ -159,7 +159,7 @@ def find_browser() -> str | None:
 
 def prepare_engine() -> None:
     """Provide OpenTofu for the tests that run a real engine; the first time it may have to be built."""
-    command = [str(PYTHON), "-m", "stack.engines", "ensure", "tofu"]
+    command = [str(PYTHON), "-m", "cli", "engines", "ensure", "tofu"]
     if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
         print("\n*** OpenTofu could not be provided: the tests that need it will be SKIPPED. ***\n", file=sys.stderr)
 

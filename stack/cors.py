@@ -2,7 +2,7 @@
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from stack.exchange import CROSS_ORIGIN
+from stack.asgi import CROSS_ORIGIN
 
 METHODS = b"GET,HEAD,PUT,PATCH,POST,DELETE,OPTIONS"
 

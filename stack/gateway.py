@@ -23,14 +23,14 @@ from stack.auth.sessions import Sessions
 from stack.auth.store import Store
 from stack.auth.tokens import KeyRing
 from stack.cors import Cors
-from stack.project import ProjectConfig, read_project
+from stack.project_config import ProjectConfig, read_project
 from stack.proxy import FunctionsProxy
 from stack.realtime.server import Realtime, create_realtime
 from stack.rest.app import RestApp
 from stack.rest.pool import Pool, PoolTimeout
 from stack.rest.store import CatalogStore
 from stack.rest.wire import DatabaseError, DatabaseGone, Statement
-from stack.secrets import Secrets
+from stack.secrets import Secrets, load_secrets
 from stack.settings import Settings
 
 HEALTH_SECONDS = 4.0
@@ -62,6 +62,12 @@ class Services:
             stack.push_async_callback(_stop, listening)
             await stack.enter_async_context(self.realtime.lifespan())
             yield
+
+
+def create() -> ASGIApp:
+    """What granian runs, once in each worker process: the gateway with the settings and secrets of this state folder."""
+    settings = Settings()
+    return create_app(settings, load_secrets(settings.secrets_file))
 
 
 def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | None = None) -> ASGIApp:

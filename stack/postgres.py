@@ -15,10 +15,10 @@ from pathlib import Path
 
 import psycopg
 
-from stack.accounts import Account, database_account, reachable_copy, reachable_folder
 from stack.errors import Missing, StackError, Taken, Unhealthy, WrongVersion
 from stack.secrets import Secrets
 from stack.settings import Settings
+from stack.unix_account import Account, database_account, reachable_copy, reachable_folder
 
 OLDEST_MAJOR = 15
 BUILTIN_LOCALE_MAJOR = 17

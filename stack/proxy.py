@@ -7,7 +7,7 @@ import httpx
 import orjson
 from starlette.types import Message, Receive, Scope, Send
 
-from stack.exchange import LARGEST_BODY, BodyTooLarge, ClientGone, RawHeaders, answer, client_address
+from stack.asgi import LARGEST_BODY, BodyTooLarge, ClientGone, RawHeaders, answer, client_address
 
 TIMEOUT = httpx.Timeout(connect=5.0, read=150.0, write=30.0, pool=10.0)
 # Meant for one connection only, or set anew for the next one.

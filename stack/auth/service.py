@@ -166,7 +166,7 @@ class AuthService:
         link = f"{target}{'&' if '?' in target else '?'}{query}"
         await tx.do("insert_outbox", kind="recovery", email=user["email"], link=link, code=code)
         await tx.do("trim_outbox")
-        log.warning("A recovery mail was kept instead of sent: `python -m stack mail` shows it")
+        log.warning("A recovery mail was kept instead of sent: `runyard mail` shows it")
 
     async def recovery_link(self, tx: Transaction, user: Row, redirect_to: str | None) -> tuple[str, str, str, Row]:
         """A link, the code in it, its hash, and the user who now has them."""

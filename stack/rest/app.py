@@ -7,9 +7,7 @@ from functools import partial
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from stack.auth.access import Access, NoKey, WrongKey
-from stack.auth.tokens import Identity, TokenError
-from stack.exchange import (
+from stack.asgi import (
     JSON,
     BodyTooLarge,
     BodyTooSlow,
@@ -18,6 +16,8 @@ from stack.exchange import (
     header_map,
     read_body,
 )
+from stack.auth.access import Access, NoKey, WrongKey
+from stack.auth.tokens import Identity, TokenError
 from stack.rest.catalog import Catalog
 from stack.rest.errors import RestError
 from stack.rest.pool import Pool, PoolTimeout

@@ -5,7 +5,7 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from stack.exchange import JSON
+from stack.asgi import JSON
 from stack.rest.errors import RestError
 from stack.rest.requests import Request
 from stack.rest.session import Outcome

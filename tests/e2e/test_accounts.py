@@ -50,7 +50,7 @@ def sign_in(page: Page, person: Person) -> None:
 
 
 def mailed_link(product: Product, email: str) -> str:
-    """The link of the newest mail to an address, as `python -m stack mail` shows it."""
+    """The link of the newest mail to an address, as `runyard mail` shows it."""
     told = product.stack.run("mail").stdout
     found = re.search(rf"for {re.escape(email)}\s+(\S+)", told)
     return found[1] if found else ""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from stack.engines.cache import find
-from stack.engines.catalog import ENGINES
+from cli.engines.cache import find
+from cli.engines.catalog import ENGINES
 from tests.integration.worker_bench import MODULE, Bench, bench
 
 __all__ = ["bench"]

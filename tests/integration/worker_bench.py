@@ -47,8 +47,8 @@ class Refused(Exception):
 
 def find_tofu() -> Path | None:
     """The OpenTofu to test with: the environment's, PATH's or the cache's."""
-    from stack.engines.cache import find
-    from stack.engines.catalog import ENGINES
+    from cli.engines.cache import find
+    from cli.engines.catalog import ENGINES
 
     named = os.environ.get("RUNYARD_TOFU")
     return Path(named) if named else find(ENGINES["tofu"])

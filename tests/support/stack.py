@@ -1,4 +1,4 @@
-"""A real stack for tests: `python -m stack up` in a process of its own, with its own folder and ports."""
+"""A real stack for tests: `runyard up` in a process of its own, with its own folder and ports."""
 
 import os
 import signal
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import httpx
 
+from cli.launcher.runfiles import RunFiles
 from stack.errors import Taken
-from stack.runfiles import RunFiles
 from stack.secrets import Secrets, load_secrets
 from stack.settings import PROJECT, Settings
 from tests.support.ports import free_ports
@@ -62,8 +62,8 @@ class RunningStack(Project):
         return int(wait_until(lambda: RunFiles(self.settings).read_state().get("parts", {}).get(name, {}).get("pid")))
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Another `python -m stack …` command, as from another terminal."""
-        command = [sys.executable, "-m", "stack", *arguments]
+        """Another `runyard …` command, as from another terminal."""
+        command = [sys.executable, "-m", "cli", *arguments]
         environment = clean_environment() | self.environment
         return subprocess.run(
             command, cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=180, check=False
@@ -131,7 +131,7 @@ def _launch(home: Path, arguments: tuple[str, ...], variables: dict[str, str]) -
     RunFiles(settings).ready_file.unlink(missing_ok=True)
     log = home / "up.log"
     home.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "stack", "up", *arguments]
+    command = [sys.executable, "-m", "cli", "up", *arguments]
     with log.open("ab") as output:
         process = subprocess.Popen(command, cwd=PROJECT, env=environment | own, stdout=output, stderr=output)
     return RunningStack(

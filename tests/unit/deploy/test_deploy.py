@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from stack.engines import ENGINES
+from cli.engines import ENGINES
 from worker.cloud.service import COMMAND
 from worker.exit_codes import ExitCode
 from worker.settings.sources import path_of_variable

@@ -9,12 +9,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from stack import accounts
-from stack.accounts import Account, reachable_folder
+from stack import unix_account
 from stack.errors import Missing, Taken, WrongVersion
 from stack.postgres import Cluster, check_port, find_cluster
 from stack.secrets import load_secrets
 from stack.settings import Settings
+from stack.unix_account import Account, reachable_folder
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
@@ -115,7 +115,7 @@ def _target(path: Path) -> str:
 def test_data_does_not_seem_lost_when_a_folder_is_closed_or_opened(
     shared_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accounts, "SYSTEM_STATE", shared_tmp_path / "system")
+    monkeypatch.setattr(unix_account, "SYSTEM_STATE", shared_tmp_path / "system")
     account = Account(65534, 65534)
     wanted = shared_tmp_path / "home" / "postgres"
     wanted.parent.mkdir(mode=0o700)

@@ -1,0 +1,1 @@
+"""`runyard`: starts, serves and administers Runyard, for people and for pipelines."""

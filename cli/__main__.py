@@ -1,0 +1,5 @@
+"""`runyard`."""
+
+from cli.main import main
+
+main()

@@ -1,0 +1,114 @@
+"""Shared runners: they belong to the installation, so its configuration names them and no organisation changes them."""
+
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from cli.admin.api import Api
+from cli.admin.tokens import NewToken, make_token
+from stack.errors import StackError
+
+
+class SharedRunner(BaseModel):
+    """One shared runner as the file says; what it leaves out has these values."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(min_length=1, max_length=63)
+    labels: list[str] = Field(default_factory=list)
+    capacity: int = Field(default=1, ge=1, le=256)
+    accepted_job_types: list[str] | None = Field(default=None, min_length=1)
+    allow_multiple_instances: bool = False
+
+    def options(self) -> dict[str, Any]:
+        """What the database is told; no accepted types means all of them."""
+        return self.model_dump(exclude={"name"})
+
+
+class Configuration(BaseModel):
+    """The file: every shared runner of the installation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    shared_runners: list[SharedRunner] = Field(default_factory=list)
+
+    @field_validator("shared_runners")
+    @classmethod
+    def _check_names(cls, runners: list[SharedRunner]) -> list[SharedRunner]:
+        counts = Counter(runner.name.casefold() for runner in runners)
+        twice = [name for name, count in counts.items() if count > 1]
+        if twice:
+            raise ValueError(f"named twice: {', '.join(twice)}")
+        return runners
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was done about one shared runner; a token is there once, when it was made."""
+
+    name: str
+    id: str
+    action: str
+    token: str | None = None
+
+
+def read_configuration(file: Path) -> Configuration:
+    """Read the TOML file; a mistake is named with its place."""
+    try:
+        return Configuration.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise StackError(f"{file} cannot be read: {error}") from error
+    except ValidationError as error:
+        mistakes = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
+        raise StackError(f"{file} is not valid.", "\n  ".join(mistakes)) from error
+
+
+async def give_token(installation: Api, wanted: SharedRunner, action: str) -> Outcome:
+    """Make or change one shared runner with a new token; a token that it had before is void."""
+    token = await make_token()
+    made = await _ensure(installation, wanted, token)
+    return Outcome(made["name"], made["id"], action, token.text)
+
+
+async def apply_configuration(
+    installation: Api, wanted: Configuration, rotate: frozenset[str] = frozenset()
+) -> list[Outcome]:
+    """Let the installation have exactly the shared runners of the file; the same again changes nothing."""
+    rows = await installation.all_rows("workers", is_shared="is.true", removed_at="is.null", order="name")
+    standing = {row["name"].casefold(): row for row in rows}
+    named = {runner.name.casefold() for runner in wanted.shared_runners}
+    if unknown := rotate - {runner.name for runner in wanted.shared_runners}:
+        raise StackError(f"The file names no shared runner {', '.join(sorted(unknown))}.")
+    done = []
+    for runner in wanted.shared_runners:
+        row = standing.get(runner.name.casefold())
+        if row is None or runner.name in rotate:
+            done.append(await give_token(installation, runner, "made" if row is None else "given a new token"))
+        else:
+            done.append(await _change(installation, runner, row))
+    for row in rows:
+        if row["name"].casefold() not in named:
+            await installation.call("remove_shared_worker", name=row["name"])
+            done.append(Outcome(row["name"], row["id"], "removed"))
+    return done
+
+
+async def _change(installation: Api, wanted: SharedRunner, before: dict[str, Any]) -> Outcome:
+    after = await _ensure(installation, wanted, None)
+    is_same = all(before[name] == after[name] for name in wanted.options())
+    return Outcome(after["name"], after["id"], "unchanged" if is_same else "changed")
+
+
+async def _ensure(installation: Api, wanted: SharedRunner, token: NewToken | None) -> dict[str, Any]:
+    made: dict[str, Any] = await installation.call(
+        "ensure_shared_worker",
+        name=wanted.name,
+        token_hash=token.hash if token else None,
+        token_hint=token.hint if token else None,
+        options=wanted.options(),
+    )
+    return made

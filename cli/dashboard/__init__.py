@@ -1,0 +1,1 @@
+"""The dashboard alone: built when something changed, and served on one port."""

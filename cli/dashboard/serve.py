@@ -1,0 +1,135 @@
+"""The dashboard's process: builds the frontend when something changed, then serves page and websocket on one port."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cli.dashboard.documentation import build_documentation
+from cli.dashboard.kept_pages import provide_page
+from stack.errors import StackError
+from stack.settings import PROJECT, Settings
+
+VENV_BIN = Path(sys.prefix) / "bin"
+SOURCES = ("app", "assets", "reflex.lock", "rxconfig.py", "requirements.txt")
+
+
+def run_dashboard(settings: Settings) -> None:
+    """Build if needed and become the server; does not return."""
+    environment = dashboard_environment(settings)
+    environment["RUNYARD_DOCS_DIRECTORY"] = str(build_documentation(settings))
+    stamp = settings.home / "web.stamp"
+    fingerprint = build_fingerprint(settings)
+    if not stamp.exists() or stamp.read_text() != fingerprint or not _built(settings).exists():
+        stamp.unlink(missing_ok=True)
+        _provide(settings, environment)
+        stamp.write_text(fingerprint)
+    os.chdir(PROJECT)
+    os.execve(sys.executable, _serve_command(settings), environment)  # noqa: S606 - the supervisor watches this process
+
+
+def dashboard_environment(settings: Settings) -> dict[str, str]:
+    """What Reflex needs to build and serve on one port without asking anything of the outside."""
+    return {
+        **os.environ,
+        "PATH": f"{VENV_BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "RUNYARD_DASHBOARD_PORT": str(settings.dashboard_port),
+        "REFLEX_WEB_WORKDIR": str(settings.home / "web"),
+        "REFLEX_API_URL": socket_address(settings),
+        "REFLEX_TELEMETRY_ENABLED": "false",
+        "REFLEX_CHECK_LATEST_VERSION": "false",
+        "REFLEX_ENV_MODE": "prod",
+    }
+
+
+def socket_address(settings: Settings) -> str:
+    """Where the page connects to, which is baked into it.
+
+    For localhost it takes the host that it was opened by: with this port over http, with https's own port over https.
+    That fits nearly every address, and opening the page on this machine goes on working. Others are baked in as they are.
+    """
+    parts = urlsplit(settings.dashboard_url)
+    is_found = parts.port == settings.dashboard_port if parts.scheme == "http" else parts.port in (None, 443)
+    return settings.dashboard_local_url if is_found else f"{parts.scheme}://{parts.netloc}"
+
+
+def build_fingerprint(settings: Settings) -> str:
+    """Changes when a source of the page or the address that it connects to changes."""
+    return f"{source_fingerprint()} {socket_address(settings)}"
+
+
+def source_fingerprint() -> str:
+    """Changes when a source of the page changes."""
+    digest = hashlib.sha256(sys.version.encode())
+    for file in _source_files():
+        digest.update(str(file.relative_to(PROJECT)).encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _provide(settings: Settings, environment: Mapping[str, str]) -> None:
+    """Take the page that was built from the same sources for this machine, or build it."""
+    address = socket_address(settings)
+    if address != settings.dashboard_local_url:
+        _build(settings, environment)
+        return
+    shelf = settings.cache_folder / "pages"
+    provide_page(shelf, source_fingerprint, _built(settings), address, lambda: _build(settings, environment))
+
+
+def _build(settings: Settings, environment: Mapping[str, str]) -> None:
+    print("building the page; half a minute, a little more the first time", flush=True)  # noqa: T201
+    settings.home.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "reflex", "export", "--frontend-only", "--no-zip", "--loglevel", "warning"]
+    with _lock_kept(PROJECT / "reflex.lock" / "package.json"):
+        result = subprocess.run(command, cwd=PROJECT, env=environment, check=False)
+    if result.returncode != 0:
+        # What a broken attempt left behind could break the next one, too.
+        shutil.rmtree(settings.home / "web", ignore_errors=True)
+        raise StackError("The dashboard could not be built.", "What Reflex printed above says why.")
+
+
+@contextmanager
+def _lock_kept(file: Path) -> Iterator[None]:
+    """Reflex and bun write this file in two styles; a build that changes no package must leave it as it was."""
+    before = file.read_text() if file.exists() else ""
+    yield
+    if before and file.exists() and json.loads(file.read_text()) == json.loads(before):
+        file.write_text(before)
+
+
+def _serve_command(settings: Settings) -> list[str]:
+    return [
+        sys.executable, "-c", SERVE, "--interface", "asgi", "--factory", "app.app:app",
+        "--host", settings.host, "--port", str(settings.dashboard_port),
+        "--workers", os.environ.get("RUNYARD_DASHBOARD_WORKERS", "1"),
+        "--log-level", "warning", "--no-access-log", "--workers-kill-timeout", "5", "--respawn-failed-workers",
+    ]  # fmt: skip
+
+
+# Reflex serves a page that is built already when these two are set; both are its own internals, so they stand here
+# alone, and a test that opens the page would notice a change.
+SERVE = """
+import os
+os.environ["__REFLEX_MOUNT_FRONTEND_COMPILED_APP"] = "true"
+os.environ["__REFLEX_SKIP_COMPILE"] = "true"
+from granian.cli import entrypoint
+entrypoint()
+"""
+
+
+def _built(settings: Settings) -> Path:
+    return settings.home / "web" / "build" / "client"
+
+
+def _source_files() -> Iterator[Path]:
+    for name in SOURCES:
+        path = PROJECT / name
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        yield from (file for file in files if file.is_file() and "__pycache__" not in file.parts)

@@ -1,0 +1,168 @@
+"""Making what is missing of the demo, and saying which processes belong to it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from cli.admin.api import Api
+from cli.admin.shared import SharedRunner, give_token
+from cli.admin.tokens import make_token
+from cli.engines.cache import binary_folder
+from cli.engines.catalog import ENGINES
+from cli.launcher.demo.content import GROUPS, MODULES, ORGANISATION, RELEASES
+from cli.launcher.demo.credentials import TokenFile
+from cli.launcher.process import Part
+from stack.secrets import Secrets
+from stack.settings import PROJECT, Settings
+
+DEMO_EMAIL = "demo@runyard.local"
+SHARED, OWN, OLDER, WAITING = "shared-default", "build-host-01", "build-host-02", "gpu-lab"
+REQUEST_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Who can sign in, and the runners to supervise."""
+
+    email: str
+    password: str
+    parts: list[Part] = field(default_factory=list)
+
+
+async def prepare_demo(settings: Settings, secrets: Secrets) -> Demo:
+    """Make what is missing of the demo, through the API as anybody would; safe to run again."""
+    tokens = TokenFile(settings.home / "demo.json")
+    async with httpx.AsyncClient(base_url=settings.url, timeout=REQUEST_SECONDS) as http:
+        administrator = Api.administrator(http, secrets.secret_key)
+        person = await administrator.sign_in(secrets.publishable_key, DEMO_EMAIL, secrets.demo_password)
+        organisation = await _organisation(person)
+        await _releases(administrator)
+        await _content(person, organisation)
+        shared = await _shared_runner(administrator, tokens)
+        own = await _runner(person, organisation, tokens, OWN, {"capacity": 2, "is_assigned_to_all_modules": True})
+        older = await _runner(person, organisation, tokens, OLDER, {"assignments": ["data"]})
+        await _runner(person, organisation, tokens, WAITING, {"assignments": ["ml/training"], "labels": ["gpu=true"]})
+    await _begin_engine()
+    parts = [
+        runner_part(settings, SHARED, shared),
+        runner_part(settings, OWN, own),
+        runner_part(settings, OLDER, older, script=PROJECT / "scripts" / "older_runner.py"),
+        activity_part(settings, secrets),
+    ]
+    return Demo(DEMO_EMAIL, secrets.demo_password, parts)
+
+
+async def _organisation(person: Api) -> str:
+    name, slug = ORGANISATION
+    mine = await person.call("my_organizations")
+    found = next((one["id"] for one in mine if one["slug"] == slug), None)
+    return str(found or (await person.call("create_organization", name=name, slug=slug))["id"])
+
+
+async def _releases(administrator: Api) -> None:
+    published = {row["version"] for row in await administrator.rows("worker_releases", select="version")}
+    for release in RELEASES:
+        if release["version"] not in published:
+            await administrator.call("publish_release", spec=release)
+
+
+async def _content(person: Api, organisation: str) -> None:
+    rows = await person.rows("modules", select="path", org_id=f"eq.{organisation}")
+    standing = {row["path"] for row in rows}
+    if not standing:
+        for path, description in GROUPS.items():
+            await person.call("upsert_group", org=organisation, path=path, description=description)
+    for module in MODULES:
+        if f"{module.group}/{module.name}" not in standing and not standing:
+            await person.call(
+                "create_module", org=organisation, group_path=module.group, name=module.name, spec=module.as_spec()
+            )
+
+
+async def _runner(
+    person: Api, organisation: str, tokens: TokenFile, name: str, options: dict[str, Any]
+) -> dict[str, str]:
+    known = tokens.get(name)
+    if known is not None:
+        return known
+    token = await make_token()
+    made = await person.call(
+        "register_worker", org=organisation, name=name, token_hash=token.hash, token_hint=token.hint, options=options
+    )
+    return tokens.put(name, made["id"], token.text)
+
+
+async def _shared_runner(administrator: Api, tokens: TokenFile) -> dict[str, str]:
+    known = tokens.get(SHARED)
+    if known is not None:
+        return known
+    made = await give_token(administrator, SharedRunner(name=SHARED, capacity=2), "made")
+    return tokens.put(SHARED, made.id, made.token or "")
+
+
+async def _begin_engine() -> None:
+    """Start providing the engine in the background; nobody waits for it."""
+    command = [sys.executable, "-m", "cli", "engines", "ensure", "tofu", "--background"]
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=PROJECT, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    await process.wait()
+
+
+def runner_part(settings: Settings, name: str, credentials: Mapping[str, str], script: Path | None = None) -> Part:
+    """Describe a demo runner: the real program, with the three variables that a person would set."""
+    program = [sys.executable, str(script)] if script else [str(Path(sys.prefix) / "bin" / "runyard-worker")]
+    folder = settings.home / "demo" / name
+    variables = {
+        "WORKER_ID": credentials["id"],
+        "WORKER_TOKEN": credentials["token"],
+        "WORKER_INSTANCE": name,
+        "SUPABASE_URL": settings.url,
+        "RUNYARD__ENGINE__ADDITIONAL_BINARY_PATHS": str(binary_folder(ENGINES["tofu"])),
+        "RUNYARD__WORKING_DIRECTORY__WORKING_DIRECTORY": str(folder),
+        "RUNYARD__WORKING_DIRECTORY__TEMP_DIRECTORY": str(folder / ".temp"),
+    }
+    return Part(
+        f"runner {name}",
+        lambda: [*program, "run"],
+        _is_running,
+        environment=lambda: {**_inherited(), **variables},
+        folder=PROJECT,
+        stop_seconds=60,
+    )
+
+
+def activity_part(settings: Settings, secrets: Secrets) -> Part:
+    """Describe the process that keeps the demo's runners busy."""
+    variables = {
+        "RUNYARD_HOME": str(settings.home),
+        "SUPABASE_URL": settings.url,
+        "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key,
+        "DEMO_EMAIL": DEMO_EMAIL,
+        "DEMO_PASSWORD": secrets.demo_password,
+    }
+    return Part(
+        "demo",
+        lambda: [sys.executable, "-m", "cli.launcher.demo.activity"],
+        _is_running,
+        environment=lambda: {**_inherited(), **variables},
+        folder=PROJECT,
+    )
+
+
+async def _is_running() -> bool:
+    """A runner shows its own health on the page; here it only has to be there."""
+    return True
+
+
+def _inherited() -> dict[str, str]:
+    """The machine's environment without anybody else's project or runner in it."""
+    foreign = ("SUPABASE_", "WORKER_", "RUNYARD_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    return {**kept, "PYTHONUNBUFFERED": "1"}

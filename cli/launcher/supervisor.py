@@ -1,0 +1,193 @@
+"""Starts every part in order, keeps them running, stops them in the opposite order."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from cli.launcher.demo import Demo, prepare_demo
+from cli.launcher.journal import Journal
+from cli.launcher.parts import dashboard_part, functions_part, gateway_part, postgres_part
+from cli.launcher.process import Part, PartRunner
+from cli.launcher.runfiles import RunFiles
+from cli.launcher.sweeper import SWEEP_EVERY_SECONDS, Sweeper
+from stack.bootstrap import bootstrap
+from stack.functions import functions_fingerprint
+from stack.migrations import migrate, seed
+from stack.postgres import check_port, find_cluster
+from stack.secrets import Secrets
+from stack.settings import Settings
+
+STATE_EVERY_SECONDS = 1.0
+RELOAD_EVERY_SECONDS = 1.0
+# Whoever uses the API goes first, the database last.
+STOP_LAST = {"functions": 1, "gateway": 2, "postgres": 3}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which of the optional parts to start."""
+
+    dashboard: bool = True
+    demo: bool = True
+
+
+class Supervisor:
+    """One run of `make up`."""
+
+    def __init__(self, settings: Settings, secrets: Secrets, journal: Journal, wanted: Wanted) -> None:
+        self.settings = settings
+        self.secrets = secrets
+        self.journal = journal
+        self.wanted = wanted
+        self.files = RunFiles(settings)
+        self.cluster = find_cluster(settings, secrets)
+        self.runners: list[PartRunner] = []
+        self.started_at = time.time()
+        self._end = asyncio.Event()
+
+    async def run(self) -> None:
+        """Start, serve until told to end, stop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._end.set)
+        with self.files.hold():
+            self._clear_the_way()
+            publishing = asyncio.create_task(self._repeat(STATE_EVERY_SECONDS, self._publish_state))
+            try:
+                await self._until_end(self._start())
+                await self._until_end(self._serve())
+            finally:
+                publishing.cancel()
+                await self._stop()
+
+    @property
+    def _owner_url(self) -> str:
+        return self.settings.database_url("postgres", self.secrets.password("postgres"))
+
+    def _clear_the_way(self) -> None:
+        """End a server that a killed supervisor left behind, then insist on free ports."""
+        self.cluster.stop()
+        ports = {"PostgreSQL": self.settings.postgres_port, "the API": self.settings.gateway_port}
+        ports |= {"the edge functions": self.settings.functions_port}
+        if self.wanted.dashboard:
+            ports |= {"the dashboard": self.settings.dashboard_port}
+        for name, port in ports.items():
+            check_port(port, name)
+
+    async def _until_end(self, work: Awaitable[None]) -> None:
+        """Do the work, but drop it as soon as somebody asks us to end."""
+        task, end = asyncio.ensure_future(work), asyncio.ensure_future(self._end.wait())
+        await asyncio.wait([task, end], return_when=asyncio.FIRST_COMPLETED)
+        end.cancel()
+        if not task.done():
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    async def _start(self) -> None:
+        self.journal.say(f"Starting Runyard; state in {self.settings.home}")
+        await asyncio.to_thread(self.cluster.prepare)
+        try:
+            async with asyncio.TaskGroup() as group:
+                # Building the page takes longest and needs none of the others.
+                if self.wanted.dashboard:
+                    group.create_task(self._start_part(dashboard_part(self.settings, self.secrets)))
+                services = group.create_task(self._start_services())
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        self.files.mark_ready()
+        self._greet(services.result())
+
+    async def _start_services(self) -> Demo | None:
+        await self._start_part(postgres_part(self.cluster))
+        await asyncio.to_thread(self._prepare_database)
+        await asyncio.gather(
+            self._start_part(gateway_part(self.settings)),
+            self._start_part(functions_part(self.settings, self.secrets)),
+        )
+        return await self._start_demo() if self.wanted.demo else None
+
+    async def _start_demo(self) -> Demo | None:
+        try:
+            demo = await prepare_demo(self.settings, self.secrets)
+        except Exception as error:  # noqa: BLE001 - a person may have changed anything in it; the product must still start
+            self.journal.note("demo", f"left out, it could not be prepared: {error or type(error).__name__}")
+            return None
+        await asyncio.gather(*(self._start_part(part) for part in demo.parts))
+        return demo
+
+    async def _start_part(self, part: Part) -> None:
+        runner = PartRunner(part, self.journal)
+        self.runners.append(runner)
+        began = time.monotonic()
+        await runner.start()
+        self.journal.note(part.name, f"ready after {time.monotonic() - began:.1f} s")
+
+    def _prepare_database(self) -> None:
+        bootstrap(self.cluster.url, self.secrets)
+        for name in migrate(self._owner_url, self.settings.supabase_folder):
+            self.journal.note("postgres", f"applied {name}")
+        seed(self._owner_url, self.settings.supabase_folder / "seed.sql")
+
+    async def _serve(self) -> None:
+        sweeper = Sweeper(self._owner_url, self.journal)
+        await asyncio.gather(
+            self._repeat(RELOAD_EVERY_SECONDS, self._reload_functions()),
+            self._repeat(SWEEP_EVERY_SECONDS, lambda: asyncio.to_thread(sweeper.look)),
+        )
+
+    def _reload_functions(self) -> Callable[[], Awaitable[None]]:
+        folder = self.settings.supabase_folder
+        seen = functions_fingerprint(folder)
+
+        async def look() -> None:
+            nonlocal seen
+            now = functions_fingerprint(folder)
+            if now != seen:
+                seen = now
+                self.journal.note("functions", "changed; starting again")
+                await self._runner("functions").restart()
+
+        return look
+
+    async def _publish_state(self) -> None:
+        parts = {
+            runner.part.name: {
+                "status": runner.status.value,
+                "pid": runner.process.pid if runner.process else None,
+                "restarts": runner.ends,
+            }
+            for runner in self.runners
+        }
+        self.files.write_state({"pid": os.getpid(), "started_at": self.started_at, "parts": parts})
+
+    async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await work()
+            await asyncio.sleep(seconds)
+
+    async def _stop(self) -> None:
+        if self.runners:
+            self.journal.say("Stopping…")
+        for runner in sorted(self.runners, key=lambda runner: STOP_LAST.get(runner.part.name, 0)):
+            await runner.stop()
+        if self.runners:
+            self.journal.say("Stopped. Everything is kept; `make up` goes on from here.")
+
+    def _runner(self, name: str) -> PartRunner:
+        return next(runner for runner in self.runners if runner.part.name == name)
+
+    def _greet(self, demo: Demo | None) -> None:
+        self.journal.say()
+        if self.wanted.dashboard:
+            self.journal.say(f"  Runyard      {self.settings.dashboard_url}")
+        if demo is not None:
+            self.journal.say(f"  Sign in      {demo.email}   {demo.password}")
+        self.journal.say(f"  Supabase API {self.settings.url}   (`make status` shows its keys)")
+        self.journal.say("  Mails        kept, not sent: `make mail` shows them with their links")
+        self.journal.say("  Stop         Ctrl-C here, or `make down` in another terminal")
+        self.journal.say()

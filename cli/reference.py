@@ -1,0 +1,128 @@
+"""Reference pages that are read off the database itself: `python -m cli.reference DATABASE_URL` writes them."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from stack.settings import PROJECT
+
+FOLDER = PROJECT / "docs" / "reference"
+GENERATED = "<!-- Written by `python -m cli.reference`; a test compares it with the database. -->"
+CLIENTS = ("anon", "authenticated", "worker", "executor", "service_role")
+
+STATES = """# Job states
+
+{generated}
+
+A job is in exactly one state. The changes listed here are the only ones there are: the database refuses every other one, whoever asks.
+Each is a row in `job_events`, with who caused it and why.
+
+| state | meaning |
+|---|---|
+{statuses}
+
+## Every change that is allowed
+
+| from | to | event | when |
+|---|---|---|---|
+{transitions}
+
+`SUCCEEDED`, `FAILED` and `CANCELLED` are final. A result that comes after a job was cancelled is kept as a late report and changes nothing.
+"""
+
+PERMISSIONS = """# Permissions
+
+{generated}
+
+`anon` is a visitor who is not signed in, `authenticated` a person, `worker` a runner, `executor` a process that a runner started for one
+job, `service_role` the edge functions. Tables are read under row-level security, so a person sees only the organisations that they belong
+to; nothing is written except through the functions, which check the caller's role in the organisation.
+
+| role in the organisation | may |
+|---|---|
+| viewer | read |
+| operator | change groups and modules; queue, approve, cancel and retry jobs; drain and resume runners |
+| admin | runners, tokens, assignments, members, cloud identities, service accounts, rollouts, state versions, the audit log |
+| owner | the organisation's settings, and other owners |
+
+## Tables that may be read
+
+| table | who | what it is |
+|---|---|---|
+{tables}
+
+## Functions that may be called
+
+| function | who | what it does |
+|---|---|---|
+{functions}
+"""
+
+
+def state_page(connection: psycopg.Connection[Any]) -> str:
+    """Describe the states and the changes between them."""
+    statuses = connection.execute(
+        "select e.enumlabel from pg_enum as e where e.enumtypid = 'public.job_status'::regtype order by e.enumsortorder"
+    ).fetchall()
+    changes = connection.execute(
+        "select from_status::text, to_status::text, event, description from private.job_transitions"
+        " order by from_status, to_status, event"
+    ).fetchall()
+    words = "\n".join(f"| {name} | {MEANINGS[name]} |" for (name,) in statuses)
+    rows = "\n".join(f"| {a} | {b} | `{event}` | {when} |" for a, b, event, when in changes)
+    return STATES.format(generated=GENERATED, statuses=words, transitions=rows)
+
+
+MEANINGS = {
+    "AWAITING_APPROVAL": "people must agree first",
+    "QUEUED": "waits for a runner; *why waiting* says for which",
+    "CLAIMED": "a runner has it and is about to begin",
+    "PROCESSING": "a runner is at work",
+    "SUCCEEDED": "done",
+    "FAILED": "did not work; the error says why and what to do",
+    "CANCELLED": "stopped because somebody asked for it",
+    "NEEDS_ATTENTION": "its runner was lost while it was changing infrastructure; a person decides",
+}
+
+
+def permission_page(connection: psycopg.Connection[Any]) -> str:
+    """Describe who may read which table and call which function."""
+    tables = connection.execute(TABLES, [list(CLIENTS)]).fetchall()
+    functions = connection.execute(FUNCTIONS, [list(CLIENTS)]).fetchall()
+    return PERMISSIONS.format(
+        generated=GENERATED,
+        tables="\n".join(f"| `{name}` | {who} | {what} |" for name, who, what in tables),
+        functions="\n".join(f"| `{name}` | {who} | {what} |" for name, who, what in functions),
+    )
+
+
+TABLES = """
+select c.relname, string_agg(r.role, ', ' order by r.n), replace(coalesce(obj_description(c.oid), ''), '|', '\\|')
+from pg_class as c
+cross join unnest(%s::text[]) with ordinality as r (role, n)
+where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
+  and has_table_privilege(r.role, c.oid, 'select')
+group by c.oid, c.relname order by c.relname
+"""
+FUNCTIONS = """
+select p.proname, string_agg(r.role, ', ' order by r.n), replace(coalesce(obj_description(p.oid), ''), '|', '\\|')
+from pg_proc as p
+cross join unnest(%s::text[]) with ordinality as r (role, n)
+where p.pronamespace = 'public'::regnamespace and has_function_privilege(r.role, p.oid, 'execute')
+group by p.oid, p.proname order by p.proname
+"""
+
+PAGES = {"states.md": state_page, "permissions.md": permission_page}
+
+
+def write(database_url: str, folder: Path = FOLDER) -> None:
+    """Write every page."""
+    with psycopg.connect(database_url) as connection:
+        for name, make in PAGES.items():
+            (folder / name).write_text(make(connection))
+
+
+if __name__ == "__main__":
+    write(sys.argv[1])

@@ -1,5 +1,0 @@
-"""`python -m stack`."""
-
-from stack.cli import main
-
-main()

@@ -1,0 +1,71 @@
+"""The embedded stack's stand-in for pg_cron: time passes without any beat."""
+
+import io
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from cli.launcher.journal import Journal
+from cli.launcher.sweeper import Sweeper
+from tests.db.world import World
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path, io.StringIO())
+
+
+def lose_all(world: World) -> int:
+    """A job whose only runner died long ago; a beat was the last to sweep, just before."""
+    org = world.organization()
+    runner = org.runner("only", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    runner.claim_one()
+    world.up_for_long()
+    world.silence(runner)
+    world.owner.connection.execute("update private.clocks set ran_at = now() - interval '1 minute'")
+    return job
+
+
+def test_a_job_is_requeued_without_any_beat(fresh_world: World, journal: Journal) -> None:
+    job = lose_all(fresh_world)
+    Sweeper(fresh_world.database.url, journal).look()
+    assert fresh_world.status(job) == "QUEUED"
+    assert fresh_world.events(job)[-1] == "lost"
+    assert journal.tail("sweep") == ""
+
+
+def test_a_beat_that_has_just_swept_counts(fresh_world: World, journal: Journal) -> None:
+    job = lose_all(fresh_world)
+    fresh_world.owner.connection.execute(
+        "insert into private.clocks values ('sweep', now()) on conflict (name) do update set ran_at = now()"
+    )
+    Sweeper(fresh_world.database.url, journal).look()
+    assert fresh_world.status(job) != "QUEUED"
+
+
+def test_a_failing_sweep_is_written_down_once_and_tried_again(fresh_world: World, journal: Journal) -> None:
+    job = lose_all(fresh_world)
+    owner = fresh_world.owner.connection
+    body = owner.execute("select pg_get_functiondef('private.sweep_backoff()'::regprocedure)").fetchone()
+    assert body is not None
+    owner.execute("create or replace function private.sweep_backoff() returns integer language sql as 'select 1/0'")
+    sweeper = Sweeper(fresh_world.database.url, journal)
+    for _ in range(2):
+        sweeper.look()
+    assert journal.tail("sweep").count("division by zero") == 1
+    owner.execute(body[0])
+    sweeper.look()
+    assert fresh_world.status(job) == "QUEUED"
+
+
+def test_a_database_that_is_away_is_not_fatal(journal: Journal) -> None:
+    Sweeper("postgresql://postgres@127.0.0.1:1/postgres", journal).look()
+    assert "trying again" in journal.tail("sweep")
+
+
+def test_another_projects_database_is_left_alone(fresh_world: World, journal: Journal) -> None:
+    elsewhere = psycopg.conninfo.make_conninfo(fresh_world.database.url, dbname="postgres")
+    Sweeper(elsewhere, journal).look()
+    assert journal.tail("sweep") == ""

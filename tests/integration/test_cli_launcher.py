@@ -1,0 +1,144 @@
+"""`runyard` as a person uses it: up, a second terminal, down, up again, and what goes wrong."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+
+from stack.errors import MigrationFailed, Taken
+from stack.settings import PROJECT
+from tests.support.stack import RunningStack, start_stack
+from tests.support.waiting import wait_until
+
+QUIET = ("--no-dashboard", "--no-demo")
+
+
+def admin(stack: RunningStack) -> dict[str, str]:
+    return {"apikey": stack.secret_key, "Authorization": f"Bearer {stack.secret_key}"}
+
+
+def create_user(stack: RunningStack, email: str) -> None:
+    body = {"email": email, "password": "correct horse battery", "email_confirm": True}
+    httpx.post(f"{stack.url}/auth/v1/admin/users", json=body, headers=admin(stack), timeout=30).raise_for_status()
+
+
+def emails(stack: RunningStack) -> list[str]:
+    answer = httpx.get(f"{stack.url}/auth/v1/admin/users", headers=admin(stack), timeout=30).raise_for_status()
+    return [user["email"] for user in answer.json()["users"]]
+
+
+def test_another_terminal_sees_it_and_stops_it_and_a_second_start_finds_the_data(shared_tmp_path: Path) -> None:
+    with start_stack(shared_tmp_path, *QUIET) as stack:
+        assert stack.is_healthy()
+        create_user(stack, "ada@example.org")
+        status = stack.run("status", "--json")
+        assert status.returncode == 0, status.stdout
+        assert json.loads(status.stdout)["health"] == {"gateway": True, "functions": True, "postgres": True}
+        exports = stack.run("env").stdout
+        assert f"export SUPABASE_URL={stack.url}" in exports
+        assert stack.run("up", *QUIET).returncode == Taken.exit_code
+        assert stack.run("down").returncode == 0
+        assert stack.process.wait(30) == 0
+        assert stack.run("status").returncode == 7
+    with start_stack(shared_tmp_path, *QUIET) as again:
+        assert emails(again) == ["ada@example.org"]
+
+
+def test_nothing_is_left_when_the_supervisor_is_killed_and_the_next_start_works(shared_tmp_path: Path) -> None:
+    with start_stack(shared_tmp_path, *QUIET) as stack:
+        pids = [stack.part_pid(name) for name in ("postgres", "gateway", "functions")]
+        create_user(stack, "ada@example.org")
+        stack.process.send_signal(signal.SIGKILL)
+        stack.process.wait()
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+    with start_stack(shared_tmp_path, *QUIET) as again:
+        assert emails(again) == ["ada@example.org"]
+
+
+def test_a_taken_port_is_named_and_nothing_is_started(fresh_stack: RunningStack, tmp_path: Path) -> None:
+    fresh_stack.stop()
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", fresh_stack.settings.gateway_port))
+        taken.listen()
+        result = fresh_stack.run("up", *QUIET)
+    assert result.returncode == Taken.exit_code
+    assert f"Port {fresh_stack.settings.gateway_port} for the API is taken" in result.stderr
+
+
+def test_a_bad_migration_is_named_with_file_and_line(shared_tmp_path: Path) -> None:
+    project = shared_tmp_path / "a project with spaces"
+    shutil.copytree(PROJECT / "supabase", project / "supabase")
+    migrations = project / "supabase" / "migrations"
+    migrations.mkdir(exist_ok=True)
+    (migrations / "99990101000000_broken.sql").write_text("select 1;\nselect nonsense;\n")
+    named = (
+        rf'exit code {MigrationFailed.exit_code}:(.|\n)*99990101000000_broken\.sql:2: column "nonsense" does not exist'
+    )
+    starting = start_stack(shared_tmp_path / "a home", *QUIET, RUNYARD_PROJECT=str(project))
+    with pytest.raises(ChildProcessError, match=named), starting:
+        pass
+
+
+def test_a_function_that_changes_is_served_anew(shared_tmp_path: Path) -> None:
+    project = shared_tmp_path / "project"
+    shutil.copytree(PROJECT / "supabase", project / "supabase")
+    with start_stack(shared_tmp_path / "home", *QUIET, RUNYARD_PROJECT=str(project)) as stack:
+        added = project / "supabase" / "functions" / "hello"
+        added.mkdir()
+        (added / "index.ts").write_text("Deno.serve(() => new Response('hello'));")
+        wait_until(lambda: stack.get("/functions/v1/hello").status_code == 401)
+        with (project / "supabase" / "config.toml").open("a") as config:
+            config.write("\n[functions.hello]\nverify_jwt = false\n")
+        wait_until(lambda: stack.get("/functions/v1/hello").text == "hello")
+
+
+def test_a_broken_function_does_not_take_the_others_along(shared_tmp_path: Path) -> None:
+    project = shared_tmp_path / "project"
+    shutil.copytree(PROJECT / "supabase", project / "supabase")
+    broken = project / "supabase" / "functions" / "broken"
+    broken.mkdir()
+    (broken / "index.ts").write_text("import 'nowhere';")
+    with start_stack(shared_tmp_path / "home", *QUIET, RUNYARD_PROJECT=str(project)) as stack:
+        assert stack.get("/functions/v1/broken").status_code == 503
+        assert stack.get("/functions/v1/health").json() == {"status": "ok"}
+
+
+def test_no_secret_reaches_a_log(running_stack: RunningStack) -> None:
+    create_user(running_stack, "log@example.org")
+    for path in ("/rest/v1/nothing", "/auth/v1/user", "/functions/v1/worker-session"):
+        headers = {"apikey": running_stack.publishable_key, "Authorization": "Bearer nonsense"}
+        httpx.post(f"{running_stack.url}{path}", json={}, headers=headers, timeout=30)
+    secrets = running_stack.secrets
+    hidden = [secrets.secret_key, secrets.jwt_secret, secrets.signing_jwk["d"], *secrets.database_passwords.values()]
+    logs = [running_stack.log, *running_stack.settings.log_folder.iterdir()]
+    text = "".join(log.read_text(errors="replace") for log in logs)
+    assert "ready after" in text
+    assert not [value for value in [*hidden, "correct horse battery"] if value in text]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has to hand PostgreSQL to another account")
+def test_as_root_postgres_runs_as_somebody_else(running_stack: RunningStack) -> None:
+    status = Path(f"/proc/{running_stack.part_pid('postgres')}/status").read_text()
+    assert "\nUid:\t0\t" not in status
+
+
+def test_mails_that_were_kept_are_shown_newest_first_with_their_links(running_stack: RunningStack) -> None:
+    for email in ("first@example.org", "second@example.org"):
+        create_user(running_stack, email)
+        answer = httpx.post(
+            f"{running_stack.url}/auth/v1/recover",
+            json={"email": email},
+            headers={"apikey": running_stack.publishable_key},
+            timeout=30,
+        )
+        answer.raise_for_status()
+    said = running_stack.run("mail").stdout
+    assert said.index("second@example.org") < said.index("first@example.org")
+    links = [line.strip() for line in said.splitlines() if line.startswith("  ")]
+    assert all(link.startswith("http") and "token" in link for link in links[:2])

@@ -1,0 +1,97 @@
+"""Built pages on their shelf: built once, taken for another port, the oldest let go."""
+
+import gzip
+import threading
+from pathlib import Path
+
+from cli.dashboard.kept_pages import KEPT, provide_page
+
+ENV = "assets/reflex-env-abc.js"
+
+
+class Builder:
+    """What Reflex would write, and how often it was asked to."""
+
+    def __init__(self, client: Path, address: str) -> None:
+        self.client = client
+        self.address = address
+        self.times = 0
+
+    def __call__(self) -> None:
+        self.times += 1
+        file = self.client / ENV
+        file.parent.mkdir(parents=True)
+        text = f"PING:`{self.address}/ping`,EVENT:`{self.address.replace('http', 'ws')}/_event`"
+        file.write_text(text)
+        (self.client / f"{ENV}.gz").write_bytes(gzip.compress(text.encode()))
+        (self.client / "index.html").write_text("page")
+
+
+def take(folder: Path, name: str, port: int, fingerprint: str = "sources") -> Builder:
+    client, address = folder / name, f"http://localhost:{port}"
+    builder = Builder(client, address)
+    provide_page(folder / "shelf", lambda: fingerprint, client, address, builder)
+    return builder
+
+
+def test_a_page_is_built_once_and_connects_to_whichever_port_takes_it(tmp_path: Path) -> None:
+    assert take(tmp_path, "first", 3000).times == 1
+    second = take(tmp_path, "second", 3100)
+    assert second.times == 0
+    expected = "PING:`http://localhost:3100/ping`,EVENT:`ws://localhost:3100/_event`"
+    assert (second.client / ENV).read_text() == expected
+    assert gzip.decompress((second.client / f"{ENV}.gz").read_bytes()).decode() == expected
+    assert sorted(path.name for path in second.client.iterdir()) == ["assets", "index.html"]
+
+
+def test_other_sources_are_another_page(tmp_path: Path) -> None:
+    take(tmp_path, "first", 3000)
+    assert take(tmp_path, "second", 3000, "other sources").times == 1
+
+
+def test_what_was_there_before_goes(tmp_path: Path) -> None:
+    take(tmp_path, "first", 3000)
+    (tmp_path / "second").mkdir()
+    (tmp_path / "second" / "stale.js").write_text("old")
+    assert not (take(tmp_path, "second", 3000).client / "stale.js").exists()
+
+
+def test_those_who_start_together_build_once(tmp_path: Path) -> None:
+    builders: list[Builder] = []
+    threads = [
+        threading.Thread(target=lambda at=at: builders.append(take(tmp_path, str(at), 3000 + at))) for at in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(builder.times for builder in builders) == 1
+    assert all((builder.client / ENV).exists() for builder in builders)
+
+
+def test_only_the_newest_pages_are_kept(tmp_path: Path) -> None:
+    for number in range(KEPT + 2):
+        take(tmp_path, f"client-{number}", 3000, f"sources-{number}")
+    kept = [path for path in (tmp_path / "shelf").iterdir() if path.is_dir()]
+    assert len(kept) == KEPT
+
+
+def test_a_page_whose_sources_changed_while_it_was_built_is_not_kept(tmp_path: Path) -> None:
+    sources = iter(["before", "after"])
+    client = tmp_path / "client"
+    builder = Builder(client, "http://localhost:3000")
+    provide_page(tmp_path / "shelf", lambda: next(sources), client, builder.address, builder)
+    assert (client / ENV).exists()
+    assert [path.name for path in (tmp_path / "shelf").iterdir()] == ["lock"]
+
+
+def test_a_failed_build_leaves_nothing_on_the_shelf(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise RuntimeError
+
+    for _ in range(2):
+        try:
+            provide_page(tmp_path / "shelf", lambda: "sources", tmp_path / "client", "http://localhost:3000", fail)
+        except RuntimeError:
+            continue
+    assert [path.name for path in (tmp_path / "shelf").iterdir()] == ["lock"]

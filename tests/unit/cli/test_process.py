@@ -1,0 +1,119 @@
+"""One supervised process: restarted, ended when it hangs, stopped, its output kept."""
+
+import asyncio
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli.launcher import process as supervised
+from cli.launcher.journal import Journal
+from cli.launcher.process import Part, PartRunner, PartStatus
+from stack.errors import Unhealthy
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "logs", io.StringIO())
+
+
+def part(source: str, is_healthy: Callable[[], bool] = lambda: True, **options: float) -> Part:
+    async def check() -> bool:
+        return is_healthy()
+
+    return Part("part", lambda: [sys.executable, "-c", source], check, **options)  # type: ignore[arg-type]
+
+
+SLEEP = "import time; time.sleep(600)"
+
+
+async def test_a_killed_process_comes_back(journal: Journal) -> None:
+    runner = PartRunner(part(SLEEP), journal)
+    await runner.start()
+    assert runner.process is not None
+    first = runner.process.pid
+    os.kill(first, signal.SIGKILL)
+
+    async def is_back() -> bool:
+        return runner.status is PartStatus.STARTING and runner.process is not None and runner.process.pid != first
+
+    try:
+        await eventually(is_back)
+        assert "was ended by SIGKILL" in journal.tail("part")
+    finally:
+        await runner.stop()
+    assert runner.status is PartStatus.STOPPED
+
+
+async def test_a_process_that_ends_at_once_is_reported_with_its_output(journal: Journal) -> None:
+    runner = PartRunner(part("raise SystemExit('no such luck')", lambda: False), journal)
+    with pytest.raises(Unhealthy, match="no such luck"):
+        await runner.start()
+    await runner.stop()
+
+
+async def test_a_process_that_never_gets_healthy_is_reported(journal: Journal) -> None:
+    runner = PartRunner(part(SLEEP, lambda: False, start_seconds=0.2), journal)
+    with pytest.raises(Unhealthy, match="part did not start"):
+        await runner.start()
+    await runner.stop()
+    assert runner.process is not None
+    assert runner.process.returncode is not None
+
+
+async def test_a_process_that_hangs_is_replaced(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervised, "HEALTH_EVERY_SECONDS", 0.05)
+    answers = {"healthy": True}
+    runner = PartRunner(part(SLEEP, lambda: answers["healthy"]), journal)
+    await runner.start()
+    try:
+        await asyncio.sleep(0.2)  # one check has to see it healthy before it can be seen to hang
+        answers["healthy"] = False
+
+        async def was_ended() -> bool:
+            return runner.ends > 0
+
+        await eventually(was_ended)
+        assert "does not answer; ending it" in journal.tail("part")
+    finally:
+        await runner.stop()
+
+
+async def test_what_a_process_left_behind_ends_with_it(journal: Journal, tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    source = f"import subprocess; p = subprocess.Popen(['sleep', '600']); open({str(child)!r}, 'w').write(str(p.pid)); p.wait()"
+    runner = PartRunner(part(source, child.exists), journal)
+    await runner.start()
+
+    async def pid() -> int:
+        return int(child.read_text() or 0)
+
+    left = await eventually(pid)
+    await runner.stop()
+
+    async def is_gone() -> bool:
+        return not Path(f"/proc/{left}").exists() or "Z" in Path(f"/proc/{left}/stat").read_text().split(")")[1][:3]
+
+    await eventually(is_gone)
+
+
+async def test_output_is_kept_line_by_line_even_without_an_end(journal: Journal) -> None:
+    source = "import sys, time; sys.stdout.write('one\\ntwo\\n' + 'x' * 200_000); sys.stdout.flush(); time.sleep(600)"
+    runner = PartRunner(part(source), journal)
+    await runner.start()
+
+    async def is_written() -> bool:
+        return journal.path("part").exists() and "x" * 1000 in journal.path("part").read_text()
+
+    try:
+        await eventually(is_written)
+        assert [line.split(" ", 1)[1] for line in journal.path("part").read_text().splitlines()[:2]] == ["one", "two"]
+    finally:
+        await runner.stop()

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from worker.exit_codes import EXPLANATIONS, ExitCode
+from worker.program import find_program
 from worker.settings import Settings, SettingsError, forget_secrets, load_settings
-from worker.update.program import find_program
 from worker.version import __version__
 
 

@@ -14,9 +14,9 @@ from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, JobStatus
 from worker.errors import Fatal, Fenced, Rejected, Retryable, WorkerError
 from worker.exit_codes import ExitCode
+from worker.job.context import JobContext
 from worker.job.control import JobControl, Stop, StopCause
 from worker.job.lease import Lease
-from worker.job.workspace import Surroundings
 from worker.jobs.attempt import Attempt
 from worker.jobs.table import JobHandle, JobTable
 from worker.logs.redactor import Redactor
@@ -78,7 +78,7 @@ class Executor:
         self._listen()
         loops = [asyncio.create_task(loop) for loop in (self._pulse(), self._keep_fresh(), table.watch_leases())]
         try:
-            attempt = Attempt(self._handle, await self._surroundings(), self._home(), self._clock)
+            attempt = Attempt(self._handle, await self._job_context(), self._home(), self._clock)
             outcome = await attempt.run()
         finally:
             for loop in loops:
@@ -87,11 +87,11 @@ class Executor:
         is_success = outcome.status is JobStatus.SUCCEEDED and not outcome.is_returned
         return ExitCode.OK if is_success else ExitCode.JOB_FAILED
 
-    async def _surroundings(self) -> Surroundings:
+    async def _job_context(self) -> JobContext:
         environ = dict(os.environ)
         finder = EngineFinder(self._settings.engine.additional_binary_paths, environ)
         await finder.refresh()
-        return Surroundings(self._settings, self._server, finder, environ, (self._token,))
+        return JobContext(self._settings, self._server, finder, environ, (self._token,))
 
     def _home(self) -> Path:
         home = self._settings.working_directory.working_directory / "executors"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from worker.engines.finder import EngineFinder
+from worker.program import Program
 from worker.settings import Settings
 from worker.standing import Standing
-from worker.update.program import Program
 from worker.version import __version__
 
 

@@ -12,34 +12,29 @@ from worker.api.server import Server
 from worker.api.transport import Transport
 from worker.children.hardening import hide_from_children
 from worker.clock import Clock, SystemClock
-from worker.cloud.scaler import Scaler
 from worker.dispatch import dispatcher_for
-from worker.doorbell import Doorbell
 from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, WorkerStatus
 from worker.errors import Fatal, WorkerError
 from worker.exit_codes import ExitCode
 from worker.host_facts import HostFacts
+from worker.job.context import JobContext
 from worker.job.control import Stop, StopCause
-from worker.job.workspace import Surroundings
-from worker.jobs.crew import Crew
 from worker.jobs.recovery import recover
 from worker.jobs.table import JobTable
 from worker.logs.redactor import Redactor
-from worker.loops.claim import ClaimLoop
-from worker.loops.directives import Directives
-from worker.loops.heartbeat import Heartbeat
-from worker.metrics import Metrics
+from worker.loops.build import Bells, Loops, Parts, build_loops
+from worker.loops.signals import Signals
+from worker.program import Handover, Program, obstacle
 from worker.runtime_log import configure_logging, get_logger
 from worker.session.credentials import Credentials
 from worker.session.identity import Identity, take_identity
 from worker.session.session import Session
 from worker.settings import Settings
-from worker.signals import Signals, ignore_more
+from worker.signals import ignore_more
 from worker.standing import Standing
 from worker.task_protection import TaskProtection
 from worker.update.handover import hand_over
-from worker.update.program import Handover, Program, obstacle
 from worker.update.updater import Updater
 from worker.version import __version__
 
@@ -56,11 +51,11 @@ def run(settings: Settings, single: bool = False, *, is_trial: bool = False, pro
     configure_logging(settings.logging.log_level, settings.logging.format, redactor)
     hide_from_children()
     log = get_logger("worker")
-    runner = Runner(settings, redactor, SystemClock(), is_single=single, is_trial=is_trial, program=program)
     try:
-        code = asyncio.run(_live(runner))
-        if runner.handover is not None:
-            hand_over(runner.handover, redactor)
+        life = _live(settings, redactor, is_single=single, is_trial=is_trial, program=program)
+        code, handover = asyncio.run(life)
+        if handover is not None:
+            hand_over(handover, redactor)
         return int(code)
     except Fatal as error:
         log.critical("the runner stops", why=error.message, hint=error.hint, exit_code=int(error.exit_code))
@@ -70,9 +65,12 @@ def run(settings: Settings, single: bool = False, *, is_trial: bool = False, pro
         return int(ExitCode.UNEXPECTED)
 
 
-async def _live(runner: "Runner") -> ExitCode:
+async def _live(
+    settings: Settings, redactor: Redactor, *, is_single: bool, is_trial: bool, program: Program | None
+) -> tuple[ExitCode, Handover | None]:
     try:
-        return await runner.run()
+        runner = Runner(settings, redactor, SystemClock(), is_single=is_single, is_trial=is_trial, program=program)
+        return await runner.run(), runner.handover
     finally:
         ignore_more()
 
@@ -84,7 +82,7 @@ class Runner:
         self, settings: Settings, redactor: Redactor, clock: Clock, *, is_single: bool, is_trial: bool = False,
         program: Program | None = None,
     ) -> None:  # fmt: skip
-        """Keep what was given; everything else is made in `run`, on the event loop."""
+        """Made on the event loop; what needs a connection is made in `run`."""
         self._settings = settings
         self._redactor = redactor
         self._clock = clock
@@ -92,6 +90,10 @@ class Runner:
         self._is_trial = is_trial
         self._obstacle = obstacle(program)
         self._program = None if self._obstacle else program
+        self._bells = Bells()
+        self._table = JobTable(clock)
+        self._signals = Signals(self._standing, self._table, self._bells.heartbeat.set)
+        self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._log = get_logger("worker")
 
     @property
@@ -102,7 +104,6 @@ class Runner:
     async def run(self) -> ExitCode:
         """Connect, work, leave."""
         settings = self._settings
-        self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         identity = take_identity(
             str(settings.runner.id), settings.runner.instance, settings.working_directory.working_directory
         )
@@ -114,8 +115,6 @@ class Runner:
             identity.release()
 
     async def _connected(self, identity: Identity, transport: Transport) -> ExitCode:
-        self._table = JobTable(self._clock)
-        self._signals = Signals(self._standing, self._table, self._announce)
         self._signals.install()
         credentials = Credentials(self._settings, transport)
         self._redactor.add(*credentials.secrets)
@@ -130,13 +129,16 @@ class Runner:
         if self._is_trial:
             return await self._prove(server, facts)
         dispatcher = dispatcher_for(self._settings)
-        around = Surroundings(
-            self._settings, server, finder, environ, tuple(credentials.secrets), dispatcher,
-            TaskProtection(environ.get("ECS_AGENT_URI", "")), self._updater(identity),
+        context = JobContext(
+            self._settings, server, finder, environ, tuple(credentials.secrets),
+            TaskProtection(environ.get("ECS_AGENT_URI", "")),
         )  # fmt: skip
-        self._build_loops(server, session, finder, facts, around, identity)
+        parts = Parts(
+            context, session, identity, facts, self._table, self._standing, self._clock, self._bells, dispatcher,
+            self._updater(identity),
+        )  # fmt: skip
         try:
-            return await self._live(server, session, finder, identity)
+            return await self._live(parts, build_loops(parts), finder)
         finally:
             if dispatcher is not None:
                 await dispatcher.close()
@@ -153,7 +155,7 @@ class Runner:
             if self._settings.update.enabled and not self._standing.is_single:
                 self._log.warning("cannot update itself", why=self._obstacle)
             return None
-        return Updater(self._program, identity.home, self._standing, self._table, self._announce)
+        return Updater(self._program, identity.home, self._standing, self._table, self._bells.heartbeat.set)
 
     async def _open_session(
         self, transport: Transport, credentials: Credentials, identity: Identity, facts: HostFacts
@@ -179,51 +181,28 @@ class Runner:
         opening.result()
         return session
 
-    def _build_loops(
-        self, server: Server, session: Session, finder: EngineFinder, facts: HostFacts, around: Surroundings,
-        identity: Identity,
-    ) -> None:  # fmt: skip
-        metrics = Metrics()
-        metrics.watch(lambda: len(self._table), lambda: self._standing.capacity, lambda: self._standing.is_connected)
-        metrics.serve(self._settings)
-        crew = Crew(self._table, self._standing, around, identity.home, metrics, self._clock, on_free=self._slot_free)
-        self._claim = ClaimLoop(
-            server, self._table, self._standing, lambda: bool(finder.found or around.dispatcher), crew.start, self._clock,
-            poll_seconds=self._settings.server.poll_seconds,
-        )  # fmt: skip
-        directives = Directives(
-            self._table, self._standing, ring_claim=self._claim.ring, ring_heartbeat=self._announce,
-            own_capacity=self._settings.capacity,
-        )  # fmt: skip
-        directives.resize(session.grant.worker)
-        self._heartbeat = Heartbeat(server, self._table, self._standing, facts, directives.obey, self._clock)
-        session.listeners.append(lambda _: self._heartbeat.forget_facts())
-        scaling = self._settings.scaling
-        self._scaler = Scaler(
-            server, self._settings.server.url, self._clock, look_seconds=scaling.look_seconds,
-            is_rehearsal=scaling.rehearse,
-        )  # fmt: skip
-        self._doorbell = Doorbell(self._settings.server.url, lambda: session.grant, self._rang, self._clock)
-
-    async def _live(self, server: Server, session: Session, finder: EngineFinder, identity: Identity) -> ExitCode:
-        loops = [session.keep_fresh(), self._heartbeat.run(), self._table.watch_leases(), self._watch_engines(finder)]
+    async def _live(self, parts: Parts, loops: Loops, finder: EngineFinder) -> ExitCode:
+        server = parts.context.server
+        running = [
+            parts.session.keep_fresh(), loops.heartbeat.run(), self._table.watch_leases(), self._watch_engines(finder)
+        ]  # fmt: skip
         if self._settings.server.realtime:
-            loops.append(self._doorbell.run())
+            running.append(loops.doorbell.run())
         # AWS's library is an extra: a runner without it leaves the deciding to others.
         if self._settings.scaling.enabled and find_spec("boto3") is not None:
-            loops.append(self._scaler.run())
-        loops.append(self._recover_then_claim(server, identity))
-        tasks: list[asyncio.Task[None]] = [asyncio.create_task(loop) for loop in loops]
+            running.append(loops.scaler.run())
+        running.append(self._recover_then_claim(server, parts.identity, loops))
+        tasks: list[asyncio.Task[None]] = [asyncio.create_task(loop) for loop in running]
         sdnotify.SystemdNotifier().notify("READY=1")
         try:
             return await self._until_done(tasks)
         finally:
             await self._take_down(tasks, server)
 
-    async def _recover_then_claim(self, server: Server, identity: Identity) -> None:
+    async def _recover_then_claim(self, server: Server, identity: Identity, loops: Loops) -> None:
         rescued = self._settings.working_directory.working_directory / "rescued"
         await recover(identity.home, rescued, server, self._table, self._clock)
-        await self._claim.run()
+        await loops.claim.run()
 
     async def _until_done(self, tasks: list["asyncio.Task[None]"]) -> ExitCode:
         """Wait for the first reason to leave."""
@@ -281,22 +260,8 @@ class Runner:
             await self._clock.sleep(_ENGINE_LOOK_SECONDS)
             await finder.refresh()
             if (finder.found, finder.note()) != before:
-                self._announce()
-                self._claim.ring()
-
-    def _announce(self) -> None:
-        if hasattr(self, "_heartbeat"):
-            self._heartbeat.ring()
-
-    def _slot_free(self) -> None:
-        self._claim.ring()
-        self._scaler.ring()
-
-    def _rang(self, event: str) -> None:
-        if event in {"wake", "joined"}:
-            self._claim.ring()
-        if event in {"directive", "joined"}:
-            self._heartbeat.ring()
+                self._bells.heartbeat.set()
+                self._bells.claim.set()
 
     def _on_fatal(self, error: Fatal) -> None:
         if not self._fatal.done():

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from worker.enums import WorkerStatus
-from worker.update.program import Handover
+from worker.program import Handover
 
 
 @dataclass

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from worker.api.replies import ClaimReply, FinishReply, HeartbeatReply, JobRef, RecoverReply, StateReply
@@ -11,13 +11,19 @@ from worker.api.retrying import retry_for
 from worker.api.transport import Transport
 from worker.enums import JobPhase, WorkerStatus
 from worker.errors import Fatal, TokenExpired
-from worker.logs.spool import Chunk
 
 Renew = Callable[[], Awaitable[None]]
 
 HEARTBEAT_TIMEOUT_SECONDS = 8.0
 STATE_SECONDS = 60.0
 ARTIFACT_SECONDS = 120.0
+
+
+class LogChunk(Protocol):
+    """One numbered piece of a log."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Spell it as the server expects it."""
 
 
 class Server:
@@ -55,7 +61,7 @@ class Server:
         reply = await self._call("worker_report", arguments)
         return (reply or {}).get("cancel_kind")
 
-    async def append_logs(self, ref: JobRef, chunks: Iterable[Chunk]) -> int:
+    async def append_logs(self, ref: JobRef, chunks: Iterable[LogChunk]) -> int:
         """Add log chunks, without retry: the shipper repeats; a number that is there already is ignored."""
         arguments = {**_which(ref), "p_chunks": [chunk.as_json() for chunk in chunks]}
         reply = await self._call("worker_append_logs", arguments)

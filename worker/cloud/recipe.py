@@ -20,10 +20,10 @@ def lifecycle_recipe(kind: JobType) -> list[Step]:
     session: list[Progress] = []
 
     async def open_session(space: Workspace) -> None:
-        scaling = space.around.settings.scaling
-        target = Target.from_payload(space.job.payload, space.around.settings.server.url, scaling.image_repository)
+        scaling = space.context.settings.scaling
+        target = Target.from_payload(space.job.payload, space.context.settings.server.url, scaling.image_repository)
         deck = ServerDeck(
-            space.around.server,
+            space.context.server,
             space.ref,
             space.log.redactor.add,
             scaling.start_patience_seconds,

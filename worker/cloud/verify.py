@@ -61,7 +61,7 @@ def verify_recipe() -> list[Step]:
     clouds: list[Cloud] = []
 
     async def assume(space: Workspace) -> None:
-        wanted = targets(space.job.payload, space.around.settings.server.url)
+        wanted = targets(space.job.payload, space.context.settings.server.url)
         clouds.extend([await asyncio.to_thread(open_cloud, target, space.say) for target in wanted])
 
     async def services(_: Workspace) -> None:

@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 from worker.doctor.check import Check, fail, ok, warn
+from worker.program import find_program, obstacle
 from worker.settings import Settings
-from worker.update.program import find_program, obstacle
 
 ENGINES = ("tofu", "terraform", "pulumi")
 NEEDED_BYTES = 1024**3

@@ -6,26 +6,17 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from worker.children.environment import host_variables, search_path
 from worker.enums import EngineName
+from worker.job.context import FoundEngine
 from worker.runtime_log import get_logger
 
 # Written by the stack beside an engine that it is still fetching or building.
 PROGRESS_FILE = "progress.json"
 _VERSION_SECONDS = 60.0
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+[^\s\"]*)")
-
-
-@dataclass(frozen=True)
-class FoundEngine:
-    """One engine on this machine."""
-
-    name: EngineName
-    binary: Path
-    version: str
 
 
 class EngineFinder:

@@ -10,13 +10,13 @@ from typing import Any
 from packaging.version import Version
 
 from worker.engines.apply_events import follow_apply
-from worker.engines.finder import FoundEngine
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_summary import sensitive_texts, summarise
 from worker.engines.rescue import rescue_state
 from worker.enums import EngineName
 from worker.errors import JobFailed
 from worker.files.safe_writer import SafeWriter
+from worker.job.context import FoundEngine
 from worker.job.workspace import Workspace
 
 PLAN_ARTIFACT = "plan.tfplan"
@@ -74,8 +74,8 @@ class HclDriver:
             "engine": self._engine.name,
             "version": self._engine.version,
         }
-        await space.around.server.put_artifact(space.ref, META_ARTIFACT, json.dumps(meta).encode())
-        await space.around.server.put_artifact(space.ref, PLAN_ARTIFACT, body)
+        await space.context.server.put_artifact(space.ref, META_ARTIFACT, json.dumps(meta).encode())
+        await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, body)
         space.say(f"Kept the plan, {len(body):,} bytes.")
 
     async def load_plan(self, space: Workspace) -> None:
@@ -109,7 +109,7 @@ class HclDriver:
 
     async def rescue(self, space: Workspace) -> None:
         """Keep the state that the engine could not hand to its backend."""
-        keep = space.around.settings.working_directory.working_directory / "rescued"
+        keep = space.context.settings.working_directory.working_directory / "rescued"
         if target := rescue_state(space.work, keep, space.ref):
             space.say(
                 f"The engine could not save its state. What it had is kept on the runner as {target}; "
@@ -136,7 +136,7 @@ class HclDriver:
 
 async def fetch_artifact(space: Workspace, name: str) -> bytes:
     """Read a file of the plan's job and compare its checksum."""
-    reply = await space.around.server.get_artifact(space.ref, name)
+    reply = await space.context.server.get_artifact(space.ref, name)
     body = base64.b64decode(str(reply.get("body_base64") or ""))
     if reply.get("sha256") and hashlib.sha256(body).hexdigest() != reply["sha256"]:
         raise JobFailed(f"The saved {name} does not match its checksum.", code="checksum", hint="Plan again.")

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from worker.engines.finder import FoundEngine
 from worker.engines.hcl import PLAN_ARTIFACT, fetch_artifact
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.pulumi_events import read_summary
+from worker.job.context import FoundEngine
 from worker.job.workspace import Workspace
 
 STACK = "runyard"
@@ -40,7 +40,7 @@ class PulumiDriver:
             "PULUMI_CONFIG_PASSPHRASE": space.env.get("PULUMI_CONFIG_PASSPHRASE", ""),
         }
         # Plugins come from the machine, where the operator installed them; nothing is fetched behind his back.
-        home = space.around.environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
+        home = space.context.environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
         plugins = Path(home) / ".pulumi" / "plugins"
         if plugins.is_dir():
             (space.root / "pulumi-home" / "plugins").symlink_to(plugins)
@@ -53,7 +53,7 @@ class PulumiDriver:
             settings.write_bytes(await fetch_artifact(space, SETTINGS_ARTIFACT))
         await space.run([self._binary, "stack", "init", STACK, *_QUIET])
         await self._configure(space)
-        state = await space.around.server.state_get(space.ref)
+        state = await space.context.server.state_get(space.ref)
         if state.exists and state.body:
             checkpoint = space.root / "checkpoint.json"
             checkpoint.write_text(state.body, encoding="utf-8")
@@ -79,8 +79,8 @@ class PulumiDriver:
         """Keep the update plan, where Pulumi made one."""
         if space.plan_file.is_file():
             settings = (space.work / SETTINGS_FILE).read_bytes()
-            await space.around.server.put_artifact(space.ref, SETTINGS_ARTIFACT, settings)
-            await space.around.server.put_artifact(space.ref, PLAN_ARTIFACT, space.plan_file.read_bytes())
+            await space.context.server.put_artifact(space.ref, SETTINGS_ARTIFACT, settings)
+            await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, space.plan_file.read_bytes())
 
     async def load_plan(self, space: Workspace) -> None:
         """Fetch the update plan of the job that was approved."""
@@ -92,7 +92,7 @@ class PulumiDriver:
         events = space.root / "apply-events.json"
         plan = [f"--plan={space.plan_file}"] if space.plan_file.is_file() and not is_destroy else []
         command = ["destroy" if is_destroy else "up", "--yes", "--skip-preview", *plan, f"--event-log={events}"]
-        await space.around.server.state_lock(space.ref, lock)
+        await space.context.server.state_lock(space.ref, lock)
         try:
             await space.run([self._binary, *command, "--stack", STACK, *_QUIET], what=f"pulumi {command[0]}")
         finally:
@@ -125,8 +125,8 @@ class PulumiDriver:
         target = space.root / "export.json"
         body = await export_stack(self._binary, space, target)
         if body is not None:
-            await space.around.server.state_put(space.ref, body, lock_id)
-            await space.around.server.state_unlock(space.ref, lock_id)
+            await space.context.server.state_put(space.ref, body, lock_id)
+            await space.context.server.state_unlock(space.ref, lock_id)
 
 
 async def export_stack(binary: str, space: Workspace, target: Path) -> str | None:
@@ -149,7 +149,7 @@ def _lock(space: Workspace) -> dict[str, Any]:
         "ID": str(uuid.uuid4()),
         "Operation": f"OperationType{space.job.type.value.title()}",
         "Info": "",
-        "Who": space.around.settings.runner.instance,
+        "Who": space.context.settings.runner.instance,
         "Version": "pulumi",
         "Created": datetime.now(UTC).isoformat(),
         "Path": space.spec.module.path,

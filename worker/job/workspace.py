@@ -12,36 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from worker.api.replies import ClaimedJob, JobRef
-from worker.api.server import Server
 from worker.children.child import Command
-from worker.dispatch.base import Dispatcher
-from worker.engines.finder import EngineFinder
 from worker.errors import JobFailed
+from worker.job.context import JobContext
 from worker.job.control import JobControl
 from worker.job.spec import JobSpec
 from worker.logs.job_log import JobLog
-from worker.settings import Settings
 from worker.statebackend.backend import StateBackend
-from worker.task_protection import TaskProtection
-from worker.update.updater import Updater
 
 LARGEST_CAPTURE = 128 * 1024 * 1024
 _ERROR_LINE = re.compile(rb"Error:?\s[^\r\n]{0,400}|error: [^\r\n]{0,400}")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What every job of this process gets."""
-
-    settings: Settings
-    server: Server
-    finder: EngineFinder
-    environ: dict[str, str]
-    secrets: tuple[str, ...] = ()
-    dispatcher: Dispatcher | None = None
-    protection: TaskProtection = field(default_factory=TaskProtection)
-    updater: Updater | None = None
 
 
 @dataclass
@@ -50,7 +31,7 @@ class Workspace:
 
     job: ClaimedJob
     spec: JobSpec
-    around: Surroundings
+    context: JobContext
     log: JobLog
     control: JobControl
     root: Path

@@ -11,12 +11,13 @@ from worker.children.strays import kill_strays
 from worker.clock import Clock
 from worker.enums import CHANGING_PHASES, LIFECYCLE_TYPES, CancelKind, JobPhase, JobStatus, StepStatus
 from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable
+from worker.job.context import JobContext
 from worker.job.control import Stop, StopCause
 from worker.job.outcome import Outcome, failure
 from worker.job.record import JobRecord, record_folder, remove_record, save_record
 from worker.job.spec import read_spec
 from worker.job.step import Step
-from worker.job.workspace import Surroundings, Workspace
+from worker.job.workspace import Workspace
 from worker.jobs.finishing import finish_completely
 from worker.jobs.reporter import Reporter
 from worker.jobs.step_loop import StepLoop
@@ -30,26 +31,29 @@ from worker.runtime_log import get_logger
 from worker.statebackend.backend import StateBackend
 from worker.steps.recipes import recipe
 from worker.update.recipe import is_own_update, update_recipe
+from worker.update.updater import Updater
 
 
 class Attempt:
     """Owns everything that one attempt needs; `run` never raises for what the job did."""
 
-    def __init__(self, handle: JobHandle, around: Surroundings, home: Path, clock: Clock) -> None:
+    def __init__(
+        self, handle: JobHandle, context: JobContext, home: Path, clock: Clock, updater: Updater | None = None
+    ) -> None:
         """Open the spool and prepare the record; nothing of the job has begun yet."""
-        job, stream = handle.job, around.settings.job_log_stream
-        self._handle, self._around = handle, around
+        job, stream = handle.job, context.settings.job_log_stream
+        self._handle, self._context, self._updater = handle, context, updater
         self._space: Workspace | None = None
         self._has_touched = False
         self._folder = record_folder(home, handle.ref)
-        root = around.settings.working_directory.temp_directory / f"job-{job.id}-{job.attempt}-{secrets.token_hex(8)}"
+        root = context.settings.working_directory.temp_directory / f"job-{job.id}-{job.attempt}-{secrets.token_hex(8)}"
         self._record = JobRecord(job.id, job.attempt, job.type.value, str(root), secrets.token_hex(16))
         save_record(self._folder, self._record)
         self._spool = Spool(self._folder)
         rules = BatchRules(stream.period_seconds, stream.batch_size_limit, stream.eagerly_emit_first_event)
-        self._shipper = Shipper(around.server, handle.ref, self._spool, rules, clock, on_fenced=self._fenced)
-        self._jlog = JobLog(self._spool, Redactor(around.secrets), self._shipper.added)
-        self._reporter = Reporter(around.server, handle.ref, clock, on_cancel=self._cancelled, on_fenced=self._fenced)
+        self._shipper = Shipper(context.server, handle.ref, self._spool, rules, clock, on_fenced=self._fenced)
+        self._jlog = JobLog(self._spool, Redactor(context.secrets), self._shipper.added)
+        self._reporter = Reporter(context.server, handle.ref, clock, on_cancel=self._cancelled, on_fenced=self._fenced)
         self._log = get_logger("worker.jobs").bind(job=job.id, attempt=job.attempt)
 
     async def run(self) -> Outcome:
@@ -63,12 +67,12 @@ class Attempt:
             await shipping
             await self._deliver(outcome)
             # Only now: what the job did has been told, so that nothing is lost if the task goes.
-            await self._around.protection.release(self._handle.ref)
+            await self._context.protection.release(self._handle.ref)
         self._log.info("job ended", status=outcome.status, code=(outcome.error or {}).get("code"))
         return outcome
 
     async def _work(self) -> Outcome:
-        async with StateBackend(self._around.server, self._handle.ref) as backend:
+        async with StateBackend(self._context.server, self._handle.ref) as backend:
             try:
                 space = self._workspace(backend)
                 await StepLoop(space, self._reporter, self._note_phase).run(self._steps(space))
@@ -79,7 +83,7 @@ class Attempt:
     def _steps(self, space: Workspace) -> list[Step]:
         job = self._handle.job
         if is_own_update(job):
-            return update_recipe(space)
+            return update_recipe(space, self._updater)
         if job.type in LIFECYCLE_TYPES:
             # AWS's library is an extra: a runner that deploys no others need not have it.
             from worker.cloud.recipe import lifecycle_recipe
@@ -89,7 +93,7 @@ class Attempt:
 
     def _workspace(self, backend: StateBackend) -> Workspace:
         space = Workspace(
-            self._handle.job, read_spec(self._handle.job), self._around, self._jlog, self._handle.control,
+            self._handle.job, read_spec(self._handle.job), self._context, self._jlog, self._handle.control,
             Path(self._record.root), backend, cookie=self._record.cookie,
         )  # fmt: skip
         space.on_summary = lambda: self._reporter.summarise(space.plan_summary)
@@ -139,7 +143,7 @@ class Attempt:
 
     async def _deliver(self, outcome: Outcome) -> None:
         """Tell the server how it ended, send what it misses, and forget the attempt."""
-        server, ref = self._around.server, self._handle.ref
+        server, ref = self._context.server, self._handle.ref
         try:
             with suppress(Fenced, Rejected):
                 await self._reporter.confirmed()

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from worker.api.replies import ClaimedJob
 from worker.clock import Clock
+from worker.dispatch.base import Dispatcher
 from worker.enums import CancelKind, JobStatus
+from worker.job.context import JobContext
 from worker.job.control import JobControl, Stop, StopCause
 from worker.job.lease import Lease
 from worker.job.outcome import Outcome
-from worker.job.workspace import Surroundings
 from worker.jobs.attempt import Attempt
 from worker.jobs.remote import RemoteAttempt
 from worker.jobs.table import JobHandle, JobTable
@@ -18,20 +19,23 @@ from worker.metrics import Metrics
 from worker.runtime_log import get_logger
 from worker.standing import Standing
 from worker.update.recipe import is_own_update
+from worker.update.updater import Updater
 
 
 class Crew:
     """One task for each job."""
 
     def __init__(
-        self, table: JobTable, standing: Standing, around: Surroundings, home: Path, metrics: Metrics, clock: Clock,
-        *, on_free: Callable[[], None],
+        self, table: JobTable, standing: Standing, context: JobContext, home: Path, metrics: Metrics, clock: Clock,
+        *, dispatcher: Dispatcher | None, updater: Updater | None, on_free: Callable[[], None],
     ) -> None:  # fmt: skip
         """`on_free` is called when a slot becomes free."""
         self._table = table
         self._standing = standing
-        self._around = around
+        self._context = context
         self._home = home
+        self._dispatcher = dispatcher
+        self._updater = updater
         self._metrics = metrics
         self._clock = clock
         self._on_free = on_free
@@ -39,7 +43,7 @@ class Crew:
 
     def start(self, job: ClaimedJob, sent_at: float) -> None:
         """Begin a job that was just claimed; its lease counts from the moment the claim was sent."""
-        control = JobControl(self._around.settings.engine.stop_grace_seconds, self._clock.sleep)
+        control = JobControl(self._context.settings.engine.stop_grace_seconds, self._clock.sleep)
         handle = JobHandle(job, Lease(sent_at, job.lease_seconds), control)
         self._table.add(handle)
         if self._standing.is_leaving:
@@ -58,10 +62,10 @@ class Crew:
 
     async def _attempt(self, handle: JobHandle) -> Outcome:
         try:
-            around = self._around
-            if around.dispatcher is not None and not is_own_update(handle.job):
-                return await RemoteAttempt(handle, around.server, around.settings, around.dispatcher).run()
-            return await Attempt(handle, around, self._home, self._clock).run()
+            context = self._context
+            if self._dispatcher is not None and not is_own_update(handle.job):
+                return await RemoteAttempt(handle, context.server, context.settings, self._dispatcher).run()
+            return await Attempt(handle, context, self._home, self._clock, self._updater).run()
         except OSError as error:
             return await self._refuse(handle, f"The runner cannot keep the job's record: {error}")
         except Exception as error:  # noqa: BLE001  (whatever it is, only this job ends)
@@ -76,7 +80,7 @@ class Crew:
         self._standing.last_error = why
         hint = "Make room on the runner's disk, or see its permissions."
         outcome = Outcome(JobStatus.FAILED, error={"code": "runner_disk", "message": why, "hint": hint})
-        await self._around.server.finish(handle.ref, outcome.as_arguments({"last_seq": 0, "is_incomplete": True}))
+        await self._context.server.finish(handle.ref, outcome.as_arguments({"last_seq": 0, "is_incomplete": True}))
         return outcome
 
     def _note(self, handle: JobHandle, outcome: Outcome, seconds: float) -> None:

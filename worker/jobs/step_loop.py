@@ -57,7 +57,7 @@ class StepLoop:
     async def _gated(self, step: Step) -> None:
         # Before infrastructure can change, the server must know: a runner that dies from here on is not simply replaced.
         if step.phase in CHANGING_PHASES:
-            await self._space.around.protection.hold(self._space.ref)
+            await self._space.context.protection.hold(self._space.ref)
             await self._reporter.confirmed()
         await step.act(self._space)
 

@@ -31,7 +31,7 @@ class ClaimLoop:
 
     def __init__(
         self, server: Server, table: JobTable, standing: Standing, is_ready: Callable[[], bool], start: Start, clock: Clock,
-        *, poll_seconds: float,
+        *, poll_seconds: float, bell: asyncio.Event | None = None,
     ) -> None:  # fmt: skip
         """`is_ready` says whether any engine is there to run jobs with."""
         self._server = server
@@ -44,7 +44,7 @@ class ClaimLoop:
         self._log = get_logger("worker.claim")
         self._open: _Request | None = None
         self._failures = 0
-        self.bell = asyncio.Event()
+        self.bell = bell or asyncio.Event()
 
     def ring(self) -> None:
         """Look for work now."""

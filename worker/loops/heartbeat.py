@@ -28,9 +28,10 @@ class Heartbeat:
     """Beats for ever; `ring` makes the next beat come at once."""
 
     def __init__(
-        self, server: Server, table: JobTable, standing: Standing, facts: Callable[[], dict[str, Any]], obey: Obey, clock: Clock
+        self, server: Server, table: JobTable, standing: Standing, facts: Callable[[], dict[str, Any]], obey: Obey, clock: Clock,
+        *, bell: asyncio.Event | None = None,
     ) -> None:  # fmt: skip
-        """`facts` is asked before each beat; only changed facts are sent."""
+        """`facts` is asked before each beat; only changed facts are sent; `bell` may be rung before there is a heartbeat."""
         self._server = server
         self._table = table
         self._standing = standing
@@ -40,7 +41,7 @@ class Heartbeat:
         self._log = get_logger("worker.heartbeat")
         self._sent_facts: dict[str, Any] | None = None
         self._seconds = BEAT_SECONDS
-        self.bell = asyncio.Event()
+        self.bell = bell or asyncio.Event()
 
     def ring(self) -> None:
         """Beat now."""

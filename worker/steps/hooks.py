@@ -19,7 +19,7 @@ LONGEST_HOOK_SECONDS = 600.0
 async def run_hook(space: Workspace, name: str, hook: Hook) -> None:
     """Run one hook in the module's folder with the job's environment."""
     script = hook.script.encode()
-    settings = space.around.settings
+    settings = space.context.settings
     if settings.hooks_preapproval.enabled:
         directory = settings.hooks_preapproval.preapproved_hooks_directory
         check_approved(name, script, directory, settings.executor.approved_hooks)

@@ -19,7 +19,7 @@ async def prepare(space: Workspace) -> None:
         (space.root / name).mkdir(mode=0o700)
     space.env = await build_environment(space)
     space.log.redactor.add(*sensitive_values(space.env), *space.backend.secrets)
-    runner = space.around.settings.runner.instance
+    runner = space.context.settings.runner.instance
     space.say(
         f"Job {space.job.id}, attempt {space.job.attempt}, on {runner}: {space.job.type} of {space.spec.module.path}"
     )
@@ -28,9 +28,9 @@ async def prepare(space: Workspace) -> None:
 def check_engine(space: Workspace) -> None:
     """Say at once when this runner cannot do the job."""
     wanted = space.spec.module.engine
-    found = space.around.finder.found.get(wanted)
+    found = space.context.finder.found.get(wanted)
     if found is None:
-        there = ", ".join(sorted(space.around.finder.found)) or "none"
+        there = ", ".join(sorted(space.context.finder.found)) or "none"
         raise JobFailed(
             f"The module needs {wanted}, which this runner does not have (it has: {there}).",
             code="engine_missing",
@@ -42,10 +42,10 @@ def check_engine(space: Workspace) -> None:
 
 async def build_environment(space: Workspace) -> dict[str, str]:
     """Allow-listed host variables, then the job's own, then what the runner decides itself."""
-    around, module = space.around, space.spec.module
-    url = around.settings.server.url
+    context, module = space.context, space.spec.module
+    url = context.settings.server.url
     built_in = {
-        "PATH": around.finder.path,
+        "PATH": context.finder.path,
         "TMPDIR": str(space.root / "tmp"),
         COOKIE_VARIABLE: space.cookie,
         "RUNYARD_GROUP_PATH": space.job.group_path or module.group_path,
@@ -59,15 +59,15 @@ async def build_environment(space: Workspace) -> dict[str, str]:
         "CHECKPOINT_DISABLE": "1",
         "TF_CLI_CONFIG_FILE": str(write_cli_config(space)),
         **space.backend.variables(),
-        **await server_token(space, around.settings.server.service_discovery_host or urlsplit(url).hostname or ""),
+        **await server_token(space, context.settings.server.service_discovery_host or urlsplit(url).hostname or ""),
     }
-    return {**host_variables(around.environ), **job_variables(space.spec.variables()), **built_in}
+    return {**host_variables(context.environ), **job_variables(space.spec.variables()), **built_in}
 
 
 def write_cli_config(space: Workspace) -> Path:
     """Give the engine a configuration file of its own: a copy of the operator's, or an empty one."""
     target = space.root / "cli.tfrc"
-    own = space.around.environ.get("TF_CLI_CONFIG_FILE")
+    own = space.context.environ.get("TF_CLI_CONFIG_FILE")
     text = Path(own).read_text(encoding="utf-8") if own and Path(own).is_file() else ""
     target.write_text(text, encoding="utf-8")
     os.chmod(target, 0o600)  # noqa: PTH101
@@ -79,7 +79,7 @@ async def server_token(space: Workspace, host: str) -> dict[str, str]:
     # Dots become one underscore and hyphens two, as Terraform reads it.
     name = f"TF_TOKEN_{host.replace('-', '__').replace('.', '_').replace(':', '_')}"
     try:
-        token = await space.around.server.job_token(space.ref)
+        token = await space.context.server.job_token(space.ref)
     except WorkerError as error:
         space.say(f"No token for {host}: {error.message}")
         return {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from worker.download import download
 from worker.errors import JobFailed, Retryable
-from worker.update.program import Program
+from worker.program import Program
 from worker.update.release import BY_HAND, Wanted
 
 MOST_BYTES = 512 * 1024 * 1024

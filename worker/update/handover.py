@@ -17,10 +17,10 @@ from typing import NoReturn
 
 from worker.children.launcher import death_signal_prefix
 from worker.logs.redactor import Redactor
+from worker.program import Handover, Program
 from worker.runtime_log import get_logger
 from worker.signals import STOPPING
 from worker.update.notes import Note, leave_note
-from worker.update.program import Handover, Program
 
 TRIAL = "--trial"
 TRIAL_SECONDS = 150.0

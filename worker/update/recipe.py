@@ -15,8 +15,8 @@ from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed, JobInterrupted
 from worker.job.step import Step
 from worker.job.workspace import Workspace
+from worker.program import Program, without_loader
 from worker.update.fetching import fetch_beside
-from worker.update.program import Program, without_loader
 from worker.update.release import BY_HAND, Wanted, check_address, read_wanted
 from worker.update.updater import Updater
 from worker.version import __version__
@@ -29,9 +29,8 @@ def is_own_update(job: ClaimedJob) -> bool:
     return job.type is JobType.UPDATE_WORKER and (job.payload.get("lifecycle") or {}).get("is_own") is True
 
 
-def update_recipe(space: Workspace) -> list[Step]:
+def update_recipe(space: Workspace, updater: Updater | None) -> list[Step]:
     """List what is left to do: everything, or to say how it went."""
-    updater = space.around.updater
     if updater is None:
         return [Step("permission", "Permission", JobPhase.PREPARE, _refuse)]
     if (note := updater.problem_of(space.job.id)) is not None:
@@ -42,7 +41,7 @@ def update_recipe(space: Workspace) -> list[Step]:
 
 
 async def _refuse(space: Workspace) -> None:
-    why = "Its log says why." if space.around.settings.update.enabled else "Start it with Update.Enabled."
+    why = "Its log says why." if space.context.settings.update.enabled else "Start it with Update.Enabled."
     raise JobFailed("This runner cannot update itself.", code="update_not_permitted", hint=f"{why} {BY_HAND}")
 
 
@@ -86,14 +85,14 @@ class _Update:
         return self._wanted
 
     async def _fetch(self, space: Workspace) -> None:
-        program, settings = self._updater.program, space.around.settings
+        program, settings = self._updater.program, space.context.settings
         self._wanted = read_wanted(space.job.payload, program.artifact, __version__)
         check = lambda url: check_address(url, settings.update, settings.server.url)  # noqa: E731
         self._new = await fetch_beside(program, self._wanted, check, space.say)
 
     async def _look(self, space: Workspace) -> None:
         """Let the file say its version; one that cannot even do that is not worth draining for."""
-        environ = without_loader(space.around.environ)
+        environ = without_loader(space.context.environ)
         with self._or_nothing():
             code, said = await asyncio.to_thread(_ask_version, self._updater.program, self._new, environ)
             words = space.log.redactor.redact(said.strip())

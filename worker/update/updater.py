@@ -3,13 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from worker.api.replies import JobRef
 from worker.errors import JobInterrupted
-from worker.jobs.table import JobTable
+from worker.program import Handover, Program
 from worker.standing import Standing
 from worker.update.notes import Note, take_note
-from worker.update.program import Handover, Program
+
+
+class Jobs(Protocol):
+    """The jobs that this process runs."""
+
+    async def wait_empty(self, besides: JobRef | None = None) -> None:
+        """Return when nothing runs any more, besides the one that waits for it."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +26,7 @@ class Updater:
     program: Program
     home: Path
     standing: Standing
-    table: JobTable
+    table: Jobs
     announce: Callable[[], None]
 
     async def drain(self, ref: JobRef) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.worker.update.releases import releases
-from worker.update.program import Program
+from worker.program import Program
 
 
 @pytest.fixture

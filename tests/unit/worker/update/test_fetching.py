@@ -8,10 +8,10 @@ import pytest
 
 from tests.unit.worker.update.releases import CONTENT, releases
 from worker.errors import JobFailed
+from worker.program import Program
 from worker.settings.update import UpdateSettings
 from worker.update import fetching
 from worker.update.fetching import fetch_beside
-from worker.update.program import Program
 from worker.update.release import Wanted, check_address
 
 pytestmark = pytest.mark.anyio

@@ -13,11 +13,11 @@ import pytest
 
 from tests.support.waiting import wait_until
 from worker.logs.redactor import Redactor
+from worker.program import Handover, Program
 from worker.signals import STOPPING
 from worker.update import handover as module
 from worker.update.handover import hand_over, try_out
 from worker.update.notes import Note, take_note
-from worker.update.program import Handover, Program
 
 
 class Became(Exception):
@@ -124,7 +124,7 @@ def test_a_signal_during_the_trial_ends_the_process_and_the_trial(program: Progr
         from pathlib import Path
         from worker.logs.redactor import Redactor
         from worker.update.handover import hand_over
-        from worker.update.program import Handover, Program
+        from worker.program import Handover, Program
         program = Program(Path({str(program.path)!r}), "x", (), ("run",), {{}})
         hand_over(Handover(program, Path({str(handover.new)!r}), "2", 1, Path({str(handover.home)!r})), Redactor())
     """)

@@ -9,7 +9,7 @@ import pytest
 
 from worker.doctor.check import Verdict
 from worker.doctor.host import self_update
-from worker.update.program import NOT_ONE_FILE, Program, find_program, obstacle
+from worker.program import NOT_ONE_FILE, Program, find_program, obstacle
 
 
 def pex(path: Path, entry_point: str = "worker.cli:main") -> Path:

@@ -17,10 +17,10 @@ from worker.job.lease import Lease
 from worker.job.workspace import Workspace
 from worker.jobs.table import JobHandle, JobTable
 from worker.logs.redactor import Redactor
+from worker.program import Program
 from worker.settings.update import UpdateSettings
 from worker.standing import Standing
 from worker.update.notes import Note, leave_note
-from worker.update.program import Program
 from worker.update.recipe import is_own_update, update_recipe
 from worker.update.updater import Updater
 from worker.version import __version__
@@ -55,14 +55,14 @@ class Place:
 
     def space(self) -> Workspace:
         settings = SimpleNamespace(update=UpdateSettings(enabled=True), server=SimpleNamespace(url="http://project"))
-        around = SimpleNamespace(updater=self.updater, settings=settings, environ={"PATH": "/usr/bin:/bin"})
+        context = SimpleNamespace(settings=settings, environ={"PATH": "/usr/bin:/bin"})
         ref, log = JobRef(job=7, attempt=1), SimpleNamespace(redactor=Redactor())
-        made = SimpleNamespace(job=self.job, around=around, log=log, ref=ref, result={}, say=lambda _: None)
+        made = SimpleNamespace(job=self.job, context=context, log=log, ref=ref, result={}, say=lambda _: None)
         return cast("Workspace", made)
 
     async def run(self) -> Workspace:
         space = self.space()
-        for step in update_recipe(space):
+        for step in update_recipe(space, self.updater):
             await step.act(space)
         return space
 
@@ -112,12 +112,12 @@ async def test_the_old_version_tells_once_what_went_wrong(place: Place) -> None:
     with pytest.raises(JobFailed, match="exit code 3") as failure:
         await place.run()
     assert failure.value.code == "update_rolled_back"
-    assert [step.name for step in update_recipe(place.space())] == ["fetch", "look", "restart"]
+    assert [step.name for step in update_recipe(place.space(), place.updater)] == ["fetch", "look", "restart"]
 
 
 async def test_a_note_about_another_job_is_not_this_ones(place: Place) -> None:
     leave_note(place.home, Note(6, "98.0.0", "It ended with exit code 3."))
-    assert [step.name for step in update_recipe(place.space())] == ["fetch", "look", "restart"]
+    assert [step.name for step in update_recipe(place.space(), place.updater)] == ["fetch", "look", "restart"]
 
 
 async def test_without_the_permission_nothing_is_fetched(place: Place) -> None:

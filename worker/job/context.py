@@ -1,0 +1,54 @@
+"""What every job of this process gets, named by what a job needs of it."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from worker.api.server import Server
+from worker.enums import EngineName
+from worker.settings import Settings
+from worker.task_protection import TaskProtection
+
+
+@dataclass(frozen=True)
+class FoundEngine:
+    """One engine on this machine."""
+
+    name: EngineName
+    binary: Path
+    version: str
+
+
+class Engines(Protocol):
+    """Which engines there are, and the PATH that they and hooks get."""
+
+    @property
+    def found(self) -> Mapping[EngineName, FoundEngine]:
+        """The engines by name."""
+
+    @property
+    def path(self) -> str:
+        """The search path."""
+
+
+class Protection(Protocol):
+    """Keeps the place where the runner lives from being taken away in the middle of a change."""
+
+    async def hold(self, who: Hashable) -> None:
+        """Protect from now on, on behalf of this job."""
+
+    async def release(self, who: Hashable) -> None:
+        """Let go on behalf of this job."""
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """Settings, server and machine, the same for all jobs."""
+
+    settings: Settings
+    server: Server
+    finder: Engines
+    environ: dict[str, str]
+    secrets: tuple[str, ...] = ()
+    protection: Protection = field(default_factory=TaskProtection)

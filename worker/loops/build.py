@@ -1,0 +1,104 @@
+"""The loops of a connected runner, built once, with the bells that wake them."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from worker.clock import Clock
+from worker.cloud.scaler import Scaler
+from worker.dispatch import Dispatcher
+from worker.doorbell import Doorbell
+from worker.host_facts import HostFacts
+from worker.job.context import JobContext
+from worker.jobs.crew import Crew
+from worker.jobs.table import JobTable
+from worker.loops.claim import ClaimLoop
+from worker.loops.directives import Directives
+from worker.loops.heartbeat import Heartbeat
+from worker.metrics import Metrics
+from worker.session.identity import Identity
+from worker.session.session import Session
+from worker.standing import Standing
+from worker.update.updater import Updater
+
+
+@dataclass(frozen=True)
+class Bells:
+    """What wakes a loop; they may be rung before there is a loop that listens."""
+
+    claim: asyncio.Event = field(default_factory=asyncio.Event)
+    heartbeat: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def rang(self, event: str) -> None:
+        """Wake whom the doorbell is for."""
+        if event in {"wake", "joined"}:
+            self.claim.set()
+        if event in {"directive", "joined"}:
+            self.heartbeat.set()
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the loops share."""
+
+    context: JobContext
+    session: Session
+    identity: Identity
+    facts: HostFacts
+    table: JobTable
+    standing: Standing
+    clock: Clock
+    bells: Bells
+    dispatcher: Dispatcher | None
+    updater: Updater | None
+
+
+@dataclass(frozen=True)
+class Loops:
+    """One of each."""
+
+    claim: ClaimLoop
+    heartbeat: Heartbeat
+    scaler: Scaler
+    doorbell: Doorbell
+
+
+def build_loops(parts: Parts) -> Loops:
+    """Put the loops together; nothing runs yet."""
+    settings, server, bells = parts.context.settings, parts.context.server, parts.bells
+    scaler = Scaler(
+        server, settings.server.url, parts.clock, look_seconds=settings.scaling.look_seconds,
+        is_rehearsal=settings.scaling.rehearse,
+    )  # fmt: skip
+    claim = _claim_loop(parts, scaler)
+    directives = Directives(
+        parts.table, parts.standing, ring_claim=bells.claim.set, ring_heartbeat=bells.heartbeat.set,
+        own_capacity=settings.capacity,
+    )  # fmt: skip
+    directives.resize(parts.session.grant.worker)
+    heartbeat = Heartbeat(
+        server, parts.table, parts.standing, parts.facts, directives.obey, parts.clock, bell=bells.heartbeat
+    )
+    parts.session.listeners.append(lambda _: heartbeat.forget_facts())
+    return Loops(
+        claim, heartbeat, scaler, Doorbell(settings.server.url, lambda: parts.session.grant, bells.rang, parts.clock)
+    )
+
+
+def _claim_loop(parts: Parts, scaler: Scaler) -> ClaimLoop:
+    table, standing, context = parts.table, parts.standing, parts.context
+    metrics = Metrics()
+    metrics.watch(lambda: len(table), lambda: standing.capacity, lambda: standing.is_connected)
+    metrics.serve(context.settings)
+
+    def on_free() -> None:
+        parts.bells.claim.set()
+        scaler.ring()
+
+    crew = Crew(
+        table, standing, context, parts.identity.home, metrics, parts.clock,
+        dispatcher=parts.dispatcher, updater=parts.updater, on_free=on_free,
+    )  # fmt: skip
+    return ClaimLoop(
+        context.server, table, standing, lambda: bool(context.finder.found or parts.dispatcher), crew.start, parts.clock,
+        poll_seconds=context.settings.server.poll_seconds, bell=parts.bells.claim,
+    )  # fmt: skip

@@ -1,0 +1,51 @@
+"""What signals mean: once, finish and leave; twice, stop the jobs in order; more, kill them."""
+
+import asyncio
+from collections.abc import Callable
+
+from worker.enums import CancelKind
+from worker.job.control import Stop, StopCause
+from worker.jobs.table import JobTable
+from worker.runtime_log import get_logger
+from worker.signals import STOPPING
+from worker.standing import Standing
+
+WORDS = "The runner was told to stop."
+
+
+class Signals:
+    """Counts SIGTERM and SIGINT alike."""
+
+    def __init__(self, standing: Standing, table: JobTable, on_change: Callable[[], None]) -> None:
+        """`on_change` lets the heartbeat tell the server at once."""
+        self._standing = standing
+        self._table = table
+        self._on_change = on_change
+        self._log = get_logger("worker.signals")
+        self.count = 0
+        self.is_killing = asyncio.Event()
+
+    def install(self) -> None:
+        """Listen from now on."""
+        loop = asyncio.get_running_loop()
+        for number in STOPPING:
+            loop.add_signal_handler(number, self.received)
+
+    def received(self) -> None:
+        """Take the next rung."""
+        self.count += 1
+        self._standing.is_leaving = True
+        if self.count == 1:
+            self._log.info("leaving: finishing what runs, taking nothing new", running=len(self._table))
+        elif self.count == 2:
+            self._log.warning("leaving now: stopping the jobs in order", running=len(self._table))
+            self._stop(CancelKind.GRACEFUL)
+        else:
+            self._log.error("leaving at once: killing the jobs", running=len(self._table))
+            self._stop(CancelKind.KILL)
+            self.is_killing.set()
+        self._on_change()
+
+    def _stop(self, kind: CancelKind) -> None:
+        for handle in self._table.handles():
+            handle.control.request(Stop(kind, StopCause.SHUTDOWN, WORDS))

@@ -200,7 +200,12 @@ def main() -> None:
     outcome = Outcome("realtime")
     with outcome.part("the stack"), tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        limits = {"RUNYARD_REALTIME_MAX_MESSAGES_PER_SECOND": "100000", "RUNYARD_PG_FSYNC": "true"}
+        limits = {
+            "RUNYARD_REALTIME_ALLOW_PUBLIC": "true",
+            "RUNYARD_REALTIME_MAX_MESSAGES_PER_SECOND": "100000",
+            "RUNYARD_REALTIME_MAX_SENDER_MESSAGES_PER_SECOND": "100000",
+            "RUNYARD_PG_FSYNC": "true",
+        }
         with start_stack(Path(folder), "--no-dashboard", "--no-demo", **limits) as stack:
             asyncio.run(run(stack, options.seconds, outcome))
     show(outcome.parts.get("rows", []))

@@ -17,6 +17,8 @@ from tests.support.stack import Project, RunningStack, environment_project, star
 
 FOLDER_VARIABLE = "RUNYARD_TEST_RUN_FOLDER"
 PID_VARIABLE = "RUNYARD_TEST_RUN_PID"
+# The contract tests speak of public channels too, which an installation has off.
+PUBLIC = {"RUNYARD_REALTIME_ALLOW_PUBLIC": "true"}
 # How long an example takes says something about the machine, not about the product.
 hypothesis_settings.register_profile(
     "runyard", hypothesis_settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -93,14 +95,14 @@ def connect(database: Database) -> Callable[..., psycopg.Connection[Any]]:
 def running_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """A stack without dashboard and demo, one for each test process."""
     home = _open_folder(tmp_path_factory.mktemp("stack"))
-    with start_stack(home, "--no-dashboard", "--no-demo") as stack:
+    with start_stack(home, "--no-dashboard", "--no-demo", **PUBLIC) as stack:
         yield stack
 
 
 @pytest.fixture
 def fresh_stack(tmp_path: Path) -> Iterator[RunningStack]:
     """A stack that the test may break."""
-    with start_stack(_open_folder(tmp_path), "--no-dashboard", "--no-demo") as stack:
+    with start_stack(_open_folder(tmp_path), "--no-dashboard", "--no-demo", **PUBLIC) as stack:
         yield stack
 
 

@@ -28,15 +28,25 @@ async def act(channel: "Channel", frame: Frame) -> None:
 async def _broadcast(channel: "Channel", frame: Frame) -> None:
     if not await _may_write(channel, "broadcast"):
         return  # a denied write is silent
-    channel.hub.messages.add()
     content = frame.user_broadcast or frame.payload
     if not isinstance(content, UserBroadcast | dict):
         return
     if _size(content) > channel.hub.settings.max_payload_bytes:
         _answer(channel, frame, "error", {"reason": "payload_size_exceeded"}, is_wanted=channel.request.ack)
         return
+    _spend(channel)
     channel.hub.rooms.broadcast(channel.room, content, without=None if channel.request.echo else channel)
     _answer(channel, frame, "ok", {}, is_wanted=channel.request.ack)
+
+
+def _spend(channel: "Channel") -> None:
+    """Whoever sends too much loses the channel before anybody who listens does."""
+    hub, cost = channel.hub, 1 + channel.hub.rooms.size(channel.room)
+    rate = hub.senders.of(channel.identity.sender(channel.socket.address))
+    if not (rate.has_room(cost) and hub.messages.has_room(cost)):
+        raise ChannelEnded("Too many messages per second")
+    rate.add(cost)
+    hub.messages.add()
 
 
 async def _presence(channel: "Channel", frame: Frame) -> None:

@@ -169,15 +169,30 @@ class Channel:
         if self._expiry is not None:
             self._expiry.cancel()
         wait = min(self.identity.expires_at - time.time(), self.hub.settings.token_check_seconds)
-        self._expiry = asyncio.get_running_loop().call_later(max(wait, 0.01), self._confirm_token)
+        self._expiry = asyncio.get_running_loop().call_later(max(wait, 0.01), self._confirm_soon)
 
-    def _confirm_token(self) -> None:
+    def _confirm_soon(self) -> None:
+        self.socket.run_later(self._confirm)
+
+    async def _confirm(self) -> None:
+        """Look again: the token may have expired, the session or the membership ended."""
         try:
             self.hub.verifier.identify(self.token)
+            if self.policies is not None:
+                await self._confirm_rights()
         except TokenRefused as error:
             self.shut_down(error.message)
-        else:
+        except ChannelEnded as error:
+            self.shut_down(str(error))
+        except (DatabaseAway, JoinRefused) as error:
+            log.info("rights could not be looked at, trying again: %s", error)
+        if not self.is_closed:
             self.watch_token()
+
+    async def _confirm_rights(self) -> None:
+        if not await self.hub.authorizer.has_session(self.identity):
+            raise ChannelEnded("Your session has ended")
+        await self._read_policies()
 
     def subscribe_soon(self, *, is_refresh: bool = False) -> None:
         """Set up postgres_changes in the background; the client hears of it by a `system` message."""
@@ -248,10 +263,16 @@ class Channel:
     async def _become(self, token: str, identity: Identity) -> None:
         if not await self.hub.database.may_become(identity.role):
             raise ChannelEnded(f'Role "{identity.role}" is not allowed')
-        previous = self.policies
         self.token, self.identity = token, identity
-        if previous is None:
-            return
-        self.policies = await self.hub.authorizer.read(self.asker)
-        if previous.has_lost(self.policies):
+        if self.policies is not None:
+            await self._read_policies()
+
+    async def _read_policies(self) -> None:
+        """Ask anew what may be read; what may be written is asked when something is."""
+        asker, previous = self.asker, self.policies or Policies()
+        found = await self.hub.authorizer.read(asker)
+        if asker.identity is not self.identity:
+            return  # a newer token came meanwhile, and asks for itself
+        self.policies = found
+        if previous.has_lost(found):
             raise ChannelEnded(f"You no longer have permission to read from this Channel topic: {self.room.name}")

@@ -7,8 +7,10 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from stack.exchange import client_address
 from stack.realtime.errors import DatabaseAway, JoinRefused, MalformedFrame, RealtimeError, TokenRefused
 from stack.realtime.frames import UserBroadcast, parse_json
+from stack.realtime.limits import RateCounter
 from stack.realtime.policies import Asker
 from stack.realtime.rooms import Room
 from stack.realtime.tokens import Identity
@@ -69,11 +71,11 @@ class BroadcastApi:
         return identity
 
     async def _batch(self, request: Request, identity: Identity) -> None:
-        messages = read_messages(read_json(await self._body(request)))
-        self._check_rate(len(messages))
+        messages = read_messages(read_json(await self._body(request)), self._hub.settings.max_batch_messages)
+        rooms = [Room(message["topic"], message["private"]) for message in messages]
+        self._admit(request, identity, rooms)
         allowed: dict[str, bool] = {}
-        for message in messages:
-            room = Room(message["topic"], message["private"])
+        for room, message in zip(rooms, messages, strict=True):
             if room.is_private and room.name not in allowed:
                 allowed[room.name] = await self._may_send(request, identity, room)
             if not room.is_private or allowed[room.name]:
@@ -82,8 +84,8 @@ class BroadcastApi:
 
     async def _single(self, request: Request, identity: Identity) -> None:
         content = self._content(request, await self._body(request))
-        self._check_rate(1)
         room = Room(request.path_params["topic"], request.query_params.get("private") == "true")
+        self._admit(request, identity, [room])
         if room.is_private and not await self._may_send(request, identity, room):
             raise RequestRefused(403, {"message": "Unauthorized"})
         self._send(room, content)
@@ -105,11 +107,23 @@ class BroadcastApi:
                 raise RequestRefused(422, {"errors": {"payload": ["Payload size exceeds tenant limit"]}})
         return bytes(body)
 
-    def _check_rate(self, count: int) -> None:
-        rate = self._hub.messages
-        if rate.is_exceeded:
+    def _admit(self, request: Request, identity: Identity, rooms: list[Room]) -> None:
+        """Refuse what this project does not offer, and whoever has sent too much."""
+        if not self._hub.settings.allow_public:
+            if identity.is_anonymous:
+                raise RequestRefused(401, {"message": "Unauthorized"})
+            if not all(room.is_private for room in rooms):
+                raise RequestRefused(403, {"message": "This project only allows private channels"})
+        cost = sum(1 + self._hub.rooms.size(room) for room in rooms)
+        sender = self._hub.senders.of(identity.sender(client_address(request.scope)))
+        self._check_rates(cost, sender)
+        sender.add(cost)
+
+    def _check_rates(self, cost: int, sender: RateCounter) -> None:
+        rates = (sender, self._hub.messages)
+        if any(rate.is_exceeded for rate in rates):
             raise RequestRefused(429, {"message": "You have exceeded your rate limit"})
-        if not rate.has_room(count):
+        if not all(rate.has_room(cost) for rate in rates):
             message = "Too many messages to broadcast, please reduce the batch size"
             raise RequestRefused(429, {"message": message})
 
@@ -135,11 +149,13 @@ def read_json(body: bytes) -> Any:
         raise RequestRefused(400, {"message": f"The body cannot be read: {error}"}) from error
 
 
-def read_messages(body: Any) -> list[dict[str, Any]]:
+def read_messages(body: Any, most: int) -> list[dict[str, Any]]:
     """The messages of a batch; every fault of every message is named, as hosted's validation does."""
     messages = body.get("messages") if isinstance(body, dict) else None
     if not isinstance(messages, list) or not messages:
         raise RequestRefused(422, {"errors": {"messages": ["can't be blank"]}})
+    if len(messages) > most:
+        raise RequestRefused(422, {"errors": {"messages": [f"should have at most {most} item(s)"]}})
     faults = [_faults(message) for message in messages]
     if any(faults):
         raise RequestRefused(422, {"errors": {"messages": faults}})

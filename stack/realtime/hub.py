@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from stack.realtime.database import Database
 from stack.realtime.feed import Feed, FeedListener, StoredMessage
-from stack.realtime.limits import RateCounter
+from stack.realtime.limits import RateCounter, SenderRates
 from stack.realtime.policies import Authorizer
 from stack.realtime.presence import Presence
 from stack.realtime.rooms import Room, Rooms
@@ -40,6 +40,7 @@ class Hub:
         self.subscriptions = Subscriptions()
         window = settings.rate_window_seconds
         self.messages = RateCounter(settings.max_messages_per_second, window)
+        self.senders = SenderRates(settings.max_sender_messages_per_second, window)
         self.joins = RateCounter(settings.max_joins_per_second, window)
         self.presence_messages = RateCounter(settings.max_presence_per_second, window)
         self.channels: set[Channel] = set()

@@ -36,6 +36,8 @@ async def _join(hub: "Hub", socket: "Socket", frame: Frame) -> Channel:
     _check_limits(hub, socket)
     token, identity = _identify(hub, socket, request)
     await _check_role(hub, identity)
+    if not hub.settings.allow_public:
+        _check_private(request, identity)
     policies = await _policies(hub, socket, name, identity) if request.is_private else None
     return Channel(hub, socket, frame.topic, frame.join_ref or frame.ref, request, token, identity, policies)
 
@@ -60,6 +62,13 @@ def _identify(hub: "Hub", socket: "Socket", request: JoinRequest) -> tuple[str, 
         return token, hub.verifier.identify(token)
     except TokenRefused as error:
         raise JoinRefused(error.code, error.message) from error
+
+
+def _check_private(request: JoinRequest, identity: Identity) -> None:
+    if not request.is_private:
+        raise JoinRefused("PrivateOnly", "This project only allows private channels")
+    if identity.is_anonymous:
+        raise JoinRefused("Unauthorized", "This project's channels are for those who have signed in")
 
 
 async def _check_role(hub: "Hub", identity: Identity) -> None:

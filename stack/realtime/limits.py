@@ -1,10 +1,12 @@
 """Rates as hosted counts them: an average over a window made of a dozen buckets."""
 
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
+from functools import partial
 
 BUCKETS = 12
+MOST_SENDERS = 10_000
 
 
 class RateCounter:
@@ -43,6 +45,22 @@ class RateCounter:
     def has_room(self, count: int) -> bool:
         """Whether so many more would still be within the limit."""
         return self.average + count / self._window <= self._limit
+
+
+class SenderRates:
+    """One rate for each sender, so that nobody can use up what is everybody's."""
+
+    def __init__(self, limit: float, window_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._make: Callable[[], RateCounter] = partial(RateCounter, limit, window_seconds, clock)
+        self._rates: OrderedDict[str, RateCounter] = OrderedDict()
+
+    def of(self, sender: str) -> RateCounter:
+        """The sender's own rate; whoever was quiet for longest is forgotten first."""
+        rate = self._rates.setdefault(sender, self._make())
+        self._rates.move_to_end(sender)
+        if len(self._rates) > MOST_SENDERS:
+            self._rates.popitem(last=False)
+        return rate
 
 
 class CallWindow:

@@ -1,6 +1,7 @@
 """Who may use a private channel: row-level security on `realtime.messages`, probed and rolled back."""
 
 import logging
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -83,6 +84,18 @@ class Authorizer:
             _explain(error)
             return Policies(broadcast_read=False, presence_read=False)
         return Policies(broadcast_read=probes["broadcast"] in seen, presence_read=probes["presence"] in seen)
+
+    async def has_session(self, identity: Identity) -> bool:
+        """Whether Auth still has the session that a person's token was made for; other tokens name none."""
+        if "session_id" not in identity.claims:
+            return True
+        try:
+            session_id = uuid.UUID(str(identity.claims["session_id"]))
+        except ValueError:
+            return False
+        async with self._database.connection() as connection:
+            found = await connection.execute(QUERIES["has_session"], {"id": session_id})
+            return await found.fetchone() == (True,)
 
     async def with_write(self, policies: Policies, asker: Asker, extension: str) -> Policies:
         """The policies with the right to write filled in, asking at most once per token."""

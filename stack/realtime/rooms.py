@@ -38,6 +38,10 @@ class Rooms:
         """A copy, as sending may make a member leave."""
         return list(self._members.get(room, ()))
 
+    def size(self, room: Room) -> int:
+        """How many members a broadcast would reach."""
+        return len(self._members.get(room, ()))
+
     def broadcast(
         self, room: Room, content: UserBroadcast | dict[str, Any], *, without: "Channel | None" = None, key: str = ""
     ) -> None:

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from stack.exchange import client_address
 from stack.realtime.errors import TokenRefused
 from stack.realtime.frames import parse_version
 from stack.realtime.http import BroadcastApi, safe_headers
@@ -109,7 +110,7 @@ async def _serve(hub: Hub, websocket: WebSocket) -> None:
         return
     await websocket.accept()
     headers = orjson.dumps(safe_headers(websocket.headers.items())).decode()
-    await Socket(hub, websocket, version, api_key, headers).run()
+    await Socket(hub, websocket, version, api_key, headers, client_address(websocket.scope)).run()
 
 
 async def _refuse(hub: Hub, websocket: WebSocket, status: int, message: str) -> None:

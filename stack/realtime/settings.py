@@ -9,11 +9,18 @@ class RealtimeSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="RUNYARD_REALTIME_", frozen=True)
 
+    allow_public: bool = Field(
+        default=False, description="Public channels, anonymous joins and broadcasts; hosted has the same switch"
+    )
     max_frame_bytes: int = Field(default=5_000_000, description="Largest frame a client may send")
     max_connections: int = Field(default=10_000, description="Sockets with a joined channel at once")
     max_channels_per_socket: int = Field(default=100, description="Channels on one socket")
     max_joins_per_second: float = Field(default=2_500, description="Joins a second, averaged over a minute")
     max_messages_per_second: float = Field(default=2_500, description="Messages in and out, averaged over a minute")
+    max_sender_messages_per_second: float = Field(
+        default=250, description="Messages of one sender with what they are passed on to, averaged over a minute"
+    )
+    max_batch_messages: int = Field(default=100, description="Messages in one HTTP request")
     max_presence_per_second: float = Field(default=1_000, description="Presence messages, averaged over a minute")
     max_presence_calls: int = Field(default=5, description="track and untrack calls of one channel per window")
     presence_window_seconds: float = Field(default=30, description="The window of `max_presence_calls`")
@@ -25,7 +32,9 @@ class RealtimeSettings(BaseSettings):
     channel_error_seconds: float = Field(default=5, description="Wait before a join is refused")
     idle_seconds: float = Field(default=60, description="A socket that sends nothing for so long is closed")
     no_channel_seconds: float = Field(default=600, description="A socket with no channel is closed after this")
-    token_check_seconds: float = Field(default=300, description="How often a channel's token is looked at again")
+    token_check_seconds: float = Field(
+        default=60, description="How often a channel's token, session and rights are looked at again; hosted: 300"
+    )
     token_throttle_seconds: float = Field(default=1, description="New tokens of one channel are applied this far apart")
     resubscribe_min_seconds: float = Field(default=0, description="Shortest wait before a new token's subscription")
     resubscribe_max_seconds: float = Field(default=0.05, description="Longest wait; hosted takes 1 to 3 s")

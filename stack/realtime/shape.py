@@ -11,7 +11,6 @@ from stack.realtime.values import commit_timestamp
 SMALL_VALUE_BYTES = 64
 TOO_LARGE = "Error 413: Payload Too Large"
 NO_PRIMARY_KEY = "Error 400: Bad Request, no primary key"
-UNAUTHORIZED = "Error 401: Unauthorized"
 
 Values = dict[str, str | None]
 
@@ -73,8 +72,6 @@ def render(change: Change, view: RoleView, select: tuple[str, ...] | None, max_b
     table = change.table
     if not table.keys and change.type != "DELETE":
         return _render_error(change, NO_PRIMARY_KEY)
-    if change.type != "DELETE" and not view.columns.issuperset(table.keys):
-        return _render_error(change, UNAUTHORIZED)
     is_oversize = _size(change) > max_bytes
     names = [name for name in table.columns if name in view.columns and _is_selected(table, name, select)]
     fields: dict[str, object] = {

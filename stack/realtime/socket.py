@@ -27,11 +27,14 @@ CLOSE_SECONDS = 5.0
 class Socket:
     """A connection with its channels; slow readers are closed rather than waited for."""
 
-    def __init__(self, hub: "Hub", websocket: WebSocket, version: Version, api_key: str, headers_json: str) -> None:
+    def __init__(
+        self, hub: "Hub", websocket: WebSocket, version: Version, api_key: str, headers_json: str, address: str
+    ) -> None:
         self.hub = hub
         self.version = version
         self.api_key = api_key
         self.headers_json = headers_json
+        self.address = address
         self.channels: dict[str, Channel] = {}
         self._websocket = websocket
         self._queue: deque[Encoded] = deque()

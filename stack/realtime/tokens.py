@@ -31,6 +31,16 @@ class Identity:
     claims_json: str
 
     @property
+    def is_anonymous(self) -> bool:
+        """Whether nobody signed in: the publishable key, or a token of its role."""
+        return self.role == "anon"
+
+    def sender(self, address: str) -> str:
+        """Whose budget a message is taken from: the person's or the runner's, and the address of whoever has no name."""
+        subject = self.claims.get("sub")
+        return f"{self.role} {subject}" if subject else f"{self.role} at {address}"
+
+    @property
     def expires_at(self) -> float:
         """Seconds since the epoch."""
         return float(self.claims["exp"])

@@ -123,7 +123,12 @@ def _launch(home: Path, arguments: tuple[str, ...], variables: dict[str, str]) -
         "FUNCTIONS_BASE": functions,
         "DASHBOARD_BASE": dashboard,
     }
-    own = {"RUNYARD_HOME": str(home), "RUNYARD_PORT_OFFSET": "0", "RUNYARD_PG_FSYNC": "false"}
+    own = {
+        "RUNYARD_HOME": str(home),
+        "RUNYARD_PORT_OFFSET": "0",
+        "RUNYARD_PG_FSYNC": "false",
+        "RUNYARD_SIGN_UP": "open",
+    }
     own |= {f"RUNYARD_{name}": str(port) for name, port in ports.items()} | variables
     environment = clean_environment()
     settings = Settings(home=home, port_offset=0, **{name.lower(): port for name, port in ports.items()})  # type: ignore[arg-type]

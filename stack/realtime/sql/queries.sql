@@ -80,6 +80,9 @@ returning id, extension
 -- name: read_probes
 select id from realtime.messages where topic = %(topic)s and id = any(%(ids)s)
 
+-- name: has_session
+select _realtime.has_session(%(id)s)
+
 -- name: write_probe
 -- Rolled back: whoever can insert it may write to the topic.
 insert into realtime.messages (topic, extension, private) values (%(topic)s, %(extension)s, true)

@@ -22,6 +22,7 @@ from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 QUICK = {
+    "ALLOW_PUBLIC": "true",
     "CONNECT_ERROR_SECONDS": "0.05",
     "CHANNEL_ERROR_SECONDS": "0.05",
     "RETRY_MIN_SECONDS": "0.2",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import reflex as rx
 
-from app.services.settings import read_settings
+from app.project.settings import read_settings
 
 PORT = int(os.environ.get("RUNYARD_DASHBOARD_PORT", "3000"))
 SETTINGS = read_settings()

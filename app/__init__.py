@@ -2,22 +2,29 @@
 
 How it is built
 ---------------
-- `services/` knows the project and imports no Reflex. `client.py` is the only module that
+One folder per feature, each with its pages, their states, what they show from rows alone, and
+their parts: `runners/`, `jobs/`, `modules/`, `settings/`, `sign_in/`
+(`page.py`, `state/`, `view/`, `components/`). A feature imports no other; what several need is below:
+
+- `live/`: `page.py` has the mixin `LivePage`, for pages that are shown again when something changes;
+  `fan_out.py` shows the tabs what changed; `members.py` ends the views of those who may look no longer.
+- `shared/`: `layout.py`: `page(*children, title=, active=, crumbs=, dialogs=)`, `head(...)`, `panel(...)`.
+  `elements.py`: `ago(at)`, `since(at, until)`, `date(at)`, `clock_time(at)` tick in the browser.
+  `badges.py`: `job_badge(status)`, `runner_badge(status)`, `tag(text)`. `feedback.py`: `empty`, `failed`,
+  `skeleton_rows`. `forms.py`, `copy.py`, `confirm.py`, `charts.py`. `session.py`: `SessionState` (email, org_id,
+  role, can_operate, can_admin, link) and the mixin `AppState` with `await self._rpc(name, args)` and
+  `await self._select(table, query)`; `say_error(error)` is the toast for an AppError.
+  `shared/job/` and `shared/runner/`: a job, a runner, wherever they are shown.
+- `http/`: what goes without the websocket: signing in, logs, exports, downloads, headers, origins.
+- `project/` knows the project and imports no Reflex. `client.py` is the only module that
   talks HTTP, `wire.py` the only one that talks Realtime. `gate.py` calls the project in a
   session's name (`gate.rpc(session, name, args)`, `gate.select(session, table, Query(...))`)
   and keeps its token fresh. `store.py` holds one copy of each looked-at organisation's live
   rows, `feed.py` keeps it true, `hub.py` knows which tab looks at what. `runtime.runtime()`
   reaches them from a state. Errors are named after the reaction: `SignedOut`, `Unreachable`,
   `Refused` (has the database's message and hint), `NotThere`.
-- `states/session.py`: `SessionState` (email, org_id, role, can_operate, can_admin, link) and
-  the mixin `AppState` with `await self._rpc(name, args)` and `await self._select(table, query)`.
-  `say_error(error)` is the toast for an AppError.
-- `states/live.py`: the mixin `LivePage`, for pages that are shown again when something changes.
-- `components/layout.py`: `page(*children, title=, active=, crumbs=, dialogs=)`, `head(...)`,
-  `panel(...)`. `elements.py`: `ago(at)`, `since(at, until)`, `date(at)`, `clock_time(at)` tick
-  in the browser. `badges.py`: `job_badge(status)`, `runner_badge(status)`, `tag(text)`.
-  `feedback.py`: `empty`, `failed`, `skeleton_rows`. `copy.py`, `confirm.py`, `charts.py`.
-- `pages/<page>.py` has `ROUTES: tuple[Route, ...]`; add the module's name to `app.app.PAGES`.
+- `guard/` judges every event before its handler runs. `app.py` puts all of it together;
+  each page module has `ROUTES: tuple[Route, ...]`, named in `app.app.PAGES`.
 
 Rules that keep it safe
 -----------------------

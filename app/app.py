@@ -1,29 +1,36 @@
 """The dashboard's wiring: routes, guard, pages, and the tasks that keep pages live."""
 
-import importlib
-import importlib.util
-
 import reflex as rx
 from starlette.types import ASGIApp
 
-from app.auth.guard import DenyByDefault
-from app.auth.headers import with_headers
-from app.auth.origins import with_origin_advice
-from app.auth.routes import build_api
-from app.pages import Route
-from app.services.runtime import runtime
-from app.states.live import check_members, fan_out
+from app.guard.events import DenyByDefault
+from app.http.headers import with_headers
+from app.http.origins import with_origin_advice
+from app.http.routes import build_api
+from app.jobs import job_page
+from app.jobs import page as jobs
+from app.live.fan_out import fan_out
+from app.live.members import check_members
+from app.modules import page as modules
+from app.project.runtime import runtime
+from app.runners import page as runners
+from app.runners import runner_page
+from app.settings import page as settings
+from app.shared import not_found
+from app.sign_in import page as sign_in
+from app.sign_in import welcome_page
 
-PAGES = ("sign_in", "welcome", "runners", "runner", "jobs", "job", "modules", "settings", "not_found")
-
-
-def _routes() -> list[Route]:
-    routes: list[Route] = []
-    for name in PAGES:
-        if importlib.util.find_spec(f"app.pages.{name}") is None:
-            continue
-        routes.extend(importlib.import_module(f"app.pages.{name}").ROUTES)
-    return routes
+PAGES = (
+    *sign_in.ROUTES,
+    *welcome_page.ROUTES,
+    *runners.ROUTES,
+    *runner_page.ROUTES,
+    *jobs.ROUTES,
+    *job_page.ROUTES,
+    *modules.ROUTES,
+    *settings.ROUTES,
+    *not_found.ROUTES,
+)
 
 
 def _head() -> list[rx.Component]:
@@ -56,5 +63,5 @@ app.app_wraps[5, "Overlay"] = lambda _stateful: None
 app.add_middleware(DenyByDefault(), index=0)
 app.register_lifespan_task(fan_out, app=app)
 app.register_lifespan_task(check_members, app=app)
-for route in _routes():
+for route in PAGES:
     app.add_page(route.build, route=route.path, title=f"{route.title} · Runyard", on_load=route.on_load)

@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.async_api import Page, async_playwright
 
-from app.states.runners import RunnersState
+from app.runners.state.runners import RunnersState
 from benchmarks.outcome import Outcome
 from benchmarks.processes import family, memory_mib
 from tests.e2e.product import Person, Product, Tab, open_tab

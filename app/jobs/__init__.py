@@ -1,1 +1,1 @@
-"""What the page says about jobs, computed from their rows alone."""
+"""Jobs: the list and one job."""

@@ -1,1 +1,1 @@
-"""What the page knows about groups and modules, computed from rows and forms alone."""
+"""Modules and groups: the tree and what is chosen in it."""

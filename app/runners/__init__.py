@@ -1,1 +1,1 @@
-"""Runners from rows alone: what the pages about runners show, without a browser or a database."""
+"""Runners: the fleet, one runner, and adding one."""

@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from app.logs import pages
-from app.logs.find import pattern
+from app.http.logs import pages
+from app.http.logs.find import pattern
 
 ROOT = Path(__file__).parents[2]
 ORIGIN = "http://runyard.test"

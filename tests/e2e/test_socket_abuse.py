@@ -8,7 +8,7 @@ import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from app.auth.arguments import hints_of
+from app.guard.arguments import hints_of
 from tests.e2e.product import Person, Product, deltas, open_tab, redirects
 from tests.support.waiting import wait_until
 from tests.unit.app.test_guard import HANDLERS

@@ -13,12 +13,12 @@ import httpx
 import psycopg
 import pytest
 
-from app.services.gate import Gate
-from app.services.hub import Hub, View
-from app.services.models import Session
-from app.services.runtime import build_runtime
-from app.services.settings import Settings
-from app.services.store import Link, OrgStore
+from app.project.gate import Gate
+from app.project.hub import Hub, View
+from app.project.models import Session
+from app.project.runtime import build_runtime
+from app.project.settings import Settings
+from app.project.store import Link, OrgStore
 from tests.support.stack import RunningStack
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
@@ -141,7 +141,7 @@ async def test_the_channel_is_handed_on_when_its_member_signs_out(house: House) 
 
 
 async def test_nobody_looking_lets_the_feed_go(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.services.hub.LINGER_SECONDS", 0.0)
+    monkeypatch.setattr("app.project.hub.LINGER_SECONDS", 0.0)
     owner = await house.sign_up()
     org_id = await house.organisation(owner)
     first = await house.look(owner, org_id, "tab-1")

@@ -13,7 +13,7 @@ from reflex.event import EventSpec
 from reflex_base.components.component import BaseComponent
 from reflex_components_core.core.cond import Cond
 
-from app.app import _routes
+from app.app import PAGES as ROUTES
 from stack.settings import PROJECT
 
 RANKS = ("viewer", "operator", "admin", "owner")
@@ -127,7 +127,7 @@ def offers(page: BaseComponent) -> Iterator[tuple[EventSpec, int]]:
             yield from ((event, least) for event in getattr(chain, "events", []) if isinstance(event, EventSpec))
 
 
-PAGES = {route.path: route for route in _routes()}
+PAGES = {route.path: route for route in ROUTES}
 
 
 @pytest.mark.parametrize("path", PAGES)

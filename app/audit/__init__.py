@@ -1,1 +1,0 @@
-"""The audit log on its way out of the house."""

@@ -1,1 +1,0 @@
-"""Who is signed in: sessions on the server, an opaque cookie in the browser."""

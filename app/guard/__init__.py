@@ -1,0 +1,1 @@
+"""Deny by default: every event is judged before its handler runs."""

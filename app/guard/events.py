@@ -1,0 +1,59 @@
+"""Deny by default: every event handler is a public address, so each event is judged here first."""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import reflex as rx
+import structlog
+from reflex.event import Event
+from reflex.state import BaseState, StateUpdate
+from reflex_base.registry import RegistrationContext
+
+from app.guard.arguments import BadArguments, check_arguments
+from app.shared.session import SessionState
+
+log = structlog.get_logger(__name__)
+
+_OURS = "app."
+
+
+def is_public(fn: Callable[..., Any]) -> bool:
+    """Say whether anybody may call this handler."""
+    return bool(getattr(fn, "is_public", False))
+
+
+def _sign_in_path(state: BaseState) -> str:
+    """Come back after signing in to the page that was asked for."""
+    path = state.router.url.path.rstrip("/")
+    return f"/login?next={quote(path)}" if path.startswith("/dashboard/") else "/login"
+
+
+class DenyByDefault(rx.Middleware):
+    """Let an event through only for somebody signed in, with arguments of the right types."""
+
+    async def preprocess(self, app: rx.App, state: BaseState, event: Event) -> StateUpdate | None:
+        """Judge one event; an update in return means: the handler does not run."""
+        who = await state.get_state(SessionState)
+        session = await who._session()
+        if who.user_id and (session is None or session.user_id != who.user_id):
+            # A tab's token is enough to be handed its states: they go when their owner is not the one who asks.
+            state._get_root_state().reset()
+        registered = RegistrationContext.get().event_handlers.get(event.name)
+        if registered is None or event.name.endswith(".setvar"):
+            return StateUpdate()
+        if not registered.states or not registered.states[0].__module__.startswith(_OURS):
+            return None
+        fn = registered.handler.fn
+        if session is None and not is_public(fn):
+            return StateUpdate(events=Event.from_event_type(rx.redirect(_sign_in_path(state))))
+        return _refuse_misfits(fn, event)
+
+
+def _refuse_misfits(fn: Callable[..., Any], event: Event) -> StateUpdate | None:
+    try:
+        check_arguments(fn, event.payload)
+    except BadArguments as error:
+        log.warning("event_refused", handler=event.name, reason=str(error))
+        return StateUpdate()
+    return None

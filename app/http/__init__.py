@@ -1,0 +1,1 @@
+"""What the browser reads and sends without the websocket."""

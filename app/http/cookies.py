@@ -1,0 +1,32 @@
+"""The cookie that names a session; it says nothing else."""
+
+from functools import lru_cache
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.responses import Response
+
+from app.project.sessions import IDLE_SECONDS
+
+NAME = "runyard_sid"
+
+
+# A header stays the same for as long as its connection, and is read with every change that a tab is shown.
+@lru_cache(maxsize=2048)
+def read_sid(cookie_header: str) -> str:
+    """Find the session id in a Cookie header; empty when there is none."""
+    jar: SimpleCookie = SimpleCookie()
+    try:
+        jar.load(cookie_header)
+    except CookieError:
+        return ""
+    return jar[NAME].value if NAME in jar else ""
+
+
+def set_sid(response: Response, sid: str, *, is_secure: bool) -> None:
+    """Give the browser its session id, out of reach of scripts and of other sites' forms."""
+    response.set_cookie(NAME, sid, max_age=IDLE_SECONDS, httponly=True, samesite="lax", secure=is_secure, path="/")
+
+
+def clear_sid(response: Response) -> None:
+    """Take the session id away."""
+    response.delete_cookie(NAME, path="/", httponly=True, samesite="lax")

@@ -1,0 +1,67 @@
+"""Every route under /api: somebody is signed in, our own page asks, and errors are said in the same words as elsewhere."""
+
+import re
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.http.cookies import NAME
+from app.project.errors import AppError, NotThere, SignedOut, Unreachable
+from app.project.models import Session
+from app.project.runtime import Runtime
+
+Endpoint = Callable[[Runtime, Session, Request], Awaitable[Response]]
+
+# Nothing here may be kept by a cache, guessed to be something else, or shown inside another site's page.
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class BadQuery(AppError):
+    """The address asks for something that cannot be."""
+
+    message = "This address is not complete."
+    hint = "Go back and try again."
+
+
+def guarded(runtime: Runtime, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+    """Let an endpoint answer only somebody who is signed in."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+                raise SignedOut("This request came from another site.")
+            response = await endpoint(runtime, await _session(runtime, request), request)
+        except AppError as error:
+            response = _problem(error)
+        response.headers.update(HEADERS)
+        return response
+
+    return answer
+
+
+async def _session(runtime: Runtime, request: Request) -> Session:
+    sid = request.cookies.get(NAME, "")
+    session = await runtime.gate.sessions.get(sid) if sid else None
+    if session is None:
+        raise SignedOut
+    return session
+
+
+def _problem(error: AppError) -> Response:
+    statuses = ((SignedOut, 401), (NotThere, 404), (Unreachable, 503))
+    status = next((code for kind, code in statuses if isinstance(error, kind)), 400)
+    return JSONResponse({"message": error.message, "hint": error.hint}, status_code=status)
+
+
+def number(request: Request, name: str) -> int:
+    """Read a whole number from the address, from its path or its query."""
+    text = str(request.path_params.get(name) or request.query_params.get(name, ""))
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise BadQuery
+    return int(text)

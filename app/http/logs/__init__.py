@@ -1,0 +1,1 @@
+"""A job's log over HTTP."""

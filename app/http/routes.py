@@ -1,0 +1,183 @@
+"""Sign-in and its neighbours as plain routes: only they can set a cookie that scripts cannot read."""
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from supabase_auth.types import Session as AuthSession
+
+from app.http.api import build_routes
+from app.http.cookies import NAME, clear_sid, set_sid
+from app.project.client import Client
+from app.project.errors import AppError, Refused, SignedOut, Unreachable
+from app.project.invitations import hash_of
+from app.project.runtime import Runtime
+
+MAX_BODY = 16 * 1024
+MAX_FIELD = 1024
+
+log = structlog.get_logger(__name__)
+
+Action = Callable[[Runtime, Request, dict[str, str]], Awaitable[Response]]
+
+
+def is_same_origin(request: Request, origins: Collection[str] = ()) -> bool:
+    """Say whether the request comes from our own page; a form on another site does not.
+
+    A proxy may give the request another Host than the one people opened: then the address must be a known one.
+    """
+    origin = request.headers.get("origin")
+    return origin is not None and (urlsplit(origin).netloc == request.headers.get("host") or origin in origins)
+
+
+async def _read(request: Request) -> dict[str, str]:
+    if request.headers.get("content-type", "").split(";")[0] != "application/json":
+        raise Refused("Only JSON is understood here.")
+    body = await request.body()
+    if len(body) > MAX_BODY:
+        raise Refused("That is too long.")
+    try:
+        fields = await request.json()
+    except ValueError as error:
+        raise Refused("That is not JSON.") from error
+    if not isinstance(fields, dict):
+        raise Refused("An object is expected.")
+    return {str(key): value for key, value in fields.items() if isinstance(value, str) and len(value) <= MAX_FIELD}
+
+
+def _answer(runtime: Runtime, action: Action) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        if not is_same_origin(request, runtime.settings.origins):
+            return _problem(Refused("This request came from another site."), 403)
+        try:
+            return await action(runtime, request, await _read(request))
+        except Unreachable as error:
+            return _problem(error, 503)
+        except SignedOut as error:
+            return _problem(error, 401)
+        except AppError as error:
+            return _problem(error, 400)
+
+    return endpoint
+
+
+def _problem(error: AppError, status: int) -> JSONResponse:
+    return JSONResponse({"message": error.message, "hint": error.hint}, status_code=status)
+
+
+async def _welcome(runtime: Runtime, auth: AuthSession) -> Response:
+    session = await runtime.gate.open(auth)
+    response = JSONResponse({"ok": True})
+    set_sid(response, session.sid, is_secure=runtime.settings.is_cookie_secure)
+    return response
+
+
+async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Sign in with e-mail and password."""
+    try:
+        auth = await runtime.gate.client.sign_in(fields.get("email", ""), fields.get("password", ""))
+    except Refused as error:
+        # One sentence for every refusal, so that nobody learns which addresses exist.
+        raise Refused("E-mail or password is not right.", "Check both and try again.") from error
+    return await _welcome(runtime, auth)
+
+
+async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Make an account and sign in, unless the e-mail must be confirmed first."""
+    back = f"{request.headers.get('origin', '')}/login"
+    auth = await runtime.gate.client.sign_up(fields.get("email", ""), fields.get("password", ""), back)
+    if auth is None:
+        return JSONResponse({"ok": True, "confirm": True})
+    return await _welcome(runtime, auth)
+
+
+async def sign_out(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """End the session, here at once and at the project if it answers."""
+    response = JSONResponse({"ok": True})
+    clear_sid(response)
+    try:
+        await runtime.gate.close(request.cookies.get(NAME, ""))
+    except Unreachable:
+        log.info("sign_out_without_project")
+    return response
+
+
+async def forgotten(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Send a recovery link; the answer is the same whether the address is known or not."""
+    redirect_to = f"{request.headers.get('origin', '')}/reset-password"
+    try:
+        await runtime.gate.client.send_recovery(fields.get("email", ""), redirect_to)
+    except Refused:
+        log.info("recovery_refused")
+    return JSONResponse({"ok": True})
+
+
+async def _follow(client: Client, fields: dict[str, str]) -> AuthSession:
+    """Redeem a link: it has the hash of a code, or the session that Auth gave to whoever came by there."""
+    try:
+        if fields.get("refresh_token"):
+            # Exchanged at once: what stood in the address is worth nothing afterwards.
+            return await client.refresh(fields["refresh_token"])
+        return await client.verify_recovery(fields.get("token_hash", ""))
+    except Refused as error:
+        raise Refused("This link is no longer valid.", "Ask for a new one.") from error
+
+
+async def reset(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Set a new password with a recovery link, and sign in."""
+    client = runtime.gate.client
+    auth = await _follow(client, fields)
+    await client.set_password(auth.access_token, fields.get("password", ""))
+    return await _welcome(runtime, auth)
+
+
+async def accept(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Accept an invitation with the secret of its link; the database has only its hash."""
+    session = await runtime.gate.sessions.get(request.cookies.get(NAME, ""))
+    if session is None:
+        raise SignedOut
+    token_hash = hash_of(fields.get("token", ""))
+    args: dict[str, Any] = {"p_invitation": fields.get("invitation", ""), "p_token_hash": token_hash}
+    membership = await runtime.gate.rpc(session, "accept_invitation", args)
+    session.org_id = str((membership or {}).get("org_id", session.org_id))
+    await runtime.gate.sessions.put(session)
+    return JSONResponse({"ok": True})
+
+
+ACTIONS: dict[str, Action] = {
+    "login": sign_in,
+    "signup": sign_up,
+    "logout": sign_out,
+    "forgotten": forgotten,
+    "reset": reset,
+    "accept": accept,
+}
+
+
+async def alive(request: Request) -> Response:
+    """Answer that the process serves; says nothing about the project."""
+    return JSONResponse({"status": "ok"})
+
+
+async def home(request: Request) -> Response:
+    """Send people who ask for the bare address to the fleet."""
+    return RedirectResponse("/dashboard/runners")
+
+
+def build_api(runtime: Runtime) -> Starlette:
+    """Build the routes that stand before Reflex's own."""
+    routes: list[Any] = [
+        Route(f"/auth/{name}", _answer(runtime, action), methods=["POST"]) for name, action in ACTIONS.items()
+    ]
+    routes += build_routes(runtime)
+    routes += [Route("/healthz", alive), Route("/", home), Route("/dashboard", home)]
+    docs = runtime.settings.docs_directory
+    # check_dir is off: the site may be built after the dashboard started.
+    routes.append(Mount("/docs", StaticFiles(directory=docs, html=True, check_dir=False)))
+    return Starlette(routes=routes)

@@ -1,0 +1,32 @@
+"""A version of a module's state as a file, for those who may read it."""
+
+import re
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from app.http.guard import BadQuery, guarded, number
+from app.project.errors import NotThere
+from app.project.models import Session
+from app.project.runtime import Runtime
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def build_routes(runtime: Runtime) -> list[BaseRoute]:
+    """Name the state's route."""
+    return [Route("/api/modules/{module}/state/{serial}", guarded(runtime, download))]
+
+
+async def download(runtime: Runtime, session: Session, request: Request) -> Response:
+    """Return one version of the state as it was written."""
+    module, serial = request.path_params["module"], number(request, "serial")
+    if not _UUID.fullmatch(module):
+        raise BadQuery
+    answer = await runtime.gate.rpc(session, "state_version", {"p_module": module, "p_serial": serial})
+    body = answer.get("body") if isinstance(answer, dict) else answer
+    if not isinstance(body, str):
+        raise NotThere("This version of the state is not here.", "Older versions are removed after a while.")
+    headers = {"Content-Disposition": f'attachment; filename="state-{serial}.json"'}
+    return Response(body, media_type="application/json", headers=headers)

@@ -1,0 +1,149 @@
+"""What went wrong: the error of a failed job, the ways out of a lost apply, and a report that came too late."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.jobs.state.actions import JobActionState
+from app.jobs.state.job import JobState
+from app.shared.elements import clock_seconds
+from app.shared.icons import icon
+from app.shared.session import SessionState
+
+View = JobState.view
+
+
+def failure() -> rx.Component:
+    """Why a job failed and what to do about it."""
+    note = rx.el.div(
+        icon("circle-x", ""),
+        rx.el.p(View["problem"], " ", rx.el.span(View["problem_hint"])),
+        class_name="ry-note",
+        custom_attrs={"data-accent-color": "red"},
+        role="status",
+    )
+    return rx.cond((View["status"] == "FAILED") & (View["problem"] != ""), note, rx.fragment())
+
+
+def _way(icon_name: str, title: str, text: Any, button: rx.Component) -> rx.Component:
+    return rx.el.li(
+        icon(icon_name, "", class_name="mut"),
+        rx.el.div(rx.el.b(title, class_name="ry-medium"), rx.el.small(text), class_name="grow"),
+        rx.cond(SessionState.can_operate, button, rx.fragment()),
+        class_name="ry-opt",
+    )
+
+
+def _surface(label: str, event: Any) -> rx.Component:
+    return rx.button(label, on_click=event, variant="surface", color_scheme="gray")
+
+
+def _ways() -> list[rx.Component]:
+    again = View["title"].to(str) + " again"
+    check = rx.button("Run a check plan", on_click=JobActionState.check_first, color_scheme="gray", high_contrast=True)
+    release = _way(
+        "lock-open",
+        "Only release the lock",
+        "For when you have put the state right by hand. Asks for the lock's id as proof.",
+        _surface("Release the lock", JobActionState.ask("release_lock")),
+    )
+    return [
+        _way(
+            "search-check",
+            "Check first",
+            "Runs a plan against the real cloud. Changes nothing. Start here.",
+            check,
+        ),
+        _way(
+            "rotate-cw",
+            "Run it again",
+            rx.fragment(again, ": the next attempt takes over the state lock."),
+            _surface("Retry", JobActionState.ask("retry")),
+        ),
+        _way(
+            "circle-check",
+            "Leave it as it is",
+            "Marks the job failed, unlocks the state, keeps the log.",
+            _surface("Mark as failed and unlock", JobActionState.ask("mark_failed")),
+        ),
+        rx.cond(JobState.state.is_locked, release, rx.fragment()),
+    ]
+
+
+def _story() -> rx.Component:
+    told = rx.cond(
+        View["total"].to(int) > 0,
+        ", after " + View["done"].to_string() + " of " + View["total"].to_string() + " changes were reported",
+        "",
+    )
+    return rx.el.p(
+        View["runner"],
+        " stopped answering at ",
+        clock_seconds(View["lost_at"].to(str)),
+        told,
+        ". It was not retried by itself, because doing it twice can create resources twice. "
+        "The state stays locked until you choose.",
+        class_name="mut ry-story",
+    )
+
+
+def attention() -> rx.Component:
+    """What happened, why nothing was done by itself, then the ways out; the safe one first."""
+    title = rx.fragment(
+        "The runner was lost during ", View["title"].to(str).lower(), ", so nobody knows how far it got"
+    )
+    panel = rx.el.section(
+        rx.el.div(
+            rx.el.span(icon("triangle-alert", "l"), class_name="t-org"),
+            rx.el.div(rx.el.h2(title, class_name="ry-h2"), _story(), class_name="grow"),
+            class_name="ry-attention",
+        ),
+        rx.el.ul(*_ways(), class_name="ry-list"),
+        class_name="ry-panel ry-orange",
+        custom_attrs={"data-accent-color": "orange"},
+        aria_label="Needs attention",
+    )
+    return rx.cond(View["status"] == "NEEDS_ATTENTION", panel, rx.fragment())
+
+
+def late_report() -> rx.Component:
+    """A runner that came back after its lease was gone."""
+    note = rx.el.div(
+        icon("info", ""),
+        rx.el.p(
+            View["runner"],
+            " came back",
+            rx.cond(JobState.late_at != "", rx.fragment(" at ", clock_seconds(JobState.late_at)), ""),
+            " and reported ",
+            rx.cond(JobState.late_status != "", JobState.late_status, "a result"),
+            ". ",
+            rx.el.span("The lease was gone, so the report was kept but not believed."),
+        ),
+        rx.button(
+            "See the report",
+            on_click=JobActionState.show_late(True),
+            size="1",
+            variant="surface",
+            color_scheme="gray",
+        ),
+        class_name="ry-note",
+        custom_attrs={"data-accent-color": "blue"},
+    )
+    return rx.cond(JobState.late != "", rx.fragment(note, _late_dialog()), rx.fragment())
+
+
+def _late_dialog() -> rx.Component:
+    return rx.dialog.root(
+        rx.dialog.content(
+            rx.dialog.title("Late report", size="4"),
+            rx.dialog.description("What the runner said after it had lost the job. It changed nothing.", size="2"),
+            rx.el.div(rx.el.pre(JobState.late, tab_index=0), class_name="ry-code ry-dialog-field"),
+            rx.el.div(
+                rx.dialog.close(rx.button("Close", variant="surface", color_scheme="gray")),
+                class_name="ry-acts ry-dialog-acts",
+            ),
+            max_width="640px",
+        ),
+        open=JobActionState.is_late_open,
+        on_open_change=JobActionState.show_late,
+    )

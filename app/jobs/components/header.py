@@ -1,0 +1,159 @@
+"""The head of a job's page: what, where, how long, by whom, and what can be done about it."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.jobs.state.actions import JobActionState
+from app.jobs.state.job import JobState
+from app.shared.badges import job_badge, tag
+from app.shared.elements import ago, clock_seconds, since
+from app.shared.icons import icon
+from app.shared.session import SessionState
+
+View = JobState.view
+
+
+def _kind(icon_name: str, title: str, text: Any, event: Any, **props: Any) -> rx.Component:
+    return rx.dropdown_menu.item(
+        icon(icon_name), rx.el.span(title, rx.el.small(text), class_name="grow"), on_select=event, **props
+    )
+
+
+def _kinds() -> list[rx.Component]:
+    """Mildest first, each with what it leaves behind."""
+    phase = rx.cond(View["phase"] != "", View["phase"].to(str).capitalize(), "The step")
+    after = phase + " finishes, then nothing more"
+    stop = "One interrupt. State is saved, resources may be half made"
+    kill = "State may be lost. Ask only when Stop now has hung"
+    return [
+        _kind("skip-forward", "After this step", after, JobActionState.cancel("AFTER_STEP")),
+        _kind("square", "Stop now", stop, JobActionState.cancel("GRACEFUL")),
+        rx.dropdown_menu.separator(),
+        _kind("octagon-x", "Kill", kill, JobActionState.ask("KILL"), color_scheme="red"),
+    ]
+
+
+def _cancel_menu() -> rx.Component:
+    button = rx.button("Cancel", icon("chevron-down"), variant="surface", color_scheme="gray", class_name="ry-cancel")
+    return rx.dropdown_menu.root(
+        rx.dropdown_menu.trigger(button),
+        rx.dropdown_menu.content(
+            rx.el.div("Cancel this job", class_name="rt-BaseMenuLabel"),
+            *_kinds(),
+            width="276px",
+            align="end",
+            variant="soft",
+            color_scheme="gray",
+        ),
+    )
+
+
+def _button(label: str, event: Any, icon_name: str = "", *, is_ink: bool = False) -> rx.Component:
+    mark = [icon(icon_name)] if icon_name else []
+    rank: dict[str, Any] = {"high_contrast": True} if is_ink else {"variant": "surface"}
+    return rx.button(*mark, label, on_click=event, color_scheme="gray", **rank)
+
+
+def _acts() -> list[rx.Component]:
+    module = rx.link(
+        rx.button(icon("box"), "Open module", variant="surface", color_scheme="gray"),
+        href="/dashboard/modules?module=" + View["module_id"].to(str),
+        underline="none",
+        class_name="hide-s",
+    )
+    cancel = rx.cond(
+        View["can_choose_cancel"],
+        _cancel_menu(),
+        rx.cond(View["can_cancel"], _button("Cancel", JobActionState.cancel("GRACEFUL")), rx.fragment()),
+    )
+    retry = _button("Run again", JobActionState.retry, "rotate-cw")
+    apply_it = _button("Apply this plan", JobActionState.apply_plan, "play", is_ink=True)
+    # A job about a runner is an admin's to run again, as everything about runners is.
+    may_retry = (View["module_id"] != "") | SessionState.can_admin
+    offers = rx.fragment(
+        cancel,
+        rx.cond(View["can_retry"] & may_retry, retry, rx.fragment()),
+        rx.cond(View["can_apply"], apply_it, rx.fragment()),
+    )
+    return [rx.cond(View["module_id"] != "", module, rx.fragment()), rx.cond(SessionState.can_operate, offers, "")]
+
+
+def job_head() -> rx.Component:
+    """Title, state, path and actions."""
+    path = rx.cond(
+        View["module_id"] != "",
+        rx.link(
+            View["path"],
+            href="/dashboard/modules?module=" + View["module_id"].to(str),
+            class_name="ry-mono ry-a",
+            style={"font_weight": "400"},
+        ),
+        rx.el.span(View["path"], class_name="ry-mono"),
+    )
+    stopping = rx.cond(View["cancelling"] != "", rx.el.span(View["cancelling"], class_name="ry-why"), rx.fragment())
+    return rx.el.div(
+        rx.el.div(
+            rx.el.div(
+                rx.el.h1(rx.el.span("#", View["id"], class_name="num"), " ", View["title"]),
+                job_badge(View["status"].to(str)),
+                stopping,
+                class_name="ry-row ry-wraps",
+            ),
+            rx.el.p(path),
+        ),
+        rx.el.div(*_acts(), class_name="ry-acts"),
+        class_name="ry-head",
+    )
+
+
+def _fact(label: Any, *value: Any) -> rx.Component:
+    return rx.el.div(rx.el.dt(label), rx.el.dd(*value))
+
+
+def _maybe(condition: Any, fact: rx.Component) -> rx.Component:
+    return rx.cond(condition, fact, rx.fragment())
+
+
+def _runner() -> rx.Component:
+    link = rx.link(View["runner"], href="/dashboard/runners/" + View["worker_id"].to(str), class_name="ry-a")
+    instance = rx.cond(View["instance"] != "", rx.el.span(" / ", View["instance"], class_name="mut"), rx.fragment())
+    return rx.cond(View["runner"] != "", rx.fragment(link, instance), rx.el.span("none yet", class_name="mut"))
+
+
+def _lease() -> rx.Component:
+    renewed = _fact("Lease", rx.el.span("renewed ", ago(JobState.lease_at), class_name="num"))
+    lost = _fact("Lease", rx.el.span("lost at ", clock_seconds(View["lost_at"].to(str)), class_name="num t-red"))
+    return rx.cond(
+        View["status"] == "NEEDS_ATTENTION",
+        _maybe(View["lost_at"] != "", lost),
+        _maybe(JobState.lease_at != "", renewed),
+    )
+
+
+def _job_fact(label: str, key: str) -> rx.Component:
+    number = View[key].to_string()
+    link = rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
+    return _maybe(View[key].to(int) > 0, _fact(label, link))
+
+
+def job_facts() -> rx.Component:
+    """Duration, runner and attempt first."""
+    duration = rx.el.b(since(View["since"].to(str), View["until"].to(str)), class_name="num ry-strong")
+    needs = rx.el.span(
+        rx.foreach(View["labels"].to(list[str]), lambda label: tag(label, is_mono=True)), class_name="ry-row"
+    )
+    return rx.el.dl(
+        _fact(View["time_label"], duration),
+        _fact("Runner", _runner()),
+        _fact("Attempt", rx.el.span(View["attempt"], class_name="num")),
+        _lease(),
+        _maybe(View["is_waiting"], _fact("Priority", View["priority"])),
+        _maybe(View["labels"].to(list[str]).length() > 0, _fact("Needs", needs)),
+        _maybe(View["engine"] != "", _fact("Engine", View["engine"])),
+        _maybe(View["source"] != "", _fact("Source", rx.el.span(View["source"], class_name="ry-mono"))),
+        _job_fact("Applies plan", "plan_job_id"),
+        _job_fact("Repeats", "retry_of"),
+        _fact("Asked by", View["by"]),
+        class_name="ry-panel ry-facts",
+    )

@@ -1,0 +1,169 @@
+"""The jobs page: filter, table, pages."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.jobs.state.jobs import PAGE_SIZE, JobsState, RunnerChoice
+from app.shared.elements import clock_time, since
+from app.shared.feedback import empty, failed, skeleton_rows
+from app.shared.hold import fresh_button, holding
+from app.shared.icons import icon
+from app.shared.job.rows import JobRow
+from app.shared.job.run_dialog import run_dialog
+from app.shared.job.run_state import RunState
+from app.shared.job.table import job_link, job_status
+from app.shared.job.words import STATUS_WORDS, TYPE_WORDS
+from app.shared.layout import head, page
+from app.shared.route import Route
+from app.shared.session import SessionState
+from app.shared.table import bare_table, cell, heads, search_box, turns
+
+HEADS = (
+    ("Job", ""),
+    ("Module", ""),
+    ("Status", ""),
+    ("Runner", ""),
+    ("Attempt", "hide-w"),
+    ("Time", "r"),
+    ("Asked by", "hide-m"),
+    ("Asked at", "r"),
+)
+
+
+def _new_job() -> rx.Component:
+    button = rx.button(
+        icon("play"),
+        "New job",
+        on_click=RunState.ask("PLAN", ""),
+        color_scheme="gray",
+        high_contrast=True,
+        custom_attrs={"data-key": "n"},
+    )
+    return rx.cond(SessionState.can_operate, button, rx.fragment())
+
+
+def _segment(label: str, value: str, count: rx.Var[int] | None = None) -> rx.Component:
+    number = rx.fragment() if count is None else rx.el.span(count, class_name="ry-n")
+    return rx.segmented_control.item(label, number, value=value)
+
+
+def _views() -> rx.Component:
+    return rx.segmented_control.root(
+        _segment("Needs you", "needs", JobsState.needs_count),
+        _segment("All", "all"),
+        _segment("Active", "active", JobsState.active_count),
+        _segment("Finished", "finished"),
+        value=JobsState.view,
+        on_change=JobsState.show_view,
+        aria_label="Show",
+    )
+
+
+def _select(label: str, value: rx.Var[str], on_change: Any, *items: rx.Component) -> rx.Component:
+    return rx.select.root(
+        rx.select.trigger(aria_label=label),
+        rx.select.content(rx.select.item(f"Any {label.lower()}", value="any"), *items),
+        value=value,
+        on_change=on_change,
+    )
+
+
+def _runner(choice: rx.Var[RunnerChoice]) -> rx.Component:
+    return rx.select.item(choice["name"], value=choice["id"])
+
+
+def _selects() -> list[rx.Component]:
+    statuses = [rx.select.item(word, value=name) for name, word in STATUS_WORDS.items()]
+    types = [rx.select.item(word, value=name) for name, word in TYPE_WORDS.items()]
+    return [
+        _select("Status", JobsState.status, JobsState.choose_status, *statuses),
+        _select("Type", JobsState.type, JobsState.choose_type, *types),
+        _select("Runner", JobsState.runner, JobsState.choose_runner, rx.foreach(JobsState.runners, _runner)),
+    ]
+
+
+def _row(held: Any) -> rx.Component:
+    # A changed row comes alone, as a patch over the page that the browser already has.
+    key, patches = held["id"].to_string(), JobsState.patches
+    job: Any = rx.cond(patches.contains(key), patches[key], held).to(JobRow)
+    runner = rx.link(job["runner"], href="/dashboard/runners/" + job["worker_id"].to(str), class_name="mut")
+    return rx.el.tr(
+        cell(job_link(job), class_name="n-a"),
+        cell(rx.el.span(job["path"], class_name="ry-mono"), class_name="n-c"),
+        cell(job_status(job), class_name="n-b"),
+        cell(rx.cond(job["runner"] != "", runner, "–"), class_name="mut hide-s"),
+        cell(rx.cond(job["attempt"] != "", job["attempt"], "–"), class_name="mut num hide-s hide-w"),
+        cell(since(job["since"].to(str), job["until"].to(str)), class_name="r num n-d"),
+        cell(job["by"], class_name="mut hide-s hide-m ry-by", title=job["by"]),
+        cell(clock_time(job["created_at"].to(str)), class_name="r mut num hide-s"),
+        role="row",
+        tab_index=-1,
+        key=key,
+        class_name=JobsState.flashes[key],
+        custom_attrs={"data-row": key, "data-status": job["status"]},
+    )
+
+
+def _table() -> rx.Component:
+    is_waiting = JobsState.is_loading & (JobsState.rows.length() == 0)
+    rows = rx.cond(is_waiting, skeleton_rows(8), rx.foreach(JobsState.rows, _row))
+    table = bare_table("Jobs", heads(*HEADS), rows, class_name="ry-jobs", aria_busy=is_waiting)
+    return holding(table, JobsState.hold)
+
+
+def _nothing() -> rx.Component:
+    none_yet = empty(
+        "list-checks",
+        "No jobs yet",
+        "Run a plan of a module, and it shows up here the moment it is asked for.",
+        _new_job(),
+    )
+    clear = rx.button("Show all", on_click=JobsState.clear, variant="surface", color_scheme="gray")
+    calm = empty("circle-check", "Nothing needs you", "Approvals and lost applies show up here.", clear)
+    hidden = empty("search-x", "No job is like that", "Others are hidden by the filter or the search.", clear)
+    return rx.cond(JobsState.is_filtered, rx.cond(JobsState.view == "needs", calm, hidden), none_yet)
+
+
+def _foot() -> rx.Component:
+    first = JobsState.page_number * PAGE_SIZE + 1
+    last = JobsState.page_number * PAGE_SIZE + JobsState.rows.length()
+    return rx.el.div(
+        rx.el.span(f"{first}–{last} of {JobsState.total}", class_name="num"),
+        rx.el.span(class_name="grow"),
+        fresh_button(JobsState.fresh_count, JobsState.show_fresh),
+        turns("Newer", "Older", JobsState.turn_page, is_first=first <= 1, is_last=last >= JobsState.total),
+        class_name="ry-foot",
+    )
+
+
+def _panel() -> rx.Component:
+    problem = failed("Jobs could not be loaded", JobsState.problem, JobsState.problem_hint, JobsState.load)
+    has_table = JobsState.is_loading | (JobsState.rows.length() > 0)
+    return rx.el.section(
+        rx.cond(
+            JobsState.problem != "",
+            problem,
+            rx.cond(has_table, rx.fragment(_table(), _foot()), _nothing()),
+        ),
+        class_name="ry-panel",
+        aria_label="Jobs of " + SessionState.org_name,
+    )
+
+
+def jobs() -> rx.Component:
+    """The jobs page."""
+    search = search_box(
+        "job-search", "Search job or module", JobsState.search_for, JobsState.clear, value=JobsState.search
+    )
+    return page(
+        head("Jobs", "Everything your runners did, do and will do.", _new_job()),
+        rx.el.div(_views(), *_selects(), rx.el.span(class_name="grow hide-s"), search, class_name="ry-bar"),
+        _panel(),
+        title="Jobs",
+        active="jobs",
+        dialogs=[run_dialog()],
+    )
+
+
+ROUTES = (Route("/dashboard/jobs", "Jobs", jobs, [RunState.close, JobsState.load]),)

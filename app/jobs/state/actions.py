@@ -1,0 +1,157 @@
+"""What can be done about a job: asked with what it leaves behind, then done by the database."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.jobs.state.job import JobState
+from app.project.errors import AppError
+from app.shared.session import AppState, say_error
+
+CANCEL_SAID = {
+    "AFTER_STEP": ("It stops after this step", "What this step changes stays changed."),
+    "GRACEFUL": ("It is being stopped", "One interrupt was sent. The state is saved."),
+    "KILL": ("It is being killed", "Check the state before the next apply."),
+}
+ASKED_FIRST = ("KILL", "retry", "mark_failed", "release_lock")
+
+
+class JobActionState(AppState, rx.State):
+    """The confirmation that is open, and the words typed into it."""
+
+    asking: str = ""
+    typed: str = ""
+    comment: str = ""
+    is_late_open: bool = False
+
+    async def _job(self) -> JobState:
+        return await self.get_state(JobState)
+
+    async def _do(self, name: str, args: dict[str, Any], title: str, text: str = "") -> list[Any]:
+        """Call the database, say what came of it, and look again."""
+        page = await self._job()
+        if not page.is_found:
+            return []
+        try:
+            await self._rpc(name, {"p_job": int(page.view["id"]), **args})
+            await page._look_again()
+        except AppError as error:
+            return [say_error(error)]
+        self.asking = self.typed = ""
+        return [rx.toast.success(title, description=text)]
+
+    @rx.event
+    def ask(self, what: str) -> None:
+        """Ask before something that leaves traces."""
+        if what in ASKED_FIRST:
+            self.asking, self.typed = what, ""
+
+    @rx.event
+    def close(self) -> None:
+        """Leave things as they are; also asked for when a page opens, because states outlive a reload."""
+        self.asking = self.typed = ""
+        self.is_late_open = False
+
+    @rx.event
+    def set_typed(self, text: str) -> None:
+        """Take what was typed as proof."""
+        self.typed = text[:500]
+
+    @rx.event
+    def set_comment(self, text: str) -> None:
+        """Take the words beside a decision."""
+        self.comment = text[:2000]
+
+    @rx.event
+    def show_late(self, is_open: bool) -> None:
+        """Show or hide the late report."""
+        self.is_late_open = is_open
+
+    @rx.event
+    async def cancel(self, kind: str) -> list[Any]:
+        """Ask the job to stop, in one of three ways."""
+        if kind not in CANCEL_SAID:
+            return []
+        page = await self._job()
+        if page.view.get("status") in ("QUEUED", "AWAITING_APPROVAL"):
+            said = ("Cancelled", "No runner had it, so nothing was changed.")
+        else:
+            said = CANCEL_SAID[kind]
+        return await self._do("cancel_job", {"p_kind": kind, "p_reason": "Cancelled on the job's page"}, *said)
+
+    @rx.event
+    async def retry(self) -> list[Any]:
+        """Run the same again, as a new job."""
+        page = await self._job()
+        if not page.is_found:
+            return []
+        args = {"p_job": int(page.view["id"]), "p_reason": "Run again on the job's page"}
+        try:
+            job = await self._rpc("retry_job", args)
+        except AppError as error:
+            return [say_error(error)]
+        return [rx.redirect(f"/dashboard/jobs/{int(job['id'])}")]
+
+    @rx.event
+    async def apply_plan(self) -> list[Any]:
+        """Apply exactly what this plan has shown."""
+        page = await self._job()
+        if not page.is_found or not page.view["can_apply"]:
+            return []
+        args = {
+            "p_org": await self._org_id(),
+            "p_type": "APPLY",
+            "p_module": page.view["module_id"],
+            "p_options": {"plan_job_id": int(page.view["id"])},
+        }
+        try:
+            job = await self._rpc("enqueue_job", args)
+        except AppError as error:
+            return [say_error(error)]
+        return [rx.redirect(f"/dashboard/jobs/{int(job['id'])}")]
+
+    @rx.event
+    async def decide(self, decision: str) -> list[Any]:
+        """Approve or reject the job."""
+        if decision not in ("approve", "reject"):
+            return []
+        said = (
+            ("Approved", "It runs as soon as nobody else is asked.")
+            if decision == "approve"
+            else ("Rejected", "The job is cancelled.")
+        )
+        done = await self._do("approve_job", {"p_decision": decision, "p_comment": self.comment.strip()}, *said)
+        self.comment = ""
+        return [*done, rx.set_value("approval-comment", "")]
+
+    @rx.event
+    async def check_first(self) -> list[Any]:
+        """Look at what a lost job left behind, with a plan that changes nothing; shows that plan."""
+        page = await self._job()
+        if not page.is_found:
+            return []
+        number = int(page.view["id"])
+        try:
+            job = await self._rpc("resolve_attention", {"p_job": number, "p_action": "refresh_plan"})
+        except AppError as error:
+            return [say_error(error)]
+        text = f"It changes nothing. When you have seen it, go back to #{number} and choose."
+        return [
+            rx.redirect(f"/dashboard/jobs/{int(job['id'])}"),
+            rx.toast.success("A check plan is queued", description=text),
+        ]
+
+    @rx.event
+    async def resolve(self, way: str) -> list[Any]:
+        """Choose one of the ways out of a lost job."""
+        said = {
+            "retry": ("It runs again", "The next attempt takes over the state lock."),
+            "mark_failed": ("Marked as failed", "The state is unlocked, the log stays."),
+            "release_lock": ("The state is unlocked", "The job still waits for your choice."),
+        }
+        if way not in said:
+            return []
+        # The id of the lock that the page shows is the proof: a lock that changed since then is not released.
+        shown = (await self._job()).state.lock_id
+        proof = self.typed.strip() if way == "release_lock" else shown
+        return await self._do("resolve_attention", {"p_action": way, "p_proof": proof or None}, *said[way])

@@ -1,0 +1,244 @@
+"""A job's own page: what it is doing now, and everything it has done."""
+
+import dataclasses
+import json
+import re
+import time
+from datetime import UTC, datetime
+from typing import ClassVar, TypedDict
+
+import reflex as rx
+
+from app.jobs.view import detail, timeline
+from app.jobs.view import plan as plans
+from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
+from app.live.page import LivePage
+from app.project.errors import AppError, NotThere
+from app.project.models import Filter, Query, Row, Session
+from app.project.runtime import runtime
+from app.project.store import EVERYTHING, Changed, OrgStore
+from app.shared import state_versions as module_states
+from app.shared.job import queue, words
+
+FEW_RESOURCES = 7
+FEW_EVENTS = 8
+ASK_EVERY_SECONDS = 4.0
+
+
+class ApprovalView(TypedDict):
+    """What one member decided."""
+
+    id: str
+    user_id: str
+    label: str
+    decision: str
+    comment: str
+    at: str
+
+
+class JobState(LivePage, rx.State):
+    """What the job's page shows."""
+
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"provision_jobs", "log", "approvals", "workers", "overview"})
+
+    view: JobView = EMPTY_VIEW
+    is_found: bool = False
+    line: str = ""
+    log_steps: str = "[]"
+    log_seq: int = 0
+    log_main: str = ""
+    log_note: str = ""
+    lease_at: str = ""
+    plan: plans.Plan = plans.Plan()
+    more_resources: int = 0
+    is_all_resources: bool = False
+    approvals: list[ApprovalView] = []
+    approvals_required: int = 0
+    approvals_received: int = 0
+    has_decided: bool = False
+    events: list[EventView] = []
+    more_events: int = 0
+    is_all_events: bool = False
+    outputs: list[OutputView] = []
+    late: str = ""
+    late_at: str = ""
+    late_status: str = ""
+    why: queue.Why = queue.Why()
+    state: module_states.StateView = module_states.StateView()
+    _job: Row = {}
+    _events: list[Row] = []
+    _asked_at: float = 0.0
+
+    def _job_id(self) -> int:
+        found = re.search(r"/dashboard/jobs/(\d{1,18})/?$", self.router.url.path)
+        if found is None:
+            raise NotThere("This job is not here.", "The address is wrong.")
+        return int(found[1])
+
+    async def _prepare(self, session: Session) -> None:
+        self.is_found, self.is_all_resources, self.is_all_events = False, False, False
+        self._job, self._events, self._asked_at, self.log_seq = {}, [], 0.0, 0
+        self.why, self.state = queue.Why(), module_states.StateView()
+        mine = (Filter("id", "eq", str(self._job_id())), Filter("org_id", "eq", await self._org_id()))
+        page = await self._select("provision_jobs", Query(filters=mine, limit=1))
+        if not page.rows:
+            self.view = EMPTY_VIEW
+            return
+        self._job, self.is_found = page.rows[0], True
+        await self._read_around()
+
+    async def _read_around(self) -> None:
+        """Read what stands around the row: events, decisions, the state and its lock."""
+        of_job = (Filter("job_id", "eq", str(self._job["id"])),)
+        self._events = (await self._select("job_events", Query(filters=of_job, order="id", limit=500))).rows
+        decisions = (await self._select("approvals", Query(filters=of_job, order="created_at"))).rows
+        who = await self._who()
+        self._assign("approvals", [_approval(row) for row in decisions])
+        self._assign("has_decided", any(str(row["user_id"]) == who.user_id for row in decisions))
+        await self._read_state()
+
+    async def _read_state(self) -> None:
+        module = self._job.get("module_id")
+        if not module:
+            return
+        try:
+            answer = await self._rpc("state_info", {"p_module": str(module)})
+        except NotThere:
+            answer = None
+        self._assign("state", module_states.build(answer))
+
+    async def _read_heavy(self) -> None:
+        """Read the columns that the live row does not carry, once the job has ended or was reported late."""
+        mine = (Filter("id", "eq", str(self._job["id"])),)
+        page = await self._select("provision_jobs", Query(columns="id,result,late_report", filters=mine, limit=1))
+        self._job = {**self._job, **(page.rows[0] if page.rows else {})}
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        if not self.is_found:
+            return
+        key = str(self._job["id"])
+        told = changed.ids("provision_jobs")
+        is_mine = changed.is_everything or key in told or ("provision_jobs" in changed.tables and not told)
+        if key in changed.ids("log"):
+            self.log_seq += 1
+        if is_mine or "approvals" in changed.tables:
+            await self._renew(store, changed)
+        self._show_lease(store)
+        await self._ask_why()
+
+    async def _renew(self, store: OrgStore, changed: Changed) -> None:
+        live = store.row("provision_jobs", str(self._job["id"]))
+        before = self._job.get("status"), self._job.get("attempt"), self._job.get("approvals_received")
+        if live is not None and str(live.get("updated_at")) >= str(self._job.get("updated_at")):
+            self._job = {**self._job, **live}
+        after = self._job.get("status"), self._job.get("attempt"), self._job.get("approvals_received")
+        if not changed.is_everything and (before != after or "approvals" in changed.tables):
+            await self._read_around()
+            await self._read_heavy()
+            self.log_seq += 1
+        names = {str(row["id"]): str(row["name"]) for row in store.rows("workers")}
+        self._show_job(names, self._engines(store))
+
+    def _engines(self, store: OrgStore) -> Row:
+        """Know the engines of the instance at work; of a finished job nobody knows what it had then."""
+        if self._job.get("status") not in words.RUNNING:
+            return {}
+        instance = store.row("worker_instances", str(self._job.get("instance_id"))) or {}
+        return instance.get("engines") or {}
+
+    def _show_job(self, names: dict[str, str], engines: Row) -> None:
+        job = self._job
+        self._assign("view", detail.build_view(job, names, self._events, engines))
+        self._assign("line", json.dumps(dataclasses.asdict(timeline.build(job, self._events))))
+        self._assign("log_steps", detail.log_steps(job, self._events))
+        self._assign("log_note", detail.log_note(job))
+        self._assign("log_main", detail.MAIN_STEP.get(str(job["type"]), ""))
+        self._assign("approvals_required", int(job.get("approvals_required") or 0))
+        self._assign("approvals_received", int(job.get("approvals_received") or 0))
+        self._assign("outputs", detail.build_outputs(job))
+        self._show_late(job.get("late_report"))
+        self._show_plan()
+        self._show_events()
+
+    def _show_plan(self) -> None:
+        built = plans.build(self._job)
+        shown = built.resources if self.is_all_resources else built.resources[:FEW_RESOURCES]
+        self._assign("plan", dataclasses.replace(built, resources=shown))
+        self._assign("more_resources", len(built.resources) - len(shown))
+
+    def _show_events(self) -> None:
+        built = detail.build_events(self._events)
+        shown = built if self.is_all_events else built[:FEW_EVENTS]
+        self._assign("events", shown)
+        self._assign("more_events", len(built) - len(shown))
+
+    def _show_late(self, report: object) -> None:
+        found = report if isinstance(report, dict) else {}
+        self._assign("late", json.dumps(found, indent=2, ensure_ascii=False) if found else "")
+        self._assign("late_at", str(found.get("at") or found.get("reported_at") or ""))
+        self._assign("late_status", words.STATUS_WORDS.get(str(found.get("status")), "").lower())
+
+    def _show_lease(self, store: OrgStore) -> None:
+        """A beat of the instance renews the lease; the overview knows when the last one came."""
+        wanted = str(self._job.get("instance_id"))
+        beats = [
+            str(instance.get("last_seen_at") or "")
+            for worker in store.overview.get("workers") or []
+            for instance in worker.get("instances") or []
+            if str(instance.get("id")) == wanted
+        ]
+        self._assign("lease_at", beats[0] if beats and self._job.get("status") in words.RUNNING else "")
+
+    async def _ask_why(self) -> None:
+        if self._job.get("status") != "QUEUED":
+            self._assign("why", queue.Why())
+            return
+        if time.monotonic() - self._asked_at < ASK_EVERY_SECONDS:
+            return
+        self._asked_at = time.monotonic()
+        answer = await self._rpc("explain_queue", {"p_job": int(self._job["id"])})
+        self.why = queue.build(answer, datetime.now(UTC).isoformat())
+
+    async def _look_again(self) -> None:
+        """Read the job again after something was done to it, without waiting for the doorbell."""
+        who = await self._who()
+        session = await who._must_session()
+        mine = (Filter("id", "eq", str(self._job["id"])), Filter("org_id", "eq", who.org_id))
+        page = await self._select("provision_jobs", Query(filters=mine, limit=1))
+        if page.rows:
+            self._job = page.rows[0]
+        await self._read_around()
+        self._asked_at = 0.0
+        await self._show(await runtime().hub.open(who.org_id, session), EVERYTHING)
+
+    @rx.event
+    def show_resources(self) -> None:
+        """Show all resources of the plan, or only the first few again."""
+        self.is_all_resources = not self.is_all_resources
+        self._show_plan()
+
+    @rx.event
+    def show_events(self) -> None:
+        """Show everything that happened, or only the newest again."""
+        self.is_all_events = not self.is_all_events
+        self._show_events()
+
+    @rx.event
+    async def check_again(self) -> None:
+        """Ask once more why the job waits."""
+        self._asked_at = 0.0
+        try:
+            await self._ask_why()
+        except AppError:
+            self._asked_at = time.monotonic()
+
+
+def _approval(row: Row) -> ApprovalView:
+    return {
+        "id": str(row["id"]),
+        "user_id": str(row["user_id"]),
+        "label": str(row["user_label"]),
+        "decision": str(row["decision"]),
+        "comment": str(row.get("comment") or ""),
+        "at": str(row["created_at"]),
+    }

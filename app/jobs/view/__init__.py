@@ -1,0 +1,1 @@
+"""What the jobs' pages show, from rows alone."""

@@ -1,0 +1,285 @@
+"""A job's own page: its facts, what can be done about it, and what happened to it."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict, cast
+
+from app.jobs.view import timeline
+from app.shared.job import words
+from app.shared.job.rows import span, target
+
+Row = Mapping[str, Any]
+
+MAIN_STEP = {"PLAN": "plan", "DRIFT": "plan", "APPLY": "apply", "DESTROY": "destroy", "OUTPUT": "output"}
+PRIORITIES = ((50, "High"), (100, "Normal"))
+
+
+class JobView(TypedDict):
+    """The facts of one job, in words."""
+
+    id: int
+    title: str
+    type: str
+    status: str
+    path: str
+    module_id: str
+    time_label: str
+    since: str
+    until: str
+    created_at: str
+    ended_at: str
+    runner: str
+    worker_id: str
+    instance: str
+    attempt: str
+    attempt_number: int
+    engine: str
+    source: str
+    by: str
+    priority: str
+    labels: list[str]
+    cancelling: str
+    problem: str
+    problem_hint: str
+    plan_job_id: int
+    retry_of: int
+    phase: str
+    done: int
+    total: int
+    lost_at: str
+    can_cancel: bool
+    can_choose_cancel: bool
+    can_retry: bool
+    can_apply: bool
+    is_waiting: bool
+
+
+class EventView(TypedDict):
+    """One thing that happened to the job."""
+
+    key: str
+    at: str
+    icon: str
+    words: str
+
+
+class OutputView(TypedDict):
+    """One output of the state."""
+
+    name: str
+    value: str
+    is_secret: bool
+
+
+def build_view(job: Row, names: Mapping[str, str], events: Sequence[Row], engines: Row | None = None) -> JobView:
+    """Put a job's facts into words; `engines` are the versions that the instance at work has."""
+    built = {**_what(job, names), **_times(job, events), **_whose(job), **_offers(job)}
+    return cast("JobView", {**built, "engine": engine(job, engines or {}), "source": source(job)})
+
+
+def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
+    done, total = words.progress(job)
+    error = job.get("error") or {}
+    return {
+        "id": int(job["id"]),
+        "title": words.TYPE_WORDS.get(str(job["type"]), str(job["type"])),
+        "type": str(job["type"]),
+        "status": str(job["status"]),
+        "path": target(job, names),
+        "module_id": str(job.get("module_id") or ""),
+        "cancelling": _cancelling(job),
+        "problem": str(error.get("message") or ""),
+        "problem_hint": str(error.get("hint") or ""),
+        "plan_job_id": int(job.get("plan_job_id") or 0),
+        "retry_of": int(job.get("retry_of") or 0),
+        "phase": words.PHASE_WORDS.get(str(job.get("phase")), "").lower(),
+        "done": done,
+        "total": total,
+    }
+
+
+def _times(job: Row, events: Sequence[Row]) -> dict[str, Any]:
+    since, until = span(job)
+    return {
+        "time_label": _time_label(str(job["status"])),
+        "since": since,
+        "until": until,
+        "created_at": str(job.get("created_at") or ""),
+        "ended_at": str(job.get("finished_at") or ""),
+        "lost_at": _lost_at(events),
+    }
+
+
+def _whose(job: Row) -> dict[str, Any]:
+    return {
+        "runner": str(job.get("worker_name") or ""),
+        "worker_id": str(job.get("worker_id") or ""),
+        "instance": _instance(job),
+        "attempt": words.attempt(job) or f"0 of {job.get('max_attempts') or 1}",
+        "attempt_number": int(job.get("attempt") or 0),
+        "by": str(job.get("created_by_label") or ""),
+        "priority": priority(int(job.get("priority") or 100)),
+        "labels": [str(label) for label in job.get("labels") or []],
+    }
+
+
+def _offers(job: Row) -> dict[str, bool]:
+    status, is_asked = str(job["status"]), bool(job.get("cancel_kind"))
+    summary = job.get("plan_summary") or {}
+    is_module = bool(job.get("module_id"))
+    return {
+        "can_cancel": status in words.ACTIVE,
+        # After a cancel was asked for, only a harder kind makes sense; before a runner has it, there is only one kind.
+        "can_choose_cancel": status in words.RUNNING,
+        "can_retry": status in ("FAILED", "CANCELLED"),
+        "can_apply": status == "SUCCEEDED" and job["type"] == "PLAN" and bool(summary.get("has_changes")) and is_module,
+        "is_waiting": status == "QUEUED" and not is_asked,
+    }
+
+
+def _time_label(status: str) -> str:
+    if status in ("QUEUED", "AWAITING_APPROVAL"):
+        return "Waiting"
+    return "Duration" if status in words.RUNNING else "Ran for"
+
+
+def _instance(job: Row) -> str:
+    name = str(job.get("instance_name") or "")
+    return "" if name == job.get("worker_name") else name
+
+
+def _cancelling(job: Row) -> str:
+    if job.get("status") not in words.RUNNING:
+        return ""
+    return words.CANCEL_WORDS.get(str(job.get("cancel_kind")), "")
+
+
+def _lost_at(events: Iterable[Row]) -> str:
+    found = [str(event.get("at") or "") for event in events if event.get("event") == "attention"]
+    return found[-1] if found else ""
+
+
+def priority(value: int) -> str:
+    """Say a priority as people do; a lower number runs sooner."""
+    return next((word for limit, word in PRIORITIES if value <= limit), "Low")
+
+
+def engine(job: Row, engines: Row) -> str:
+    """Name the engine and, where it is known, its version."""
+    module, result = _module(job), job.get("result") or {}
+    key = str(module.get("engine"))
+    name = words.ENGINE_WORDS.get(key, "")
+    version = result.get("engine_version") or module.get("engine_version") or engines.get(key) or ""
+    return f"{name} {version}".strip()
+
+
+def source(job: Row) -> str:
+    """Say where the module's files come from, as short as possible."""
+    module = _module(job)
+    where, kind = module.get("source") or {}, str(module.get("source_kind") or "")
+    if kind == "git":
+        commit = str((job.get("result") or {}).get("commit") or "")[:7]
+        return f"{where.get('ref') or 'main'}@{commit}" if commit else str(where.get("ref") or "main")
+    if kind == "archive":
+        return str(where.get("url") or "").rsplit("/", 1)[-1] or "archive"
+    if kind == "inline":
+        count = len(where.get("files") or {})
+        return f"inline, {count} {'file' if count == 1 else 'files'}"
+    return str(where.get("path") or "")
+
+
+def _module(job: Row) -> Row:
+    module = (job.get("payload") or {}).get("module")
+    return module if isinstance(module, Mapping) else {}
+
+
+EMPTY_VIEW: JobView = build_view({"id": 0, "type": "", "status": ""}, {}, ())
+
+EVENT_WORDS: dict[str, tuple[str, str]] = {
+    "enqueued": ("plus", "Asked for"),
+    "approved": ("hand", "Approved"),
+    "approval": ("hand", "Approved"),
+    "rejected": ("ban", "Rejected"),
+    "approval_expired": ("ban", "Nobody approved it in time"),
+    "claimed": ("circle-dot", "Taken"),
+    "started": ("play", "Began"),
+    "returned": ("undo-2", "Given back before it began"),
+    "lost": ("unplug", "The runner was lost"),
+    "attention": ("triangle-alert", "The runner was lost while it was changing things"),
+    "exhausted": ("circle-x", "The runner was lost and no attempt was left"),
+    "quarantined": ("circle-x", "Taken out: it took down two runners"),
+    "succeeded": ("circle-check", "Succeeded"),
+    "failed": ("circle-x", "Failed"),
+    "cancelled": ("ban", "Cancelled"),
+    "cancel_requested": ("square", "Asked to stop"),
+    "late_report": ("inbox", "Late report kept, not believed"),
+    "retried": ("rotate-cw", "Run again"),
+    "retried_as": ("rotate-cw", "Run again as a new job"),
+    "marked_failed": ("circle-x", "Marked as failed"),
+    "resolved": ("check", "Decided"),
+    "lock_released": ("lock-open", "State lock released"),
+}
+_SAYS_WHO = frozenset(
+    {
+        "enqueued",
+        "approval",
+        "approved",
+        "rejected",
+        "cancel_requested",
+        "retried",
+        "retried_as",
+        "marked_failed",
+        "resolved",
+        "lock_released",
+    }
+)
+
+
+def build_events(events: Iterable[Row]) -> list[EventView]:
+    """List what happened, newest first; phases are in the timeline already."""
+    ordered = sorted(events, key=lambda event: -int(event.get("id") or 0))
+    return [_event(event) for event in ordered if event.get("event") != "phase"]
+
+
+def _event(event: Row) -> EventView:
+    name = str(event.get("event") or "")
+    icon, said = EVENT_WORDS.get(name, ("dot", name.replace("_", " ").capitalize()))
+    if name == "claimed" or name in _SAYS_WHO:
+        said += f" by {event.get('actor_label')}"
+    reason = str(event.get("reason") or "")
+    if reason and reason.rstrip(".").lower() not in said.lower():
+        said += f": {reason}"
+    return {"key": str(event.get("id")), "at": str(event.get("at") or ""), "icon": icon, "words": said}
+
+
+def log_note(job: Row) -> str:
+    """Say what a reader must know about the end of the log; nothing when it ends as logs do."""
+    if job.get("status") != "NEEDS_ATTENTION":
+        return ""
+    return "The log ends where the runner was lost. What it wrote after that is on its disk, and is sent if it returns."
+
+
+def log_steps(job: Row, events: Sequence[Row] = ()) -> str:
+    """Tell the log view which steps there are, as JSON."""
+    bars = [bar for bar in timeline.build(job, events).bars if bar.is_step]
+    found = []
+    for step, bar in zip(job.get("steps") or [], bars, strict=False):
+        name = str(step.get("name") or "")
+        found.append(
+            {"name": name, "title": bar.label, "status": bar.status, "from_ms": bar.from_ms, "to_ms": bar.to_ms}
+        )
+    return json.dumps(found)
+
+
+def build_outputs(job: Row) -> list[OutputView]:
+    """List a job's outputs; secret ones have no value here."""
+    outputs = (job.get("result") or {}).get("outputs")
+    if not isinstance(outputs, Mapping):
+        return []
+    return [_output(str(name), entry) for name, entry in sorted(outputs.items()) if isinstance(entry, Mapping)]
+
+
+def _output(name: str, entry: Row) -> OutputView:
+    is_secret = bool(entry.get("sensitive"))
+    value = "" if is_secret else json.dumps(entry.get("value"), ensure_ascii=False)
+    return {"name": name, "value": "too long to show" if entry.get("is_truncated") else value, "is_secret": is_secret}

@@ -1,0 +1,94 @@
+"""A plan as the page lists it: counts, and one line per resource."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.shared.job.words import is_done
+
+Row = Mapping[str, Any]
+
+ACTIONS = {
+    "create": ("+", "p-c", "create"),
+    "update": ("~", "p-u", "update"),
+    "replace": ("±", "p-r", "replace"),
+    "delete": ("-", "p-d", "delete"),
+    "read": ("?", "mut", "read"),
+}
+_UNKNOWN = ("·", "mut", "leave")
+_RUNNING = ("running", "started", "in_progress", "applying")
+_FAILED = ("failed", "errored", "error")
+MAX_RESOURCES = 2_000
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One resource of a plan; `state` is DONE, RUNNING, FAILED, PENDING or empty when nothing is applied."""
+
+    address: str
+    symbol: str
+    style: str
+    word: str
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan's counts and resources, in the plan's own order."""
+
+    # plural, because a Reflex variable has methods called create and replace
+    creates: int = 0
+    updates: int = 0
+    replaces: int = 0
+    deletes: int = 0
+    done: int = 0
+    total: int = 0
+    is_known: bool = False
+    is_applied: bool = False
+    outputs: tuple[str, ...] = ()
+    resources: tuple[Resource, ...] = ()
+
+    @property
+    def has_changes(self) -> bool:
+        """Say whether the plan changes any resource."""
+        return bool(self.creates or self.updates or self.replaces or self.deletes)
+
+
+def build(job: Row) -> Plan:
+    """Read a job's plan summary; an unknown plan when the job has none."""
+    summary = job.get("plan_summary")
+    if not isinstance(summary, Mapping):
+        return Plan()
+    is_applied = job.get("type") in ("APPLY", "DESTROY")
+    rows = [row for row in summary.get("resources") or [] if isinstance(row, Mapping)]
+    resources = tuple(_resource(row, is_applied, job) for row in rows[:MAX_RESOURCES])
+    counts = {f"{name}s": int(summary.get(name) or 0) for name in ("create", "update", "replace", "delete")}
+    return Plan(
+        **counts,
+        done=sum(1 for item in resources if item.state == "DONE"),
+        total=sum(counts.values()),
+        is_known=True,
+        is_applied=is_applied,
+        outputs=tuple(_output(row) for row in summary.get("outputs") or [] if isinstance(row, Mapping)),
+        resources=resources,
+    )
+
+
+def _resource(row: Row, is_applied: bool, job: Row) -> Resource:
+    symbol, style, word = ACTIONS.get(str(row.get("action")), _UNKNOWN)
+    state = _state(row, job) if is_applied else ""
+    return Resource(str(row.get("address") or row.get("name") or "?"), symbol, style, word, state)
+
+
+def _state(row: Row, job: Row) -> str:
+    status = str(row.get("status") or "").lower()
+    # An apply that succeeded has done everything, also where the engine did not report each resource.
+    if is_done(row) or job.get("status") == "SUCCEEDED":
+        return "DONE"
+    if status in _FAILED:
+        return "FAILED"
+    return "RUNNING" if status in _RUNNING and job.get("status") == "PROCESSING" else "PENDING"
+
+
+def _output(row: Row) -> str:
+    return f"output {row.get('name')}, {row.get('action') or 'known'}"

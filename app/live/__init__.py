@@ -1,0 +1,1 @@
+"""Pages that are shown again when something changes."""

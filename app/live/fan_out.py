@@ -1,0 +1,162 @@
+"""The fan-out: shows the tabs what changed, who has waited longest first."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+import reflex as rx
+import structlog
+from reflex_base.registry import RegistrationContext
+
+from app.live.members import check_member, evict
+from app.live.page import LivePage
+from app.project.runtime import runtime
+from app.project.store import Changed
+from app.shared.runner import release_notes_state as release_notes
+from app.shared.session import SessionState
+
+COALESCE_SECONDS = 0.1
+# In a storm of changes the tabs are told between these moments, and not the next change after every tab.
+NOTE_SECONDS = 0.005
+# What comes every few seconds whether or not anything happened: it waits behind what did.
+BEATS = frozenset({"overview", "figures"})
+
+log = structlog.get_logger(__name__)
+
+
+class Waiting:
+    """Which tabs wait to be shown what: rows before beats, and who has waited longest first."""
+
+    def __init__(self, pause_seconds: float = COALESCE_SECONDS) -> None:
+        """Start with nobody waiting; a tab that was just shown rows is shown the next after a pause."""
+        self._pause_seconds = pause_seconds
+        self._rows: dict[str, Changed] = {}
+        self._beats: dict[str, Changed] = {}
+        self._shown_at: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        """Say how many tabs wait."""
+        return len(self._rows) + len(self._beats)
+
+    def add(self, tab: str, changed: Changed) -> None:
+        """Have a tab shown this, together with what it waits for already."""
+        queue = self._beats if changed.tables.keys() <= BEATS else self._rows
+        queue[tab] = merge(queue.get(tab), changed)
+
+    def take(self, now: float) -> tuple[str, Changed] | None:
+        """Take the next tab that may be shown something now, with all that it waits for."""
+        tab = next((tab for tab in self._rows if self._due(tab) <= now), None)
+        if tab is not None:
+            self._shown_at[tab] = now
+            return tab, merge(self._beats.pop(tab, None), self._rows.pop(tab))
+        tab = next(iter(self._beats), None)
+        return None if tab is None else (tab, self._beats.pop(tab))
+
+    def wait_seconds(self, now: float) -> float:
+        """Say how long it is until one of those may be shown something."""
+        return max(0.0, min((self._due(tab) for tab in self._rows), default=now) - now)
+
+    def keep(self, tabs: Iterable[str]) -> None:
+        """Forget the tabs that are gone."""
+        kept = set(tabs)
+        self._shown_at = {tab: at for tab, at in self._shown_at.items() if tab in kept}
+
+    def _due(self, tab: str) -> float:
+        return self._shown_at.get(tab, float("-inf")) + self._pause_seconds
+
+
+async def fan_out(app: rx.App) -> None:
+    """Show changes to the tabs they concern, for as long as the process lives."""
+    show = _FanOut(app)
+    while True:
+        try:
+            await show.turn()
+        except Exception:
+            log.exception("fan_out_failed")
+            await asyncio.sleep(1)
+
+
+class _FanOut:
+    """Shows one tab after another what waits for it: the first change at once, a burst a tenth of a second's worth."""
+
+    def __init__(self, app: rx.App) -> None:
+        self._app = app
+        self._waiting = Waiting()
+        self._noted_at = 0.0
+
+    async def turn(self) -> None:
+        """Note what is new, and show it to the next tab; wait when there is nothing to do."""
+        hub, waiting, now = runtime().hub, self._waiting, time.monotonic()
+        if not waiting or (hub.is_waiting() and now - self._noted_at > NOTE_SECONDS):
+            await self._note(await hub.changes())
+            now = self._noted_at = time.monotonic()
+        taken = waiting.take(now)
+        if taken is not None:
+            await _show_to(self._app, *taken)
+        elif waiting:
+            pause = waiting.wait_seconds(now)
+            await (asyncio.sleep(NOTE_SECONDS) if hub.is_waiting() else hub.wait(pause))
+        else:
+            waiting.keep(view.tab for view in hub.all_views())
+
+    async def _note(self, changes: Mapping[str, Changed]) -> None:
+        for org_id, changed in changes.items():
+            if "memberships" in changed.tables:
+                for sid in {view.sid for view in runtime().hub.views(org_id)}:
+                    await check_member(self._app, sid, org_id)
+            for view in runtime().hub.views(org_id):
+                if changed.touches(view.topics):
+                    self._waiting.add(view.tab, changed)
+
+
+def merge(first: Changed | None, second: Changed) -> Changed:
+    """Put two changes together."""
+    if first is None:
+        return second
+    tables = dict(first.tables)
+    for table, ids in second.tables.items():
+        tables[table] = tables.get(table, frozenset()) | ids
+    return Changed(tables)
+
+
+def _socket_of(app: rx.App, tab: str) -> str:
+    """Name the socket that a tab's token is connected by; the public mapping is made anew for each question."""
+    record = app.event_namespace._token_manager.token_to_socket.get(tab)
+    return record.sid if record is not None else ""
+
+
+async def _show_to(app: rx.App, tab: str, changed: Changed) -> None:
+    """Show one tab what changed; whatever fails there concerns nobody else."""
+    view = runtime().hub.view(tab)
+    if view is None:
+        return
+    if _socket_of(app, tab) != view.socket:
+        # The tab is gone, or somebody else has its token: whoever it is asks again, and is judged again.
+        runtime().hub.leave(tab)
+        return
+    try:
+        session = await runtime().gate.sessions.get(view.sid)
+        if session is None:
+            await evict(app, view)
+            return
+        store = runtime().hub.store(view.org_id) or await runtime().hub.open(view.org_id, session)
+        page = cast("type[LivePage]", RegistrationContext.get().base_states[view.page])
+        token = rx.BaseStateToken(ident=view.tab, cls=cast("type[rx.State]", page))
+        async with app.modify_state(token) as root:
+            if root.router.session.session_id != view.socket:
+                # Whoever has a tab's token can open its socket again: the page itself then loads again, with its
+                # cookie; anybody else is shown nothing.
+                runtime().hub.leave(tab)
+                return
+            who = await root.get_state(SessionState)
+            if who._sid() != view.sid:
+                runtime().hub.leave(tab)
+                return
+            who._show_link(store)
+            state = await root.get_state(cast("type[rx.State]", page))
+            await cast("LivePage", state)._show(store, changed)
+            if changed.touches(release_notes.TOPICS):
+                (await root.get_state(release_notes.ReleaseNotesState))._watch(store)
+    except Exception:
+        log.exception("show_failed", page=view.page)

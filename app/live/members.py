@@ -1,0 +1,71 @@
+"""Membership: whoever may look no longer is shown no more."""
+
+import asyncio
+import contextlib
+import time
+
+import reflex as rx
+import structlog
+from reflex.event import Event
+from reflex.state import StateUpdate
+
+from app.project.errors import AppError, SignedOut
+from app.project.hub import View
+from app.project.runtime import runtime
+from app.shared.session import SessionState
+
+PRUNE_SECONDS = 10.0
+MEMBER_SECONDS = 60.0
+
+log = structlog.get_logger(__name__)
+
+
+async def evict(app: rx.App, view: View, to: str = "/login") -> None:
+    """End a tab's view: its session or membership is over, so its states are emptied too."""
+    runtime().hub.leave(view.tab)
+    token = rx.BaseStateToken(ident=view.tab, cls=SessionState)
+    async with app.modify_state(token) as root:
+        root.reset()
+    update = StateUpdate(events=Event.from_event_type(rx.redirect(to)))
+    await app.event_namespace.emit_update(update=update, token=view.tab)
+
+
+async def check_members(app: rx.App) -> None:
+    """Drop tabs that closed, and end the views of people who are no longer members."""
+    checked_at: dict[tuple[str, str], float] = {}
+    while True:
+        await asyncio.sleep(PRUNE_SECONDS)
+        with contextlib.suppress(Exception):
+            await runtime().hub.prune(app.event_namespace.token_to_sid)
+        now = time.monotonic()
+        checked_at = {key: at for key, at in checked_at.items() if now - at < MEMBER_SECONDS}
+        looking = {(view.sid, view.org_id) for view in runtime().hub.all_views()}
+        # Once a minute per session, however many tabs it has; a change of members rings at once.
+        for key in looking - checked_at.keys():
+            checked_at[key] = now
+            await check_member(app, *key)
+
+
+async def check_member(app: rx.App, sid: str, org_id: str) -> None:
+    """End every view that a session has of an organisation, if its person is no member any more."""
+    to = await _way_out(sid, org_id)
+    for view in runtime().hub.views(org_id) if to else ():
+        if view.sid == sid:
+            await evict(app, view, to)
+
+
+async def _way_out(sid: str, org_id: str) -> str:
+    """Say where somebody must go who may not look here any more; empty while they may, or nobody can tell."""
+    try:
+        session = await runtime().gate.sessions.get(sid)
+        if session is None:
+            return "/login"
+        rows = await runtime().gate.rpc(session, "my_organizations")
+        return "" if org_id in {str(row["id"]) for row in rows or []} else "/dashboard/runners"
+    except SignedOut:
+        return "/login"
+    except AppError:
+        return ""
+    except Exception:
+        log.exception("member_check_failed")
+        return ""

@@ -1,0 +1,113 @@
+"""Live pages: how a page is shown something, and is shown it again when it changes.
+
+A live page's state derives from LivePage, names its TOPICS and writes _show():
+
+    class RunnersState(LivePage, rx.State):
+        TOPICS: ClassVar[frozenset[str]] = frozenset({"workers", "overview"})
+        rows: list[RunnerRow] = []
+
+        async def _show(self, store: OrgStore, changed: Changed) -> None:
+            rows = build_rows(store, self.search)
+            if rows != self.rows:          # assign only what differs: a delta is a whole var
+                self.rows = rows
+
+and its page is registered with on_load=RunnersState.load. Topics are the live
+tables (workers, worker_instances, provision_jobs, worker_releases, rollouts), the rung ones
+(modules, groups, approvals, worker_assignments, memberships), `overview`, `log` (ids are
+job ids), `figures` and `link`. _show runs at once after a change, in a burst every 100 ms, only for tabs
+that show the page and only when one of its topics changed; changed.ids(topic) names the rows.
+"""
+
+from typing import ClassVar
+
+import reflex as rx
+
+from app.project.errors import AppError, NotThere, SignedOut, Unreachable
+from app.project.hub import View
+from app.project.models import Session
+from app.project.runtime import runtime
+from app.project.store import EVERYTHING, Changed, Link, OrgStore
+from app.shared.session import AppState
+
+RETRY_SECONDS = 5.0
+# The mark, the menu and the release notes are on every page.
+ALWAYS = frozenset({"link", "memberships", "worker_releases"})
+
+
+class LivePage(AppState, mixin=True):
+    """A page that is shown again when what it shows changes."""
+
+    TOPICS: ClassVar[frozenset[str]] = frozenset()
+
+    is_loading: bool = True
+    problem: str = ""
+    problem_hint: str = ""
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        """Assign what this page shows; called with EVERYTHING at first."""
+        raise NotImplementedError
+
+    async def _prepare(self, session: Session) -> None:
+        """Reset and read what the page needs before its first _show."""
+
+    @rx.event
+    async def load(self) -> rx.event.EventSpec | None:
+        """Open the page: who looks, at what, and show it."""
+        self.is_loading, self.problem, self.problem_hint = True, "", ""
+        try:
+            await self._open()
+        except SignedOut:
+            return rx.redirect("/login")
+        except NotThere as error:
+            return await self._not_there(error)
+        except Unreachable as error:
+            return await self._cut_off(error)
+        except AppError as error:
+            self.problem, self.problem_hint = error.message, error.hint
+        self.is_loading = False
+        return None
+
+    async def _cut_off(self, error: Unreachable) -> rx.event.EventSpec:
+        """Say so, and have the browser ask again: a page must heal by itself."""
+        self.is_loading = False
+        self.problem, self.problem_hint = error.message, error.hint
+        (await self._who()).link = Link.OFFLINE.value
+        wait = f"new Promise((done) => setTimeout(done, {RETRY_SECONDS * 1000:.0f}))"
+        return rx.call_script(wait, callback=type(self).retry)
+
+    @rx.event
+    async def retry(self) -> rx.event.EventSpec | None:
+        """Open the page again, unless somebody already did."""
+        return await self.load() if self.problem else None
+
+    async def _not_there(self, error: NotThere) -> rx.event.EventSpec | None:
+        self.is_loading = False
+        if not (await self._who()).org_id:
+            return rx.redirect("/welcome")
+        self.problem, self.problem_hint = error.message, error.hint
+        return None
+
+    async def _open(self) -> None:
+        who = await self._who()
+        session = await who._begin()
+        view = View(
+            tab=self.router.session.client_token,
+            socket=self.router.session.session_id,
+            sid=session.sid,
+            org_id=who.org_id,
+            page=type(self).get_full_name(),
+            topics=self.TOPICS | ALWAYS,
+        )
+        # Entered before the first read, so that nothing in between is missed.
+        runtime().hub.enter(view)
+        store = await runtime().hub.open(who.org_id, session)
+        await self._prepare(session)
+        await who._count_modules(session)
+        who._show_link(store)
+        await self._show(store, EVERYTHING)
+
+    async def _again(self, changed: Changed = EVERYTHING) -> None:
+        """Show again after a filter changed."""
+        who = await self._who()
+        session = await who._must_session()
+        await self._show(await runtime().hub.open(who.org_id, session), changed)

@@ -1,0 +1,297 @@
+"""A module: what it is, where it comes from, what it did, and its state."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.modules.state.actions import ModuleActionState
+from app.modules.state.form import ModuleFormState
+from app.modules.state.modules import HistoryRow, ModulesState
+from app.modules.view.module import InputView, Pair
+from app.shared.badges import job_badge
+from app.shared.elements import ago, clock_time, since
+from app.shared.icons import icon
+from app.shared.job.run_state import RunState
+from app.shared.job.table import job_link, plan_counts
+from app.shared.session import SessionState
+from app.shared.state_versions import Version
+from app.shared.table import cell, heads, table
+
+Module = ModulesState.module
+
+
+def _item(name: str, label: str, event: Any, **props: Any) -> rx.Component:
+    return rx.dropdown_menu.item(icon(name), rx.el.span(label, class_name="grow"), on_select=event, **props)
+
+
+def _menu() -> rx.Component:
+    return rx.dropdown_menu.root(
+        rx.dropdown_menu.trigger(
+            rx.icon_button(
+                icon("ellipsis"),
+                variant="surface",
+                color_scheme="gray",
+                aria_label="Destroy, edit, check, remove",
+                title="Destroy, edit, check, remove",
+            )
+        ),
+        rx.dropdown_menu.content(
+            _item("pencil", "Edit", ModuleFormState.edit_module),
+            _item("search-check", "Check for drift", RunState.run_now("DRIFT", Module["id"].to(str))),
+            _item("list-tree", "Read outputs", RunState.run_now("OUTPUT", Module["id"].to(str))),
+            rx.dropdown_menu.separator(),
+            _item("flame", "Destroy", RunState.ask("DESTROY", Module["id"].to(str)), color_scheme="red"),
+            rx.cond(
+                SessionState.can_admin,
+                _item("trash-2", "Remove the module", ModuleActionState.ask("remove_module"), color_scheme="red"),
+                rx.fragment(),
+            ),
+            width="210px",
+            align="end",
+            variant="soft",
+            color_scheme="gray",
+        ),
+    )
+
+
+def _head() -> rx.Component:
+    acts = rx.fragment(
+        rx.button(
+            icon("file-search"),
+            "Plan",
+            on_click=RunState.run_now("PLAN", Module["id"].to(str)),
+            variant="surface",
+            color_scheme="gray",
+        ),
+        rx.button(
+            icon("play"),
+            "Apply",
+            on_click=RunState.ask("APPLY", Module["id"].to(str)),
+            color_scheme="gray",
+            high_contrast=True,
+        ),
+        _menu(),
+    )
+    badge = rx.cond(Module["status"] != "", job_badge(Module["status"].to(str)), rx.fragment())
+    about = rx.cond(Module["description"] != "", rx.el.p(Module["description"]), rx.fragment())
+    return rx.el.div(
+        rx.el.div(
+            rx.el.div(rx.el.h1(Module["name"]), badge, class_name="ry-row ry-wraps"),
+            rx.el.p(Module["path"], class_name="ry-mono"),
+            about,
+        ),
+        rx.el.div(rx.cond(SessionState.can_operate, acts, rx.fragment()), class_name="ry-acts"),
+        class_name="ry-head",
+    )
+
+
+def _fact(label: str, *value: Any) -> rx.Component:
+    return rx.el.div(rx.el.dt(label), rx.el.dd(*value))
+
+
+def _facts() -> rx.Component:
+    drift = rx.fragment(
+        ModulesState.drift,
+        rx.cond(
+            ModulesState.drift_at != "",
+            rx.el.span(", checked ", ago(ModulesState.drift_at), class_name="mut"),
+            rx.fragment(),
+        ),
+    )
+    approvals = rx.fragment(
+        Module["approvals"], rx.cond(Module["is_auto_apply"], rx.el.span(", applies by itself", class_name="mut"), "")
+    )
+    return rx.el.dl(
+        _fact("Engine", Module["engine"]),
+        _fact("Source", rx.el.span(Module["source"], class_name="ry-mono")),
+        _fact("Runner", Module["runner"], " ", rx.el.span(Module["runner_note"], class_name="mut")),
+        _fact("Approvals", approvals),
+        _fact("Drift", drift),
+        class_name="ry-panel ry-facts",
+    )
+
+
+def _pair(pair: rx.Var[Pair]) -> rx.Component:
+    quiet = pair["value"] == "None"
+    return rx.fragment(
+        rx.el.dt(pair["label"]),
+        rx.el.dd(pair["value"], class_name=rx.cond(quiet, "mut", "ry-mono ry-breaks")),
+    )
+
+
+def _edit(label: str, name: str) -> rx.Component:
+    button = rx.button(
+        icon(name), label, on_click=ModuleFormState.edit_module, size="1", variant="surface", color_scheme="gray"
+    )
+    return rx.cond(SessionState.can_operate, button, rx.fragment())
+
+
+def _source() -> rx.Component:
+    env = rx.cond(Module["env_names"].to(list[str]).length() > 0, Module["env_names"].to(list[str]).join(", "), "None")
+    return rx.el.section(
+        rx.el.div(rx.el.h2("Source"), rx.el.span(class_name="grow"), _edit("Edit", "pencil"), class_name="ry-ph"),
+        rx.el.div(
+            rx.el.dl(
+                rx.foreach(Module["source_rows"].to(list[Pair]), _pair),
+                rx.el.dt("Variables"),
+                rx.el.dd(env, class_name=rx.cond(env == "None", "mut", "ry-mono ry-breaks")),
+                class_name="ry-dl",
+            ),
+            class_name="ry-pb",
+        ),
+        class_name="ry-panel",
+        aria_label="Source",
+    )
+
+
+def _input(each: rx.Var[InputView]) -> rx.Component:
+    return rx.el.tr(
+        cell(rx.el.span(each["name"], class_name="ry-mono"), class_name="n-a"),
+        cell(rx.el.span(each["value"], class_name="ry-mono ry-breaks"), class_name="n-c"),
+        role="row",
+    )
+
+
+def _inputs() -> rx.Component:
+    found = Module["inputs"].to(list[InputView])
+    table = rx.el.div(
+        rx.el.table(
+            heads(("Name", ""), ("Value", "")),
+            rx.el.tbody(rx.foreach(found, _input)),
+            class_name="ry-t cards ry-inputs",
+            role="table",
+            aria_label="Inputs",
+        ),
+        class_name="ry-tw",
+    )
+    none = rx.el.div("The module runs with its own defaults.", class_name="ry-pb mut")
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2("Inputs"),
+            rx.el.span(found.length(), class_name="mut num"),
+            rx.el.span(class_name="grow"),
+            _edit("Change", "pencil"),
+            class_name="ry-ph",
+        ),
+        rx.cond(found.length() > 0, table, none),
+        class_name="ry-panel",
+        aria_label="Inputs",
+    )
+
+
+def _job(job: rx.Var[HistoryRow]) -> rx.Component:
+    key = job["id"].to_string()
+    changes = rx.cond(
+        job["has_plan"],
+        plan_counts(job),
+        rx.el.span(rx.cond(job["reason"] != "", job["reason"], "–"), class_name="mut ry-el ry-history-why"),
+    )
+    return rx.el.tr(
+        cell(job_link(job), class_name="n-a"),
+        cell(job_badge(job["status"].to(str)), class_name="n-b"),
+        cell(changes, class_name="n-c"),
+        cell(
+            rx.el.span(rx.cond(job["revision"] != "", job["revision"], "–"), class_name="ry-mono"),
+            class_name="mut hide-s hide-m",
+        ),
+        cell(since(job["since"].to(str), job["until"].to(str)), class_name="r num n-d"),
+        cell(clock_time(job["created_at"].to(str)), class_name="r mut num hide-s"),
+        role="row",
+        key=key,
+        custom_attrs={"data-status": job["status"]},
+    )
+
+
+def _history() -> rx.Component:
+    labels = (("Job", ""), ("Status", ""), ("Changes", ""), ("Revision", "hide-m"), ("Time", "r"), ("When", "r"))
+    rows = table("History", heads(*labels), rx.foreach(ModulesState.history, _job))
+    none = rx.el.div(
+        "It has not run yet. A plan shows what it would create, and changes nothing.", class_name="ry-pb mut"
+    )
+    every = rx.link(
+        "All", href="/dashboard/jobs?search=" + Module["path"].to(str), class_name="ry-link", underline="none"
+    )
+    return rx.el.section(
+        rx.el.div(rx.el.h2("History"), rx.el.span(class_name="grow"), every, class_name="ry-ph"),
+        rx.cond(ModulesState.history.length() > 0, rows, none),
+        class_name="ry-panel",
+        aria_label="History",
+    )
+
+
+def _version(version: rx.Var[Version]) -> rx.Component:
+    number = version.serial.to_string()
+    acts = rx.fragment(
+        rx.button(
+            "Compare",
+            on_click=ModuleActionState.compare_with(version.serial),
+            size="1",
+            variant="ghost",
+            color_scheme="gray",
+            aria_label="Compare serial " + number + " with the one before",
+        ),
+        rx.el.a(
+            icon("download"),
+            href="/api/modules/" + Module["id"].to(str) + "/state/" + number,
+            class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
+            custom_attrs={"data-accent-color": "gray", "download": ""},
+            aria_label="Download serial " + number,
+            title="Download",
+        ),
+    )
+    return rx.el.li(
+        icon("layers", class_name="mut"),
+        rx.el.div(
+            rx.el.span("Serial ", version.serial, class_name="num"),
+            rx.el.small(ago(version.at), ", #", version.job_id, ", ", version.bytes, " bytes"),
+            class_name="grow",
+        ),
+        rx.cond(SessionState.can_admin, acts, rx.fragment()),
+        key=number,
+    )
+
+
+def _state() -> rx.Component:
+    state = ModulesState.state
+    locked = rx.badge(
+        icon("lock", "xs"),
+        rx.cond(state.lock_job > 0, "Locked by #" + state.lock_job.to_string(), "Locked"),
+        color_scheme="amber",
+        radius="full",
+    )
+    unlock = rx.button(
+        "Unlock",
+        on_click=ModuleActionState.ask("unlock"),
+        size="1",
+        variant="surface",
+        color_scheme="gray",
+    )
+    lock = rx.fragment(locked, rx.cond(SessionState.can_admin, unlock, rx.fragment()))
+    none = rx.el.div("No state yet. The first apply writes it.", class_name="ry-pb mut")
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2("State versions"),
+            rx.el.span(class_name="grow"),
+            rx.cond(state.is_locked, lock, rx.fragment()),
+            class_name="ry-ph",
+        ),
+        rx.cond(
+            state.versions.length() > 0,
+            rx.el.ul(rx.foreach(state.versions, _version), class_name="ry-list"),
+            none,
+        ),
+        class_name="ry-panel",
+        aria_label="State versions",
+    )
+
+
+def module_detail() -> rx.Component:
+    """Everything about the chosen module."""
+    return rx.el.div(
+        _head(),
+        _facts(),
+        rx.el.div(_source(), _inputs(), class_name="ry-grid2"),
+        _history(),
+        _state(),
+        class_name="ry-stack",
+    )

@@ -1,0 +1,102 @@
+"""Confirmations about modules, and two versions of a state side by side."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.modules.state.actions import ModuleActionState
+from app.modules.view.compare import Difference
+
+State = ModuleActionState
+
+
+def _typed(label: Any) -> rx.Component:
+    return rx.el.div(
+        rx.el.label(label, html_for="module-typed"),
+        rx.input(
+            id="module-typed",
+            value=State.typed,
+            on_change=State.set_typed,
+            auto_complete="off",
+            custom_attrs={"spellCheck": "false"},
+        ),
+        class_name="ry-f ry-dialog-field",
+    )
+
+
+def _question(kind: str, title: Any, text: str, act: str, label: Any) -> rx.Component:
+    return rx.alert_dialog.root(
+        rx.alert_dialog.content(
+            rx.alert_dialog.title(title, size="4", margin_bottom="6px"),
+            rx.alert_dialog.description(text, size="2", class_name="mut"),
+            _typed(label),
+            rx.el.div(
+                rx.button("Keep it", on_click=State.close, variant="surface", color_scheme="gray"),
+                rx.button(act, on_click=State.confirm, color_scheme="red", disabled=State.typed != State.name),
+                class_name="ry-acts ry-dialog-acts",
+            ),
+            max_width="440px",
+            on_escape_key_down=State.close,
+        ),
+        open=State.kind == kind,
+    )
+
+
+def _difference(each: rx.Var[Difference]) -> rx.Component:
+    return rx.el.li(
+        rx.el.span(each["symbol"], class_name="ry-sym " + each["style"].to(str)),
+        rx.el.span(each["address"]),
+        rx.el.small(each["word"]),
+    )
+
+
+def _comparison() -> rx.Component:
+    same = rx.el.p("Both versions have the same resources with the same values.", class_name="mut ry-dialog-field")
+    return rx.dialog.root(
+        rx.dialog.content(
+            rx.dialog.title("Serial ", State.older, " to ", State.newer, size="4", margin_bottom="6px"),
+            rx.dialog.description("What differs, by resource. Values are not shown.", size="2", class_name="mut"),
+            rx.cond(
+                State.differences.length() > 0,
+                rx.el.ul(rx.foreach(State.differences, _difference), class_name="ry-pl ry-compare"),
+                same,
+            ),
+            rx.el.div(
+                rx.dialog.close(rx.button("Close", variant="surface", color_scheme="gray")),
+                class_name="ry-acts ry-dialog-acts",
+            ),
+            max_width="560px",
+        ),
+        open=State.is_compared,
+        on_open_change=State.show_comparison,
+    )
+
+
+def module_dialogs() -> list[rx.Component]:
+    """Every dialog of the page; at most one is open."""
+    to_confirm = rx.fragment("Type ", rx.el.span(State.name, class_name="ry-mono"), " to confirm")
+    return [
+        _question(
+            "remove_module",
+            rx.fragment("Remove ", State.name, "?"),
+            "Its jobs and logs stay, its assignments go. What it has created in the cloud is not destroyed: "
+            "destroy it first, if it should go too.",
+            "Remove module",
+            to_confirm,
+        ),
+        _question(
+            "remove_group",
+            rx.fragment("Remove ", State.name, "?"),
+            "It has no modules. Its hooks and variables go with it.",
+            "Remove group",
+            to_confirm,
+        ),
+        _question(
+            "unlock",
+            "Unlock the state?",
+            "Do this only when nothing writes the state any more. Type the id of the lock as proof that you looked at it.",
+            "Unlock",
+            rx.fragment("Lock ", rx.el.span(State.name, class_name="ry-mono")),
+        ),
+        _comparison(),
+    ]

@@ -1,0 +1,321 @@
+"""The sheet that makes and changes modules and groups."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.modules.state.form import ModuleFormState, RunnerChoice
+from app.modules.view.form import FileRow
+from app.shared.form.spec import HOOKS
+from app.shared.icons import icon
+from app.shared.sheet import sheet_head
+
+State = ModuleFormState
+
+
+def _problem(key: Any) -> rx.Component:
+    return rx.cond(
+        State.errors.contains(key),
+        rx.el.small(icon("circle-alert"), State.errors[key], class_name="err", role="alert"),
+        rx.fragment(),
+    )
+
+
+def _frame(key: str, label: Any, control: rx.Component, hint: str = "") -> rx.Component:
+    small = rx.el.small(hint) if hint else rx.fragment()
+    return rx.el.div(
+        rx.el.label(label, html_for=f"f-{key}"),
+        control,
+        rx.cond(State.errors.contains(key), _problem(key), small),
+        class_name="ry-f",
+    )
+
+
+def _text(key: str, label: str, hint: str = "", placeholder: str = "", **props: Any) -> rx.Component:
+    control = rx.input(
+        id=f"f-{key}",
+        name=key,
+        default_value=State.values[key],
+        placeholder=placeholder,
+        auto_complete="off",
+        color_scheme=rx.cond(State.errors.contains(key), "red", "indigo"),
+        custom_attrs={"spellCheck": "false"},
+        **props,
+    )
+    return _frame(key, label, control, hint)
+
+
+def _area(key: str, label: str, hint: str = "", placeholder: str = "", rows: str = "4") -> rx.Component:
+    control = rx.text_area(
+        id=f"f-{key}",
+        name=key,
+        default_value=State.values[key],
+        placeholder=placeholder,
+        rows=rows,
+        class_name="ry-codearea",
+        custom_attrs={"spellCheck": "false"},
+    )
+    return _frame(key, label, control, hint)
+
+
+def _section(title: str, *children: rx.Component) -> rx.Component:
+    return rx.el.fieldset(rx.el.legend(title, class_name="ry-h2"), *children, class_name="ry-fields")
+
+
+def _path(row: rx.Var[FileRow], where: str, key: rx.Var[str]) -> rx.Component:
+    return rx.el.div(
+        rx.input(
+            name=f"{where}_path:" + key,
+            default_value=row["path"],
+            placeholder="main.tf",
+            aria_label="Path",
+            auto_complete="off",
+            class_name="grow ry-mono",
+            custom_attrs={"spellCheck": "false"},
+        ),
+        rx.icon_button(
+            icon("x"),
+            type="button",
+            on_click=State.remove_file(where, key),
+            variant="ghost",
+            color_scheme="gray",
+            size="1",
+            aria_label="Remove this file",
+            title="Remove this file",
+        ),
+        class_name="ry-row",
+    )
+
+
+def _file(row: rx.Var[FileRow], where: str) -> rx.Component:
+    key = row["key"].to(str)
+    return rx.el.div(
+        _path(row, where, key),
+        _problem(f"{where}_path:" + key),
+        rx.text_area(
+            name=f"{where}_content:" + key,
+            default_value=row["content"],
+            aria_label="Content",
+            rows="5",
+            class_name="ry-codearea",
+            custom_attrs={"spellCheck": "false"},
+        ),
+        _problem(f"{where}_content:" + key),
+        class_name="ry-f ry-file",
+        key=key,
+    )
+
+
+def _files(where: str, rows: rx.Var[list[FileRow]]) -> rx.Component:
+    return rx.fragment(
+        rx.foreach(rows, lambda row: _file(row, where)),
+        _problem(where),
+        rx.button(
+            icon("plus"),
+            "Add a file",
+            type="button",
+            on_click=State.add_file(where),
+            size="1",
+            variant="surface",
+            color_scheme="gray",
+            class_name="ry-start",
+        ),
+    )
+
+
+def _git() -> rx.Component:
+    hint = "Without user and password: those belong on the runner."
+    return rx.fragment(
+        _text("git_url", "Repository", hint, "https://git.example.com/infra"),
+        rx.el.div(
+            _text("git_ref", "Revision", "Branch, tag or commit.", "main"),
+            _text("git_subfolder", "Folder", "", "network/vpc"),
+            class_name="ry-two",
+        ),
+    )
+
+
+def _archive() -> rx.Component:
+    return rx.fragment(
+        _text("archive_url", "Address", "A .tar.gz or .zip over https.", "https://example.com/vpc.tar.gz"),
+        _text("archive_sha256", "SHA-256", "The runner refuses anything else."),
+        _text("archive_subfolder", "Folder"),
+    )
+
+
+def _source() -> rx.Component:
+    kinds = (("Git", "git"), ("Archive", "archive"), ("Inline", "inline"), ("On the runner", "local"))
+    items = [rx.segmented_control.item(label, value=value) for label, value in kinds]
+    local = _text("local_path", "Path", "A folder on the machine of the runner that takes the job.", "/srv/infra/vpc")
+    return _section(
+        "Source",
+        rx.segmented_control.root(
+            *items, value=State.source_kind, on_change=State.set_source_kind, aria_label="Source"
+        ),
+        rx.match(
+            State.source_kind,
+            ("archive", _archive()),
+            ("inline", _files("inline", State.inline)),
+            ("local", local),
+            _git(),
+        ),
+    )
+
+
+def _select(key: str, label: str, items: list[Any], hint: str = "") -> rx.Component:
+    control = rx.select.root(
+        rx.select.trigger(aria_label=label), rx.select.content(*items), name=key, default_value=State.values[key]
+    )
+    return _frame(key, label, control, hint)
+
+
+def _engine() -> rx.Component:
+    names = (("OpenTofu", "tofu"), ("Terraform", "terraform"), ("Pulumi", "pulumi"))
+    items = [rx.select.item(label, value=value) for label, value in names]
+    return _section(
+        "Engine",
+        rx.el.div(
+            _select("engine", "Engine", items),
+            _text("engine_version", "Version", "Empty for the one the runner has.", "1.10.5"),
+            class_name="ry-two",
+        ),
+    )
+
+
+def _hooks() -> rx.Component:
+    areas = [_area(f"hook:{name}", name.replace("_", " ").capitalize(), rows="3") for name in HOOKS]
+    return rx.el.details(
+        rx.el.summary("Scripts before and after each step", class_name="ry-lab"), *areas, class_name="ry-more"
+    )
+
+
+def _runner_item(choice: rx.Var[RunnerChoice]) -> rx.Component:
+    return rx.select.item(choice["name"], value=choice["id"])
+
+
+def _running() -> rx.Component:
+    pins = [rx.select.item("Any that may", value="any"), rx.foreach(State.runners, _runner_item)]
+    auto = rx.el.label(
+        rx.checkbox(
+            name="auto_apply",
+            default_checked=State.values["auto_apply"] == "on",
+            aria_label="Apply by itself after a plan with changes",
+        ),
+        "Apply by itself after a plan with changes",
+        class_name="ry-row",
+    )
+    return _section(
+        "Running",
+        _text("labels", "Labels", "Only runners that have all of them take its jobs.", "gpu=true, zone=eu"),
+        rx.el.div(
+            _select("pinned_worker_id", "Runner", pins, "The nearest one, unless you pin it."),
+            _text("runner_instance_name", "Instance", "One process of that runner, by name."),
+            class_name="ry-two",
+        ),
+        rx.el.div(
+            _text("approvals_required", "Approvals", "People who must agree to apply and destroy.", type="number"),
+            _text("approval_hours", "Wait for them", "Hours. After that the job is cancelled.", type="number"),
+            class_name="ry-two",
+        ),
+        auto,
+    )
+
+
+def _where() -> rx.Component:
+    new = rx.el.div(
+        _text("group_path", "Group", "Made if it is not there yet.", "platform/network"),
+        _text("name", "Name", "Lower-case letters, digits and dashes.", "vpc"),
+        class_name="ry-two",
+    )
+    about = _text("description", "Description", "What it is for, in a few words.")
+    return rx.el.div(rx.cond(State.is_new, new, rx.fragment()), about, class_name="ry-fields")
+
+
+def _module_fields() -> rx.Component:
+    return rx.fragment(
+        _where(),
+        _source(),
+        _engine(),
+        _section(
+            "Inputs",
+            _area(
+                "inputs",
+                "Values as JSON",
+                "Not for secrets: those belong on the runner.",
+                '{"region": "eu-west-1"}',
+                "6",
+            ),
+            _area("env", "Environment variables", "One NAME=value per line.", "TF_LOG=info", "3"),
+        ),
+        _section("Extra files", _files("extra", State.extra)),
+        _section("Hooks", _hooks()),
+        _running(),
+    )
+
+
+def _group_fields() -> rx.Component:
+    new = _text("path", "Path", "Made with everything above it.", "platform/network")
+    fixed = rx.el.input(type="hidden", name="path", default_value=State.values["path"])
+    return rx.fragment(
+        rx.cond(State.is_new, new, fixed),
+        _text("description", "Description", "What belongs here."),
+        _area("env", "Environment variables", "Every module below inherits them. One NAME=value per line.", "", "4"),
+        _hooks(),
+    )
+
+
+def _head() -> rx.Component:
+    about = rx.cond(
+        State.kind == "group",
+        "A group holds modules and what they inherit.",
+        "A module is what jobs act on: source, engine, inputs, state.",
+    )
+    return sheet_head(State.title, about, State.set_open(False))
+
+
+def _form(body: rx.Component, on_submit: Any) -> rx.Component:
+    save = rx.cond(State.is_new, "Make it", "Save")
+    return rx.form(
+        rx.el.div(body, class_name="ry-sb"),
+        rx.el.div(
+            rx.cond(
+                State.errors.length() > 0,
+                rx.el.span("Something above needs another look.", class_name="err sm", role="status"),
+                rx.fragment(),
+            ),
+            rx.el.span(class_name="grow"),
+            rx.button(
+                "Leave it", type="button", on_click=State.set_open(False), variant="surface", color_scheme="gray"
+            ),
+            rx.button(save, type="submit", color_scheme="gray", high_contrast=True),
+            class_name="ry-sf",
+        ),
+        on_submit=on_submit,
+        class_name="ry-sheet-form",
+        key=State.revision.to_string(),
+    )
+
+
+def module_sheet() -> rx.Component:
+    """The sheet; what is typed stays until it is saved or left."""
+    place: dict[str, Any] = {"left": "auto", "right": "8px", "top": "8px", "bottom": "8px"}
+    return rx.drawer.root(
+        rx.drawer.portal(
+            rx.drawer.overlay(background="var(--ry-scrim)", z_index="40"),
+            rx.drawer.content(
+                _head(),
+                rx.cond(
+                    State.kind == "group",
+                    _form(_group_fields(), State.save_group),
+                    _form(_module_fields(), State.save_module),
+                ),
+                class_name="ry-sheet",
+                custom_attrs={"data-vaul-no-drag": ""},
+                **place,
+            ),
+        ),
+        open=State.kind != "",
+        on_open_change=State.set_open,
+        direction="right",
+        handle_only=True,
+    )

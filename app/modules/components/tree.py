@@ -1,0 +1,122 @@
+"""The tree of groups and modules; on a narrow screen a picker."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.modules.state.form import ModuleFormState
+from app.modules.state.modules import ModulesState
+from app.modules.view.tree import Node
+from app.shared.icons import icon
+from app.shared.session import SessionState
+from app.shared.table import search_box
+
+DOTS = {
+    "SUCCEEDED": "succeeded",
+    "FAILED": "failed",
+    "CANCELLED": "cancelled",
+    "NEEDS_ATTENTION": "needs-attention",
+    "AWAITING_APPROVAL": "awaiting-approval",
+    "QUEUED": "queued",
+    "CLAIMED": "processing",
+    "PROCESSING": "processing",
+}
+
+
+def _dot(node: rx.Var[Node]) -> rx.Component:
+    colours = [(status, f"var(--ry-st-{name})") for status, name in DOTS.items()]
+    colour = rx.match(node.status, *colours, "var(--gray-a5)")
+    return rx.el.i(style={"background": colour}, title=node.title, role="img", aria_label=node.title)
+
+
+def _group_marks(node: rx.Var[Node]) -> rx.Component:
+    return rx.cond(
+        node.is_open,
+        rx.fragment(icon("chevron-down", "xs"), icon("folder-open")),
+        rx.fragment(icon("chevron-right", "xs"), icon("folder")),
+    )
+
+
+def _node(node: rx.Var[Node]) -> rx.Component:
+    module_marks = rx.fragment(rx.el.span(class_name="ry-tree-gap"), icon("box"))
+    is_chosen = ModulesState.chosen == node.key
+    return rx.el.button(
+        rx.cond(node.is_group, _group_marks(node), module_marks),
+        rx.el.span(node.name, class_name="ry-el"),
+        rx.cond(node.is_group, rx.el.span(node.count, class_name="ry-n"), _dot(node)),
+        class_name="rt-reset ry-tn",
+        role="treeitem",
+        type="button",
+        style={"--d": node.depth.to_string()},
+        custom_attrs={
+            "aria-level": node.depth + 1,
+            "aria-selected": is_chosen,
+            "aria-expanded": rx.cond(node.is_group, node.is_open, None),
+            "data-row": node.key,
+            "data-open": "",
+            "data-module": node.path,
+        },
+        on_click=ModulesState.choose(node.key),
+        key=node.key,
+    )
+
+
+def _search() -> rx.Component:
+    return search_box(
+        "module-search", "Filter modules", ModulesState.search_for, ModulesState.clear_search, class_name=""
+    )
+
+
+def new_menu(*, is_ink: bool = False) -> rx.Component:
+    """New module or new group."""
+    rank: dict[str, Any] = {"high_contrast": True} if is_ink else {"variant": "ghost", "size": "1"}
+    menu = rx.dropdown_menu.root(
+        rx.dropdown_menu.trigger(
+            rx.button(icon("plus"), "New", color_scheme="gray", custom_attrs={"data-key": "n"}, **rank)
+        ),
+        rx.dropdown_menu.content(
+            rx.dropdown_menu.item(icon("box"), "Module", on_select=ModuleFormState.new_module),
+            rx.dropdown_menu.item(icon("folder"), "Group", on_select=ModuleFormState.new_group),
+            variant="soft",
+            color_scheme="gray",
+        ),
+    )
+    return rx.cond(SessionState.can_operate, menu, rx.fragment())
+
+
+def module_tree() -> rx.Component:
+    """The tree with its filter."""
+    nothing = rx.el.p("No module is called “", ModulesState.search, "”.", class_name="mut ry-tree-none")
+    total = rx.cond(ModulesState.total == 1, "1 module", ModulesState.total.to_string() + " modules")
+    return rx.el.section(
+        rx.el.div(_search(), class_name="ry-tree-search"),
+        rx.cond(
+            (ModulesState.nodes.length() == 0) & (ModulesState.search != ""),
+            nothing,
+            rx.el.div(
+                rx.foreach(ModulesState.nodes, _node), role="tree", aria_label="Modules", class_name="ry-tree-list"
+            ),
+        ),
+        rx.el.div(rx.el.span(total, class_name="num"), rx.el.span(class_name="grow"), new_menu(), class_name="ry-foot"),
+        class_name="ry-panel ry-tree-panel",
+        aria_label="Groups and modules",
+    )
+
+
+def module_picker() -> rx.Component:
+    """The narrow screen's way to the tree: the path, which opens the tree under it."""
+    return rx.el.details(
+        rx.el.summary(
+            icon("folder-tree", class_name="mut"),
+            rx.el.span(
+                rx.cond(ModulesState.module["path"] != "", ModulesState.module["path"], "Choose a module"),
+                class_name="ry-mono grow ry-el",
+            ),
+            icon("chevrons-up-down", class_name="mut"),
+            class_name="rt-SelectTrigger rt-r-size-2 rt-variant-surface ry-picker",
+        ),
+        rx.el.div(
+            rx.foreach(ModulesState.nodes, _node), role="tree", aria_label="Modules", class_name="ry-panel ry-tree-list"
+        ),
+        class_name="ry-pick ry-pick-tree",
+    )

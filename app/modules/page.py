@@ -1,0 +1,75 @@
+"""The modules page: the tree, and what was chosen in it."""
+
+import reflex as rx
+
+from app.modules.components.detail import module_detail
+from app.modules.components.dialogs import module_dialogs
+from app.modules.components.form import module_sheet
+from app.modules.components.group import group_detail
+from app.modules.components.tree import module_picker, module_tree
+from app.modules.state.actions import ModuleActionState
+from app.modules.state.form import ModuleFormState
+from app.modules.state.modules import ModulesState
+from app.shared.feedback import empty, failed
+from app.shared.icons import icon
+from app.shared.job.run_dialog import run_dialog
+from app.shared.job.run_state import RunState
+from app.shared.layout import page
+from app.shared.route import Route
+from app.shared.session import SessionState
+
+
+def _nothing() -> rx.Component:
+    new = rx.button(
+        icon("plus"), "New module", on_click=ModuleFormState.new_module, color_scheme="gray", high_contrast=True
+    )
+    text = "A module is what jobs act on: a Terraform, OpenTofu or Pulumi project with its inputs and its state."
+    return rx.el.section(
+        empty("boxes", "No modules yet", text, rx.cond(SessionState.can_operate, new, rx.fragment())),
+        class_name="ry-panel",
+    )
+
+
+def _skeleton() -> rx.Component:
+    def block(height: str) -> rx.Component:
+        return rx.el.div(class_name="ry-panel ry-skel-block", style={"height": height}, aria_hidden="true")
+
+    return rx.el.div(
+        block("420px"),
+        rx.el.div(block("52px"), block("67px"), block("240px"), class_name="ry-stack"),
+        class_name="ry-split",
+        aria_busy="true",
+    )
+
+
+def _page() -> rx.Component:
+    detail = rx.cond(ModulesState.group["path"] != "", group_detail(), module_detail())
+    return rx.fragment(module_picker(), rx.el.div(module_tree(), detail, class_name="ry-split"))
+
+
+def modules() -> rx.Component:
+    """The modules page."""
+    problem = rx.el.section(
+        failed("Modules could not be loaded", ModulesState.problem, ModulesState.problem_hint, ModulesState.load),
+        class_name="ry-panel",
+    )
+    group = ModulesState.group["path"].to(str)
+    chosen = rx.cond(group != "", group, ModulesState.module["path"].to(str)).to(str)
+    is_empty = (ModulesState.total == 0) & (ModulesState.nodes.length() == 0)
+    return page(
+        rx.el.h1("Modules", class_name="sr"),
+        rx.cond(
+            ModulesState.problem != "",
+            problem,
+            rx.cond(is_empty, rx.cond(ModulesState.is_loading, _skeleton(), _nothing()), _page()),
+        ),
+        title=rx.cond(chosen != "", chosen.replace("/", " / "), "Modules"),
+        active="modules",
+        crumbs=(("Modules", "/dashboard/modules"),),
+        dialogs=[module_sheet(), run_dialog(), *module_dialogs()],
+    )
+
+
+OPENING = [RunState.close, ModuleFormState.leave, ModuleActionState.close, ModulesState.load, ModuleFormState.begin]
+
+ROUTES = (Route("/dashboard/modules", "Modules", modules, OPENING),)

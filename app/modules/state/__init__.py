@@ -1,0 +1,1 @@
+"""The states of the modules' page."""

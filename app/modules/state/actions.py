@@ -1,0 +1,105 @@
+"""What can be done to a module or group besides editing: remove it, unlock its state, compare two versions."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.modules.state.modules import ModulesState
+from app.modules.view.compare import Difference, compare
+from app.project.errors import AppError
+from app.shared.session import AppState, say_error
+
+KINDS = ("remove_module", "remove_group", "unlock")
+
+
+class ModuleActionState(AppState, rx.State):
+    """The dialog that is open, if any."""
+
+    kind: str = ""
+    name: str = ""
+    typed: str = ""
+    older: int = 0
+    newer: int = 0
+    is_compared: bool = False
+    differences: list[Difference] = []
+
+    async def _page(self) -> ModulesState:
+        return await self.get_state(ModulesState)
+
+    @rx.event
+    async def ask(self, kind: str) -> None:
+        """Open the confirmation of an action on what is being looked at."""
+        if kind not in KINDS:
+            return
+        page = await self._page()
+        names = {"remove_module": page.module["name"], "remove_group": page.group["path"], "unlock": page.state.lock_id}
+        self.kind, self.name, self.typed = kind, names[kind], ""
+
+    @rx.event
+    def close(self) -> None:
+        """Keep things as they are; also asked for when a page opens, because states outlive a reload."""
+        self.kind = self.typed = ""
+        self.is_compared, self.differences = False, []
+
+    @rx.event
+    def set_typed(self, text: str) -> None:
+        """Take what was typed to confirm."""
+        self.typed = text[:200]
+
+    @rx.event
+    async def confirm(self) -> Any:
+        """Do what was asked."""
+        doers = {"remove_module": self._remove_module, "remove_group": self._remove_group, "unlock": self._unlock}
+        doer = doers.get(self.kind)
+        if doer is None or self.typed != self.name:
+            return rx.toast.error("That does not match.", description="Nothing was changed.") if doer else None
+        page = await self._page()
+        try:
+            said = await doer(page)
+            await page._look_again()
+        except AppError as error:
+            return say_error(error)
+        self.kind = self.typed = ""
+        return said
+
+    async def _remove_module(self, page: ModulesState) -> rx.event.EventSpec:
+        await self._rpc("delete_module", {"p_module": page.module["id"], "p_confirm_name": self.typed})
+        return rx.toast.success(
+            f"{self.name} is removed", description="What it has created in the cloud is still there."
+        )
+
+    async def _remove_group(self, page: ModulesState) -> rx.event.EventSpec:
+        await self._rpc("delete_group", {"p_group": page.group["id"]})
+        return rx.toast.success(f"{self.name} is removed")
+
+    async def _unlock(self, page: ModulesState) -> rx.event.EventSpec:
+        await self._rpc("force_unlock_state", {"p_module": page.module["id"], "p_lock_id": self.typed})
+        return rx.toast.success("The state is unlocked", description="Check it with a plan before the next apply.")
+
+    @rx.event
+    async def compare_with(self, serial: int) -> Any:
+        """Compare a version of the state with the one before it."""
+        page = await self._page()
+        serials = sorted(version.serial for version in page.state.versions)
+        before = [known for known in serials if known < serial]
+        if serial not in serials or not before:
+            return rx.toast.info("There is no older version to compare with.")
+        try:
+            older = await self._body(page.module["id"], before[-1])
+            newer = await self._body(page.module["id"], serial)
+        except AppError as error:
+            return say_error(error)
+        self.older, self.newer, self.differences = before[-1], serial, compare(older, newer)
+        self.is_compared = True
+        return None
+
+    async def _body(self, module_id: str, serial: int) -> str:
+        answer = await self._rpc("state_version", {"p_module": module_id, "p_serial": serial})
+        return str((answer or {}).get("body") or "")
+
+    @rx.event
+    def show_comparison(self, is_open: bool) -> None:
+        """Close the comparison."""
+        self.is_compared = is_open
+        if not is_open:
+            self.differences = []

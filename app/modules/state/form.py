@@ -1,0 +1,217 @@
+"""The sheet that makes and changes modules and groups."""
+
+from typing import Any, TypedDict
+
+import reflex as rx
+
+from app.modules.state.modules import ModulesState
+from app.modules.view.form import FileRow, empty_form, env_lines, hook_fields, to_form
+from app.project.errors import AppError
+from app.shared.form import fields
+from app.shared.form.fields import Wrong
+from app.shared.form.spec import HOOKS, SOURCE_KINDS, check, texts
+from app.shared.session import AppState, say_error
+
+MAX_ROWS = 64
+# The sheet may be scrolled far away from what is wrong.
+SHOW_PROBLEM = "setTimeout(() => document.querySelector('.ry-sheet .err')?.scrollIntoView({block: 'center'}), 80)"
+NO_FIELDS: dict[str, str] = {**empty_form("")["fields"]}
+
+
+class RunnerChoice(TypedDict):
+    """A runner to pin to."""
+
+    id: str
+    name: str
+
+
+class ModuleFormState(AppState, rx.State):
+    """The form that is open; what is typed stays in the browser until it is saved."""
+
+    kind: str = ""
+    title: str = ""
+    is_new: bool = True
+    source_kind: str = "git"
+    values: dict[str, str] = NO_FIELDS
+    inline: list[FileRow] = []
+    extra: list[FileRow] = []
+    errors: dict[str, str] = {}
+    runners: list[RunnerChoice] = []
+    revision: int = 0
+    _module_id: str = ""
+
+    async def _page(self) -> ModulesState:
+        return await self.get_state(ModulesState)
+
+    async def _read_runners(self) -> None:
+        page = await self._select("workers")
+        rows = [row for row in page.rows if not row.get("removed_at")]
+        self.runners = [{"id": str(row["id"]), "name": str(row["name"])} for row in rows]
+
+    def _open(self, kind: str, title: str, form: dict[str, Any]) -> None:
+        self.kind, self.title, self.errors = kind, title, {}
+        self.values, self.source_kind = form["fields"], form["fields"].get("source_kind", "git")
+        self.inline, self.extra = form["inline"], form["extra"]
+        # the fields are uncontrolled: another number makes the browser forget what it held
+        self.revision += 1
+
+    @rx.event
+    async def new_module(self) -> rx.event.EventSpec | None:
+        """Open an empty form in the group that is being looked at."""
+        return await self._new_module()
+
+    async def _new_module(self) -> rx.event.EventSpec | None:
+        page = await self._page()
+        try:
+            await self._read_runners()
+        except AppError as error:
+            return say_error(error)
+        self.is_new, self._module_id = True, ""
+        self._open("module", "New module", dict(empty_form(page.group["path"] or page.module["group_path"])))
+        return None
+
+    @rx.event
+    async def begin(self) -> rx.event.EventSpec | None:
+        """Open an empty form for those who came here for one: /dashboard/modules?new=1."""
+        if self.router.url.query_parameters.get("new") != "1":
+            return None
+        return await self._new_module()
+
+    @rx.event
+    async def edit_module(self) -> rx.event.EventSpec | None:
+        """Open the form of the module that is being looked at."""
+        page = await self._page()
+        if not page._full:
+            return None
+        try:
+            await self._read_runners()
+        except AppError as error:
+            return say_error(error)
+        self.is_new, self._module_id = False, str(page._full["id"])
+        self._open("module", f"Edit {page._full['name']}", dict(to_form(page._full)))
+        return None
+
+    @rx.event
+    async def new_group(self) -> None:
+        """Open an empty form for a group."""
+        page = await self._page()
+        self.is_new = True
+        above = page.group["path"] or page.module["group_path"]
+        values = {"path": f"{above}/" if above else "", "description": "", "env": "", **hook_fields({})}
+        self._open("group", "New group", {"fields": values, "inline": [], "extra": []})
+
+    @rx.event
+    async def edit_group(self) -> None:
+        """Open the form of the group that is being looked at."""
+        page = await self._page()
+        row = next((row for row in page._groups if row["path"] == page.group["path"]), None)
+        if row is None:
+            return
+        self.is_new = False
+        values = {"path": str(row["path"]), "description": str(row.get("description") or "")}
+        values |= {"env": env_lines(row.get("env") or {}), **hook_fields(row.get("hooks") or {})}
+        self._open("group", f"Edit {row['path']}", {"fields": values, "inline": [], "extra": []})
+
+    @rx.event
+    def leave(self) -> None:
+        """Close the sheet when a page opens: states outlive a reload."""
+        self.kind, self.errors = "", {}
+
+    @rx.event
+    def set_open(self, is_open: bool) -> None:
+        """Close the sheet; nothing is saved."""
+        if not is_open:
+            self.kind, self.errors = "", {}
+
+    @rx.event
+    def set_source_kind(self, value: str | list[str]) -> None:
+        """Choose where the files come from."""
+        if value in SOURCE_KINDS:
+            self.source_kind = str(value)
+
+    @rx.event
+    def add_file(self, where: str) -> None:
+        """Add an empty row for a file."""
+        rows = {"inline": self.inline, "extra": self.extra}.get(where)
+        if rows is None or len(rows) >= MAX_ROWS:
+            return
+        key = str(max((int(row["key"]) for row in rows), default=-1) + 1)
+        added: list[FileRow] = [*rows, {"key": key, "path": "", "content": ""}]
+        if where == "inline":
+            self.inline = added
+        else:
+            self.extra = added
+
+    @rx.event
+    def remove_file(self, where: str, key: str) -> None:
+        """Take a row away; the others keep what was typed into them."""
+        if where == "inline":
+            self.inline = [row for row in self.inline if row["key"] != key]
+        elif where == "extra":
+            self.extra = [row for row in self.extra if row["key"] != key]
+
+    @rx.event
+    async def save_module(self, form: dict[str, Any]) -> Any:
+        """Check the form and let the database take it."""
+        if self.kind != "module":
+            return None
+        checked = check({**form, "source_kind": self.source_kind}, is_new=self.is_new)
+        self.errors = checked.errors
+        if checked.errors:
+            return rx.call_script(SHOW_PROBLEM)
+        taken = texts(form)
+        try:
+            row = await self._save(checked.spec, taken)
+        except AppError as error:
+            return say_error(error)
+        self.kind = ""
+        await (await self._page())._look_again(str(row["id"]))
+        words = (
+            ("Module made", "Run a plan to see what it would create.")
+            if self.is_new
+            else ("Saved", "Later jobs use it.")
+        )
+        return rx.toast.success(words[0], description=words[1])
+
+    async def _save(self, spec: dict[str, Any], form: dict[str, str]) -> Any:
+        if not self.is_new:
+            return await self._rpc("update_module", {"p_module": self._module_id, "p_spec": spec})
+        args = {
+            "p_org": await self._org_id(),
+            "p_group_path": fields.group_path(form["group_path"]),
+            "p_name": fields.name(form["name"]),
+            "p_spec": spec,
+        }
+        return await self._rpc("create_module", args)
+
+    @rx.event
+    async def save_group(self, form: dict[str, Any]) -> Any:
+        """Check a group's form and let the database take it."""
+        if self.kind != "group":
+            return None
+        args = self._check_group(texts(form))
+        if args is None:
+            return rx.call_script(SHOW_PROBLEM)
+        try:
+            await self._rpc("upsert_group", {"p_org": await self._org_id(), **args})
+        except AppError as error:
+            return say_error(error)
+        self.kind = ""
+        page = await self._page()
+        await page._look_again()
+        page._choose_group(str(args["p_path"]))
+        return rx.toast.success("Saved", description="Jobs below this group inherit it.")
+
+    def _check_group(self, form: dict[str, str]) -> dict[str, Any] | None:
+        errors: dict[str, str] = {}
+        taken: dict[str, Any] = {"p_description": form.get("description", "").strip()[:500]}
+        rules = (("path", "p_path", fields.group_path), ("env", "p_env", fields.environment))
+        for key, name, rule in rules:
+            try:
+                taken[name] = rule(form.get(key, ""))
+            except Wrong as wrong:
+                errors[key] = str(wrong)
+        hooks = {hook: form.get(f"hook:{hook}", "") for hook in HOOKS}
+        taken["p_hooks"] = {hook: script for hook, script in hooks.items() if script.strip()}
+        self.errors = errors
+        return None if errors else taken

@@ -1,0 +1,1 @@
+"""What the modules' page shows, from rows alone."""

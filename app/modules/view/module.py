@@ -1,0 +1,150 @@
+"""A module in words: facts, source, inputs and the runner that would take its jobs."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from app.shared.job.words import ENGINE_WORDS, changes
+from app.shared.words import count
+
+Row = Mapping[str, Any]
+
+
+class Pair(TypedDict):
+    """A label and what stands beside it."""
+
+    label: str
+    value: str
+
+
+class InputView(TypedDict):
+    """One input of a module."""
+
+    name: str
+    value: str
+
+
+class ModuleView(TypedDict):
+    """The facts of one module."""
+
+    id: str
+    name: str
+    path: str
+    group_path: str
+    description: str
+    status: str
+    engine: str
+    source: str
+    runner: str
+    runner_note: str
+    approvals: str
+    is_auto_apply: bool
+    source_rows: list[Pair]
+    inputs: list[InputView]
+    env_names: list[str]
+
+
+def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) -> ModuleView:
+    """Put a module's row into words."""
+    runner, note = runner_of(module, workers, assignments)
+    engine = ENGINE_WORDS.get(str(module.get("engine")), str(module.get("engine") or ""))
+    inputs = module.get("inputs") or {}
+    return {
+        "id": str(module["id"]),
+        "name": str(module["name"]),
+        "path": str(module["path"]),
+        "group_path": str(module.get("group_path") or ""),
+        "description": str(module.get("description") or ""),
+        "status": str(module.get("last_job_status") or ""),
+        "engine": f"{engine} {module.get('engine_version') or ''}".strip(),
+        "source": source_words(module),
+        "runner": runner,
+        "runner_note": note,
+        "approvals": _approvals(int(module.get("approvals_required") or 0)),
+        "is_auto_apply": bool(module.get("auto_apply")),
+        "source_rows": source_rows(module, workers),
+        "inputs": [{"name": name, "value": json.dumps(inputs[name], ensure_ascii=False)} for name in sorted(inputs)],
+        "env_names": sorted(module.get("env") or {}),
+    }
+
+
+def _approvals(number: int) -> str:
+    return f"{number} for apply and destroy" if number else "None"
+
+
+def source_words(module: Row) -> str:
+    """Say in two words where the files come from."""
+    source, kind = module.get("source") or {}, str(module.get("source_kind") or "")
+    if kind == "git":
+        return f"git, {source.get('ref') or 'main'}"
+    return {"archive": "archive", "inline": "inline", "local": "on the runner"}.get(kind, kind)
+
+
+def source_rows(module: Row, workers: Sequence[Row]) -> list[Pair]:
+    """List everything about a module's files and where they run; what is not set is not listed."""
+    source = module.get("source") or {}
+    names = {"url": "Address", "ref": "Revision", "subfolder": "Folder", "sha256": "SHA-256", "path": "Path"}
+    rows = [(label, str(source[key])) for key, label in names.items() if source.get(key)]
+    if module.get("source_kind") == "inline":
+        rows.append(("Files", ", ".join(sorted(source.get("files") or {}))))
+    rows.append(("Extra files", ", ".join(str(file.get("path")) for file in module.get("extra_files") or [])))
+    rows.append(("Hooks", ", ".join(str(name).replace("_", " ") for name in module.get("hooks") or {})))
+    rows.append(("Labels", ", ".join(module.get("labels") or [])))
+    rows.append(("Pinned to", _pin(module, workers)))
+    return [{"label": label, "value": value or "None"} for label, value in rows]
+
+
+def _pin(module: Row, workers: Sequence[Row]) -> str:
+    names = {str(worker["id"]): str(worker["name"]) for worker in workers}
+    parts = [names.get(str(module.get("pinned_worker_id")), ""), str(module.get("runner_instance_name") or "")]
+    return " / ".join(part for part in parts if part)
+
+
+def runner_of(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) -> tuple[str, str]:
+    """Name the runner that would take this module's jobs, and why that one; the database decides for real."""
+    pinned = str(module.get("pinned_worker_id") or "")
+    found = [worker for worker in workers if str(worker["id"]) == pinned]
+    if found:
+        return str(found[0]["name"]), "pinned"
+    ranked = sorted(_fits(module, workers, assignments), key=lambda fit: (-fit[0], str(fit[1]["name"])))
+    if not ranked:
+        return "None", "no runner serves this path"
+    nearest = [worker for rank, worker in ranked if rank == ranked[0][0]]
+    if len(nearest) > 1:
+        return str(nearest[0]["name"]), f"or {count(len(nearest) - 1, 'other')}"
+    return str(nearest[0]["name"]), "shared" if nearest[0].get("is_shared") else "nearest"
+
+
+def _fits(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) -> list[tuple[int, Row]]:
+    path, wanted = str(module["path"]), set(module.get("labels") or [])
+    paths: dict[str, list[str]] = {}
+    for row in assignments:
+        paths.setdefault(str(row["worker_id"]), []).append(str(row["path"]))
+    fits = []
+    for worker in workers:
+        if worker.get("is_disabled") or not wanted <= set(worker.get("labels") or []):
+            continue
+        served = [at for at in paths.get(str(worker["id"]), []) if is_below(path, at)]
+        if worker.get("is_shared"):
+            fits.append((-1, worker))
+        elif served:
+            fits.append((max(at.count("/") + 1 if at else 0 for at in served), worker))
+        elif worker.get("is_assigned_to_all_modules"):
+            fits.append((0, worker))
+    return fits
+
+
+def is_below(path: str, above: str) -> bool:
+    """Say whether a path is at or below another; everything is below the empty one."""
+    return above in ("", path) or path.startswith(f"{above}/")
+
+
+def drift_words(jobs: Iterable[Row]) -> tuple[str, str]:
+    """Say what the last drift check found, and when; nothing when there was none."""
+    done = [job for job in jobs if job.get("type") == "DRIFT" and job.get("status") == "SUCCEEDED"]
+    if not done:
+        return "Never checked", ""
+    newest = max(done, key=lambda job: int(job["id"]))
+    found = sum(changes(newest.get("plan_summary")) or (0, 0, 0))
+    said = f"In {count(found, 'resource')}" if found else "None"
+    return said, str(newest.get("finished_at") or "")

@@ -1,0 +1,1 @@
+"""The tower that talks to the Supabase project; knows no Reflex."""

@@ -1,0 +1,182 @@
+"""The one module that talks HTTP: PostgREST and Auth of the Supabase project.
+
+Every call is made with the token of the person it is made for, so row level
+security decides; the dashboard holds no secret key.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any, cast
+
+import httpx
+from postgrest import APIError, AsyncPostgrestClient, CountMethod
+from supabase_auth import AsyncGoTrueClient, AsyncMemoryStorage
+from supabase_auth.errors import AuthApiError, AuthError
+from supabase_auth.types import Session as AuthSession
+
+from app.project.errors import AppError, NotThere, Refused, SignedOut, Unreachable
+from app.project.models import Page, Query, Session
+from app.project.settings import Settings
+
+_EXPIRED_CODES = {"PGRST301", "PGRST302", "PGRST303"}
+
+
+def to_app_error(error: APIError) -> AppError:
+    """Turn PostgREST's answer into the reaction it asks for."""
+    code, message, hint = str(error.code or ""), error.message or "", error.hint or ""
+    if code in _EXPIRED_CODES:
+        return SignedOut()
+    if code == "RY404":
+        return NotThere(message, hint, code)
+    if code.startswith("RY") or code in {"42501", "22P02", "23505", "23514"}:
+        return Refused(message, hint or "Nothing was changed.", code)
+    if code.isdigit() and code.startswith("5"):
+        return Unreachable()
+    return Refused(message or "The database refused.", hint or "Nothing was changed.", code)
+
+
+class Client:
+    """A project's REST and Auth endpoints over one pool of connections."""
+
+    def __init__(self, settings: Settings, http: httpx.AsyncClient | None = None) -> None:
+        """Share one HTTP pool between everybody's calls."""
+        self._settings = settings
+        self._http = http or httpx.AsyncClient(
+            timeout=settings.request_timeout_seconds,
+            limits=httpx.Limits(max_connections=64, max_keepalive_connections=32),
+        )
+
+    async def aclose(self) -> None:
+        """Close the pool."""
+        await self._http.aclose()
+
+    def _rest(self, token: str) -> AsyncPostgrestClient:
+        headers = {"apikey": self._settings.publishable_key, "Authorization": f"Bearer {token}"}
+        return AsyncPostgrestClient(
+            f"{self._settings.supabase_url}/rest/v1",
+            headers=headers,
+            http_client=self._http,
+            retry_enabled=False,
+        )
+
+    async def _run(self, query: Any) -> Any:
+        try:
+            return await query.execute()
+        except APIError as error:
+            raise to_app_error(error) from error
+        except (httpx.HTTPError, OSError) as error:
+            raise Unreachable from error
+
+    async def rpc(self, token: str, name: str, args: Mapping[str, Any] | None = None) -> Any:
+        """Call a database function and return its JSON."""
+        result = await self._run(self._rest(token).rpc(name, dict(args or {})))
+        return result.data
+
+    async def select(self, token: str, table: str, query: Query | None = None) -> Page:
+        """Read rows of a table that the caller may see."""
+        query = query or Query()
+        count = CountMethod.exact if query.is_counted else None
+        builder: Any = self._rest(token).from_(table).select(query.columns, count=count)
+        for condition in query.filters:
+            builder = builder.filter(condition.column, condition.operator, condition.value)
+        if query.or_filter:
+            builder = builder.or_(query.or_filter)
+        if query.order:
+            builder = builder.order(query.order, desc=query.is_descending)
+        if query.limit is not None:
+            builder = builder.range(query.offset, query.offset + query.limit - 1)
+        result = await self._run(builder)
+        return Page(rows=list(result.data), total=result.count or 0)
+
+    def _auth(self) -> AsyncGoTrueClient:
+        """Build a throwaway Auth client: a shared one would mix people's sessions."""
+        return AsyncGoTrueClient(
+            url=f"{self._settings.supabase_url}/auth/v1",
+            headers={"apikey": self._settings.publishable_key},
+            storage=AsyncMemoryStorage(),
+            auto_refresh_token=False,
+            persist_session=False,
+            http_client=self._http,
+        )
+
+    async def sign_in(self, email: str, password: str) -> AuthSession:
+        """Exchange e-mail and password for a session."""
+        answer = await self._guarded(self._auth().sign_in_with_password({"email": email, "password": password}))
+        return _must_have_session(answer.session)
+
+    async def sign_up(self, email: str, password: str, redirect_to: str) -> AuthSession | None:
+        """Make an account; None when the project first wants the e-mail confirmed, by a link that leads back here."""
+        options: Any = {"email_redirect_to": redirect_to}
+        answer = await self._guarded(self._auth().sign_up({"email": email, "password": password, "options": options}))
+        return cast("AuthSession | None", answer.session)
+
+    async def refresh(self, refresh_token: str) -> AuthSession:
+        """Exchange a refresh token for the next session."""
+        answer = await self._guarded(self._auth().refresh_session(refresh_token))
+        return _must_have_session(answer.session)
+
+    async def sign_out(self, session: Session) -> None:
+        """End the session at the project, so that its refresh token is dead too."""
+        headers = {
+            "apikey": self._settings.publishable_key,
+            "Authorization": f"Bearer {session.access_token}",
+        }
+        url = f"{self._settings.supabase_url}/auth/v1/logout"
+        try:
+            await self._http.post(url, params={"scope": "local"}, headers=headers)
+        except httpx.HTTPError as error:
+            raise Unreachable from error
+
+    async def send_recovery(self, email: str, redirect_to: str) -> None:
+        """Ask Auth to send a password recovery link."""
+        options: Any = {"redirect_to": redirect_to}
+        await self._guarded(self._auth().reset_password_for_email(email, options))
+
+    async def verify_recovery(self, token_hash: str) -> AuthSession:
+        """Exchange the hash of a recovery link for a session."""
+        answer = await self._guarded(self._auth().verify_otp({"token_hash": token_hash, "type": "recovery"}))
+        return _must_have_session(answer.session)
+
+    async def set_password(self, token: str, password: str) -> None:
+        """Set the password of the person whose token this is."""
+        headers = {"apikey": self._settings.publishable_key, "Authorization": f"Bearer {token}"}
+        url = f"{self._settings.supabase_url}/auth/v1/user"
+        try:
+            answer = await self._http.put(url, json={"password": password}, headers=headers)
+        except httpx.HTTPError as error:
+            raise Unreachable from error
+        if answer.is_error:
+            raise Refused(_auth_words(answer), "Choose another password.")
+
+    async def _guarded(self, call: Any) -> Any:
+        try:
+            return await call
+        except AuthApiError as error:
+            if error.status >= 500:
+                raise Unreachable("The sign-in service did not answer.") from error
+            raise Refused(error.message, code=str(error.code or error.status)) from error
+        except AuthError as error:
+            raise Refused(error.message) from error
+        except (httpx.HTTPError, OSError) as error:
+            raise Unreachable("The sign-in service did not answer.") from error
+
+
+def _must_have_session(session: AuthSession | None) -> AuthSession:
+    if session is None:
+        raise Refused("Auth answered without a session.", "Confirm the e-mail first.")
+    return session
+
+
+def _auth_words(answer: httpx.Response) -> str:
+    try:
+        body = answer.json()
+    except ValueError:
+        return "The password was refused."
+    return str(body.get("msg") or body.get("message") or "The password was refused.")
+
+
+def expiry_of(session: AuthSession) -> float:
+    """Say when a session's access token ends, in seconds since the epoch."""
+    if session.expires_at:
+        return float(session.expires_at)
+    return time.time() + float(session.expires_in)

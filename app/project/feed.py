@@ -1,0 +1,258 @@
+"""Keeps one organisation's store true while somebody looks at it.
+
+Subscribe, wait until the stream is live, read the snapshot, apply what arrived
+meanwhile, then live. On anything strange: build it all again. Without Realtime
+the same snapshot is read every few seconds, so everything works, slower.
+"""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from app.project.errors import AppError, SignedOut
+from app.project.gate import Gate
+from app.project.models import Row, Session
+from app.project.snapshot import BELLS, bindings_of, read_row, read_snapshot, slim
+from app.project.store import LIVE_TABLES, Link, OrgStore, version_of
+from app.project.wire import Event, Joined, Wire, WireBroken
+
+POLL_SECONDS = 10.0
+OVERVIEW_SECONDS = 5.0
+FIGURES_SECONDS = 15.0
+TICK_SECONDS = 2.0
+PING_EVERY_SECONDS = 15.0
+RECONCILE_SECONDS = 45.0
+# A change is on its way for a moment after it was written; only older ones were missed.
+IN_FLIGHT_SECONDS = 5.0
+HANDOVER_SECONDS = 120.0
+MAX_BACKOFF_SECONDS = 10.0
+LATEST_ECHO_SECONDS = 5.0
+# After a missed change: this many quiet comparisons, or one change that arrives, restore trust.
+DOUBTS = 3
+
+log = structlog.get_logger(__name__)
+
+Member = Callable[[], Awaitable[Session | None]]
+Wanted = Callable[[str], bool]
+
+
+class Feed:
+    """The supervisor of one organisation's channel."""
+
+    def __init__(self, store: OrgStore, gate: Gate, wire: Wire, member: Member, is_wanted: Wanted) -> None:
+        """Watch on behalf of whichever signed-in member `member` names; `is_wanted` says who looks at a topic."""
+        self.store = store
+        self._gate = gate
+        self._wire = wire
+        self._member = member
+        self._is_wanted = is_wanted
+        self._needed = COLUMNS_NEEDED
+        self._doubts = 0
+        self._nudged = asyncio.Event()
+        self._echoes: dict[tuple[str, str], asyncio.TimerHandle] = {}
+        self._figures_at = float("-inf")
+        self._figures_lock = asyncio.Lock()
+
+    def nudge(self) -> None:
+        """Try again now."""
+        self._nudged.set()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch_overview())
+            tasks.create_task(self._watch_rows())
+
+    async def load(self, session: Session) -> set[tuple[str, str]]:
+        """Read the snapshot into the store; names the rows that no event had told about."""
+        started_at = time.time()
+        snapshot = await read_snapshot(self._gate, session, self.store.org_id)
+        told = started_at - IN_FLIGHT_SECONDS
+        missed = {
+            (table, str(row["id"]))
+            for table, rows in snapshot.items()
+            for row in rows
+            if self._is_news(table, row) and version_of(row).timestamp() < told
+        }
+        for table in LIVE_TABLES:
+            self.store.replace(table, (slim(row) for row in snapshot.get(table, [])))
+        was_loaded, self.store.is_loaded = self.store.is_loaded, True
+        return missed if was_loaded else set()
+
+    def _is_news(self, table: str, row: Row) -> bool:
+        held = self.store.row(table, str(row["id"]))
+        return held is None or version_of(held) < version_of(row)
+
+    async def _watch_rows(self) -> None:
+        failures = 0
+        while True:
+            session = await self._member()
+            if session is None:
+                await asyncio.sleep(TICK_SECONDS)
+                continue
+            lived_at = time.monotonic()
+            try:
+                await self._live(session)
+            except (WireBroken, AppError) as error:
+                log.info("feed_broken", org=self.store.org_id, reason=str(error))
+            except Exception:
+                log.exception("feed_failed", org=self.store.org_id)
+            failures = 0 if time.monotonic() - lived_at > 60 else failures + 1
+            await self._poll_for(min(MAX_BACKOFF_SECONDS, 0.5 * 2**failures))
+
+    async def _live(self, session: Session) -> None:
+        session = await self._gate.fresh(session)
+        topic = f"org:{self.store.org_id}"
+        bindings = bindings_of(self.store.org_id)
+        async with self._wire.join(topic, session.access_token, bindings, BELLS) as joined:
+            await self.load(session)
+            self._say_link()
+            apply = asyncio.create_task(self._apply(joined))
+            try:
+                await self._stay(joined, session)
+            finally:
+                apply.cancel()
+
+    def _say_link(self) -> None:
+        """Say live only while changes have not been missed: a channel can be joined and dumb."""
+        self.store.set_link(Link.POLLING if self._doubts else Link.LIVE)
+
+    async def _apply(self, joined: Joined) -> None:
+        try:
+            while True:
+                await self._take(await joined.inbox.get())
+                self._doubts = 0
+                self._say_link()
+        except AppError as error:
+            joined.fail(error.message)
+        except Exception as error:
+            log.exception("change_not_applied", org=self.store.org_id)
+            joined.fail(str(error))
+
+    async def _take(self, event: Event) -> None:
+        self.store.changed_at = time.time()
+        if event.kind in BELLS:
+            row_id = str(event.record.get("job_id") or event.record.get("id") or "")
+            self._ring("log" if event.kind == "log" else event.table, row_id, event.record.get("again_ms"))
+        elif event.kind == "DELETE":
+            self.store.drop(event.table, str(event.old_record.get("id", "")))
+        elif event.is_partial or not self._needed[event.table] <= event.record.keys():
+            await self._read_again(event)
+        else:
+            self.store.put(event.table, slim(event.record))
+
+    def _ring(self, table: str, row_id: str, again_ms: float | None) -> None:
+        """Ring now, and once more after the pause in which the database keeps a busy bell silent."""
+        self.store.ring(table, row_id)
+        if again_ms is None:
+            return
+        if (echo := self._echoes.pop((table, row_id), None)) is not None:
+            echo.cancel()
+        loop, seconds = asyncio.get_running_loop(), min(again_ms / 1000, LATEST_ECHO_SECONDS)
+        self._echoes[table, row_id] = loop.call_later(seconds, self._echo, table, row_id)
+
+    def _echo(self, table: str, row_id: str) -> None:
+        self._echoes.pop((table, row_id), None)
+        self.store.ring(table, row_id)
+
+    async def _read_again(self, event: Event) -> None:
+        row_id = str(event.record.get("id") or event.old_record.get("id") or "")
+        session = await self._member()
+        if not row_id or session is None:
+            return
+        row = await read_row(self._gate, session, event.table, row_id)
+        if row is not None:
+            self.store.put(event.table, slim(row))
+
+    async def _stay(self, joined: Joined, session: Session) -> None:
+        ping_at = reconcile_at = time.monotonic()
+        while not joined.broken.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(joined.broken.wait(), TICK_SECONDS)
+            session = await self._hand_on(joined, session)
+            now = time.monotonic()
+            if now - ping_at > PING_EVERY_SECONDS:
+                await joined.ping()
+                ping_at = now
+            if now - reconcile_at > (POLL_SECONDS if self._doubts else RECONCILE_SECONDS):
+                await self._reconcile(session)
+                reconcile_at = now
+        raise WireBroken(joined.reason)
+
+    async def _reconcile(self, session: Session) -> None:
+        """Compare with the truth: the only proof from end to end that changes still arrive."""
+        missed = await self.load(session)
+        if missed:
+            self._doubts = DOUBTS
+            raise WireBroken(f"{len(missed)} changes were missed")
+        self._doubts = max(0, self._doubts - 1)
+        self._say_link()
+
+    async def _hand_on(self, joined: Joined, session: Session) -> Session:
+        """Keep the channel on the token of somebody who is signed in, before it runs out."""
+        holder = await self._member()
+        if holder is None:
+            raise WireBroken("nobody is looking any more")
+        is_same = holder.sid == session.sid and holder.access_token == session.access_token
+        if is_same and holder.expires_at - time.time() > HANDOVER_SECONDS:
+            return session
+        holder = await self._gate.fresh(holder, is_forced=is_same)
+        if holder.access_token != session.access_token:
+            await joined.set_token(holder.access_token)
+        return holder
+
+    async def _poll_for(self, seconds: float) -> None:
+        """Live without Realtime until the next try."""
+        session = await self._member()
+        if session is not None:
+            await self._poll(session)
+        self._nudged.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._nudged.wait(), seconds * random.uniform(0.7, 1.3))
+
+    async def _poll(self, session: Session) -> None:
+        try:
+            await self.load(session)
+            self.store.set_link(Link.POLLING)
+        except SignedOut:
+            return
+        except AppError as error:
+            self.store.set_link(Link.OFFLINE, error.message)
+
+    async def _watch_overview(self) -> None:
+        while True:
+            session = await self._member()
+            if session is not None:
+                with contextlib.suppress(AppError):
+                    await self.load_overview(session)
+                    if self._is_wanted("figures"):
+                        await self.load_figures(session)
+            await asyncio.sleep(OVERVIEW_SECONDS)
+
+    async def load_overview(self, session: Session) -> None:
+        """Read the numbers that rows do not carry."""
+        overview = await self._gate.rpc(session, "fleet_overview", {"p_org": self.store.org_id})
+        self.store.set_overview(overview or {})
+
+    async def load_figures(self, session: Session) -> None:
+        """Read the last day's figures, unless somebody just did; the previous ones stand when nobody answers."""
+        async with self._figures_lock:
+            if time.monotonic() - self._figures_at < FIGURES_SECONDS:
+                return
+            self._figures_at = time.monotonic()
+            with contextlib.suppress(AppError):
+                figures = await self._gate.rpc(session, "fleet_stats", {"p_org": self.store.org_id})
+                self.store.set_figures(figures or {})
+
+
+COLUMNS_NEEDED: dict[str, frozenset[str]] = {
+    "workers": frozenset({"id", "name", "status", "version", "capacity"}),
+    "worker_instances": frozenset({"id", "worker_id", "name", "status"}),
+    "provision_jobs": frozenset({"id", "type", "status", "attempt", "created_at", "steps"}),
+    "worker_releases": frozenset({"id", "version", "notes"}),
+    "rollouts": frozenset({"id", "version", "status"}),
+}

@@ -1,0 +1,98 @@
+"""Calls made in somebody's name: the session's token is fresh, or the session is over."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from weakref import WeakValueDictionary
+
+from supabase_auth.types import Session as AuthSession
+
+from app.project.client import Client, expiry_of
+from app.project.errors import Refused, SignedOut
+from app.project.models import Page, Query, Session
+from app.project.sessions import Sessions, new_sid
+
+REFRESH_BEFORE_SECONDS = 90.0
+
+
+class Gate:
+    """The way from a session to the project."""
+
+    def __init__(self, client: Client, sessions: Sessions, clock: Callable[[], float] = time.time) -> None:
+        """Join the HTTP client and the table of sessions."""
+        self.client = client
+        self.sessions = sessions
+        self._clock = clock
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def open(self, auth: AuthSession) -> Session:
+        """Start a session for what Auth just answered."""
+        session = Session(
+            sid=new_sid(),
+            user_id=auth.user.id,
+            email=auth.user.email or "",
+            access_token=auth.access_token,
+            refresh_token=auth.refresh_token,
+            expires_at=expiry_of(auth),
+            created_at=self._clock(),
+        )
+        await self.sessions.put(session)
+        return session
+
+    async def close(self, sid: str) -> None:
+        """End a session here first, then at the project, so that a dead network cannot keep it."""
+        session = await self.sessions.get(sid)
+        await self.sessions.delete(sid)
+        if session is not None:
+            await self.client.sign_out(session)
+
+    async def fresh(self, session: Session, *, is_forced: bool = False) -> Session:
+        """Return the session with a token that still lives for a while."""
+        if not is_forced and session.expires_at - self._clock() > REFRESH_BEFORE_SECONDS:
+            return session
+        lock = self._locks.setdefault(session.sid, asyncio.Lock())
+        async with lock:
+            return await self._refresh(session)
+
+    async def _refresh(self, stale: Session) -> Session:
+        current = await self.sessions.get(stale.sid)
+        if current is None:
+            raise SignedOut
+        # Somebody else may have refreshed while this call waited for the lock.
+        if current.access_token != stale.access_token:
+            return current
+        try:
+            auth = await self.client.refresh(current.refresh_token)
+        except Refused as error:
+            return await self._after_refusal(current, error)
+        current.access_token, current.refresh_token = auth.access_token, auth.refresh_token
+        current.expires_at = expiry_of(auth)
+        await self.sessions.put(current)
+        return current
+
+    async def _after_refusal(self, lost: Session, error: Refused) -> Session:
+        """Another process may have used the refresh token a moment earlier: take its result."""
+        await asyncio.sleep(0.2)
+        current = await self.sessions.get(lost.sid)
+        if current is not None and current.refresh_token != lost.refresh_token:
+            return current
+        await self.sessions.delete(lost.sid)
+        raise SignedOut from error
+
+    async def rpc(self, session: Session, name: str, args: Mapping[str, Any] | None = None) -> Any:
+        """Call a database function as this person."""
+        return await self._with_token(session, lambda token: self.client.rpc(token, name, args))
+
+    async def select(self, session: Session, table: str, query: Query | None = None) -> Page:
+        """Read rows as this person."""
+        page: Page = await self._with_token(session, lambda token: self.client.select(token, table, query))
+        return page
+
+    async def _with_token(self, session: Session, call: Callable[[str], Awaitable[Any]]) -> Any:
+        session = await self.fresh(session)
+        try:
+            return await call(session.access_token)
+        except SignedOut:
+            session = await self.fresh(session, is_forced=True)
+            return await call(session.access_token)

@@ -1,0 +1,187 @@
+"""Who looks at which organisation, and the feeds that run because of it."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from app.project.errors import SignedOut
+from app.project.feed import Feed
+from app.project.gate import Gate
+from app.project.models import Session
+from app.project.store import Changed, OrgStore
+from app.project.wire import Wire
+
+LINGER_SECONDS = 30.0
+SETTLE_SECONDS = 0.005
+
+
+@dataclass(frozen=True)
+class View:
+    """One browser tab that shows a live page, over the socket that it was opened by."""
+
+    tab: str
+    socket: str
+    sid: str
+    org_id: str
+    page: str
+    topics: frozenset[str]
+
+
+@dataclass
+class _Open:
+    store: OrgStore
+    feed: Feed
+    task: asyncio.Task[None]
+    empty_since: float | None = None
+
+
+@dataclass
+class _Pending:
+    """Changes that wait to be shown together."""
+
+    tables: dict[str, dict[str, set[str]]] = field(default_factory=dict)
+
+    def add(self, org_id: str, table: str, row_id: str) -> None:
+        ids = self.tables.setdefault(org_id, {}).setdefault(table, set())
+        if row_id:
+            ids.add(row_id)
+
+    def take(self) -> dict[str, Changed]:
+        taken, self.tables = self.tables, {}
+        return {
+            org_id: Changed({table: frozenset(ids) for table, ids in tables.items()})
+            for org_id, tables in taken.items()
+        }
+
+
+class Hub:
+    """The process's views and feeds."""
+
+    def __init__(self, gate: Gate, wire: Wire) -> None:
+        """Start with nobody looking."""
+        self.gate = gate
+        self._wire = wire
+        self._views: dict[str, View] = {}
+        self._open: dict[str, _Open] = {}
+        self._pending = _Pending()
+        self._wake = asyncio.Event()
+        self._opening = asyncio.Lock()
+
+    def enter(self, view: View) -> None:
+        """A tab shows a live page from now on."""
+        self._views[view.tab] = view
+
+    def leave(self, tab: str) -> None:
+        """A tab shows nothing live any more."""
+        self._views.pop(tab, None)
+
+    def view(self, tab: str) -> View | None:
+        """What a tab shows, if it shows something live."""
+        return self._views.get(tab)
+
+    def views(self, org_id: str) -> list[View]:
+        """List the tabs that look at an organisation."""
+        return [view for view in self._views.values() if view.org_id == org_id]
+
+    def all_views(self) -> list[View]:
+        """List every tab that shows a live page."""
+        return list(self._views.values())
+
+    async def open(self, org_id: str, session: Session) -> OrgStore:
+        """Return an organisation's store, filled; starts its feed with the first look."""
+        async with self._opening:
+            entry = self._open.get(org_id)
+            if entry is None or entry.task.done():
+                entry = self._start(org_id)
+        if not entry.store.is_loaded:
+            await entry.feed.load(session)
+        entry.empty_since = None
+        return entry.store
+
+    def _start(self, org_id: str) -> _Open:
+        store = OrgStore(org_id)
+        feed = Feed(
+            store, self.gate, self._wire, lambda: self.member(org_id), lambda topic: self._is_wanted(org_id, topic)
+        )
+        store.listen(lambda table, row_id: self._note(org_id, table, row_id))
+        task = asyncio.create_task(feed.run(), name=f"feed:{org_id}")
+        entry = self._open[org_id] = _Open(store, feed, task)
+        return entry
+
+    def _is_wanted(self, org_id: str, topic: str) -> bool:
+        return any(topic in view.topics for view in self.views(org_id))
+
+    def store(self, org_id: str) -> OrgStore | None:
+        """Return an organisation's store if it is open and filled."""
+        entry = self._open.get(org_id)
+        return entry.store if entry is not None and entry.store.is_loaded else None
+
+    async def load_figures(self, org_id: str, session: Session) -> None:
+        """Have the last day's figures in an open organisation's store."""
+        await self._open[org_id].feed.load_figures(session)
+
+    def nudge(self, org_id: str) -> None:
+        """Let a feed that waits try again now."""
+        entry = self._open.get(org_id)
+        if entry is not None:
+            entry.feed.nudge()
+
+    def _note(self, org_id: str, table: str, row_id: str) -> None:
+        self._pending.add(org_id, table, row_id)
+        self._wake.set()
+
+    async def member(self, org_id: str) -> Session | None:
+        """Find somebody signed in who looks at this organisation, to watch with their token."""
+        for view in self.views(org_id):
+            session = await self.gate.sessions.get(view.sid)
+            if session is None:
+                continue
+            with contextlib.suppress(SignedOut):
+                return await self.gate.fresh(session)
+        return None
+
+    async def changes(self) -> dict[str, Changed]:
+        """Wait for changes and take all that there are, by organisation."""
+        if not self._wake.is_set():
+            await self._wake.wait()
+            # One statement often changes several rows: long enough for them to arrive, too short to be felt.
+            await asyncio.sleep(SETTLE_SECONDS)
+        self._wake.clear()
+        return self._pending.take()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a change, but not for longer than this."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), seconds)
+
+    def is_waiting(self) -> bool:
+        """Say whether changes wait to be taken."""
+        return self._wake.is_set()
+
+    async def prune(self, live_tabs: Iterable[str]) -> None:
+        """Forget tabs that are gone, and feeds that nobody has looked at for a while."""
+        live = set(live_tabs)
+        for tab in [tab for tab in self._views if tab not in live]:
+            del self._views[tab]
+        now = time.monotonic()
+        for org_id, entry in list(self._open.items()):
+            if self.views(org_id):
+                entry.empty_since = None
+            elif entry.empty_since is None:
+                entry.empty_since = now
+            elif now - entry.empty_since > LINGER_SECONDS:
+                await self._stop(org_id)
+
+    async def _stop(self, org_id: str) -> None:
+        entry = self._open.pop(org_id)
+        entry.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await entry.task
+
+    async def aclose(self) -> None:
+        """Stop every feed and the connection."""
+        for org_id in list(self._open):
+            await self._stop(org_id)
+        await self._wire.close()

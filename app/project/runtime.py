@@ -1,0 +1,40 @@
+"""The process's services, built once; states reach them here because Reflex makes states itself."""
+
+from dataclasses import dataclass
+from functools import cache
+
+from app.project.client import Client
+from app.project.gate import Gate
+from app.project.hub import Hub
+from app.project.sessions import MemorySessions, RedisSessions, Sessions
+from app.project.settings import Settings, read_settings
+from app.project.wire import Wire
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What a handler may use."""
+
+    settings: Settings
+    gate: Gate
+    hub: Hub
+
+
+def _sessions(settings: Settings) -> Sessions:
+    if settings.redis_url is None:
+        return MemorySessions()
+    from redis.asyncio import Redis
+
+    return RedisSessions(Redis.from_url(settings.redis_url, decode_responses=True))
+
+
+def build_runtime(settings: Settings) -> Runtime:
+    """Build the services for these settings."""
+    gate = Gate(Client(settings), _sessions(settings))
+    return Runtime(settings, gate, Hub(gate, Wire(settings)))
+
+
+@cache
+def runtime() -> Runtime:
+    """Return the process's services."""
+    return build_runtime(read_settings())

@@ -1,0 +1,97 @@
+"""What is read from the project to know an organisation's live rows."""
+
+import asyncio
+
+from app.project.gate import Gate
+from app.project.models import Filter, Query, Row, Session
+from app.project.wire import Binding
+
+JOB_COLUMNS = (
+    "id,org_id,type,status,phase,module_id,module_path,group_path,target_worker_id,target_identity_id,"
+    "pinned_worker_id,pinned_instance_name,labels,priority,attempt,max_attempts,worker_id,"
+    "worker_name,instance_id,instance_name,lease_until,cancel_kind,cancel_requested_at,cancel_requested_by,steps,"
+    "plan_summary,error,approvals_required,approvals_received,approval_deadline_at,plan_job_id,"
+    "retry_of,rollout_id,is_quarantined,last_log_seq,not_before_at,created_by,created_by_label,"
+    "created_at,queued_at,claimed_at,started_at,finished_at,updated_at"
+)
+UNFINISHED = "(AWAITING_APPROVAL,QUEUED,CLAIMED,PROCESSING,NEEDS_ATTENTION)"
+MAX_UNFINISHED = 1000
+RECENT_JOBS = 200
+MAX_ROWS = 5000
+# Frozen at enqueue and large: read by the job's page, never kept for everybody.
+HEAVY_COLUMNS = frozenset({"payload", "result", "late_report"})
+BELLS = ("log", "changed")
+
+
+def bindings_of(org_id: str) -> tuple[Binding, ...]:
+    """Name the postgres_changes an organisation's channel listens to."""
+    mine, shared = f"org_id=eq.{org_id}", "is_shared=eq.true"
+    return (
+        Binding("workers", mine),
+        Binding("workers", shared),
+        Binding("worker_instances", mine),
+        Binding("worker_instances", shared),
+        Binding("provision_jobs", mine),
+        Binding("rollouts", mine),
+        Binding("worker_releases"),
+    )
+
+
+def slim(row: Row) -> Row:
+    """Leave out what only one page reads."""
+    return {key: value for key, value in row.items() if key not in HEAVY_COLUMNS}
+
+
+def _mine_or_shared(org_id: str) -> str:
+    return f"org_id.eq.{org_id},is_shared.eq.true"
+
+
+def _queries(org_id: str) -> list[tuple[str, Query]]:
+    mine = Filter("org_id", "eq", org_id)
+    is_kept = Filter("removed_at", "is", "null")
+    return [
+        ("workers", Query(filters=(is_kept,), or_filter=_mine_or_shared(org_id), limit=MAX_ROWS)),
+        ("worker_instances", Query(or_filter=_mine_or_shared(org_id), limit=MAX_ROWS)),
+        (
+            "provision_jobs",
+            Query(
+                columns=JOB_COLUMNS,
+                filters=(mine, Filter("status", "in", UNFINISHED)),
+                order="id",
+                limit=MAX_UNFINISHED,
+            ),
+        ),
+        (
+            "provision_jobs",
+            Query(
+                columns=JOB_COLUMNS,
+                filters=(mine,),
+                order="id",
+                is_descending=True,
+                limit=RECENT_JOBS,
+            ),
+        ),
+        ("worker_releases", Query(order="published_at", is_descending=True, limit=200)),
+        (
+            "rollouts",
+            Query(filters=(mine,), order="created_at", is_descending=True, limit=20),
+        ),
+    ]
+
+
+async def read_snapshot(gate: Gate, session: Session, org_id: str) -> dict[str, list[Row]]:
+    """Read every live row of an organisation as this member sees it."""
+    queries = _queries(org_id)
+    pages = await asyncio.gather(*(gate.select(session, table, query) for table, query in queries))
+    snapshot: dict[str, list[Row]] = {}
+    for (table, _), page in zip(queries, pages, strict=True):
+        snapshot.setdefault(table, []).extend(page.rows)
+    return snapshot
+
+
+async def read_row(gate: Gate, session: Session, table: str, row_id: str) -> Row | None:
+    """Read one row again, when its change arrived without all of its columns."""
+    columns = JOB_COLUMNS if table == "provision_jobs" else "*"
+    query = Query(columns=columns, filters=(Filter("id", "eq", row_id),), limit=1)
+    page = await gate.select(session, table, query)
+    return page.rows[0] if page.rows else None

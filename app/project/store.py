@@ -1,0 +1,163 @@
+"""The process-wide store: one copy of an organisation's live rows for everybody who looks."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, TypeVar, cast
+
+from app.project.models import Row
+
+Derived = TypeVar("Derived")
+
+LIVE_TABLES = ("workers", "worker_instances", "provision_jobs", "worker_releases", "rollouts")
+# Rows that Postgres Changes does not carry: the database rings `changed` for these.
+RUNG_TABLES = ("modules", "groups", "approvals", "worker_assignments", "memberships")
+MAX_JOBS = 2000
+FINISHED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
+
+
+class Link(StrEnum):
+    """How the page hears of changes; what the mark in the top bar says."""
+
+    LIVE = "live"
+    POLLING = "polling"
+    OFFLINE = "offline"
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What changed in an organisation since a session was last shown something."""
+
+    tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    is_everything: bool = False
+
+    def touches(self, topics: Iterable[str]) -> bool:
+        """Say whether somebody who looks at these topics needs to look again."""
+        return self.is_everything or any(topic in self.tables for topic in topics)
+
+    def ids(self, table: str) -> frozenset[str]:
+        """Name the rows of a table that changed; empty means: not told which."""
+        return self.tables.get(table, frozenset())
+
+
+EVERYTHING = Changed(is_everything=True)
+NOTHING = Changed()
+
+
+def version_of(row: Mapping[str, Any]) -> datetime:
+    """Say how new a row is, so that an older copy never overwrites a newer one."""
+    stamp = row.get("updated_at") or row.get("published_at") or row.get("created_at")
+    if not isinstance(stamp, str):
+        return datetime.min.replace(tzinfo=UTC)
+    return datetime.fromisoformat(stamp)
+
+
+@dataclass
+class OrgStore:
+    """The live rows of one organisation, and who wants to hear of changes."""
+
+    org_id: str
+    tables: dict[str, dict[str, Row]] = field(default_factory=lambda: {table: {} for table in LIVE_TABLES})
+    overview: dict[str, Any] = field(default_factory=dict)
+    figures: dict[str, Any] = field(default_factory=dict)
+    link: Link = Link.POLLING
+    link_detail: str = ""
+    is_loaded: bool = False
+    changed_at: float = 0.0
+    _revisions: Counter[str] = field(default_factory=Counter)
+    _derived: dict[str, tuple[Hashable, Any]] = field(default_factory=dict)
+    _listeners: list[Callable[[str, str], None]] = field(default_factory=list)
+
+    def rows(self, table: str) -> list[Row]:
+        """List the rows of a live table."""
+        return list(self.tables[table].values())
+
+    def row(self, table: str, row_id: str) -> Row | None:
+        """Find one row of a live table."""
+        return self.tables[table].get(str(row_id))
+
+    def listen(self, listener: Callable[[str, str], None]) -> Callable[[], None]:
+        """Call back with (table, id) on each change; returns the way to stop."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def derive(self, name: str, topics: Iterable[str], build: Callable[["OrgStore"], Derived]) -> Derived:
+        """Work something out once per change of these topics, however many people are shown it."""
+        wanted = tuple(self._revisions[topic] for topic in topics)
+        held, value = self._derived.get(name, (None, None))
+        if held != wanted:
+            value = build(self)
+            self._derived[name] = (wanted, value)
+        return cast("Derived", value)
+
+    def last(self, name: str) -> Any | None:
+        """What was worked out before the last change, to keep what is still the same."""
+        return self._derived.get(name, (None, None))[1]
+
+    def ring(self, table: str, row_id: str = "") -> None:
+        """Tell the listeners that a row changed, or something that is not kept here."""
+        self._revisions[table] += 1
+        # The first snapshot is not news: whoever asked for it is shown it as a whole.
+        if not self.is_loaded and table in LIVE_TABLES:
+            return
+        for listener in tuple(self._listeners):
+            listener(table, row_id)
+
+    def put(self, table: str, row: Row) -> bool:
+        """Take a row if it is newer than what is held; says whether it was taken."""
+        row_id = str(row["id"])
+        held = self.tables[table].get(row_id)
+        if held is not None and version_of(row) < version_of(held):
+            return False
+        merged = {**(held or {}), **row}
+        if merged == held:
+            return False
+        if table == "workers" and merged.get("removed_at"):
+            self.tables[table].pop(row_id, None)
+        else:
+            self.tables[table][row_id] = merged
+        if table == "provision_jobs":
+            self._trim_jobs()
+        self.ring(table, row_id)
+        return True
+
+    def drop(self, table: str, row_id: str) -> None:
+        """Forget a row that was deleted."""
+        if self.tables[table].pop(str(row_id), None) is not None:
+            self.ring(table, str(row_id))
+
+    def replace(self, table: str, rows: Iterable[Row]) -> None:
+        """Take a snapshot: put what is newer, drop what is gone."""
+        seen = set()
+        for row in rows:
+            seen.add(str(row["id"]))
+            self.put(table, row)
+        for row_id in [held for held in self.tables[table] if held not in seen]:
+            self.drop(table, row_id)
+
+    def set_overview(self, overview: dict[str, Any]) -> None:
+        """Take the numbers that rows do not carry: last seen and load."""
+        self.overview = overview
+        self.ring("overview")
+
+    def set_figures(self, figures: dict[str, Any]) -> None:
+        """Take the last day's figures, which the tiles show."""
+        if figures != self.figures:
+            self.figures = figures
+            self.ring("figures")
+
+    def set_link(self, link: Link, detail: str = "") -> None:
+        """Say how changes arrive from now on."""
+        if (link, detail) != (self.link, self.link_detail):
+            self.link, self.link_detail = link, detail
+            self.ring("link")
+
+    def _trim_jobs(self) -> None:
+        jobs = self.tables["provision_jobs"]
+        if len(jobs) <= MAX_JOBS:
+            return
+        finished = sorted((int(key) for key, job in jobs.items() if job["status"] in FINISHED))
+        for job_id in finished[: len(jobs) - MAX_JOBS]:
+            del jobs[str(job_id)]

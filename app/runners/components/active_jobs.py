@@ -1,0 +1,133 @@
+"""Active jobs: what waits or runs, and why what waits is waiting."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.runners.state.runners import RunnersState
+from app.runners.view.board import FEW_JOBS
+from app.shared.badges import job_badge, tag
+from app.shared.elements import since
+from app.shared.feedback import empty, skeleton_rows
+from app.shared.hold import fresh_button, holding
+from app.shared.icons import icon
+from app.shared.job.why import why_row
+from app.shared.runner.actions import RunnerActionState
+from app.shared.session import SessionState
+from app.shared.table import bare_table, cell, heads
+
+HEADS = (
+    ("Job", ""),
+    ("Module", ""),
+    ("Status", ""),
+    ("Runner", ""),
+    ("Time", "r"),
+    ("Asked by", "hide-n"),
+    ("Actions", "r"),
+)
+
+
+def _why(job: Any) -> rx.Component:
+    why = RunnersState.why
+    enable = RunnerActionState.enable
+    answer = rx.cond(SessionState.can_admin, why_row(why, 7, enable), why_row(why, 7))
+    return rx.cond(why.is_known & (why.job_id == job["id"].to_string()), answer, rx.fragment())
+
+
+def _action(job: Any) -> rx.Component:
+    is_asked = RunnersState.why.job_id == job["id"].to_string()
+    ghost = {"variant": "ghost", "color_scheme": "gray", "size": "1"}
+    return rx.cond(
+        job["status"] == "QUEUED",
+        cell(
+            rx.button(
+                "Why waiting?",
+                rx.cond(is_asked, icon("chevron-up"), icon("chevron-down")),
+                on_click=RunnersState.ask_why(job["id"]),
+                aria_expanded=rx.cond(is_asked, "true", "false"),
+                **ghost,
+            ),
+            class_name="r n-w",
+        ),
+        cell(
+            rx.link(
+                rx.button(icon("scroll-text"), "Log", **ghost),
+                href="/dashboard/jobs/" + job["id"].to_string(),
+                underline="none",
+                tab_index=-1,
+            ),
+            class_name="r hide-s",
+        ),
+    )
+
+
+def _job(job: Any) -> rx.Component:
+    href = "/dashboard/jobs/" + job["id"].to_string()
+    row = rx.el.tr(
+        cell(
+            rx.el.div(
+                rx.link("#" + job["id"].to_string(), href=href, class_name="num", custom_attrs={"data-open": ""}),
+                tag(job["type"], is_mono=True),
+                class_name="ry-row",
+            ),
+            class_name="n-a",
+        ),
+        cell(rx.el.span(job["path"], class_name="ry-mono"), class_name="n-c"),
+        cell(job_badge(job["status"].to(str)), class_name="n-b"),
+        cell(job["runner"], class_name="mut hide-s"),
+        cell(since(job["since"].to(str)), class_name="r num n-d"),
+        cell(job["by"], class_name="mut hide-s hide-n ry-by", title=job["by"]),
+        _action(job),
+        role="row",
+        tab_index=-1,
+        custom_attrs={"data-row": job["id"].to_string()},
+    )
+    return rx.fragment(row, _why(job), key=job["id"].to_string())
+
+
+def _table() -> rx.Component:
+    is_waiting = RunnersState.is_loading & (RunnersState.job_count == 0)
+    rows = rx.cond(is_waiting, skeleton_rows(7, 3), rx.foreach(RunnersState.jobs, _job))
+    table = bare_table("Active jobs", heads(*HEADS), rows)
+    return holding(table, lambda is_held: RunnersState.hold("jobs", is_held))
+
+
+def _foot() -> rx.Component:
+    more = rx.button(
+        rx.cond(RunnersState.is_all_jobs, "Show few", "Show all"),
+        on_click=RunnersState.show_all_jobs,
+        variant="ghost",
+        color_scheme="gray",
+        size="1",
+    )
+    return rx.cond(
+        (RunnersState.job_count > FEW_JOBS) | (RunnersState.fresh_job_count > 0),
+        rx.el.div(
+            rx.el.span(f"Showing {RunnersState.jobs.length()} of {RunnersState.job_count}", class_name="num"),
+            rx.el.span(class_name="grow"),
+            fresh_button(RunnersState.fresh_job_count, RunnersState.show_fresh),
+            rx.cond(RunnersState.job_count > FEW_JOBS, more, rx.fragment()),
+            class_name="ry-foot",
+        ),
+        rx.fragment(),
+    )
+
+
+def active_jobs() -> rx.Component:
+    """The panel of active jobs."""
+    nothing = empty("circle-check", "Nothing is running", "Jobs show up here the moment they are asked for.")
+    has_table = RunnersState.is_loading | (RunnersState.job_count > 0)
+    panel = rx.el.section(
+        rx.el.div(
+            rx.el.h2("Active jobs"),
+            rx.el.span(RunnersState.job_words, class_name="mut"),
+            rx.el.span(class_name="grow"),
+            rx.link("All jobs", href="/dashboard/jobs", class_name="ry-link", underline="none"),
+            class_name="ry-ph",
+        ),
+        rx.cond(has_table, rx.fragment(_table(), _foot()), nothing),
+        class_name="ry-panel",
+        aria_label="Active jobs",
+    )
+    # What could not be read is not said to be nothing.
+    return rx.cond(RunnersState.problem != "", rx.fragment(), panel)

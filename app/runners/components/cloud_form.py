@@ -1,0 +1,183 @@
+"""Cloud-hosted: identity, region, size; then the deploying job, followed step by step."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.runners.components.self_form import name_field, path_field
+from app.runners.state.add_runner import AddRunnerState
+from app.runners.view.deployment import SIZES
+from app.shared.badges import job_badge
+from app.shared.elements import since
+from app.shared.feedback import empty
+from app.shared.icons import icon
+from app.shared.runner.token import doc_link
+
+State = AddRunnerState
+
+
+def _select(label: str, items: rx.Component, value: Any, on_change: Any, hint: Any) -> rx.Component:
+    return rx.el.div(
+        rx.el.span(label, class_name="ry-lab"),
+        rx.select.root(
+            rx.select.trigger(aria_label=label, width="100%"),
+            rx.select.content(items),
+            value=value,
+            on_change=on_change,
+        ),
+        rx.el.small(hint),
+        class_name="ry-f",
+    )
+
+
+def _identity_hint() -> rx.Component:
+    return rx.foreach(
+        State.identities, lambda item: rx.cond(item["id"] == State.identity_id, item["hint"], rx.fragment())
+    )
+
+
+def _check() -> rx.Component:
+    """Offer an identity only once a runner has seen it work; before that, offer to try it."""
+    words = rx.match(
+        State.check,
+        ("TESTING", State.check_words),
+        ("BROKEN", "The last test failed: " + State.check_words),
+        "Nobody has tried this identity yet. A runner assumes the role and looks around; it changes nothing.",
+    )
+    mark = rx.cond(
+        State.check == "TESTING", icon("loader-circle", class_name="t-blu ry-spin"), icon("plug-zap", class_name="mut")
+    )
+    test = rx.button(
+        "Test connection",
+        on_click=State.test_identity,
+        disabled=State.check == "TESTING",
+        variant="surface",
+        color_scheme="gray",
+        size="1",
+    )
+    note = rx.el.div(mark, rx.el.p(words), test, class_name="ry-note", role="status")
+    return rx.cond(State.check == "WORKS", rx.fragment(), note)
+
+
+def _form() -> rx.Component:
+    identities = rx.foreach(State.identities, lambda item: rx.select.item(item["name"], value=item["id"]))
+    regions = rx.foreach(State.regions, lambda region: rx.select.item(region, value=region))
+    sizes = rx.fragment(*[rx.select.item(size, value=size) for size in SIZES])
+    allowed = State.regions.length().to_string() + " regions allowed by this identity"
+    return rx.fragment(
+        rx.el.div(
+            _select("Cloud identity", identities, State.identity_id, State.set_identity, _identity_hint()),
+            _select("Region", regions, State.region, State.set_region, allowed),
+            class_name="ry-two",
+        ),
+        _check(),
+        rx.el.div(
+            name_field(),
+            _select("Size", sizes, State.size, State.set_size, "Each slot runs one job."),
+            class_name="ry-two",
+        ),
+        path_field(),
+        rx.el.div(
+            rx.switch(
+                checked=State.is_scaled_to_zero,
+                on_change=State.set_scaled_to_zero,
+                size="1",
+                aria_label="Scale to zero",
+            ),
+            rx.el.div(
+                rx.el.span("Scale to zero", class_name="ry-lab"),
+                rx.el.p(
+                    "Stops when nothing is queued and starts again for the next job, in about 40 s. ",
+                    doc_link("How it works", "scale-to-zero"),
+                    class_name="ry-hint",
+                ),
+                class_name="grow",
+            ),
+            class_name="ry-row",
+            style={"align_items": "flex-start", "gap": "12px"},
+        ),
+    )
+
+
+def _step(step: Any) -> rx.Component:
+    mark = rx.match(
+        step["status"],
+        ("SUCCEEDED", icon("circle-check", class_name="t-grn")),
+        ("RUNNING", icon("loader-circle", class_name="t-blu ry-spin")),
+        ("FAILED", icon("circle-x", class_name="t-red")),
+        icon("circle-dashed", class_name="mut"),
+    )
+    took = rx.cond(step["started_at"] != "", since(step["started_at"], step["finished_at"]), rx.fragment())
+    is_ahead = step["status"] == "PENDING"
+    return rx.el.li(
+        mark,
+        rx.el.span(step["title"], class_name=rx.cond(is_ahead, "mut", "")),
+        rx.el.span(took, class_name="mut num"),
+    )
+
+
+def _following() -> rx.Component:
+    href = "/dashboard/jobs/" + State.job_id.to_string()
+    is_removal = State.job_type == "REMOVE_WORKER"
+    about = rx.match(
+        State.job_status,
+        ("FAILED", State.job_error + " A second try finds what the first one made."),
+        ("CANCELLED", "Cancelled. A second try finds what the first one made."),
+        ("SUCCEEDED", rx.cond(is_removal, "All of it is gone again.", State.worker_name + " is online.")),
+        "About 2 minutes in all. Close this if you like, the job goes on.",
+    )
+    surface: dict[str, Any] = {"variant": "surface", "color_scheme": "gray", "size": "1"}
+    choices = rx.fragment(
+        rx.el.span(class_name="grow"),
+        rx.cond(is_removal, rx.fragment(), rx.button("Roll back", on_click=State.roll_back, **surface)),
+        rx.button("Try again", on_click=State.retry, **surface),
+    )
+    has_failed = (State.job_status == "FAILED") | (State.job_status == "CANCELLED")
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2(rx.cond(is_removal, "Rolling back ", "Deploying "), State.worker_name),
+            job_badge(State.job_status),
+            rx.el.span(class_name="grow"),
+            rx.link("Job #" + State.job_id.to_string(), href=href, class_name="ry-link", underline="none"),
+            class_name="ry-ph",
+        ),
+        rx.el.ul(rx.foreach(State.steps, _step), class_name="ry-steps", style={"padding": "0 16px 12px"}),
+        rx.el.div(rx.el.span(about), rx.cond(has_failed, choices, rx.fragment()), class_name="ry-foot"),
+        class_name="ry-panel",
+        role="status",
+    )
+
+
+def cloud_tab() -> rx.Component:
+    """The form and the job that follows from it."""
+    none = empty(
+        "cloud",
+        "No cloud identity yet",
+        "A cloud identity says where runners may be deployed: an AWS role and its regions.",
+        rx.link(
+            rx.button("Add a cloud identity", variant="surface", color_scheme="gray"),
+            href="/dashboard/settings/cloud-identities",
+        ),
+    )
+    return rx.cond(
+        State.identities.length() == 0,
+        none,
+        rx.fragment(_form(), rx.cond(State.job_id > 0, _following(), rx.fragment())),
+    )
+
+
+def cloud_footer() -> rx.Component:
+    """Close and Deploy."""
+    is_begun = State.job_id > 0
+    return rx.el.div(
+        rx.el.span(class_name="grow"),
+        rx.button("Close", on_click=State.set_open(False), variant="surface", color_scheme="gray"),
+        rx.button(
+            rx.cond(is_begun, "Deploying", "Deploy"),
+            on_click=State.deploy,
+            disabled=is_begun | (State.check != "WORKS"),
+            color_scheme="gray",
+            high_contrast=True,
+        ),
+        class_name="ry-sf",
+    )

@@ -1,0 +1,225 @@
+"""The main column of a runner's page: facts, a day's strip, instances, jobs, events."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.runners.state.runner import RunnerState
+from app.shared.badges import job_badge, runner_badge, tag
+from app.shared.charts import area_chart
+from app.shared.curves import Curve
+from app.shared.elements import ago, clock_time, date, load, since
+from app.shared.icons import icon
+from app.shared.job.table import job_link
+from app.shared.session import SessionState
+from app.shared.table import cell, heads, table
+
+State = RunnerState
+EVENT_ICONS = (
+    "plus",
+    "plug",
+    "unplug",
+    "wifi",
+    "wifi-off",
+    "log-out",
+    "play",
+    "circle-pause",
+    "circle-play",
+    "key-round",
+    "trash-2",
+    "circle-arrow-up",
+    "folder-tree",
+)
+
+
+def _fact(label: str, *value: Any) -> rx.Component:
+    return rx.el.div(rx.el.dt(label), rx.el.dd(*value))
+
+
+def _version() -> rx.Component:
+    old = rx.el.span(State.row["version"], icon("circle-arrow-up"), class_name="ry-old")
+    new = rx.fragment(
+        State.row["version"],
+        rx.cond(
+            State.row["version"] == SessionState.latest_version, rx.el.span(" latest", class_name="mut"), rx.fragment()
+        ),
+    )
+    return rx.cond(State.row["is_outdated"], old, new)
+
+
+def facts() -> rx.Component:
+    """What a runner is, in one line."""
+    none = rx.el.span("none", class_name="mut")
+    labels = rx.el.span(
+        rx.foreach(State.labels, lambda label: tag(label, is_mono=True, key=label)), class_name="ry-row c6"
+    )
+    return rx.el.dl(
+        _fact("Type", State.row["type"].to(str).capitalize()),
+        rx.cond(State.row["is_cloud"], _fact("Region", State.row["region"]), rx.fragment()),
+        _fact("Version", _version()),
+        _fact("Load", load(State.pulse["used"], State.pulse["capacity"], State.row["status"])),
+        _fact("Last seen", ago(State.pulse["at"], class_name="num")),
+        rx.cond(State.service_account != "", _fact("Service account", State.service_account), rx.fragment()),
+        _fact("Labels", rx.cond(State.labels.length() > 0, labels, none)),
+        _fact(
+            "Registered",
+            date(State.row["created_at"], class_name="num"),
+            rx.cond(State.created_by != "", " by " + State.created_by, ""),
+        ),
+        class_name="ry-panel ry-facts",
+    )
+
+
+def _key() -> rx.Component:
+    entries = (("online", "Online"), ("draining", "Draining"), ("offline", "Offline"))
+    marks = [rx.el.span(rx.el.i(style={"background": f"var(--ry-st-{name})"}), label) for name, label in entries]
+    return rx.el.div(*marks, class_name="ry-key hide-s")
+
+
+def strip() -> rx.Component:
+    """Heartbeats of 24 hours over the load, on one axis."""
+    load_curve = area_chart(State.strip["load"].to(Curve), "strip-load", size=(900, 84), class_name="ry-area")
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2("Last 24 hours"),
+            rx.el.span(State.strip["words"], class_name="mut"),
+            rx.el.span(class_name="grow"),
+            _key(),
+            class_name="ry-ph",
+        ),
+        rx.el.div(
+            rx.el.div(
+                rx.foreach(State.strip["ticks"].to(list[str]), lambda mark: rx.el.i(class_name=mark)),
+                class_name="ry-strip",
+                role="img",
+                aria_label="Heartbeats: " + State.strip["words"].to(str),
+            ),
+            rx.el.div(
+                rx.el.span("Load, as a share of its slots", class_name="sm ry-area-label"),
+                rx.el.div(load_curve, class_name="ry-area-base"),
+                class_name="ry-area-box",
+            ),
+            rx.el.div(
+                rx.foreach(State.strip["axis"].to(list[str]), rx.el.span),
+                rx.el.span("now"),
+                class_name="ry-axis num",
+            ),
+            class_name="ry-pb",
+        ),
+        class_name="ry-panel",
+    )
+
+
+def _instance(row: Any) -> rx.Component:
+    used = State.pulses[row["id"].to(str)]["used"]
+    is_there = row["status"] != "OFFLINE"
+    session = rx.cond(
+        is_there,
+        rx.fragment("since ", clock_time(row["connected_at"]), ", epoch ", row["epoch"]),
+        rx.fragment("ended, epoch ", row["epoch"]),
+    )
+    return rx.el.tr(
+        cell(rx.el.b(row["name"], style={"font_weight": "500"}), class_name="n-a"),
+        cell(rx.el.span(row["host"], class_name="ry-mono"), class_name="mut hide-s"),
+        cell(row["engines"], class_name="mut n-c"),
+        cell(runner_badge(row["status"]), class_name="n-b"),
+        cell(load(used, rx.cond(is_there, row["capacity"], 0), row["status"]), class_name="n-d"),
+        cell(session, class_name="mut num hide-s"),
+        role="row",
+        key=row["id"],
+    )
+
+
+def _instance_error(row: Any) -> rx.Component:
+    return rx.cond(
+        row["error"] != "",
+        rx.el.div(
+            icon("info"),
+            rx.el.span(rx.el.b(row["name"], style={"font_weight": "500"}), " said: ", row["error"]),
+            class_name="ry-foot",
+        ),
+        rx.fragment(),
+    )
+
+
+def instances() -> rx.Component:
+    """The processes of this record, with what they last complained about."""
+    columns = (("Instance", ""), ("Host", ""), ("Engines", ""), ("Status", ""), ("Load", ""), ("Session", ""))
+    rows = table("Instances", heads(*columns), rx.foreach(State.instances, _instance))
+    nobody = rx.el.p("No process has connected with its token yet.", class_name="mut ry-pb")
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2("Instances"),
+            rx.el.span(State.connected_count, " connected", class_name="mut"),
+            class_name="ry-ph",
+        ),
+        rx.cond(State.instances.length() > 0, rows, nobody),
+        rx.foreach(State.instances, _instance_error),
+        class_name="ry-panel",
+    )
+
+
+def _job(job: Any) -> rx.Component:
+    took = rx.cond(job["started_at"] != "", since(job["started_at"], job["finished_at"]), "–")
+    return rx.el.tr(
+        cell(job_link(job), class_name="n-a"),
+        cell(rx.el.span(job["path"], class_name="ry-mono"), class_name="n-c"),
+        cell(
+            rx.el.div(
+                job_badge(job["status"].to(str)),
+                rx.el.span(job["reason"], class_name="ry-why hide-s ry-el", title=job["reason"]),
+                class_name="ry-row",
+            ),
+            class_name="n-b",
+        ),
+        cell(job["instance"], class_name="mut hide-s"),
+        cell(took, class_name="r num n-d"),
+        cell(clock_time(job["started_at"]), class_name="r mut num hide-s"),
+        role="row",
+        tab_index=-1,
+        custom_attrs={"data-row": job["id"].to_string()},
+        key=job["id"].to_string(),
+    )
+
+
+def jobs() -> rx.Component:
+    """The newest jobs of this runner."""
+    columns = (("Job", ""), ("Module", ""), ("Status", ""), ("Instance", ""), ("Duration", "r"), ("Started", "r"))
+    rows = table("Jobs", heads(*columns), rx.foreach(State.jobs, _job))
+    none = rx.el.p("It has not run a job yet.", class_name="mut ry-pb")
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2("Jobs"),
+            rx.el.span(State.jobs_said, class_name="mut"),
+            rx.el.span(class_name="grow"),
+            rx.link(
+                "All its jobs",
+                href="/dashboard/jobs?runner=" + State.row["id"].to(str),
+                class_name="ry-link",
+                underline="none",
+            ),
+            class_name="ry-ph",
+        ),
+        rx.cond(State.jobs.length() > 0, rows, none),
+        class_name="ry-panel",
+    )
+
+
+def _event(event: Any) -> rx.Component:
+    marks = [(name, icon(name)) for name in EVENT_ICONS]
+    return rx.el.li(
+        clock_time(event["at"]),
+        rx.match(event["icon"], *marks, icon("info")),
+        rx.el.span(event["text"]),
+        rx.el.span(event["by"], class_name="sm"),
+        key=event["id"],
+    )
+
+
+def events() -> rx.Component:
+    """What happened to it."""
+    return rx.el.section(
+        rx.el.div(rx.el.h2("Events"), class_name="ry-ph"),
+        rx.el.ul(rx.foreach(State.events, _event), class_name="ry-ev", style={"padding_bottom": "10px"}),
+        class_name="ry-panel",
+    )

@@ -1,0 +1,85 @@
+"""The form that changes a runner's record."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.runners.state.edit import RunnerEditState
+from app.runners.view.record import NO_ACCOUNT
+from app.shared.forms import field, form_dialog, text_field
+from app.shared.icons import icon
+from app.shared.job.words import TYPE_WORDS
+from app.shared.runner.token import doc_link
+
+State = RunnerEditState
+
+
+def account_items(accounts: Any) -> list[rx.Component]:
+    """List what a runner may sign in with besides its token."""
+    chosen = rx.foreach(accounts, lambda item: rx.select.item(item["name"], value=item["id"]))
+    return [rx.select.item("None: its token only", value=NO_ACCOUNT), chosen]
+
+
+def _account() -> rx.Component:
+    control = rx.select.root(
+        rx.select.trigger(aria_label="Service account", width="100%"),
+        rx.select.content(*account_items(State.accounts)),
+        name="account_id",
+        default_value=State.chosen["account_id"],
+    )
+    hint = rx.fragment("Signs in without a token. ", doc_link("How", "authentication"))
+    # What was deployed from here has a token of its own, which its job renews.
+    shown = field("account_id", "Service account", control, State.errors, hint)
+    return rx.cond(State.chosen["is_cloud"], rx.fragment(), shown)
+
+
+def _check(name: str, label: str, *, is_on: Any) -> rx.Component:
+    return rx.el.label(
+        rx.checkbox(name=name, default_checked=is_on, aria_label=label), label, class_name="ry-row c6 ry-check"
+    )
+
+
+def _types() -> rx.Component:
+    held = State.chosen["types"].to(list[str])
+    boxes = [_check(f"type:{name}", label, is_on=held.contains(name)) for name, label in TYPE_WORDS.items()]
+    problem = rx.el.small(icon("circle-alert"), State.errors["types"], class_name="err", role="alert")
+    return rx.el.fieldset(
+        rx.el.legend("Types of job that it takes", class_name="ry-lab"),
+        rx.el.div(*boxes, class_name="ry-checks"),
+        rx.cond(State.errors.contains("types"), problem, rx.fragment()),
+        class_name="ry-f ry-plain",
+    )
+
+
+def _refusal() -> rx.Component:
+    said = rx.el.p(icon("circle-alert"), State.errors["form"], class_name="err ry-row c6", role="alert")
+    return rx.cond(State.errors.contains("form"), said, rx.fragment())
+
+
+def _fields() -> list[rx.Component]:
+    held, errors = State.chosen, State.errors
+    hint = "Jobs that each instance runs at a time, if its host allows as many."
+    return [
+        text_field("name", "Name", held["name"], errors, "The id stays as it is."),
+        text_field(
+            "labels",
+            "Labels",
+            held["labels"],
+            errors,
+            "Jobs that ask for a label go only to runners that have it.",
+            placeholder="gpu=true zone=eu",
+        ),
+        rx.el.div(
+            text_field("capacity", "Capacity", held["capacity"], errors, hint, type="number"),
+            _account(),
+            class_name="ry-two",
+        ),
+        _types(),
+        _check("allows_many", "Several instances may connect, each with its own name", is_on=held["allows_many"]),
+        _refusal(),
+    ]
+
+
+def edit_dialog() -> rx.Component:
+    """The form in its dialog; admins reach it from the row's menu and from the runner's page."""
+    return form_dialog(State, "runner", "Running jobs go on as they are.", _fields())

@@ -1,0 +1,98 @@
+"""What can be done to a runner: the likely action in the row, the rest in its menu."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.runners.state.edit import RunnerEditState
+from app.shared.icons import icon
+from app.shared.runner.actions import RunnerActionState
+from app.shared.session import SessionState
+
+
+def _item(name: str, label: rx.Var[str] | str, event: Any, **props: Any) -> rx.Component:
+    return rx.dropdown_menu.item(icon(name), rx.el.span(label, class_name="grow"), on_select=event, **props)
+
+
+def _ask(kind: str, row: Any) -> Any:
+    return RunnerActionState.ask(kind, row["id"])
+
+
+def _drain(row: Any) -> rx.Component:
+    return rx.cond(
+        row["is_draining"],
+        _item("play", "Resume", RunnerActionState.resume(row["id"])),
+        _item("log-out", "Drain", _ask("drain", row)),
+    )
+
+
+def _admin_items(row: Any) -> rx.Component:
+    return rx.fragment(
+        _item("pencil", "Edit", RunnerEditState.edit(row["id"])),
+        rx.cond(row["is_cloud"], _item("cloud-upload", "Deploy", _ask("deploy", row)), rx.fragment()),
+        rx.cond(row["is_cloud"], rx.fragment(), _item("key-round", "Rotate token", _ask("rotate", row))),
+        rx.cond(
+            row["is_disabled"],
+            _item("circle-play", "Enable", RunnerActionState.enable(row["id"])),
+            _item("circle-pause", "Disable", _ask("disable", row)),
+        ),
+        rx.dropdown_menu.separator(),
+        _item("trash-2", "Remove", _ask("remove", row), color_scheme="red"),
+    )
+
+
+def menu_items(row: Any, latest: rx.Var[str]) -> list[rx.Component]:
+    """List the menu's entries: what this person may do, and what is not already so."""
+    update = _item("arrow-up", "Update to " + latest, _ask("update", row))
+    return [
+        rx.cond(row["is_outdated"] & SessionState.can_admin, update, rx.fragment()),
+        _drain(row),
+        rx.cond(SessionState.can_admin, _admin_items(row), rx.fragment()),
+    ]
+
+
+def _menu(row: Any, latest: rx.Var[str]) -> rx.Component:
+    return rx.dropdown_menu.root(
+        rx.dropdown_menu.trigger(
+            rx.icon_button(
+                icon("ellipsis"),
+                variant="ghost",
+                color_scheme="gray",
+                size="1",
+                aria_label="More actions for " + row["name"].to(str),
+                title="More actions",
+                custom_attrs={"data-menu": ""},
+            )
+        ),
+        rx.dropdown_menu.content(*menu_items(row, latest), width="210px", variant="soft", color_scheme="gray"),
+    )
+
+
+def _button(label: str, event: Any) -> rx.Component:
+    return rx.button(label, on_click=event, variant="surface", color_scheme="gray", size="1")
+
+
+def row_actions(row: Any, latest: rx.Var[str]) -> rx.Component:
+    """The row's likely action and its menu; a lock where nobody here may do anything."""
+    for_admins = rx.match(
+        row["action"],
+        ("enable", _button("Enable", RunnerActionState.enable(row["id"]))),
+        ("deploy", _button("Deploy", _ask("deploy", row))),
+        rx.fragment(),
+    )
+    likely = rx.match(
+        row["action"],
+        ("update", rx.cond(SessionState.can_admin, _button("Update", _ask("update", row)), rx.fragment())),
+        ("resume", _button("Resume", RunnerActionState.resume(row["id"]))),
+        rx.cond(SessionState.can_admin, for_admins, rx.fragment()),
+    )
+    lock = rx.el.span(icon("lock"), title="Shared runners are changed by the installation's configuration only")
+    return rx.cond(
+        row["is_shared"],
+        rx.el.span(lock, class_name="mut ry-lock"),
+        rx.cond(
+            SessionState.can_operate,
+            rx.el.div(likely, _menu(row, latest), class_name="ry-row c6", style={"justify_content": "flex-end"}),
+            rx.fragment(),
+        ),
+    )

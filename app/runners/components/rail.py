@@ -1,0 +1,193 @@
+"""The rail of a runner's page: assignments, tokens, switches."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.runners.state.runner import RunnerState
+from app.shared.elements import ago, date
+from app.shared.icons import icon
+from app.shared.runner.actions import RunnerActionState
+from app.shared.session import SessionState
+
+State = RunnerState
+
+
+def _may_change() -> rx.Var[bool]:
+    return SessionState.can_admin & ~State.row["is_shared"].to(bool)
+
+
+def _assignment(item: Any) -> rx.Component:
+    mark = rx.match(
+        item["icon"],
+        ("module", icon("box")),
+        ("namespace", icon("folder")),
+        icon("folder-tree"),
+    )
+    remove = rx.icon_button(
+        icon("x"),
+        on_click=State.unassign(item["path"]),
+        variant="ghost",
+        color_scheme="gray",
+        size="1",
+        aria_label="Stop serving " + item["path"].to(str),
+        title="Stop serving this",
+    )
+    return rx.el.li(
+        rx.el.span(mark, class_name="mut"),
+        rx.el.div(rx.el.span(item["path"], class_name="ry-mono ry-el"), rx.el.small(item["kind"]), class_name="grow"),
+        rx.cond(_may_change(), remove, rx.fragment()),
+        key=item["path"],
+    )
+
+
+def _choice() -> rx.Component:
+    pick = rx.select.root(
+        rx.select.trigger(placeholder="Choose a path", aria_label="Path", width="100%"),
+        rx.select.content(rx.foreach(State.paths, lambda path: rx.select.item(path, value=path))),
+        value=State.chosen_path,
+        on_change=State.choose_path,
+    )
+    return rx.dialog.root(
+        rx.dialog.content(
+            rx.dialog.title("Assign ", State.row["name"], size="4", margin_bottom="6px"),
+            rx.dialog.description(
+                "It may run jobs of every module at this path and below. Choose as little as it needs.",
+                size="2",
+                class_name="mut",
+            ),
+            rx.el.div(pick, class_name="ry-dialog-field"),
+            rx.el.div(
+                rx.button("Cancel", on_click=State.set_assigning(False), variant="surface", color_scheme="gray"),
+                rx.button(
+                    "Assign",
+                    on_click=State.assign,
+                    disabled=State.chosen_path == "",
+                    color_scheme="gray",
+                    high_contrast=True,
+                ),
+                class_name="ry-acts ry-dialog-acts",
+            ),
+            max_width="440px",
+        ),
+        open=State.is_assigning,
+        on_open_change=State.set_assigning,
+    )
+
+
+def _switch(label: str, text: str, value: Any, on_change: Any) -> rx.Component:
+    return rx.el.li(
+        rx.el.div(rx.el.span(label), rx.el.small(text), class_name="grow"),
+        rx.switch(checked=value, on_change=on_change, disabled=~_may_change(), size="1", aria_label=label),
+    )
+
+
+def assignments() -> rx.Component:
+    """What it serves."""
+    add = rx.button(
+        icon("plus"), "Assign", on_click=State.set_assigning(True), variant="surface", color_scheme="gray", size="1"
+    )
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2("Assignments"),
+            rx.el.span(class_name="grow"),
+            rx.cond(_may_change(), add, rx.fragment()),
+            class_name="ry-ph",
+        ),
+        rx.el.ul(
+            rx.foreach(State.assignments, _assignment),
+            rx.cond(
+                State.row["is_shared"],
+                rx.el.li(rx.el.span("Every module of every organisation", class_name="mut")),
+                _switch(
+                    "All modules",
+                    "Serves every path when nothing nearer does",
+                    State.serves_all,
+                    State.set_serves_all,
+                ),
+            ),
+            class_name="ry-list",
+        ),
+        _choice(),
+        class_name="ry-panel",
+    )
+
+
+def _token(token: Any) -> rx.Component:
+    used = rx.cond(
+        token["last_used_at"] != "", rx.fragment("Used ", ago(token["last_used_at"])), rx.fragment("Never used")
+    )
+    ends = rx.match(
+        token["word"],
+        ("ended", rx.fragment(", ended ", date(token["ends_at"]))),
+        rx.cond(token["ends_at"] != "", rx.fragment(", ends ", date(token["ends_at"])), rx.fragment()),
+    )
+    badge = rx.match(
+        token["word"],
+        ("in use", rx.badge("in use", color_scheme="green", radius="full")),
+        rx.badge(token["word"], color_scheme="gray", radius="full"),
+    )
+    revoke = rx.button(
+        "Revoke",
+        on_click=State.revoke_token(token["id"]),
+        variant="ghost",
+        color_scheme="gray",
+        size="1",
+        aria_label="Revoke the token ending " + token["hint"].to(str),
+    )
+    return rx.el.li(
+        rx.el.span(icon("key-round"), class_name="mut"),
+        rx.el.div(
+            rx.el.div(rx.el.span("…", token["hint"], class_name="ry-mono"), badge, class_name="ry-row c6"),
+            rx.el.small(used, ends),
+            class_name="grow",
+        ),
+        rx.cond(token["is_live"], revoke, rx.fragment()),
+        key=token["id"],
+    )
+
+
+def tokens() -> rx.Component:
+    """Its tokens: hints, use and end; never more."""
+    rotate = rx.button(
+        icon("refresh-cw"),
+        "Rotate",
+        on_click=RunnerActionState.ask("rotate", State.row["id"]),
+        variant="surface",
+        color_scheme="gray",
+        size="1",
+    )
+    panel = rx.el.section(
+        rx.el.div(rx.el.h2("Tokens"), rx.el.span(class_name="grow"), rotate, class_name="ry-ph"),
+        rx.el.ul(rx.foreach(State.tokens, _token), class_name="ry-list"),
+        class_name="ry-panel",
+    )
+    return rx.cond(_may_change() & ~State.row["is_cloud"].to(bool), panel, rx.fragment())
+
+
+def _disabled_switch() -> rx.Component:
+    ask = RunnerActionState.ask("disable", State.row["id"])
+    enable = RunnerActionState.enable(State.row["id"])
+    return rx.el.li(
+        rx.el.div(rx.el.span("Disabled"), rx.el.small("Takes no new jobs, running ones finish"), class_name="grow"),
+        rx.switch(
+            checked=State.row["is_disabled"],
+            on_change=lambda is_on: rx.cond(is_on, ask, enable),
+            disabled=~_may_change(),
+            size="1",
+            aria_label="Disabled",
+        ),
+    )
+
+
+def behaviour() -> rx.Component:
+    """Switches; each takes effect at once, with a toast."""
+    return rx.el.section(
+        rx.el.div(rx.el.h2("Behaviour"), class_name="ry-ph"),
+        rx.el.ul(
+            _switch("Several instances", "Each needs its own name", State.allows_many, State.set_allows_many),
+            _disabled_switch(),
+            class_name="ry-list",
+        ),
+        class_name="ry-panel",
+    )

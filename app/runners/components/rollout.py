@@ -1,0 +1,69 @@
+"""The rollout that is under way: its waves, and pause, resume, abort."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.runners.state.rollout import RolloutState
+from app.runners.state.runners import RunnersState
+from app.shared.confirm import confirm
+from app.shared.icons import icon
+from app.shared.session import SessionState
+
+
+def _wave(wave: Any) -> rx.Component:
+    mark = rx.match(
+        wave["status"],
+        ("SUCCEEDED", icon("circle-check", class_name="t-grn")),
+        ("RUNNING", icon("loader-circle", class_name="t-blu ry-spin")),
+        ("FAILED", icon("circle-x", class_name="t-red")),
+        icon("circle-dashed", class_name="mut"),
+    )
+    return rx.el.li(mark, rx.el.span(wave["title"]), rx.el.span(wave["words"], class_name="mut num"), key=wave["title"])
+
+
+def _actions() -> rx.Component:
+    surface: dict[str, Any] = {"variant": "surface", "color_scheme": "gray", "size": "1"}
+    rollout = RunnersState.rollout
+    key = rollout["id"].to(str)
+    pause = rx.button(icon("pause"), "Pause", on_click=RolloutState.pause(key), **surface)
+    resume = rx.button(icon("play"), "Resume", on_click=RolloutState.resume(key), **surface)
+    abort = rx.button("Abort", on_click=RolloutState.ask_abort(key), **surface)
+    acts = rx.el.div(rx.cond(rollout["is_paused"], resume, pause), abort, class_name="ry-acts")
+    return rx.cond(SessionState.can_admin, acts, rx.fragment())
+
+
+def rollout_panel() -> rx.Component:
+    """How far the update of the fleet is, live; nothing when none is under way."""
+    rollout = RunnersState.rollout
+    reason = rx.el.div(icon("info"), rx.el.span(rollout["reason"]), class_name="ry-foot")
+    panel = rx.el.section(
+        rx.el.div(
+            rx.el.h2("Rolling out ", rollout["version"]),
+            rx.cond(rollout["is_paused"], rx.badge("Paused", color_scheme="amber", radius="full"), rx.fragment()),
+            rx.el.span(rollout["words"], class_name="mut num"),
+            rx.el.span(class_name="grow"),
+            _actions(),
+            class_name="ry-ph",
+        ),
+        rx.el.ul(rx.foreach(rollout["waves"], _wave), class_name="ry-steps", style={"padding": "0 16px 12px"}),
+        rx.cond(rollout["reason"] != "", reason, rx.fragment()),
+        class_name="ry-panel",
+        role="status",
+        aria_label="Rollout",
+    )
+    return rx.cond(rollout["id"] != "", panel, rx.fragment())
+
+
+def abort_question() -> rx.Component:
+    """Ask before a rollout is aborted."""
+    return confirm(
+        is_open=RolloutState.aborting != "",
+        title="Abort the rollout?",
+        body=rx.el.span("Queued updates are cancelled. What is updated stays, and updates that have begun end first."),
+        act="Abort",
+        on_act=RolloutState.abort,
+        on_close=RolloutState.keep,
+        is_danger=True,
+        keep="Let it go on",
+    )

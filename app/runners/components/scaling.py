@@ -1,0 +1,91 @@
+"""Scaling on a cloud-hosted runner's page: limits in the rail, the ledger of decisions in the main column."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.runners.state.runner import RunnerState
+from app.runners.state.scaling import RunnerScalingState
+from app.shared.elements import clock_time
+from app.shared.icons import icon
+from app.shared.runner.token import doc_link
+from app.shared.session import SessionState
+
+State = RunnerScalingState
+FIELDS = (
+    ("min", "Minimum tasks", "0 lets it sleep"),
+    ("max", "Maximum tasks", "However much waits"),
+    ("jobs_per_task", "Jobs per task", "What one task runs at a time"),
+    ("idle_seconds", "Idle time, seconds", "Before a task too many goes"),
+)
+
+
+def _field(name: str, label: str, hint: str) -> rx.Component:
+    problem = State.errors[name]
+    return rx.el.div(
+        rx.el.label(label, html_for=f"scaling-{name}", class_name="ry-lab"),
+        rx.input(
+            id=f"scaling-{name}",
+            name=name,
+            type="number",
+            default_value=State.limits[name],
+            disabled=~SessionState.can_admin,
+            aria_describedby=f"scaling-{name}-hint",
+        ),
+        rx.el.small(rx.cond(problem, rx.el.span(problem, class_name="t-red"), hint), id=f"scaling-{name}-hint"),
+        class_name="ry-f",
+    )
+
+
+def scaling_limits() -> rx.Component:
+    """Between which numbers it scales."""
+    fields = [_field(*field) for field in FIELDS]
+    save = rx.button("Save", type="submit", variant="surface", color_scheme="gray", size="1")
+    form = rx.el.form(
+        rx.el.div(*fields[:2], class_name="ry-two"),
+        rx.el.div(*fields[2:], class_name="ry-two"),
+        rx.cond(SessionState.can_admin, rx.el.div(save, class_name="ry-acts"), rx.fragment()),
+        on_submit=State.save,
+        no_validate=True,
+        key=State.revision.to_string(),
+        class_name="ry-pb",
+    )
+    panel = rx.el.section(
+        rx.el.div(
+            rx.el.h2("Scaling"),
+            rx.el.span(class_name="grow"),
+            doc_link("How it decides", "scale-to-zero"),
+            class_name="ry-ph",
+        ),
+        form,
+        class_name="ry-panel",
+        aria_label="Scaling",
+    )
+    return rx.cond(RunnerState.row["is_cloud"], panel, rx.fragment())
+
+
+def _decision(item: Any) -> rx.Component:
+    mark = rx.match(item["icon"], ("up", icon("trending-up")), ("down", icon("trending-down")), icon("info"))
+    rehearsal = rx.badge("dry run", color_scheme="gray", radius="full")
+    return rx.el.li(
+        clock_time(item["at"]),
+        mark,
+        rx.el.span(rx.el.span(item["counts"], class_name="num"), " ", item["reason"]),
+        rx.cond(item["is_rehearsal"], rehearsal, rx.fragment()),
+        key=item["id"],
+    )
+
+
+def scaling_ledger() -> rx.Component:
+    """What was decided, and why; newest first."""
+    none = rx.el.p(
+        "Nothing has been decided yet: a decision is written down when the number changes.", class_name="mut ry-pb"
+    )
+    rows = rx.el.ul(rx.foreach(State.decisions, _decision), class_name="ry-ev", style={"padding_bottom": "10px"})
+    panel = rx.el.section(
+        rx.el.div(rx.el.h2("Scaling decisions"), class_name="ry-ph"),
+        rx.cond(State.decisions.length() > 0, rows, none),
+        class_name="ry-panel",
+        aria_label="Scaling decisions",
+    )
+    return rx.cond(RunnerState.row["is_cloud"], panel, rx.fragment())

@@ -1,0 +1,268 @@
+"""Self-hosted: a name, what it may work on; then the token, the command, and the wait."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.runners.components.edit import account_items
+from app.runners.state.add_runner import AddRunnerState
+from app.shared.copy import code_block, copy_button
+from app.shared.elements import secret, timer
+from app.shared.forms import field
+from app.shared.icons import icon
+from app.shared.runner.commands import WAYS
+from app.shared.runner.file_list import file_list
+from app.shared.runner.token import doc_link, token_warning
+
+State = AddRunnerState
+
+
+def name_field() -> rx.Component:
+    """The name, with what is wrong with it."""
+    return rx.el.div(
+        rx.el.label("Name", html_for="runner-name"),
+        rx.input(
+            id="runner-name",
+            default_value=State.name,
+            placeholder="build-host-03",
+            on_change=State.set_name.debounce(150),
+            # Whoever clicks a button right after typing leaves the field first: the button must not overtake the name.
+            on_blur=State.set_name,
+            color_scheme=rx.cond(State.name_problem != "", "red", "indigo"),
+            auto_complete="off",
+            custom_attrs={"spellCheck": "false", "aria-describedby": "runner-name-hint"},
+        ),
+        rx.cond(
+            State.name_problem != "",
+            rx.el.small(
+                icon("circle-alert"), State.name_problem, class_name="err", id="runner-name-hint", role="alert"
+            ),
+            rx.el.small("Letters, digits and dashes.", id="runner-name-hint"),
+        ),
+        class_name="ry-f",
+    )
+
+
+def path_field() -> rx.Component:
+    """What it may work on."""
+    return rx.el.div(
+        rx.el.span("Assign to", class_name="ry-lab"),
+        rx.select.root(
+            rx.select.trigger(aria_label="Assign to", width="100%"),
+            rx.select.content(rx.foreach(State.paths, lambda path: rx.select.item(path, value=path))),
+            value=State.path,
+            on_change=State.set_path,
+        ),
+        rx.el.small("Modules below this path. Add more later."),
+        class_name="ry-f",
+    )
+
+
+def _host_field(key: str, label: str, hint: str, on_change: Any, **props: Any) -> rx.Component:
+    control = rx.input(
+        id=f"s-{key}",
+        on_change=on_change.debounce(150),
+        # As with the name: the button must not overtake what was typed.
+        on_blur=on_change,
+        auto_complete="off",
+        custom_attrs={"spellCheck": "false"},
+        **props,
+    )
+    return field(key, label, control, State.errors, hint)
+
+
+def _host_fields() -> rx.Component:
+    hint = "Jobs that ask for a label go only to runners that have it."
+    account = rx.select.root(
+        rx.select.trigger(aria_label="Service account", width="100%"),
+        rx.select.content(*account_items(State.accounts)),
+        value=State.account_id,
+        on_change=State.set_account,
+    )
+    return rx.fragment(
+        _host_field("labels", "Labels", hint, State.set_labels, default_value="", placeholder="gpu=true region=eu"),
+        rx.el.div(
+            _host_field(
+                "capacity", "Capacity", "Jobs at a time.", State.set_capacity, default_value="1", type="number"
+            ),
+            field("account", "Service account", account, State.errors, "Signs in without a token."),
+            class_name="ry-two",
+        ),
+    )
+
+
+def _form() -> rx.Component:
+    return rx.fragment(
+        rx.el.p(
+            "Runs on a machine of yours, with your credentials. It needs only outbound HTTPS. ",
+            doc_link("Self-hosted setup", "self-hosted"),
+            class_name="mut",
+        ),
+        name_field(),
+        path_field(),
+        _host_fields(),
+        rx.el.p(
+            icon("shield", class_name="mut"),
+            rx.el.span(
+                "It acts with the permissions of its host: give each environment its own runner, narrowly assigned."
+            ),
+            class_name="ry-hint ry-row",
+        ),
+    )
+
+
+def _secret_line(label: str, shown: rx.Component, button: rx.Component) -> rx.Component:
+    return rx.el.div(rx.el.span(label, class_name="k"), shown, button, class_name="ry-sec1")
+
+
+def _credentials() -> rx.Component:
+    return rx.el.section(
+        rx.el.span("1. Copy the token now", class_name="ry-lab"),
+        rx.el.div(
+            _secret_line(
+                "Runner ID",
+                rx.el.span(State.worker_id, class_name="ry-el"),
+                copy_button(State.worker_id, "Copy the runner id"),
+            ),
+            _secret_line(
+                "Token",
+                secret(State.worker_id, "%TOKEN%", class_name="ry-whole", custom_attrs={"data-token": ""}),
+                copy_button("%TOKEN%", "Copy the token", State.copied, State.worker_id),
+            ),
+            class_name="ry-code",
+        ),
+        token_warning(),
+        class_name="ry-f",
+    )
+
+
+def _get() -> rx.Component:
+    names = rx.foreach(State.files, lambda file: rx.segmented_control.item(file["name"], value=file["name"]))
+    choice = rx.segmented_control.root(
+        names, value=State.file["name"], on_change=State.set_file, aria_label="Which file to install"
+    )
+    offered = rx.fragment(file_list(State.files), rx.cond(State.files.length() > 1, choice, rx.fragment()))
+    none = rx.el.p(
+        "No release offers files yet. In a clone of Runyard, this builds the runner for a machine like the one it is built on.",
+        class_name="ry-hint",
+    )
+    return rx.el.section(
+        rx.el.span("2. Get the runner", class_name="ry-lab"),
+        rx.cond(State.files.length() > 0, offered, none),
+        code_block(State.file["commands"], "Copy the commands that install it"),
+        rx.el.p(
+            "Docker, Compose and Kubernetes use an image instead. ",
+            doc_link("Every way", "runner"),
+            class_name="ry-hint",
+        ),
+        class_name="ry-f",
+        aria_label="Get the runner",
+    )
+
+
+def _start() -> rx.Component:
+    ways = [rx.segmented_control.item(way, value=way) for way in WAYS]
+    command = State.commands[State.way]
+    return rx.el.section(
+        rx.el.span("3. Start it on your machine", class_name="ry-lab"),
+        rx.segmented_control.root(*ways, value=State.way, on_change=State.set_way, aria_label="How to start it"),
+        code_block(command, "Copy the command", State.copied, State.worker_id),
+        rx.el.p(
+            "Only outbound HTTPS is needed. It must find ",
+            rx.el.span("tofu", class_name="ry-mono"),
+            ", ",
+            rx.el.span("terraform", class_name="ry-mono"),
+            " or ",
+            rx.el.span("pulumi", class_name="ry-mono"),
+            ". ",
+            doc_link("Self-hosted setup", "self-hosted"),
+            class_name="ry-hint",
+        ),
+        class_name="ry-f",
+        aria_label="Start it",
+    )
+
+
+def _box(mark: rx.Component, title: Any, text: Any, aside: rx.Component, class_name: str = "ry-wait") -> rx.Component:
+    return rx.el.div(
+        mark,
+        rx.el.div(rx.el.b(title, style={"font_weight": "500"}), rx.el.small(text, class_name="sm"), class_name="grow"),
+        aside,
+        class_name=class_name,
+    )
+
+
+def _online_box() -> rx.Component:
+    plan = rx.button("Run a test plan", variant="surface", color_scheme="gray", size="1")
+    return _box(
+        icon("circle-check", "", class_name="t-grn"),
+        State.worker_name + " is online",
+        State.arrived,
+        rx.link(plan, href="/dashboard/modules"),
+        "ry-wait ok",
+    )
+
+
+def _late_box(counter: rx.Component) -> rx.Component:
+    doctor = rx.el.span(
+        "Run ",
+        rx.el.span("runyard-worker doctor", class_name="ry-mono"),
+        " on the machine. It checks address, token, clock and engines.",
+    )
+    return _box(icon("clock-alert", "", class_name="t-amb"), "Still nothing after 2 minutes", doctor, counter)
+
+
+def heartbeat_box() -> rx.Component:
+    """Wait for the first heartbeat: dashed, then green; amber after two minutes."""
+    counter = timer(State.registered_at, class_name="mut num")
+    waiting = _box(
+        icon("loader-circle", "", class_name="ry-spin mut"),
+        "Waiting for the first heartbeat",
+        "Usually under 10 s after the start. You may close this, the row turns green by itself.",
+        counter,
+    )
+    boxes = rx.match(State.progress, ("online", _online_box()), ("late", _late_box(counter)), waiting)
+    return rx.el.div(boxes, role="status")
+
+
+def _registered() -> rx.Component:
+    return rx.fragment(
+        rx.el.div(
+            icon("circle-check", "", class_name="t-grn"),
+            rx.el.span(
+                rx.el.b(State.worker_name, style={"font_weight": "600"}),
+                " is registered. ",
+                rx.el.span("Three steps left.", class_name="mut"),
+            ),
+            class_name="ry-row",
+            style={"gap": "10px"},
+        ),
+        _credentials(),
+        _get(),
+        _start(),
+        heartbeat_box(),
+    )
+
+
+def self_tab() -> rx.Component:
+    """The form; after Register the three steps."""
+    return rx.cond(State.worker_id == "", _form(), _registered())
+
+
+def self_footer() -> rx.Component:
+    """Register, then Done."""
+    register = rx.fragment(
+        rx.el.span(class_name="grow"),
+        rx.button("Close", on_click=State.set_open(False), variant="surface", color_scheme="gray"),
+        rx.button("Register", on_click=State.register, loading=State.is_busy, color_scheme="gray", high_contrast=True),
+    )
+    done = rx.fragment(
+        rx.el.span(
+            "Nothing after a minute? Run ",
+            rx.el.span("runyard-worker doctor", class_name="ry-mono"),
+            " there.",
+            class_name="mut sm grow",
+        ),
+        rx.button("Done", on_click=State.set_open(False), color_scheme="gray", high_contrast=True),
+    )
+    return rx.el.div(rx.cond(State.worker_id == "", register, done), class_name="ry-sf")

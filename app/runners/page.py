@@ -1,0 +1,149 @@
+"""The runners page: alert, tiles, filter, table, active jobs."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.runners.components.active_jobs import active_jobs
+from app.runners.components.edit import edit_dialog
+from app.runners.components.rollout import abort_question, rollout_panel
+from app.runners.components.sheet import add_runner_sheet
+from app.runners.components.table import runners_table
+from app.runners.components.tiles import tiles
+from app.runners.state.add_runner import AddRunnerState
+from app.runners.state.runners import RunnersState
+from app.shared.icons import icon
+from app.shared.layout import head, page
+from app.shared.route import Route
+from app.shared.runner.actions import RunnerActionState
+from app.shared.runner.release_notes_state import ReleaseNotesState
+from app.shared.runner.token import doc_link
+from app.shared.session import SessionState
+from app.shared.table import search_box
+
+
+def _head() -> rx.Component:
+    notes = rx.button(
+        icon("megaphone"),
+        "Release notes",
+        rx.el.span(SessionState.latest_version, class_name="ry-n"),
+        on_click=ReleaseNotesState.show(""),
+        variant="surface",
+        color_scheme="gray",
+        class_name="hide-s",
+    )
+    add = rx.button(
+        icon("plus"),
+        "Add runner",
+        on_click=AddRunnerState.open_sheet,
+        color_scheme="gray",
+        high_contrast=True,
+        custom_attrs={"data-key": "n"},
+    )
+    text = rx.fragment(
+        "Your machines that run Terraform, OpenTofu and Pulumi. ",
+        doc_link("How runners work", "runner-agent"),
+        rx.el.span(" · ", aria_hidden="true"),
+        doc_link("Scale to zero", "scale-to-zero"),
+    )
+    return head("Runners", text, notes, rx.cond(SessionState.can_admin, add, rx.fragment()))
+
+
+def _outdated_words() -> rx.Component:
+    is_one = SessionState.outdated_count == 1
+    return rx.el.p(
+        rx.cond(
+            is_one, "1 runner is older than ", SessionState.outdated_count.to_string() + " runners are older than "
+        ),
+        rx.el.b(SessionState.latest_version, style={"font_weight": "600"}),
+        ". ",
+        rx.el.span("Each finishes its jobs, then updates. Nothing is interrupted."),
+    )
+
+
+def _alert_actions() -> rx.Component:
+    surface = {"variant": "surface", "color_scheme": "gray", "size": "1"}
+    update = rx.button(
+        f"Update all ({SessionState.outdated_by_job})", on_click=RunnerActionState.ask("update_all", ""), **surface
+    )
+    by_hand = rx.button("How to update", on_click=RunnerActionState.ask("update_by_hand", ""), **surface)
+    offered = rx.cond(SessionState.outdated_by_job > 0, update, by_hand)
+    is_offered = SessionState.can_admin & (RunnersState.rollout["id"] == "")
+    return rx.cond(is_offered, offered, rx.fragment())
+
+
+def _alert() -> rx.Component:
+    news = rx.button("What is new", on_click=ReleaseNotesState.show(""), variant="ghost", color_scheme="gray", size="1")
+    note = rx.el.div(
+        icon("circle-arrow-up", ""),
+        _outdated_words(),
+        news,
+        _alert_actions(),
+        class_name="ry-note",
+        role="status",
+        custom_attrs={"data-accent-color": "amber"},
+    )
+    return rx.cond(SessionState.outdated_count > 0, note, rx.fragment())
+
+
+def _preparing() -> rx.Component:
+    """Say why nothing runs yet, to whoever has just started everything for the first time."""
+    note = rx.el.div(
+        icon("loader-circle", class_name="ry-spin"),
+        rx.el.p(
+            RunnersState.preparing,
+            ". ",
+            rx.el.span("Jobs that need it wait, and start by themselves as soon as it is there."),
+        ),
+        class_name="ry-note",
+        role="status",
+        custom_attrs={"data-accent-color": "blue"},
+    )
+    return rx.cond(RunnersState.preparing != "", note, rx.fragment())
+
+
+def _filter_item(label: str, value: str) -> rx.Component:
+    counts: Any = RunnersState.counts
+    return rx.segmented_control.item(
+        rx.el.span(label, class_name="ry-word"),
+        rx.el.span(counts["all" if value == "ALL" else value], class_name="ry-n"),
+        value=value,
+    )
+
+
+def _filter() -> rx.Component:
+    return rx.segmented_control.root(
+        _filter_item("All", "ALL"),
+        *[_filter_item(status, status) for status in ("ONLINE", "DRAINING", "OFFLINE")],
+        value=RunnersState.status,
+        on_change=RunnersState.filter_by,
+        aria_label="Status",
+    )
+
+
+def _search() -> rx.Component:
+    return search_box("runner-search", "Search by name", RunnersState.search_for, RunnersState.clear_search)
+
+
+def _bar() -> rx.Component:
+    return rx.el.div(_filter(), rx.el.span(class_name="grow hide-s"), _search(), class_name="ry-bar")
+
+
+def runners() -> rx.Component:
+    """The runners page."""
+    return page(
+        _head(),
+        _alert(),
+        _preparing(),
+        rollout_panel(),
+        tiles(),
+        _bar(),
+        runners_table(),
+        active_jobs(),
+        title="Runners",
+        active="runners",
+        dialogs=[add_runner_sheet(), edit_dialog(), abort_question()],
+    )
+
+
+ROUTES = (Route("/dashboard/runners", "Runners", runners, RunnersState.load),)

@@ -1,0 +1,106 @@
+"""A runner's own page."""
+
+import reflex as rx
+
+from app.runners.components.detail import events, facts, instances, jobs, strip
+from app.runners.components.edit import edit_dialog
+from app.runners.components.menu import menu_items
+from app.runners.components.rail import assignments, behaviour, tokens
+from app.runners.components.scaling import scaling_ledger, scaling_limits
+from app.runners.state.edit import RunnerEditState
+from app.runners.state.runner import RunnerState
+from app.shared.badges import runner_badge
+from app.shared.feedback import empty
+from app.shared.icons import icon
+from app.shared.layout import page
+from app.shared.route import Route
+from app.shared.runner.actions import RunnerActionState
+from app.shared.session import SessionState
+
+State = RunnerState
+
+
+def _actions() -> rx.Component:
+    surface = {"variant": "surface", "color_scheme": "gray"}
+    row = State.row
+    drain = rx.cond(
+        row["is_draining"],
+        rx.button(icon("play"), "Resume", on_click=RunnerActionState.resume(row["id"]), **surface),
+        rx.button(icon("log-out"), "Drain", on_click=RunnerActionState.ask("drain", row["id"]), **surface),
+    )
+    rotate = rx.button(
+        icon("key-round"), "Rotate token", on_click=RunnerActionState.ask("rotate", row["id"]), **surface
+    )
+    edit = rx.button(icon("pencil"), "Edit", on_click=RunnerEditState.edit(row["id"]), **surface)
+    has_token = SessionState.can_admin & ~row["is_cloud"].to(bool)
+    menu = rx.dropdown_menu.root(
+        rx.dropdown_menu.trigger(
+            rx.icon_button(icon("ellipsis"), aria_label="More actions", title="More actions", **surface)
+        ),
+        rx.dropdown_menu.content(
+            *menu_items(row, SessionState.latest_version), width="210px", variant="soft", color_scheme="gray"
+        ),
+    )
+    acts = rx.el.div(
+        rx.cond(SessionState.can_admin, edit, rx.fragment()),
+        drain,
+        rx.cond(has_token, rotate, rx.fragment()),
+        menu,
+        class_name="ry-acts",
+    )
+    return rx.cond(SessionState.can_operate & ~row["is_shared"].to(bool), acts, rx.fragment())
+
+
+def _head() -> rx.Component:
+    return rx.el.div(
+        rx.el.div(
+            rx.el.div(
+                rx.el.h1(State.row["name"]),
+                runner_badge(State.row["status"], State.row["is_asleep"].to(bool), State.row["is_starting"].to(bool)),
+                rx.el.span(State.row["why"], class_name="ry-why"),
+                class_name="ry-row",
+                style={"gap": "10px"},
+            ),
+            rx.el.p(State.about),
+        ),
+        _actions(),
+        class_name="ry-head",
+    )
+
+
+def _not_here() -> rx.Component:
+    back = rx.link(rx.button("All runners", variant="surface", color_scheme="gray"), href="/dashboard/runners")
+    return rx.el.section(
+        empty("file-question", State.problem, State.problem_hint, back), class_name="ry-panel", role="alert"
+    )
+
+
+def _waiting() -> rx.Component:
+    bones = [rx.el.div(class_name="ry-panel", style={"height": height}) for height in ("68px", "220px", "180px")]
+    return rx.fragment(*bones)
+
+
+def _body() -> rx.Component:
+    return rx.fragment(
+        _head(),
+        facts(),
+        rx.el.div(
+            rx.el.div(strip(), instances(), jobs(), scaling_ledger(), events(), class_name="ry-stack"),
+            rx.el.div(assignments(), tokens(), scaling_limits(), behaviour(), class_name="ry-stack"),
+            class_name="ry-cols",
+        ),
+    )
+
+
+def runner() -> rx.Component:
+    """Facts, strip, instances, jobs, events; assignments, tokens and switches in the rail."""
+    return page(
+        rx.cond(State.problem != "", _not_here(), rx.cond(State.row["id"] == "", _waiting(), _body())),
+        title=State.row["name"],
+        active="runners",
+        crumbs=[("Runners", "/dashboard/runners")],
+        dialogs=[edit_dialog()],
+    )
+
+
+ROUTES = (Route("/dashboard/runners/[runner_id]", "Runner", runner, RunnerState.load),)

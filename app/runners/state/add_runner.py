@@ -1,0 +1,221 @@
+"""The add-runner sheet: register a self-hosted runner, or deploy a cloud-hosted one, and wait for it."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import reflex as rx
+
+from app.project.errors import AppError
+from app.project.models import Filter, Query
+from app.project.runtime import runtime
+from app.project.store import OrgStore
+from app.runners.state.deploy_form import ALL_MODULES, DeployForm
+from app.runners.view.deployment import arrival, build_identity
+from app.runners.view.record import NO_ACCOUNT, AccountChoice, account_of, build_accounts, check_host
+from app.shared.runner.commands import WAYS, Launch, commands
+from app.shared.runner.files import NO_FILE, RunnerFile, newest_files
+from app.shared.runner.tokens import make_token
+from app.shared.runner.versions import latest
+from app.shared.session import say_error
+from app.shared.words import parse_time
+
+TOKEN = "%TOKEN%"  # noqa: S105 - the browser puts the token here; no state ever holds it
+LATE_SECONDS = 120
+
+
+class AddRunnerState(DeployForm, rx.State):
+    """The sheet, its two forms, and what it waits for."""
+
+    is_open: bool = False
+    is_asking: bool = False
+    tab: str = "self"
+    labels: str = ""
+    capacity: str = "1"
+    account_id: str = NO_ACCOUNT
+    accounts: list[AccountChoice] = []
+    errors: dict[str, str] = {}
+    is_busy: bool = False
+
+    files: list[RunnerFile] = []
+    file: RunnerFile = NO_FILE
+    way: str = "Shell"
+    commands: dict[str, str] = {}
+    is_copied: bool = False
+    registered_at: str = ""
+    progress: str = "waiting"
+    arrived: str = ""
+
+    @rx.event
+    async def open_sheet(self) -> rx.event.EventSpec | None:
+        """Open the sheet, empty."""
+        self._clear()
+        try:
+            await self._read_choices()
+        except AppError as error:
+            return say_error(error)
+        self.is_open = True
+        return rx.call_script("window.runyard.focusIn('.ry-sheet input, .ry-sheet [role=combobox]')")
+
+    def _clear(self) -> None:
+        self.reset()
+
+    async def _read_choices(self) -> None:
+        mine = Filter("org_id", "eq", await self._org_id())
+        groups = await self._select("groups", Query(columns="path", filters=(mine,), order="path"))
+        is_kept = Filter("deleted_at", "is", "null")
+        modules = await self._select("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
+        self.paths = [ALL_MODULES, *sorted(str(row["path"]) for row in groups.rows + modules.rows)]
+        not_removed = Filter("removed_at", "is", "null")
+        accounts = Query(columns="id,name,is_disabled", filters=(mine, not_removed), order="name")
+        self.accounts = build_accounts((await self._select("service_accounts", accounts)).rows)
+        identities = await self._select("cloud_identities", Query(filters=(mine, not_removed), order="name"))
+        self.identities = [build_identity(row) for row in identities.rows]
+        if self.identities:
+            self._choose_identity(self.identities[0]["id"])
+
+    @rx.event
+    def set_tab(self, tab: str) -> None:
+        """Show the other tab, unless something was begun in this one."""
+        if tab in ("cloud", "self") and not self.worker_id and not self.job_id:
+            self.tab = tab
+
+    @rx.event
+    def set_labels(self, text: str) -> None:
+        """Take the labels."""
+        self.labels = text[:500]
+
+    @rx.event
+    def set_capacity(self, text: str) -> None:
+        """Take how many jobs it runs at a time."""
+        self.capacity = text[:9]
+
+    @rx.event
+    def set_account(self, account_id: str) -> None:
+        """Choose what it may sign in with besides its token."""
+        if account_id in (NO_ACCOUNT, *(item["id"] for item in self.accounts)):
+            self.account_id = account_id
+
+    @rx.event
+    def set_file(self, name: str | list[str]) -> None:
+        """Show the commands for another file of the release."""
+        self.file = next((file for file in self.files if file["name"] == name), self.file)
+
+    @rx.event
+    def set_way(self, way: str | list[str]) -> None:
+        """Show the command of another way to start it."""
+        if isinstance(way, str) and way in WAYS:
+            self.way = way
+
+    @rx.event
+    async def register(self) -> Any:
+        """Register the runner and show its token once."""
+        self._check_name()
+        host = check_host({"labels": self.labels, "capacity": self.capacity})
+        self.errors = host.errors
+        if self.name_problem or host.errors or self.worker_id:
+            return
+        self.is_busy = True
+        yield
+        token = await make_token()
+        try:
+            worker = await self._rpc("register_worker", await self._registration(host.spec, token.hash, token.hint))
+        except AppError as error:
+            self.is_busy = False
+            self.name_problem = error.message if "name" in error.message.lower() else ""
+            yield say_error(error)
+            return
+        await self._registered(worker)
+        yield rx.call_script(f"window.runyard.secret('{self.worker_id}', '{token.text}')")
+
+    async def _registration(self, host: dict[str, Any], token_hash: str, token_hint: str) -> dict[str, Any]:
+        is_all = self.path == ALL_MODULES
+        options = {
+            **host,
+            "service_account_id": account_of(self.account_id),
+            "is_assigned_to_all_modules": is_all,
+            "assignments": [] if is_all else [self.path],
+        }
+        return {
+            "p_org": await self._org_id(),
+            "p_name": self.name,
+            "p_token_hash": token_hash,
+            "p_token_hint": token_hint,
+            "p_options": options,
+        }
+
+    async def _registered(self, worker: dict[str, Any]) -> None:
+        self.is_busy = False
+        self.worker_id, self.worker_name = str(worker["id"]), str(worker["name"])
+        self.registered_at = datetime.now(UTC).isoformat()
+        who = await self._who()
+        store = await runtime().hub.open(who.org_id, await who._must_session())
+        releases = store.rows("worker_releases")
+        launch = Launch(
+            url=runtime().settings.runner_url,
+            worker_id=self.worker_id,
+            token=TOKEN,
+            name=self.worker_name,
+            version=latest(releases) or "latest",
+            image=runtime().settings.runner_image,
+        )
+        self.commands = commands(launch)
+        self.files = newest_files(releases)
+        self.file = self.files[0] if self.files else NO_FILE
+
+    @rx.event
+    def copied(self) -> None:
+        """Remember that the token was copied, so that closing asks nothing."""
+        self.is_copied = True
+
+    @rx.event
+    def set_open(self, is_open: bool) -> rx.event.EventSpec | None:
+        """Close the sheet; ask first while the token was not copied."""
+        if is_open:
+            return None
+        if self.worker_id and self.tab == "self" and not self.is_copied and self.progress != "online":
+            self.is_asking = True
+            return None
+        return self._shut()
+
+    @rx.event
+    def keep_open(self) -> None:
+        """Stay in the sheet."""
+        self.is_asking = False
+
+    @rx.event
+    def close_anyway(self) -> rx.event.EventSpec:
+        """Close the sheet although the token was not copied."""
+        return self._shut()
+
+    def _shut(self) -> rx.event.EventSpec:
+        gone = self.worker_id
+        self._clear()
+        return rx.call_script(f"window.runyard.forget('{gone}'); window.runyard.focusBack()")
+
+    def _watch(self, store: OrgStore) -> None:
+        """Look for the first heartbeat, and at the job that deploys."""
+        if not self.is_open:
+            return
+        test = store.row("provision_jobs", str(self.test_job_id)) if self.test_job_id else None
+        if test is not None:
+            self._note_test(test)
+        if not self.worker_id:
+            return
+        worker = store.row("workers", self.worker_id)
+        is_online = worker is not None and worker["status"] != "OFFLINE"
+        progress = "online" if is_online or self.progress == "online" else self._waiting()
+        if progress != self.progress:
+            self.progress = progress
+        if is_online and worker is not None:
+            arrived = arrival(store, worker)
+            if arrived != self.arrived:
+                self.arrived = arrived
+        job = store.row("provision_jobs", str(self.job_id)) if self.job_id else None
+        if job is not None:
+            self._follow(job)
+
+    def _waiting(self) -> str:
+        since = parse_time(self.registered_at)
+        if since is None or (datetime.now(UTC) - since).total_seconds() < LATE_SECONDS:
+            return "waiting"
+        return "late"

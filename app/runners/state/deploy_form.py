@@ -1,0 +1,167 @@
+"""The half of the add-runner sheet that deploys a cloud-hosted runner, and what both halves ask for."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.project.errors import AppError
+from app.runners.view.deployment import SIZES, DeployStep, Identity, build_steps, read_test
+from app.runners.view.record import new_name_problem
+from app.shared.session import AppState, say_error
+
+ALL_MODULES = "(all modules)"
+
+
+class RunnerForm(AppState, mixin=True):
+    """What every new runner is asked for: its name, and what it may work on."""
+
+    paths: list[str] = [ALL_MODULES]
+    path: str = ALL_MODULES
+    name: str = ""
+    name_problem: str = ""
+    worker_id: str = ""
+    worker_name: str = ""
+
+    @rx.event
+    def set_name(self, text: str) -> None:
+        """Take the name, and say at once what is wrong with it."""
+        self.name = text.strip()[:63]
+        self.name_problem = new_name_problem(self.name)
+
+    @rx.event
+    def set_path(self, path: str) -> None:
+        """Choose what it may work on."""
+        if path in self.paths:
+            self.path = path
+
+    def _check_name(self) -> None:
+        self.name_problem = new_name_problem(self.name) or ("A name is needed." if not self.name else "")
+
+
+class DeployForm(RunnerForm, mixin=True):
+    """Identity, region and size; then the job that deploys, followed step by step."""
+
+    identities: list[Identity] = []
+    identity_id: str = ""
+    check: str = ""
+    check_words: str = ""
+    test_job_id: int = 0
+    regions: list[str] = []
+    region: str = ""
+    size: str = "2 vCPU, 4 GB, 4 slots"
+    is_scaled_to_zero: bool = True
+    job_id: int = 0
+    job_type: str = ""
+    job_status: str = ""
+    job_error: str = ""
+    steps: list[DeployStep] = []
+
+    def _choose_identity(self, identity_id: str) -> None:
+        found = [item for item in self.identities if item["id"] == identity_id]
+        if found:
+            self.identity_id, self.regions = identity_id, list(found[0]["regions"])
+            self.region = self.regions[0] if self.regions else ""
+            self.check, self.check_words, self.test_job_id = found[0]["check"], found[0]["check_words"], 0
+
+    @rx.event
+    def set_identity(self, identity_id: str) -> None:
+        """Choose the cloud identity; its regions follow."""
+        self._choose_identity(identity_id)
+
+    @rx.event
+    async def test_identity(self) -> rx.event.EventSpec | None:
+        """Let a runner try the chosen identity; the sheet says how it goes."""
+        if not self.identity_id or self.check == "TESTING":
+            return None
+        try:
+            answer = await self._rpc("verify_cloud_identity", {"p_identity": self.identity_id})
+        except AppError as error:
+            return say_error(error)
+        self.test_job_id = int(answer["job"]["id"])
+        self._note_test(answer["job"])
+        return None
+
+    def _note_test(self, job: dict[str, Any]) -> None:
+        check, said = read_test(job)
+        if (check, said) == (self.check, self.check_words):
+            return
+        self.check, self.check_words = check, said
+        told: dict[str, Any] = {"check": check, "check_words": said}
+        self.identities = [
+            {**item, **told} if item["id"] == self.identity_id else item  # type: ignore[typeddict-item]
+            for item in self.identities
+        ]
+
+    @rx.event
+    def set_region(self, region: str) -> None:
+        """Choose the region."""
+        if region in self.regions:
+            self.region = region
+
+    @rx.event
+    def set_size(self, size: str) -> None:
+        """Choose the size."""
+        if size in SIZES:
+            self.size = size
+
+    @rx.event
+    def set_scaled_to_zero(self, is_on: bool) -> None:
+        """Choose whether it stops when nothing is queued."""
+        self.is_scaled_to_zero = is_on
+
+    @rx.event
+    async def deploy(self) -> Any:
+        """Queue the job that deploys a cloud-hosted runner, and follow it here."""
+        self._check_name()
+        if self.name_problem or self.job_id or self.check != "WORKS":
+            return None
+        try:
+            answer = await self._rpc("deploy_worker", await self._deployment())
+        except AppError as error:
+            return say_error(error)
+        self.worker_id, self.worker_name = str(answer["worker"]["id"]), self.name
+        self._follow(answer["job"])
+        return None
+
+    def _follow(self, job: dict[str, Any]) -> None:
+        self.job_id, self.job_type, self.job_status = int(job["id"]), str(job["type"]), str(job["status"])
+        self.job_error = str((job.get("error") or {}).get("message") or "") if job["status"] == "FAILED" else ""
+        steps = build_steps(job)
+        if steps != self.steps:
+            self.steps = steps
+
+    @rx.event
+    async def retry(self) -> rx.event.EventSpec | None:
+        """Go on from where the failed job stood: what it made is found again."""
+        return await self._instead("retry_job", {"p_job": self.job_id})
+
+    @rx.event
+    async def roll_back(self) -> rx.event.EventSpec | None:
+        """Take away all that the failed deployment made, and the record with it."""
+        return await self._instead("remove_cloud_worker", {"p_worker": self.worker_id})
+
+    async def _instead(self, name: str, args: dict[str, Any]) -> rx.event.EventSpec | None:
+        if self.job_status not in ("FAILED", "CANCELLED"):
+            return None
+        try:
+            self._follow(await self._rpc(name, args))
+        except AppError as error:
+            return say_error(error)
+        return None
+
+    async def _deployment(self) -> dict[str, Any]:
+        size = SIZES[self.size]
+        is_all = self.path == ALL_MODULES
+        options = {
+            **size,
+            "is_assigned_to_all_modules": is_all,
+            "assignments": [] if is_all else [self.path],
+            "scaling": {"min": 0 if self.is_scaled_to_zero else 1},
+        }
+        return {
+            "p_org": await self._org_id(),
+            "p_name": self.name,
+            "p_cloud_identity": self.identity_id,
+            "p_region": self.region,
+            "p_options": options,
+        }

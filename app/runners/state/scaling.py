@@ -1,0 +1,48 @@
+"""Scaling on a cloud-hosted runner's page: its limits, and what was decided."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.project.errors import AppError
+from app.project.models import Filter, Query, Row
+from app.runners.view.scaling import Decision, Limits, build_decisions, check_limits, read_limits
+from app.shared.session import AppState, say_error
+
+DECISIONS_SHOWN = 10
+
+
+class RunnerScalingState(AppState, rx.State):
+    """The form and the ledger."""
+
+    worker_id: str = ""
+    limits: Limits = {"min": "", "max": "", "jobs_per_task": "", "idle_seconds": ""}
+    errors: dict[str, str] = {}
+    decisions: list[Decision] = []
+    revision: int = 0
+
+    async def _show(self, worker: Row) -> None:
+        """Take the runner's limits and read its ledger; called by the runner's page."""
+        limits = read_limits(worker)
+        if (self.worker_id, self.limits) != (str(worker["id"]), limits):
+            self.worker_id, self.limits, self.errors = str(worker["id"]), limits, {}
+            # A new key, so that the inputs show what is stored and not what was typed.
+            self.revision += 1
+        mine = (Filter("worker_id", "eq", self.worker_id),)
+        query = Query(filters=mine, order="id", is_descending=True, limit=DECISIONS_SHOWN)
+        decisions = build_decisions((await self._select("scaling_decisions", query)).rows)
+        if decisions != self.decisions:
+            self.decisions = decisions
+
+    @rx.event
+    async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
+        """Check the limits and let the database take them; the next decision follows them."""
+        checked = check_limits(form)
+        self.errors = checked.errors
+        if checked.errors or not self.worker_id:
+            return None
+        try:
+            await self._rpc("update_worker", {"p_worker": self.worker_id, "p_options": {"scaling": checked.spec}})
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.success("Saved", description="The next decision follows it.")

@@ -1,0 +1,1 @@
+"""What the runners' pages show, from rows alone."""

@@ -1,0 +1,110 @@
+"""Deploying a cloud-hosted runner: with which identity, and the job's steps as the sheet follows them."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from app.project.store import OrgStore
+from app.shared.cloud_identities import check_words
+
+Row = Mapping[str, Any]
+SIZES = {
+    "1 vCPU, 2 GB, 2 slots": {"cpu": 1024, "memory": 2048, "capacity": 2},
+    "2 vCPU, 4 GB, 4 slots": {"cpu": 2048, "memory": 4096, "capacity": 4},
+    "4 vCPU, 8 GB, 8 slots": {"cpu": 4096, "memory": 8192, "capacity": 8},
+}
+EXPECTED = {
+    "DEPLOY_WORKER": (
+        "Cloud identity",
+        "Log group",
+        "Token secret",
+        "IAM roles",
+        "Network and security group",
+        "Cluster",
+        "Task definition",
+        "Service",
+        "First heartbeat",
+    ),
+    "REMOVE_WORKER": (
+        "Cloud identity",
+        "Drain",
+        "Service",
+        "Task definitions",
+        "Cluster",
+        "Network and security group",
+        "IAM roles",
+        "Token secret",
+        "Log group",
+    ),
+}
+
+
+class DeployStep(TypedDict):
+    """A step with its state and its times."""
+
+    title: str
+    status: str
+    started_at: str
+    finished_at: str
+
+
+class Identity(TypedDict):
+    """A cloud identity to deploy with, and whether it was seen to work."""
+
+    id: str
+    name: str
+    hint: str
+    regions: list[str]
+    check: str
+    check_words: str
+
+
+def _step(title: str, status: str, row: Row | None = None) -> DeployStep:
+    row = row or {}
+    return {
+        "title": title,
+        "status": status,
+        "started_at": str(row.get("started_at") or ""),
+        "finished_at": str(row.get("finished_at") or ""),
+    }
+
+
+def build_steps(job: Row) -> list[DeployStep]:
+    """List the job's steps as they were reported, then those that are still to come."""
+    reported = [row for row in job.get("steps") or [] if isinstance(row, Mapping) and row.get("name") != "report"]
+    steps = [_step(str(row.get("title") or row.get("name")), str(row.get("status")), row) for row in reported]
+    known = {step["title"] for step in steps}
+    ahead = [title for title in EXPECTED.get(str(job.get("type")), ()) if title not in known]
+    return [*steps, *(_step(title, "PENDING") for title in ahead)]
+
+
+def build_identity(row: Row) -> Identity:
+    """Read a cloud identity's row."""
+    role = str(row.get("role_arn") or "").rsplit("/", 1)[-1]
+    account = str(row.get("account_id") or "")
+    check, said = check_words(row)
+    return {
+        "id": str(row["id"]),
+        "name": str(row["name"]),
+        "hint": f"Role {role}, account ending {account[-4:]}" if role else "",
+        "regions": [str(region) for region in row.get("regions") or []],
+        "check": check,
+        "check_words": said,
+    }
+
+
+def read_test(job: Row) -> tuple[str, str]:
+    """Say what the job that tries an identity has found so far."""
+    if job["status"] == "SUCCEEDED":
+        return check_words({"verified_at": job.get("finished_at") or "now"})
+    if job["status"] in ("FAILED", "CANCELLED"):
+        return "BROKEN", str((job.get("error") or {}).get("message") or "The test was cancelled.")
+    return check_words({}, job)
+
+
+def arrival(store: OrgStore, worker: Row) -> str:
+    """Say what came online: version, engines, slots."""
+    mine = [row for row in store.rows("worker_instances") if str(row["worker_id"]) == str(worker["id"])]
+    engines = sorted({f"{name} {version}" for row in mine for name, version in (row.get("engines") or {}).items()})
+    slots = sum(int(row.get("capacity") or 0) for row in mine) or int(worker.get("capacity") or 1)
+    found = f"{', '.join(engines)} found" if engines else "no engine found yet"
+    return f"Version {worker.get('version') or 'unknown'}, {found}, {slots} {'slot' if slots == 1 else 'slots'}."

@@ -1,0 +1,238 @@
+"""What a runner's own page shows, from rows alone."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypedDict
+
+from app.runners.view.rows import engines_of, say_note
+from app.shared.curves import NO_CURVE, Curve, smooth
+from app.shared.words import count, duration, parse_time
+
+Row = Mapping[str, Any]
+TICK = timedelta(minutes=15)
+TICKS = 96
+
+
+class InstanceDetail(TypedDict):
+    """An instance with its session."""
+
+    id: str
+    name: str
+    host: str
+    engines: str
+    status: str
+    capacity: int
+    connected_at: str
+    epoch: int
+    error: str
+
+
+class Assignment(TypedDict):
+    """A path that a runner serves."""
+
+    path: str
+    kind: str
+    icon: str
+
+
+class TokenRow(TypedDict):
+    """A token: never more than its hint."""
+
+    id: str
+    hint: str
+    word: str
+    is_live: bool
+    last_used_at: str
+    ends_at: str
+    created_at: str
+
+
+class EventRow(TypedDict):
+    """Something that happened to a runner."""
+
+    id: str
+    at: str
+    icon: str
+    text: str
+    by: str
+
+
+class Strip(TypedDict):
+    """Twenty-four hours: a tick per quarter of an hour, and the load on the same axis."""
+
+    ticks: list[str]
+    load: Curve
+    words: str
+    axis: list[str]
+
+
+NO_STRIP: Strip = {"ticks": [], "load": NO_CURVE, "words": "", "axis": []}
+
+
+def build_instances(instances: Iterable[Row]) -> list[InstanceDetail]:
+    """List instances, connected ones first."""
+    ordered = sorted(instances, key=lambda row: (row["status"] == "OFFLINE", str(row["name"]).casefold()))
+    return [
+        {
+            "id": str(row["id"]),
+            "name": str(row["name"]),
+            "host": str(row.get("hostname") or "–"),
+            "engines": say_note(row) or engines_of(row) or "–",
+            "status": str(row["status"]),
+            "capacity": int(row.get("capacity") or 0),
+            "connected_at": str(row.get("connected_at") or ""),
+            "epoch": int(row.get("epoch") or 0),
+            "error": str(row.get("last_error") or ""),
+        }
+        for row in ordered
+    ]
+
+
+def sentence(worker: Row, connected: int) -> str:
+    """Say in one sentence how this runner works."""
+    if worker.get("is_shared"):
+        return (
+            "Serves every organisation where no nearer runner does. Only the installation's configuration changes it."
+        )
+    if connected > 1:
+        return f"{count(connected, 'instance')} in one record. Jobs go to whichever answers first."
+    if worker.get("never_contacted"):
+        return "Registered, never connected. Start it on its machine with its token."
+    if worker["type"] == "cloud-hosted":
+        return "Deployed in your cloud account. It can sleep when nothing is queued."
+    return "Runs on a machine of yours, with the permissions of its host."
+
+
+def build_assignments(rows: Iterable[Row], groups: set[str], modules: Sequence[str]) -> list[Assignment]:
+    """List what a runner serves, with how much that is."""
+    return [_assignment(str(row["path"]), groups, modules) for row in sorted(rows, key=lambda row: str(row["path"]))]
+
+
+def _assignment(path: str, groups: set[str], modules: Sequence[str]) -> Assignment:
+    if path in modules and path not in groups:
+        return {"path": path, "kind": "Module", "icon": "module"}
+    below = sum(module.startswith(path + "/") for module in modules)
+    word = "Stack" if "/" not in path else "Namespace"
+    return {
+        "path": path,
+        "kind": f"{word}, {count(below, 'module')}",
+        "icon": "stack" if word == "Stack" else "namespace",
+    }
+
+
+def build_tokens(rows: Iterable[Row]) -> list[TokenRow]:
+    """List tokens, the newest live one as the one in use."""
+    tokens: list[TokenRow] = []
+    for row in rows:
+        is_live = bool(row.get("is_live"))
+        is_first = is_live and not any(token["is_live"] for token in tokens)
+        word = "in use" if is_first else "old" if is_live else "ended"
+        tokens.append(
+            {
+                "id": str(row["id"]),
+                "hint": str(row.get("hint") or ""),
+                "word": word,
+                "is_live": is_live,
+                "last_used_at": str(row.get("last_used_at") or ""),
+                "ends_at": str(row.get("revoked_at") or row.get("expires_at") or ""),
+                "created_at": str(row.get("created_at") or ""),
+            }
+        )
+    return tokens
+
+
+EVENT_WORDS = {
+    "registered": ("plus", "Registered"),
+    "connected": ("plug", "connected"),
+    "disconnected": ("unplug", "disconnected"),
+    "online": ("wifi", "Online"),
+    "offline": ("wifi-off", "Offline"),
+    "draining": ("log-out", "Draining"),
+    "drained": ("log-out", "Told to drain"),
+    "resumed": ("play", "Takes jobs again"),
+    "disabled": ("circle-pause", "Disabled"),
+    "enabled": ("circle-play", "Enabled"),
+    "token_rotated": ("key-round", "Token rotated"),
+    "token_revoked": ("key-round", "Token revoked"),
+    "removed": ("trash-2", "Removed"),
+    "updated": ("circle-arrow-up", "Updated"),
+    "assigned": ("folder-tree", "Assigned"),
+    "unassigned": ("folder-tree", "No longer assigned"),
+}
+
+
+def build_events(rows: Iterable[Row]) -> list[EventRow]:
+    """List events in words, newest first as they come."""
+    return [_event(row) for row in rows]
+
+
+def _event(row: Row) -> EventRow:
+    name = str(row["event"])
+    icon, words = EVENT_WORDS.get(name, ("info", name.replace("_", " ").capitalize()))
+    instance = str(row.get("instance_name") or "")
+    reason, by = _split_reason(str(row.get("reason") or ""))
+    text = f"{instance} {words}" if instance else words
+    return {
+        "id": str(row["id"]),
+        "at": str(row["at"]),
+        "icon": icon,
+        "text": f"{text}: {reason}" if reason else text,
+        "by": by,
+    }
+
+
+def _split_reason(reason: str) -> tuple[str, str]:
+    """Take who did it out of 'Registered by ops@example.com', so that it stands in its own column."""
+    before, found, by = reason.rpartition("by ") if "by " in reason.lower() else (reason, "", "")
+    is_only_who = found and before.strip().lower() in ("", "registered", "rotated", "revoked", "removed")
+    return ("", by) if is_only_who else (reason, "")
+
+
+def build_strip(ticks: Iterable[Row], since: datetime | None, now: datetime | None = None) -> Strip:
+    """Make the last 24 hours of worker_history(); hours before it was registered stay blank."""
+    now = now or datetime.now(UTC)
+    by_start = {parse_time(str(row["at"])): row for row in ticks}
+    last = now.replace(minute=now.minute // 15 * 15, second=0, microsecond=0)
+    starts = [last - TICK * at for at in range(TICKS - 1, -1, -1)]
+    marks = [_mark(by_start.get(start), start, since) for start in starts]
+    loads = [_load(by_start.get(start), mark) for start, mark in zip(starts, marks, strict=True)]
+    axis = [f"{start:%H:%M}" for start in starts[:: TICKS // 6]]
+    return {
+        "ticks": marks,
+        "load": smooth(loads, width=900, height=84, top=18, bottom=2, ceiling=1.0),
+        "words": _strip_words(marks),
+        "axis": axis,
+    }
+
+
+def _load(tick: Row | None, mark: str) -> float | None:
+    """How busy it was; of hours before it was there nothing is known."""
+    return None if mark == "z" and tick is None else float((tick or {}).get("load") or 0)
+
+
+def _mark(tick: Row | None, start: datetime, since: datetime | None) -> str:
+    if tick is None or not tick.get("beats"):
+        is_before = since is None or start + TICK <= since
+        return "z" if is_before else "o"
+    if tick.get("status") == "DRAINING":
+        return "d"
+    if tick.get("status") == "ASLEEP":
+        return "z"
+    return "o" if tick.get("status") == "OFFLINE" else ""
+
+
+def _strip_words(marks: Sequence[str]) -> str:
+    known = [mark for mark in marks if mark != "z"]
+    if not known:
+        return "Nothing is known yet"
+    online = 100 * sum(mark != "o" for mark in known) / len(known)
+    outages = [
+        run for run in "".join(mark or "-" for mark in marks).replace("d", "-").replace("z", "-").split("-") if run
+    ]
+    said = f"{online:.1f} % online" if online < 100 else "100 % online"
+    if not outages:
+        return said
+    longest = duration(max(map(len, outages)) * TICK.total_seconds()).removesuffix(" 00 s")
+    return (
+        f"{said}, 1 outage of {longest}" if len(outages) == 1 else f"{said}, {len(outages)} outages, longest {longest}"
+    )

@@ -1,0 +1,134 @@
+"""A runner's record as a form: what an admin may change, checked field by field."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from app.shared.form import fields
+from app.shared.form.fields import Wrong
+from app.shared.form.spec import Checked, texts
+from app.shared.job.words import TYPE_WORDS
+
+Row = Mapping[str, Any]
+# A select needs a value for "none of them".
+NO_ACCOUNT = "none"
+MOST_SLOTS = 256
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?")
+_NEW_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+class AccountChoice(TypedDict):
+    """A service account that a runner may sign in with."""
+
+    id: str
+    name: str
+
+
+class RecordForm(TypedDict):
+    """A runner's record as the form shows it."""
+
+    name: str
+    labels: str
+    capacity: str
+    account_id: str
+    allows_many: bool
+    types: list[str]
+    is_cloud: bool
+
+
+EMPTY: RecordForm = {
+    "name": "",
+    "labels": "",
+    "capacity": "1",
+    "account_id": NO_ACCOUNT,
+    "allows_many": False,
+    "types": [],
+    "is_cloud": False,
+}
+
+
+def read_record(worker: Row) -> RecordForm:
+    """Read a runner's row into the form."""
+    return {
+        "name": str(worker["name"]),
+        "labels": " ".join(worker.get("labels") or []),
+        "capacity": str(worker.get("capacity") or 1),
+        "account_id": str(worker.get("service_account_id") or NO_ACCOUNT),
+        "allows_many": bool(worker.get("allow_multiple_instances")),
+        "types": [str(item) for item in worker.get("accepted_job_types") or []],
+        "is_cloud": worker.get("type") == "cloud-hosted",
+    }
+
+
+def build_accounts(rows: Sequence[Row]) -> list[AccountChoice]:
+    """List the accounts to choose from; a disabled one says so, because nothing could sign in with it."""
+    return [
+        {"id": str(row["id"]), "name": f"{row['name']} (disabled)" if row.get("is_disabled") else str(row["name"])}
+        for row in rows
+    ]
+
+
+def new_name_problem(name: str) -> str:
+    """Say what is wrong with the name of a new runner; a space in it would only have to be quoted everywhere."""
+    if not name or _NEW_NAME.fullmatch(name):
+        return ""
+    if " " in name:
+        return f"A name has no spaces. Try {name.replace(' ', '-')}."
+    return "Letters, digits, dots, dashes and underscores; a letter or digit at both ends."
+
+
+def _slots(text: str) -> int:
+    """Take how many jobs each instance runs at a time."""
+    return fields.whole_number(text, 1, MOST_SLOTS)
+
+
+def account_of(value: str) -> str | None:
+    """Take the chosen service account; none is a choice too."""
+    return None if value in ("", NO_ACCOUNT) else value
+
+
+def check_host(form: Mapping[str, str]) -> Checked:
+    """Check what a new runner is told about its host: labels and capacity."""
+    checked = Checked()
+    checked.spec = {
+        "labels": checked.take("labels", form, fields.labels, []),
+        "capacity": checked.take("capacity", form, _slots, 1),
+    }
+    return checked
+
+
+def check_record(raw: object, held: RecordForm) -> Checked:
+    """Check the form; the spec names only what differs from the record, so the audit log tells what was changed."""
+    form = texts(raw)
+    checked = check_host(form)
+    spec = {
+        "name": checked.take("name", form, _name, ""),
+        **checked.spec,
+        "accepted_job_types": _types(form, checked),
+        "allow_multiple_instances": form.get("allows_many") in ("on", "true"),
+        "service_account_id": account_of(form.get("account_id", held["account_id"])),
+    }
+    before = {
+        "name": held["name"],
+        "labels": held["labels"].split(),
+        "capacity": int(held["capacity"]),
+        "accepted_job_types": [name for name in TYPE_WORDS if name in held["types"]],
+        "allow_multiple_instances": held["allows_many"],
+        "service_account_id": account_of(held["account_id"]),
+    }
+    checked.spec = {key: value for key, value in spec.items() if value != before[key]}
+    return checked
+
+
+def _name(text: str) -> str:
+    value = text.strip()
+    if not _NAME.fullmatch(value):
+        raise Wrong("Letters, digits, spaces, dots and dashes, up to 63; a letter or digit at both ends.")
+    return value
+
+
+def _types(form: Mapping[str, str], checked: Checked) -> list[str]:
+    chosen = [name for name in TYPE_WORDS if form.get(f"type:{name}") in ("on", "true")]
+    if not chosen:
+        checked.errors["types"] = "At least one: a runner that takes no type of job takes none."
+    return chosen

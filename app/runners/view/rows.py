@@ -1,0 +1,223 @@
+"""The rows of the runners table."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from app.shared.runner.versions import is_older
+from app.shared.words import count
+
+Row = Mapping[str, Any]
+STATUSES = ("ONLINE", "DRAINING", "OFFLINE")
+ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
+PREPARING = "being prepared"
+
+
+class InstanceRow(TypedDict):
+    """A connected process under its runner."""
+
+    id: str
+    name: str
+    host: str
+    status: str
+    why: str
+    version: str
+    capacity: int
+    is_last: bool
+
+
+class RunnerRow(TypedDict):
+    """A runner as the table shows it; load and last seen beat elsewhere (see Pulse)."""
+
+    id: str
+    name: str
+    type: str
+    region: str
+    status: str
+    is_asleep: bool
+    is_starting: bool
+    why: str
+    version: str
+    is_outdated: bool
+    created_at: str
+    facts: str
+    instance_count: int
+    is_shared: bool
+    is_disabled: bool
+    is_draining: bool
+    is_cloud: bool
+    action: str
+
+
+class Pulse(TypedDict):
+    """What changes with every beat: kept apart, so that a beat does not send whole rows."""
+
+    at: str
+    used: int
+    capacity: int
+
+
+class Counts(TypedDict):
+    """How many runners each filter would show."""
+
+    all: int
+    ONLINE: int
+    DRAINING: int
+    OFFLINE: int
+
+
+def count_statuses(workers: Iterable[Row]) -> Counts:
+    """Count runners by status."""
+    by_status = Counter(str(worker["status"]) for worker in workers)
+    return {
+        "all": by_status.total(),
+        "ONLINE": by_status["ONLINE"],
+        "DRAINING": by_status["DRAINING"],
+        "OFFLINE": by_status["OFFLINE"],
+    }
+
+
+def is_starting(worker: Row) -> bool:
+    """Say whether a cloud-hosted runner was woken and has not said hello yet."""
+    return worker["status"] == "OFFLINE" and worker.get("status_reason") == "Starting"
+
+
+# How the database begins to say that a runner could not sign in, whoever started it.
+NO_CREDENTIAL = "No usable"
+
+
+def why(worker: Row, job_count: int = 0, note: str = "") -> str:
+    """Say why a runner is in the state it is in; online it is what keeps it from its engines, if anything does."""
+    status = worker["status"]
+    if status == "DRAINING" or worker.get("is_draining"):
+        left = f"{count(job_count, 'job')} left" if job_count else "no jobs left"
+        return ", ".join(part for part in (worker.get("drain_reason"), left) if part)
+    if worker.get("is_disabled"):
+        return "Disabled, takes no new jobs"
+    if status != "OFFLINE":
+        return note
+    if worker.get("is_scaled_to_zero"):
+        return "Starts on the next job"
+    if is_starting(worker):
+        return "It has been woken, its first heartbeat is awaited"
+    reason = str(worker.get("status_reason") or "")
+    if worker.get("never_contacted") and not reason.startswith(NO_CREDENTIAL):
+        return "Registered, never connected"
+    return reason
+
+
+def likely_action(worker: Row, is_outdated: bool) -> str:
+    """Name the one action that stands in the row; the others are in its menu."""
+    if worker.get("is_shared"):
+        return ""
+    if worker.get("is_disabled"):
+        return "enable"
+    if worker.get("is_draining"):
+        return "resume"
+    # One that sleeps or starts comes by itself.
+    is_absent = worker["status"] == "OFFLINE" and not (worker.get("is_scaled_to_zero") or is_starting(worker))
+    if worker["type"] == "cloud-hosted" and is_absent:
+        return "deploy"
+    return "update" if is_outdated else ""
+
+
+def build_row(worker: Row, latest: str, instance_count: int, job_count: int, note: str = "") -> RunnerRow:
+    """Make the table's row of one runner."""
+    is_outdated = is_older(worker.get("version"), latest)
+    reason = why(worker, job_count, note)
+    parts = (worker["type"], worker.get("region"), worker.get("version"), reason)
+    return {
+        "id": str(worker["id"]),
+        "name": str(worker["name"]),
+        "type": str(worker["type"]),
+        "region": str(worker.get("region") or "–"),
+        "status": str(worker["status"]),
+        "is_asleep": bool(worker.get("is_scaled_to_zero")),
+        "is_starting": is_starting(worker),
+        "why": reason,
+        "version": str(worker.get("version") or "–"),
+        "is_outdated": is_outdated,
+        "created_at": str(worker.get("created_at") or ""),
+        "facts": " · ".join(str(part) for part in parts if part),
+        "instance_count": instance_count,
+        "is_shared": bool(worker.get("is_shared")),
+        "is_disabled": bool(worker.get("is_disabled")),
+        "is_draining": bool(worker.get("is_draining")),
+        "is_cloud": worker["type"] == "cloud-hosted",
+        "action": likely_action(worker, is_outdated),
+    }
+
+
+def engines_of(instance: Row) -> str:
+    """Say which engines an instance found: tofu 1.10.5, terraform 1.13.3."""
+    engines = instance.get("engines") or {}
+    return ", ".join(f"{name} {version}" for name, version in sorted(engines.items()) if version)
+
+
+def say_note(instance: Row) -> str:
+    """Say what an instance tells of its engines, by their full names: OpenTofu is being prepared, 40 %."""
+    note = str(instance.get("engine_note") or "")
+    engine, found, rest = note.partition(" ")
+    return f"{ENGINES.get(engine, engine.capitalize())}{found}{rest}"
+
+
+def engine_note(instances: Sequence[Row]) -> str:
+    """Say what keeps a runner's connected instances from an engine; empty when nothing does."""
+    note = next((note for note in map(say_note, instances) if note), "")
+    is_idle = note and not any(instance.get("engines") for instance in instances)
+    return f"{note}; its jobs wait for that" if is_idle and PREPARING in note else note
+
+
+def preparing(instances: Sequence[Row]) -> str:
+    """Say which engine is being prepared and how far it is; empty when none is."""
+    return next((note for note in map(say_note, instances) if PREPARING in note), "")
+
+
+def instance_why(instance: Row) -> str:
+    """Say what an instance is up to: its engines, or what keeps it from them."""
+    if instance.get("status") == "OFFLINE":
+        return str(instance.get("last_error") or "")
+    return say_note(instance) or engines_of(instance) or "No engine found yet"
+
+
+def build_instances(instances: Iterable[Row]) -> list[InstanceRow]:
+    """Make the sub-rows of a runner, by name."""
+    ordered = sorted(instances, key=lambda row: str(row["name"]).casefold())
+    return [
+        {
+            "id": str(row["id"]),
+            "name": str(row["name"]),
+            "host": str(row.get("hostname") or "–"),
+            "status": str(row["status"]),
+            "why": instance_why(row),
+            "version": str(row.get("version") or "–"),
+            "capacity": int(row.get("capacity") or 0),
+            "is_last": at == len(ordered) - 1,
+        }
+        for at, row in enumerate(ordered)
+    ]
+
+
+def is_connected(instance: Row) -> bool:
+    """Say whether an instance is there now."""
+    return instance.get("status") != "OFFLINE"
+
+
+def read_pulses(overview: Row) -> dict[str, Pulse]:
+    """Read last seen and load of runners and instances from fleet_overview()."""
+    pulses: dict[str, Pulse] = {}
+    for worker in overview.get("workers") or []:
+        is_there = worker.get("status") != "OFFLINE"
+        pulses[str(worker["id"])] = _pulse(worker, is_there)
+        for instance in worker.get("instances") or []:
+            pulses[str(instance["id"])] = _pulse(instance, bool(instance.get("is_online", is_there)))
+    return pulses
+
+
+def _pulse(row: Row, is_there: bool) -> Pulse:
+    """Read one; nobody can use the slots of a runner that is not there."""
+    return {
+        "at": str(row.get("last_seen_at") or ""),
+        "used": int(row.get("used") or 0) if is_there else 0,
+        "capacity": int(row.get("capacity") or 0) if is_there else 0,
+    }

@@ -1,0 +1,141 @@
+"""The tiles above the table: queue wait, utilisation and throughput of the last day."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from app.project.store import OrgStore
+from app.shared.curves import NO_CURVE, Curve, bars, smooth
+
+Row = Mapping[str, Any]
+MAX_PERCENT = 300
+PER_HOUR = "jobs/h"
+
+
+class Tile(TypedDict):
+    """One figure with its curve and how it moved."""
+
+    figure: str
+    unit: str
+    aside: str
+    move: str
+    is_up: bool
+    is_good: bool
+    curve: Curve
+    bars: list[float]
+
+
+def _series(rows: Sequence[Row], key: str) -> list[float | None]:
+    """Read a series; an hour of which nothing is known stays without a value."""
+    return [None if row.get(key) is None else float(row[key]) for row in rows]
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if 0 < value < 0.1 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def _seconds(value: float) -> tuple[str, str]:
+    if value < 120:
+        return _short(value), "s"
+    return (_short(value / 60), "min") if value < 7200 else (_short(value / 3600), "h")
+
+
+def _blank() -> Tile:
+    return {
+        "figure": "–",
+        "unit": "",
+        "aside": "",
+        "move": "",
+        "is_up": False,
+        "is_good": True,
+        "curve": NO_CURVE,
+        "bars": [],
+    }
+
+
+def wait_tile(rows: Sequence[Row], key: str) -> Tile:
+    """Queue wait: the last hour that had jobs, against the day before it."""
+    series = _series(rows, key)
+    known = [value for value in series if value is not None]
+    if not known:
+        return _blank()
+    figure, unit = _seconds(known[-1])
+    before = known[:-1]
+    change = known[-1] - sum(before) / len(before) if before else 0.0
+    moved, moved_unit = _seconds(abs(change))
+    return {
+        **_blank(),
+        "figure": figure,
+        "unit": unit,
+        "move": f"{moved} {moved_unit}" if abs(change) >= 0.1 else "",
+        "is_up": change > 0,
+        "is_good": change <= 0,
+        "curve": smooth(series),
+    }
+
+
+def utilisation_tile(rows: Sequence[Row], now: Row) -> Tile:
+    """Utilisation: slots in use now, and the busiest hour of the day."""
+    used, capacity = int(now.get("used") or 0), int(now.get("capacity") or 0)
+    shares = [_share(row) for row in rows]
+    known = [share for share in shares if share is not None]
+    return {
+        **_blank(),
+        "figure": f"{100 * used / capacity:.0f}" if capacity else "–",
+        "unit": "%" if capacity else "",
+        "aside": f"{used} of {capacity} slots" if capacity else "no slots",
+        "move": f"busiest hour {100 * max(known):.0f} %" if known else "",
+        "curve": smooth(shares),
+    }
+
+
+def _share(row: Row) -> float | None:
+    """How much of its slots the fleet used in an hour; nothing is known of one in which no runner was there."""
+    if row.get("share") is not None:
+        return float(row["share"])
+    capacity = float(row.get("capacity") or 0)
+    return float(row.get("used") or 0) / capacity if capacity else None
+
+
+def throughput_tile(rows: Sequence[Row]) -> Tile:
+    """Throughput: jobs finished in the last full hour against the hours before it, or what there is instead."""
+    counts = [value or 0.0 for value in _series(rows, "jobs")]
+    figure, unit = _throughput(counts)
+    tile: Tile = {**_blank(), "figure": f"{figure:.0f}", "unit": unit, "bars": bars(counts)}
+    # Hours before the first job were no quiet ones: nobody was here yet.
+    before = list(itertools.dropwhile(lambda value: not value, counts[:-2]))
+    if unit != PER_HOUR or not before:
+        return tile
+    mean = sum(before) / len(before)
+    change = 100 * (figure - mean) / mean
+    # Against a day that was nearly empty a percentage says nothing.
+    move = f"{abs(change):.0f} %" if 1 <= abs(change) <= MAX_PERCENT else ""
+    return {**tile, "move": move, "is_up": change > 0, "is_good": change >= 0}
+
+
+def _throughput(counts: Sequence[float]) -> tuple[float, str]:
+    """Say the last full hour's jobs; when it had none, this hour's so far, or the day's."""
+    *full, present = counts or [0.0]
+    if full and full[-1]:
+        return full[-1], PER_HOUR
+    if present:
+        return present, "job this hour" if present == 1 else "jobs this hour"
+    total = sum(full)
+    return total, "job in 24 h" if total == 1 else "jobs in 24 h"
+
+
+def build_tiles(figures: Row, now: Row) -> dict[str, Tile]:
+    """Make the four tiles from fleet_stats() and what fleet_overview() counts now."""
+    waits = figures.get("queue_wait") or []
+    return {
+        "p50": wait_tile(waits, "p50"),
+        "p95": wait_tile(waits, "p95"),
+        "utilisation": utilisation_tile(figures.get("utilisation") or [], now),
+        "throughput": throughput_tile(figures.get("throughput") or []),
+    }
+
+
+def tiles_of(store: OrgStore, used: int, capacity: int) -> dict[str, Tile]:
+    """Make the tiles, or take those that were made of the same figures."""
+    now = {"used": used, "capacity": capacity}
+    return store.derive("tiles", ("figures", "workers", "overview"), lambda store: build_tiles(store.figures, now))

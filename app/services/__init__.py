@@ -1,1 +1,0 @@
-"""Everything the dashboard knows without a browser; nothing in here imports Reflex."""

@@ -1,0 +1,166 @@
+"""Members and roles, and invitations by link."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.settings.components.frame import admin_button, menu, menu_item, or_problem, settings_page, settings_panel
+from app.settings.state.members import MembersState
+from app.settings.view.members import ROLE_WORDS, ROLES, MemberRow
+from app.shared.copy import copy_button
+from app.shared.elements import ago, secret
+from app.shared.feedback import skeleton_rows
+from app.shared.forms import question
+from app.shared.icons import icon
+from app.shared.session import SessionState
+from app.shared.table import cell, heads, table
+
+State = MembersState
+
+
+def _role(row: rx.Var[MemberRow]) -> rx.Component:
+    items = [rx.select.item(role.capitalize(), value=role) for role in ROLES]
+    select = rx.select.root(
+        rx.select.trigger(aria_label="Role of " + row["email"].to(str), class_name="ry-role"),
+        rx.select.content(*items),
+        value=row["role"],
+        on_change=lambda role: State.set_role(row["key"].to(str), role),
+    )
+    plain = rx.el.span(row["role"].to(str).capitalize())
+    return rx.cond(row["can_change"] & ~row["is_invited"].to(bool), select, plain)
+
+
+def _badge(row: rx.Var[MemberRow]) -> rx.Component:
+    invited = rx.badge(rx.cond(row["is_expired"], "expired", "invited"), color_scheme="gray", radius="full")
+    you = rx.el.span("you", class_name="mut")
+    return rx.cond(row["is_invited"], invited, rx.cond(row["is_me"], you, rx.fragment()))
+
+
+def _menu(row: rx.Var[MemberRow]) -> rx.Component:
+    label = rx.cond(row["is_invited"], "Withdraw", rx.cond(row["is_me"], "Leave", "Remove"))
+    items = menu(
+        "More actions for " + row["email"].to(str),
+        menu_item("user-minus", label, State.ask_remove(row["key"].to(str)), color_scheme="red"),
+    )
+    return rx.cond(row["can_change"] | row["is_me"].to(bool), items, rx.fragment())
+
+
+def _row(row: rx.Var[MemberRow]) -> rx.Component:
+    return rx.el.tr(
+        cell(rx.el.div(row["email"], _badge(row), class_name="ry-row"), class_name="n-a"),
+        cell(_role(row), class_name="n-b"),
+        cell(ago(row["since"].to(str)), class_name="r mut num n-c"),
+        cell(_menu(row), class_name="r n-d"),
+        role="row",
+        key=row["key"],
+        custom_attrs={"data-row": row["key"]},
+    )
+
+
+def _role_item(role: str) -> rx.Component:
+    return rx.select.item(f"{role.capitalize()}: {ROLE_WORDS[role]}", value=role)
+
+
+def _invite_fields() -> rx.Component:
+    problem = rx.el.small(icon("circle-alert"), State.email_problem, class_name="err", role="alert")
+    return rx.el.div(
+        rx.el.div(
+            rx.el.label("E-mail", html_for="invite-email"),
+            rx.input(
+                id="invite-email",
+                type="email",
+                default_value=State.email,
+                on_blur=State.set_email,
+                placeholder="name@example.org",
+                auto_complete="off",
+            ),
+            rx.cond(State.email_problem != "", problem, rx.el.small("They sign in with this address.")),
+            class_name="ry-f",
+        ),
+        rx.el.div(
+            rx.el.span("Role", class_name="ry-lab"),
+            rx.select.root(
+                rx.select.trigger(aria_label="Role"),
+                rx.select.content(*[_role_item(role) for role in ROLES]),
+                value=State.role,
+                on_change=State.choose_role,
+            ),
+            class_name="ry-f",
+        ),
+        class_name="ry-dialog-body ry-dialog-field",
+    )
+
+
+def _link() -> rx.Component:
+    return rx.el.div(
+        rx.el.div(
+            rx.el.div(
+                rx.el.span("Link", class_name="k"),
+                secret(State.invited_id, "%TOKEN%", class_name="ry-el"),
+                copy_button("%TOKEN%", "Copy the link", owner=State.invited_id),
+                class_name="ry-sec1",
+            ),
+            class_name="ry-code",
+        ),
+        rx.el.small("It is shown once, works for 7 days and only for this address.", class_name="ry-hint"),
+        class_name="ry-dialog-body ry-dialog-field",
+    )
+
+
+def _invite_dialog() -> rx.Component:
+    is_done = State.invited_id != ""
+    close = rx.dialog.close(
+        rx.button(rx.cond(is_done, "I have it", "Leave it"), variant="surface", color_scheme="gray")
+    )
+    go = rx.button("Make the link", on_click=State.invite, color_scheme="gray", high_contrast=True)
+    mail = rx.button(
+        icon("mail"),
+        "Write the mail",
+        color_scheme="gray",
+        high_contrast=True,
+        custom_attrs={
+            "data-mail": State.invited_email,
+            "data-owner": State.invited_id,
+            "data-subject": "Join " + SessionState.org_name + " on Runyard",
+        },
+    )
+    return rx.dialog.root(
+        rx.dialog.content(
+            rx.dialog.title(rx.cond(is_done, "Send this link to " + State.invited_email, "Invite somebody"), size="4"),
+            rx.dialog.description("You give them the link yourself, by mail or otherwise.", size="2", class_name="mut"),
+            rx.cond(is_done, _link(), _invite_fields()),
+            rx.el.div(close, rx.cond(is_done, mail, go), class_name="ry-acts ry-dialog-acts"),
+            max_width="480px",
+        ),
+        open=State.is_inviting,
+        on_open_change=State.close_invite,
+    )
+
+
+def _body() -> rx.Component:
+    labels: tuple[tuple[str, str], ...] = (("Address", ""), ("Role", ""), ("Since", "r"), ("Actions", "r"))
+    waiting = State.is_loading & (State.rows.length() == 0)
+    rows: Any = rx.cond(waiting, skeleton_rows(4), rx.foreach(State.rows, _row))
+    return table("Members", heads(*labels), rows, aria_busy=waiting)
+
+
+def members() -> rx.Component:
+    """The members page."""
+    gone = question(
+        is_open=State.removing != "",
+        title=rx.fragment("Remove ", State.removing_email, "?"),
+        text="They lose sight of this organisation at once. What they did stays in the history.",
+        act="Remove",
+        on_act=State.remove,
+        on_keep=State.keep,
+    )
+    return settings_page(
+        "members",
+        settings_panel(
+            "Members",
+            "Who may look, run, approve and change things here.",
+            admin_button("Invite", "user-plus", State.open_invite),
+            or_problem(State, "Members", _body()),
+        ),
+        dialogs=[_invite_dialog(), gone],
+    )

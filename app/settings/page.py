@@ -1,0 +1,25 @@
+"""The settings: one page per entry."""
+
+from app.settings.components.accounts import accounts
+from app.settings.components.identities import identities
+from app.settings.components.members import members
+from app.settings.components.records import audit, organisation, releases
+from app.settings.state.accounts import AccountsState
+from app.settings.state.audit import AuditState
+from app.settings.state.identities import IdentitiesState
+from app.settings.state.members import MembersState
+from app.settings.state.organisation import OrganisationState
+from app.settings.state.releases import ReleasesState
+from app.shared.route import Route
+
+HOME = "/dashboard/settings"
+
+ROUTES = (
+    Route(HOME, "Settings", members, MembersState.load),
+    Route(f"{HOME}/members", "Members", members, MembersState.load),
+    Route(f"{HOME}/cloud-identities", "Cloud identities", identities, IdentitiesState.load),
+    Route(f"{HOME}/service-accounts", "Service accounts", accounts, AccountsState.load),
+    Route(f"{HOME}/releases", "Releases", releases, ReleasesState.load),
+    Route(f"{HOME}/audit", "Audit log", audit, AuditState.load),
+    Route(f"{HOME}/organisation", "Organisation", organisation, OrganisationState.load),
+)

@@ -1,0 +1,137 @@
+"""Service accounts: sign-in for runners and CI, by OIDC trust or by a secret that is shown once."""
+
+import asyncio
+from typing import Any, ClassVar
+
+import reflex as rx
+
+from app.project.errors import AppError
+from app.project.models import Filter, Query, Session
+from app.project.store import Changed, OrgStore
+from app.settings.state.record_form import RecordForm
+from app.settings.view.accounts import AccountView, NewSecret, build_view, check_form, make_secret
+from app.shared.session import say_error
+
+NO_ACCOUNT: AccountView = build_view({"id": "", "name": ""})
+
+
+class AccountsState(RecordForm, rx.State):
+    """The table, the form that is open, and whose secret is being shown."""
+
+    EMPTY: ClassVar[AccountView] = NO_ACCOUNT
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"service_accounts"})
+
+    rows: list[AccountView] = []
+    way: str = "oidc"
+    chosen: AccountView = NO_ACCOUNT
+    asking: str = ""
+    asking_id: str = ""
+    asking_name: str = ""
+    shown_id: str = ""
+    shown_client: str = ""
+
+    async def _prepare(self, session: Session) -> None:
+        """Close what was open before a reload: states outlive it."""
+        self.is_open, self.asking, self.shown_id = False, "", ""
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        filters = (Filter("org_id", "eq", store.org_id), Filter("removed_at", "is", "null"))
+        page = await self._select("service_accounts", Query(filters=filters, order="name", limit=500))
+        rows = [build_view(row) for row in page.rows]
+        self._assign("rows", rows)
+
+    def _fill(self, chosen: Any, *, is_new: bool) -> None:
+        super()._fill(chosen, is_new=is_new)
+        self.way = "oidc" if is_new or chosen["issuer"] else "secret"
+
+    @rx.event
+    def set_way(self, value: str | list[str]) -> None:
+        """Choose how it signs in."""
+        if value in ("oidc", "secret"):
+            self.way = str(value)
+
+    @rx.event
+    async def save(self, form: dict[str, Any]) -> Any:
+        """Check the form and let the database take it; a new secret is shown once."""
+        checked = check_form({**form, "way": self.way}, is_new=self.is_new)
+        self.errors = checked.errors
+        if checked.errors or not self.is_open:
+            return None
+        try:
+            shown = await self._save(checked.spec)
+            await self._again()
+        except AppError as error:
+            return say_error(error)
+        self.is_open = False
+        return shown or rx.toast.success("Added" if self.is_new else "Saved")
+
+    async def _save(self, spec: dict[str, Any]) -> Any:
+        if not self.is_new:
+            await self._rpc("update_service_account", {"p_account": self.chosen["id"], "p_spec": spec})
+            return None
+        args: dict[str, Any] = {"p_org": await self._org_id(), "p_spec": spec}
+        if self.way == "oidc":
+            await self._rpc("create_service_account", args)
+            return None
+        secret = await asyncio.to_thread(make_secret)
+        args |= {"p_secret_hash": secret.hash, "p_secret_hint": secret.hint}
+        row = await self._rpc("create_service_account", args)
+        return self._reveal(row, secret)
+
+    def _reveal(self, row: dict[str, Any], secret: NewSecret) -> rx.event.EventSpec:
+        """Give the secret to the browser by itself: a state's var would be sent again and again."""
+        self.shown_id, self.shown_client = str(row["id"]), str(row.get("client_id") or "")
+        return rx.call_script(f"window.runyard.secret('{self.shown_id}', '{secret.text}')")
+
+    @rx.event
+    def forget(self) -> rx.event.EventSpec:
+        """Close the dialog that shows a secret; the page forgets it."""
+        gone, self.shown_id, self.shown_client = self.shown_id, "", ""
+        return rx.call_script(f"window.runyard.forget('{gone}')") if gone else rx.noop()
+
+    @rx.event
+    def ask(self, what: str, key: str) -> None:
+        """Ask before a secret is replaced or an account removed."""
+        found = self._find(key)
+        if what in ("rotate", "remove") and found is not None:
+            self.asking, self.asking_id, self.asking_name = what, key, found["name"]
+
+    @rx.event
+    def keep(self) -> None:
+        """Keep things as they are."""
+        self.asking = self.asking_id = self.asking_name = ""
+
+    @rx.event
+    async def confirm(self) -> Any:
+        """Do what was asked."""
+        if self._find(self.asking_id) is None:
+            return None
+        try:
+            said = await (self._rotate() if self.asking == "rotate" else self._remove())
+            await self._again()
+        except AppError as error:
+            self.asking = ""
+            return say_error(error)
+        self.asking = self.asking_id = self.asking_name = ""
+        return said
+
+    async def _rotate(self) -> rx.event.EventSpec:
+        secret = await asyncio.to_thread(make_secret)
+        args = {"p_account": self.asking_id, "p_secret_hash": secret.hash, "p_secret_hint": secret.hint}
+        return self._reveal(await self._rpc("rotate_service_account_secret", args), secret)
+
+    async def _remove(self) -> rx.event.EventSpec:
+        await self._rpc("remove_service_account", {"p_account": self.asking_id})
+        return rx.toast.success(f"{self.asking_name} is removed", description="It cannot sign in any more.")
+
+    @rx.event
+    async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
+        """Let an account sign in, or not."""
+        if self._find(key) is None:
+            return None
+        try:
+            await self._rpc("update_service_account", {"p_account": key, "p_spec": {"is_disabled": not is_on}})
+            await self._again()
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.success("It can sign in" if is_on else "It cannot sign in any more")

@@ -1,0 +1,114 @@
+"""Cloud identities: where cloud-hosted runners are deployed."""
+
+from typing import Any, ClassVar
+
+import reflex as rx
+
+from app.project.errors import AppError
+from app.project.models import Filter, Query, Session
+from app.project.store import Changed, OrgStore
+from app.settings.state.record_form import RecordForm
+from app.shared.cloud_identities import IdentityView, build_view, check_form, trust_policy
+from app.shared.session import say_error
+
+NO_IDENTITY: IdentityView = build_view({"id": "", "name": ""}, ())
+
+
+class IdentitiesState(RecordForm, rx.State):
+    """The table, and the form that is open."""
+
+    EMPTY: ClassVar[IdentityView] = NO_IDENTITY
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"cloud_identities", "workers", "provision_jobs"})
+
+    rows: list[IdentityView] = []
+    chosen: IdentityView = NO_IDENTITY
+    policy: str = ""
+    removing: str = ""
+    removing_name: str = ""
+
+    async def _prepare(self, session: Session) -> None:
+        """Close what was open before a reload: states outlive it."""
+        self.is_open, self.removing = False, ""
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        if not _concerns(store, changed):
+            return
+        filters = (Filter("org_id", "eq", store.org_id), Filter("removed_at", "is", "null"))
+        page = await self._select("cloud_identities", Query(filters=filters, order="name", limit=500))
+        rows = [build_view(row, store.rows("workers"), store.rows("provision_jobs")) for row in page.rows]
+        self._assign("rows", rows)
+
+    def _fill(self, chosen: Any, *, is_new: bool) -> None:
+        super()._fill(chosen, is_new=is_new)
+        self.policy = "" if is_new else trust_policy(chosen["external_id"])
+
+    @rx.event
+    async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
+        """Check the form and let the database take it."""
+        checked = check_form(form)
+        self.errors = checked.errors
+        if checked.errors or not self.is_open:
+            return None
+        try:
+            row = await self._save(checked.spec)
+            await self._again()
+        except AppError as error:
+            return say_error(error)
+        if self.is_new:
+            # The role must trust the external id, which the database has just made: show what to paste.
+            self._fill(build_view(row, ()), is_new=False)
+            return rx.toast.success("Added", description="Now let the role trust it.")
+        self.is_open = False
+        return rx.toast.success("Saved")
+
+    async def _save(self, spec: dict[str, Any]) -> Any:
+        if self.is_new:
+            return await self._rpc("create_cloud_identity", {"p_org": await self._org_id(), "p_spec": spec})
+        return await self._rpc("update_cloud_identity", {"p_identity": self.chosen["id"], "p_spec": spec})
+
+    @rx.event
+    async def test(self, key: str) -> rx.event.EventSpec | None:
+        """Let a runner try an identity; the table shows how it goes."""
+        if self._find(key) is None:
+            return None
+        try:
+            answer = await self._rpc("verify_cloud_identity", {"p_identity": key})
+            await self._again()
+        except AppError as error:
+            return say_error(error)
+        number = answer["job"]["id"]
+        return rx.toast.info(f"Testing {answer['name']}", description=f"Job #{number} assumes the role in each region.")
+
+    @rx.event
+    def ask_remove(self, key: str) -> None:
+        """Ask before an identity is removed."""
+        found = self._find(key)
+        if found is not None:
+            self.removing, self.removing_name = key, found["name"]
+
+    @rx.event
+    def keep(self) -> None:
+        """Remove nothing."""
+        self.removing = self.removing_name = ""
+
+    @rx.event
+    async def remove(self) -> rx.event.EventSpec | None:
+        """Remove an identity."""
+        if self._find(self.removing) is None:
+            return None
+        try:
+            await self._rpc("remove_cloud_identity", {"p_identity": self.removing})
+            await self._again()
+        except AppError as error:
+            self.removing = ""
+            return say_error(error)
+        name, self.removing, self.removing_name = self.removing_name, "", ""
+        return rx.toast.success(f"{name} is removed", description="The role in your account is still there.")
+
+
+def _concerns(store: OrgStore, changed: Changed) -> bool:
+    """Say whether a change is about identities: of the many jobs that change, only tests are."""
+    if changed.touches({"cloud_identities", "workers"}):
+        return True
+    jobs = (store.row("provision_jobs", key) for key in changed.ids("provision_jobs"))
+    return any(job is not None and job.get("target_identity_id") for job in jobs)

@@ -1,0 +1,135 @@
+"""Members and roles, and invitations by link."""
+
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import reflex as rx
+
+from app.live.page import LivePage
+from app.project.errors import AppError
+from app.project.invitations import make_secret
+from app.project.models import Filter, Query, Session
+from app.project.store import Changed, OrgStore
+from app.settings.view.members import ROLES, MemberRow, build_rows, check_email
+from app.shared.session import say_error
+
+
+class MembersState(LivePage, rx.State):
+    """Who belongs here, and the dialog that invites."""
+
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"memberships", "invitations"})
+
+    rows: list[MemberRow] = []
+    is_inviting: bool = False
+    email: str = ""
+    email_problem: str = ""
+    role: str = "operator"
+    invited_id: str = ""
+    invited_email: str = ""
+    removing: str = ""
+    removing_email: str = ""
+
+    async def _prepare(self, session: Session) -> None:
+        """Close what was open before a reload: states outlive it."""
+        self.is_inviting, self.invited_id, self.removing = False, "", ""
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        mine = (Filter("org_id", "eq", store.org_id),)
+        members = (await self._select("memberships", Query(filters=mine, limit=1000))).rows
+        invited = (await self._select("invitations", Query(filters=mine, order="created_at", limit=1000))).rows
+        who = await self._who()
+        rows = build_rows(members, invited, who.user_id, who.role, datetime.now(UTC))
+        if rows != self.rows:
+            self.rows = rows
+
+    def _find(self, key: str) -> MemberRow | None:
+        return next((row for row in self.rows if row["key"] == key), None)
+
+    @rx.event
+    async def set_role(self, key: str, role: str) -> rx.event.EventSpec | None:
+        """Change a member's role at once."""
+        row = self._find(key)
+        if row is None or role not in ROLES or row["is_invited"] or row["role"] == role:
+            return None
+        args = {"p_org": await self._org_id(), "p_user": row["id"], "p_role": role}
+        try:
+            await self._rpc("set_member_role", args)
+            await self._again()
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.success(f"{row['email']} is {role} now")
+
+    @rx.event
+    def open_invite(self) -> None:
+        """Open the dialog that invites."""
+        self.is_inviting, self.email, self.email_problem, self.role = True, "", "", "operator"
+        self.invited_id = self.invited_email = ""
+
+    @rx.event
+    def close_invite(self, is_open: bool) -> rx.event.EventSpec | None:
+        """Close it; the page forgets the link's secret."""
+        if is_open:
+            return None
+        gone, self.is_inviting, self.invited_id = self.invited_id, False, ""
+        return rx.call_script(f"window.runyard.forget('{gone}')") if gone else None
+
+    @rx.event
+    def set_email(self, text: str) -> None:
+        """Take the address to invite."""
+        self.email, self.email_problem = text[:254], ""
+
+    @rx.event
+    def choose_role(self, role: str) -> None:
+        """Choose what the invited person may do."""
+        if role in ROLES:
+            self.role = role
+
+    @rx.event
+    async def invite(self) -> list[Any]:
+        """Make an invitation and show its link once."""
+        self.email_problem = check_email(self.email)
+        if self.email_problem:
+            return []
+        secret = make_secret()
+        args = {"p_org": await self._org_id(), "p_email": self.email, "p_role": self.role, "p_token_hash": secret.hash}
+        try:
+            row = await self._rpc("invite_member", args)
+            await self._again()
+        except AppError as error:
+            return [say_error(error)]
+        self.invited_id, self.invited_email = str(row["id"]), str(row["email"])
+        # The link goes to the browser by itself and is never a state's var: whoever has it can join.
+        link = f"location.origin + '/invite#{self.invited_id}.{secret.text}'"
+        return [rx.call_script(f"window.runyard.secret('{self.invited_id}', {link})")]
+
+    @rx.event
+    def ask_remove(self, key: str) -> None:
+        """Ask before somebody is removed or an invitation withdrawn."""
+        row = self._find(key)
+        if row is not None:
+            self.removing, self.removing_email = key, row["email"]
+
+    @rx.event
+    def keep(self) -> None:
+        """Remove nobody."""
+        self.removing = self.removing_email = ""
+
+    @rx.event
+    async def remove(self) -> Any:
+        """Remove a member, or withdraw an invitation."""
+        row = self._find(self.removing)
+        if row is None:
+            self.removing = ""
+            return None
+        try:
+            if row["is_invited"]:
+                await self._rpc("revoke_invitation", {"p_invitation": row["id"]})
+            else:
+                await self._rpc("remove_member", {"p_org": await self._org_id(), "p_user": row["id"]})
+        except AppError as error:
+            return say_error(error)
+        self.removing = self.removing_email = ""
+        if row["is_me"]:
+            return rx.call_script("window.location.assign('/dashboard/runners')")
+        await self._again()
+        return rx.toast.success("Withdrawn" if row["is_invited"] else f"{row['email']} is no longer a member")

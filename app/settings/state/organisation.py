@@ -1,0 +1,62 @@
+"""The organisation itself: its name, and how long logs are kept."""
+
+from typing import Any, ClassVar
+
+import reflex as rx
+
+from app.live.page import LivePage
+from app.project.errors import AppError
+from app.project.models import Filter, Query
+from app.project.store import Changed, OrgStore
+from app.shared.form.fields import Wrong, whole_number
+from app.shared.session import say_error
+
+
+class OrganisationState(LivePage, rx.State):
+    """What the organisation's page shows."""
+
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"organizations"})
+
+    ident: str = ""
+    name: str = ""
+    slug: str = ""
+    retention: str = ""
+    created_at: str = ""
+    errors: dict[str, str] = {}
+    is_changed: bool = False
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        if not changed.is_everything:
+            return
+        page = await self._select("organizations", Query(filters=(Filter("id", "eq", store.org_id),), limit=1))
+        row = page.rows[0] if page.rows else {}
+        self.ident, self.slug = str(row.get("id", "")), str(row.get("slug", ""))
+        self.name, self.retention = str(row.get("name", "")), str(row.get("log_retention_days", ""))
+        self.created_at, self.errors, self.is_changed = str(row.get("created_at", "")), {}, False
+
+    @rx.event
+    def touch(self, text: str) -> None:
+        """Notice that something was typed."""
+        del text
+        self.is_changed = True
+
+    @rx.event
+    async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
+        """Check the fields and let the database take them."""
+        name, days = str(form.get("name", "")).strip(), 0
+        self.errors = {} if 1 <= len(name) <= 100 else {"name": "A name has 1 to 100 characters."}
+        try:
+            days = whole_number(str(form.get("retention", "")), 1, 3650)
+        except Wrong as wrong:
+            self.errors = {**self.errors, "retention": str(wrong)}
+        if self.errors:
+            return None
+        args = {"p_org": await self._org_id(), "p_name": name, "p_log_retention_days": days}
+        try:
+            await self._rpc("update_organization", args)
+            who = await self._who()
+            await who._begin()
+            await self._again()
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.success("Saved")

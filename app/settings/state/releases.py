@@ -1,0 +1,60 @@
+"""Runner versions: published by CI, newest first."""
+
+import re
+from typing import ClassVar, TypedDict
+
+import reflex as rx
+
+from app.live.page import LivePage
+from app.project.models import Row
+from app.project.store import Changed, OrgStore
+from app.shared.runner.versions import latest, published
+
+
+class ReleaseRow(TypedDict):
+    """One version."""
+
+    version: str
+    first_line: str
+    runners: int
+    published_at: str
+    is_latest: bool
+    is_breaking: bool
+    channel: str
+
+
+class ReleasesState(LivePage, rx.State):
+    """What the releases page shows."""
+
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"worker_releases", "workers"})
+
+    rows: list[ReleaseRow] = []
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        releases = store.rows("worker_releases")
+        newest = latest(releases)
+        versions = [str(worker.get("version")) for worker in store.rows("workers")]
+        rows = [_row(row, newest, versions.count(str(row["version"]))) for row in published(releases)]
+        if rows != self.rows:
+            self.rows = rows
+
+
+def _row(row: Row, newest: str, runners: int) -> ReleaseRow:
+    return {
+        "version": str(row["version"]),
+        "first_line": first_line(str(row.get("notes") or "")),
+        "runners": runners,
+        "published_at": str(row.get("published_at") or ""),
+        "is_latest": row["version"] == newest,
+        "is_breaking": bool(row.get("is_breaking")),
+        "channel": str(row.get("channel") or "stable"),
+    }
+
+
+def first_line(notes: str) -> str:
+    """Take the first sentence of notes that is not a heading, without its marks."""
+    for line in notes.splitlines():
+        text = re.sub(r"[*_`]", "", line.strip().lstrip("-*+ "))
+        if text and not line.lstrip().startswith("#"):
+            return text[:120]
+    return ""

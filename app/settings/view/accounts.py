@@ -1,0 +1,134 @@
+"""Service accounts: the form, and how each one signs in."""
+
+import json
+import re
+import secrets
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
+from urllib.parse import urlsplit
+
+import bcrypt
+
+from app.shared.form import fields
+from app.shared.form.fields import Wrong
+from app.shared.form.spec import Checked, texts
+
+Row = Mapping[str, Any]
+
+PREFIX = "rys_"
+LENGTH = 43  # base62 digits that hold 32 random bytes
+COST = 10
+_ALPHABET = string.ascii_letters + string.digits
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?")
+
+
+class AccountView(TypedDict):
+    """A service account as the table shows it."""
+
+    id: str
+    name: str
+    client_id: str
+    path: str
+    description: str
+    signs_in: str
+    hint: str
+    has_secret: bool
+    is_disabled: bool
+    last_used_at: str
+    issuer: str
+    audience: str
+    claims: str
+
+
+@dataclass(frozen=True)
+class NewSecret:
+    """A client secret with its hash and hint; only hash and hint leave this process for the database."""
+
+    text: str
+    hash: str
+    hint: str
+
+    def __repr__(self) -> str:
+        """Never show the secret in a log."""
+        return f"NewSecret(…{self.hint})"
+
+
+def make_secret() -> NewSecret:
+    """Draw a secret; its hashing takes a tenth of a second, so call this in a thread."""
+    text = PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(LENGTH))
+    return NewSecret(text, bcrypt.hashpw(text.encode(), bcrypt.gensalt(COST)).decode(), text[-4:])
+
+
+def build_view(row: Row) -> AccountView:
+    """Read a service account's row."""
+    issuer = str(row.get("issuer") or "")
+    claims = row.get("bound_claims") or {}
+    return {
+        "id": str(row["id"]),
+        "name": str(row["name"]),
+        "client_id": str(row.get("client_id") or ""),
+        "path": str(row.get("path") or ""),
+        "description": str(row.get("description") or ""),
+        "signs_in": f"OIDC, issuer {urlsplit(issuer).netloc}" if issuer else "Client secret",
+        "hint": f"…{row['secret_hint']}" if row.get("secret_hint") else "",
+        "has_secret": bool(row.get("has_secret")),
+        "is_disabled": bool(row.get("is_disabled")),
+        "last_used_at": str(row.get("last_used_at") or ""),
+        "issuer": issuer,
+        "audience": str(row.get("audience") or ""),
+        "claims": json.dumps(claims, indent=2) if claims else "",
+    }
+
+
+def check_form(raw: object, *, is_new: bool) -> Checked:
+    """Check a service account's form; `way` is oidc or secret."""
+    form, checked = texts(raw), Checked()
+    name = form.get("name", "").strip()
+    if not _NAME.fullmatch(name):
+        checked.errors["name"] = "Letters, digits, spaces, dots and dashes, up to 63."
+    description = checked.take("description", form, lambda text: fields.text_of(text.strip(), 500), "")
+    checked.spec = {"name": name, "description": description}
+    if is_new:
+        checked.spec["path"] = checked.take("path", form, _optional_group, "")
+    if form.get("way") == "oidc":
+        checked.spec |= _trust(form, checked)
+    return checked
+
+
+def _optional_group(text: str) -> str:
+    return fields.group_path(text) if text.strip() else ""
+
+
+def _trust(form: Mapping[str, str], checked: Checked) -> dict[str, Any]:
+    return {
+        "issuer": checked.take("issuer", form, _issuer, ""),
+        "audience": checked.take("audience", form, _audience, ""),
+        "bound_claims": checked.take("claims", form, _claims, {}),
+    }
+
+
+def _issuer(text: str) -> str:
+    value = text.strip()
+    parts = urlsplit(value)
+    if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or re.search(r"\s", value):
+        raise Wrong("The issuer's address, beginning with https://.")
+    return value
+
+
+def _audience(text: str) -> str:
+    value = text.strip()
+    if not value or len(value) > 200:
+        raise Wrong("The audience that its tokens must name.")
+    return value
+
+
+def _claims(text: str) -> dict[str, Any]:
+    claims = fields.json_object(text)
+    if not claims:
+        example = '{"sub": "repo:infra/platform:ref:refs/heads/main"}'
+        raise Wrong(f"At least one claim, for example {example}. Without one, everybody at this issuer could sign in.")
+    if not all(isinstance(value, str | int | bool | list) for value in claims.values()):
+        raise Wrong("Each claim has a text, a number or a list of them.")
+    return claims

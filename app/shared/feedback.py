@@ -1,0 +1,45 @@
+"""Empty, error and loading: what would be here, what happened, and what to do."""
+
+import reflex as rx
+
+from app.shared.icons import icon
+
+
+def empty(icon_name: str, title: rx.Var[str] | str, text: rx.Var[str] | str, *actions: rx.Component) -> rx.Component:
+    """Say what would be here, then the one thing to do."""
+    return rx.el.div(
+        rx.el.span(icon(icon_name, "l"), class_name="ic"),
+        rx.el.b(title),
+        rx.el.p(text),
+        rx.cond(bool(actions), rx.el.div(*actions, class_name="ry-acts"), rx.fragment()),
+        class_name="ry-empty",
+    )
+
+
+def failed(
+    title: rx.Var[str] | str,
+    problem: rx.Var[str],
+    hint: rx.Var[str],
+    on_retry: rx.event.EventType[()],
+) -> rx.Component:
+    """Say what happened, what was not harmed, and offer to try again."""
+    return rx.el.div(
+        rx.el.span(icon("cloud-off", "l"), class_name="ic"),
+        rx.el.b(title),
+        rx.el.p(problem, " ", hint),
+        rx.el.div(
+            rx.button(icon("refresh-cw"), "Try again", on_click=on_retry, variant="surface", color_scheme="gray"),
+            class_name="ry-acts",
+        ),
+        class_name="ry-empty",
+        role="alert",
+    )
+
+
+def skeleton_rows(columns: int, rows: int = 6) -> rx.Component:
+    """Stand in for a table's rows at their real height."""
+    widths = ("120px", "80px", "64px", "96px", "56px", "72px")
+    cells = [
+        rx.el.td(rx.el.span(class_name="ry-skel", style={"width": widths[i % len(widths)]})) for i in range(columns)
+    ]
+    return rx.fragment(*[rx.el.tr(*cells, aria_hidden="true") for _ in range(rows)])

@@ -1,0 +1,1 @@
+"""Forms: reading what somebody typed, field by field."""

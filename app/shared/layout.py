@@ -1,0 +1,91 @@
+"""The frame of every page behind the sign-in: sidebar, top bar, connection mark, page."""
+
+from collections.abc import Sequence
+
+import reflex as rx
+
+from app.shared.connection import connection_banner, connection_mark
+from app.shared.elements import ClockElement
+from app.shared.icons import icon
+from app.shared.keyboard import keyboard_help
+from app.shared.runner.dialogs import confirmations
+from app.shared.runner.release_notes import release_notes
+from app.shared.session import SessionState
+from app.shared.sidebar import bottom_tabs, sidebar
+
+
+def _crumb(label: rx.Var[str] | str, href: str) -> rx.Component:
+    return rx.fragment(rx.el.a(label, href=href, class_name="hide-s"), rx.el.span("/", class_name="sep hide-s"))
+
+
+def _top(title: rx.Var[str] | str, crumbs: Sequence[tuple[str, str]]) -> rx.Component:
+    return rx.el.header(
+        rx.el.span(rx.el.span(SessionState.org_initials, class_name="ry-sq"), class_name="only-s"),
+        rx.el.nav(
+            # A link without a name, until the name is known, would be one that nobody can read.
+            rx.cond(SessionState.org_name != "", _crumb(SessionState.org_name, "/dashboard/runners"), rx.fragment()),
+            *[_crumb(label, href) for label, href in crumbs],
+            rx.el.b(title),
+            class_name="ry-crumb",
+            aria_label="Breadcrumb",
+        ),
+        connection_mark(),
+        rx.icon_button(
+            rx.color_mode_cond(icon("moon"), icon("sun")),
+            on_click=rx.toggle_color_mode,
+            variant="ghost",
+            color_scheme="gray",
+            size="1",
+            aria_label="Switch between light and dark",
+            title="Switch between light and dark",
+        ),
+        class_name="ry-top",
+    )
+
+
+def page(
+    *children: rx.Component,
+    title: rx.Var[str] | str,
+    active: str,
+    crumbs: Sequence[tuple[str, str]] = (),
+    dialogs: Sequence[rx.Component] = (),
+) -> rx.Component:
+    """Put a page into the frame.
+
+    `active` is the menu entry: runners, jobs, modules or settings. `crumbs` are the
+    (label, href) between the organisation and the title. `dialogs` stand outside the
+    page's flow: sheets, confirmations.
+    """
+    return rx.el.div(
+        rx.el.a("Skip to the page", href="#main", class_name="ry-skip"),
+        sidebar(active),
+        rx.el.div(
+            _top(title, crumbs),
+            connection_banner(),
+            rx.el.main(*children, class_name="ry-page", id="main", tab_index=-1),
+            class_name="ry-main",
+        ),
+        bottom_tabs(active),
+        ClockElement.create(now=SessionState.server_time),
+        keyboard_help(),
+        release_notes(),
+        *confirmations(SessionState.outdated_by_job, SessionState.latest_version),
+        *dialogs,
+        class_name="ry-shell",
+    )
+
+
+def head(
+    title: rx.Var[str] | rx.Component | str, text: rx.Component | rx.Var[str] | str, *actions: rx.Component
+) -> rx.Component:
+    """Write a page's title, its one sentence, and its actions."""
+    return rx.el.div(
+        rx.el.div(rx.el.h1(title), rx.el.p(text)),
+        rx.el.div(*actions, class_name="ry-acts"),
+        class_name="ry-head",
+    )
+
+
+def panel(*children: rx.Component, **props: object) -> rx.Component:
+    """A white panel."""
+    return rx.el.section(*children, class_name="ry-panel", **props)

@@ -1,0 +1,172 @@
+"""Who looks, at which organisation, and what they may do there."""
+
+from typing import Any, TypedDict
+
+import reflex as rx
+
+from app.http.cookies import read_sid
+from app.project.errors import AppError, NotThere, SignedOut
+from app.project.models import Filter, Organisation, Page, Query, Session
+from app.project.runtime import runtime
+from app.project.store import Link, OrgStore
+from app.shared.runner.versions import outdated_of
+from app.shared.words import initials, parse_time
+
+OPERATORS = frozenset({"owner", "admin", "operator"})
+CLOCK_SECONDS = 60.0
+ADMINS = frozenset({"owner", "admin"})
+
+
+class OrgItem(TypedDict):
+    """An entry of the organisation menu."""
+
+    id: str
+    name: str
+    initials: str
+    role: str
+
+
+class Sparing(rx.State, mixin=True):
+    """A state that sends only what differs: whatever is assigned is sent, and sent whole."""
+
+    def _assign(self, name: str, value: object) -> None:
+        """Assign unless it is so already; compared without Reflex's proxy, which costs ten times as much."""
+        held = self.get_value(name)
+        if held is not value and held != value:
+            setattr(self, name, value)
+
+
+class SessionState(Sparing, rx.State):
+    """The signed-in person of this tab; every other state asks it."""
+
+    email: str = ""
+    user_id: str = ""
+    orgs: list[OrgItem] = []
+    org_id: str = ""
+    org_name: str = ""
+    org_initials: str = ""
+    role: str = ""
+    can_operate: bool = False
+    can_admin: bool = False
+    link: str = Link.POLLING.value
+    link_detail: str = ""
+    server_time: str = ""
+    runner_count: int = 0
+    needs_me_count: int = 0
+    module_count: int = 0
+    outdated_count: int = 0
+    outdated_by_job: int = 0
+    latest_version: str = ""
+
+    def _sid(self) -> str:
+        """Whose cookie the tab's connection carries."""
+        return read_sid(self.router.headers.cookie or "")
+
+    async def _session(self) -> Session | None:
+        sid = self._sid()
+        return await runtime().gate.sessions.get(sid) if sid else None
+
+    async def _must_session(self) -> Session:
+        session = await self._session()
+        if session is None:
+            raise SignedOut
+        return session
+
+    async def _begin(self) -> Session:
+        """Learn who looks and choose the organisation; raises when there is nobody or none."""
+        session = await self._must_session()
+        rows = await runtime().gate.rpc(session, "my_organizations")
+        organisations = [Organisation.from_row(row) for row in rows or []]
+        self.email, self.user_id = session.email, session.user_id
+        self.orgs = [{"id": o.id, "name": o.name, "initials": initials(o.name), "role": o.role} for o in organisations]
+        chosen = next((o for o in organisations if o.id == session.org_id), None)
+        chosen = chosen or next(iter(organisations), None)
+        if chosen is None:
+            self._clear_org()
+            raise NotThere("You belong to no organisation yet.", "Make one, or ask for an invitation.")
+        await self._choose(session, chosen)
+        return session
+
+    async def _choose(self, session: Session, org: Organisation) -> None:
+        self.org_id, self.org_name, self.org_initials = org.id, org.name, initials(org.name)
+        self.role = org.role
+        self.can_operate, self.can_admin = org.role in OPERATORS, org.role in ADMINS
+        if session.org_id != org.id:
+            session.org_id = org.id
+            await runtime().gate.sessions.put(session)
+
+    def _clear_org(self) -> None:
+        self.org_id = self.org_name = self.org_initials = self.role = ""
+        self.can_operate = self.can_admin = False
+
+    def _show_link(self, store: OrgStore) -> None:
+        """Tell how changes arrive, and the counts beside the menu entries."""
+        behind = outdated_of(store)
+        self._assign("link", store.link.value)
+        self._assign("link_detail", store.link_detail)
+        self._assign("runner_count", len(store.tables["workers"]))
+        self._assign("latest_version", behind.latest)
+        self._assign("outdated_by_job", behind.by_job)
+        self._assign("outdated_count", behind.by_job + behind.by_hand)
+        self._assign("needs_me_count", store.derive("needs_me", ("provision_jobs",), _needs_me))
+        self._show_clock(str(store.overview.get("server_time", "")))
+
+    def _show_clock(self, server_time: str) -> None:
+        """Tell the browser the server's time, once a minute: it only mends a clock that is wrong."""
+        held, told = parse_time(self.server_time), parse_time(server_time)
+        if told is not None and (held is None or (told - held).total_seconds() > CLOCK_SECONDS):
+            self.server_time = server_time
+
+    async def _count_modules(self, session: Session) -> None:
+        filters = (Filter("org_id", "eq", self.org_id), Filter("deleted_at", "is", "null"))
+        query = Query(columns="id", filters=filters, limit=1, is_counted=True)
+        self.module_count = (await runtime().gate.select(session, "modules", query)).total
+
+    @rx.event
+    def try_now(self) -> rx.event.EventSpec | None:
+        """Try to go live again at once; a page that was never loaded is loaded again."""
+        if not self.org_id:
+            return rx.call_script("window.location.reload()")
+        runtime().hub.nudge(self.org_id)
+        return None
+
+    @rx.event
+    async def switch_organisation(self, org_id: str) -> rx.event.EventSpec | None:
+        """Look at another organisation of mine."""
+        if org_id not in {org["id"] for org in self.orgs}:
+            return None
+        session = await self._must_session()
+        session.org_id = org_id
+        await runtime().gate.sessions.put(session)
+        # A full load: nothing of the other organisation may stay in this tab's states.
+        return rx.call_script("window.location.assign('/dashboard/runners')")
+
+
+def _needs_me(store: OrgStore) -> int:
+    jobs = store.rows("provision_jobs")
+    return sum(job["status"] in ("AWAITING_APPROVAL", "NEEDS_ATTENTION") for job in jobs)
+
+
+class AppState(Sparing, mixin=True):
+    """What every page's state can do: call the project as the person who looks."""
+
+    async def _who(self) -> SessionState:
+        return await self.get_state(SessionState)
+
+    async def _org_id(self) -> str:
+        return (await self._who()).org_id
+
+    async def _rpc(self, name: str, args: dict[str, Any] | None = None) -> Any:
+        session = await (await self._who())._must_session()
+        return await runtime().gate.rpc(session, name, args)
+
+    async def _select(self, table: str, query: Query | None = None) -> Page:
+        session = await (await self._who())._must_session()
+        return await runtime().gate.select(session, table, query)
+
+
+def say_error(error: AppError) -> rx.event.EventSpec:
+    """Tell what happened and what next, as a toast for something I did."""
+    if isinstance(error, SignedOut):
+        return rx.redirect("/login")
+    return rx.toast.error(error.message, description=error.hint, duration=8000)

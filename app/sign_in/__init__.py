@@ -1,0 +1,1 @@
+"""Signing in, and the first organisation."""

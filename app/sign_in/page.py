@@ -1,0 +1,146 @@
+"""Signing in, making an account, a forgotten password, an invitation.
+
+Plain forms: assets/runyard.js posts them to /auth/…, because only a route can set
+the cookie. They work before, and without, the page's websocket.
+"""
+
+import reflex as rx
+
+from app.shared.card import card, line_below
+from app.shared.card import submit as submit_button
+from app.shared.elements import LinkNoteElement
+from app.shared.icons import icon
+from app.shared.route import Route
+
+
+def _field(
+    name: str, label: str, kind: str, complete: str, aside: rx.Component | None = None, hint: str = ""
+) -> rx.Component:
+    line = rx.el.div(
+        rx.el.label(label, html_for=name, class_name="ry-lab grow"), aside or rx.fragment(), class_name="ry-row"
+    )
+    return rx.el.div(
+        line,
+        rx.input(
+            id=name,
+            name=name,
+            type=kind,
+            auto_complete=complete,
+            required=True,
+            min_length=8 if complete == "new-password" else 0,
+            placeholder="you@example.com" if kind == "email" else "",
+            custom_attrs={"spellCheck": "false"},
+        ),
+        rx.el.small(hint) if hint else rx.fragment(),
+        class_name="ry-f",
+    )
+
+
+def _problem() -> rx.Component:
+    return rx.el.p(role="alert", hidden=True, class_name="ry-problem", custom_attrs={"data-problem": ""})
+
+
+def _form(action: str, *fields: rx.Component, submit: str) -> rx.Component:
+    return rx.el.form(
+        LinkNoteElement.create(class_name="ry-link-note", custom_attrs={"role": "status"}),
+        *fields,
+        _problem(),
+        submit_button(submit),
+        class_name="ry-form",
+        custom_attrs={"data-auth": action},
+        method="post",
+    )
+
+
+def _done(title: str, text: str) -> rx.Component:
+    return rx.el.div(
+        icon("mail-check", "", class_name="t-grn"),
+        rx.el.div(rx.el.b(title), rx.el.p(text, class_name="mut")),
+        class_name="ry-row",
+        hidden=True,
+        role="status",
+        custom_attrs={"data-done": ""},
+    )
+
+
+def _below(text: str, label: str, href: str) -> rx.Component:
+    return line_below(text, rx.el.a(label, href=href, class_name="ry-link"))
+
+
+def _email() -> rx.Component:
+    return _field("email", "E-mail", "email", "username")
+
+
+def sign_in() -> rx.Component:
+    """Sign in."""
+    forgotten = rx.el.a("Forgotten?", href="/forgotten", class_name="ry-link sm")
+    return card(
+        "Sign in",
+        "to see and run your fleet",
+        _form(
+            "login",
+            _email(),
+            _field("password", "Password", "password", "current-password", forgotten),
+            submit="Sign in",
+        ),
+        below=_below("New here?", "Make an account", "/sign-up"),
+    )
+
+
+def sign_up() -> rx.Component:
+    """Make an account."""
+    return card(
+        "Make an account",
+        "then make an organisation, or accept an invitation",
+        _form(
+            "signup",
+            _email(),
+            _field("password", "Password", "password", "new-password", hint="8 characters or more."),
+            submit="Make the account",
+        ),
+        _done("Look into your mail", "Follow the link there, then sign in."),
+        below=_below("Have one?", "Sign in", "/login"),
+    )
+
+
+def forgotten() -> rx.Component:
+    """Ask for a link to set a new password."""
+    return card(
+        "Forgotten password",
+        "A link to set a new one is sent to your address.",
+        _form("forgotten", _email(), submit="Send the link"),
+        _done("If the address is known, a link is on its way", "It is good for one hour."),
+        below=_below("Remembered?", "Sign in", "/login"),
+    )
+
+
+def reset_password() -> rx.Component:
+    """Set a new password with the link from the mail."""
+    return card(
+        "New password",
+        "Every other session of yours goes on.",
+        _form(
+            "reset",
+            _field("password", "New password", "password", "new-password", hint="8 characters or more."),
+            submit="Set the password",
+        ),
+    )
+
+
+def invite() -> rx.Component:
+    """Accept an invitation."""
+    return card(
+        "You are invited",
+        "Accept to join the organisation with the account you are signed in with.",
+        _form("accept", submit="Accept the invitation"),
+        below=_below("Another account?", "Sign in", "/login?next=/invite"),
+    )
+
+
+ROUTES = (
+    Route("/login", "Sign in", sign_in),
+    Route("/sign-up", "Make an account", sign_up),
+    Route("/forgotten", "Forgotten password", forgotten),
+    Route("/reset-password", "New password", reset_password),
+    Route("/invite", "Invitation", invite),
+)

@@ -1,0 +1,58 @@
+"""The first page of somebody who belongs to no organisation yet, and where more are made."""
+
+import re
+from typing import Any
+
+import reflex as rx
+
+from app.project.errors import AppError, NotThere, SignedOut
+from app.project.runtime import runtime
+from app.shared.session import AppState
+
+
+def slug_of(name: str) -> str:
+    """Make the short name that stands in addresses and paths."""
+    return re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")[:39].rstrip("-")
+
+
+class WelcomeState(AppState, rx.State):
+    """A form with one field."""
+
+    problem: str = ""
+    has_organisation: bool = False
+    is_busy: bool = False
+
+    @rx.event
+    async def load(self) -> rx.event.EventSpec | None:
+        """Learn who looks; belonging to no organisation is what this page is for."""
+        self.problem, self.is_busy = "", False
+        who = await self._who()
+        try:
+            await who._begin()
+        except SignedOut:
+            return rx.redirect("/login")
+        except NotThere:
+            self.has_organisation = False
+        except AppError as error:
+            self.problem = f"{error.message} {error.hint}"
+        else:
+            self.has_organisation = True
+        return None
+
+    @rx.event
+    async def create(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
+        """Make the organisation and go to its empty fleet."""
+        name = str(form.get("name", "")).strip()[:80]
+        slug = slug_of(name)
+        if not slug:
+            self.problem = "A name needs a letter or a digit."
+            return None
+        try:
+            org = await self._rpc("create_organization", {"p_name": name, "p_slug": slug})
+        except AppError as error:
+            self.problem = f"{error.message} {error.hint}"
+            return None
+        session = await (await self._who())._must_session()
+        session.org_id = str(org["id"])
+        await runtime().gate.sessions.put(session)
+        return rx.redirect("/dashboard/runners")

@@ -1,0 +1,42 @@
+"""Making an organisation."""
+
+import reflex as rx
+
+from app.shared.card import card, line_below, submit
+from app.shared.route import Route
+from app.sign_in.state import WelcomeState
+
+
+def welcome() -> rx.Component:
+    """One field: the organisation's name."""
+    form = rx.form(
+        rx.el.div(
+            rx.el.label("Name", html_for="name", class_name="ry-lab"),
+            rx.input(
+                id="name", name="name", placeholder="Example Platform", required=True, auto_complete="organization"
+            ),
+            rx.el.small("People, runners and modules belong to it. You become its owner."),
+            class_name="ry-f",
+        ),
+        rx.cond(
+            WelcomeState.problem != "",
+            rx.el.p(WelcomeState.problem, role="alert", class_name="ry-problem"),
+            rx.fragment(),
+        ),
+        submit("Make the organisation"),
+        on_submit=WelcomeState.create,
+        class_name="ry-form",
+    )
+    sign_out = rx.el.button(
+        "Sign out", on_click=rx.call_script("window.runyard.signOut()"), class_name="rt-reset ry-link", type="button"
+    )
+    back = rx.link("Back to the runners", href="/dashboard/runners", class_name="ry-link", underline="none")
+    below = rx.cond(
+        WelcomeState.has_organisation,
+        line_below("Changed your mind?", back),
+        line_below("Waiting for an invitation? Open its link while you are signed in.", sign_out),
+    )
+    return card("Make an organisation", "A fleet of runners and the modules they work on.", form, below=below)
+
+
+ROUTES = (Route("/welcome", "New organisation", welcome, WelcomeState.load),)

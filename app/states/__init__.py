@@ -1,1 +1,0 @@
-"""What each browser tab knows: thin states over the process's services."""

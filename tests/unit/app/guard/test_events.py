@@ -1,0 +1,131 @@
+"""Every handler of every state is an address on the web: nobody gets in who should not, nothing that does not fit."""
+
+from typing import Any, cast, get_args
+
+import pytest
+import reflex as rx
+from reflex.event import Event
+from reflex.istate.data import HeaderData
+from reflex_base.registry import RegisteredEventHandler, RegistrationContext
+
+import app.app  # noqa: F401  every page, and so every state
+from app.guard.arguments import BadArguments, check_arguments, hints_of
+from app.guard.events import DenyByDefault, is_public
+from app.http.cookies import NAME
+from app.project.models import Session
+from app.project.runtime import runtime
+from app.runners.state.runners import RunnersState
+from app.shared.session import SessionState
+
+WRONG: list[Any] = [{"$ne": None}, ["x"], 1.5, None, "text", 7, True]
+
+
+def handlers() -> dict[str, RegisteredEventHandler]:
+    registered = RegistrationContext.get().event_handlers
+    ours = {
+        name: handler
+        for name, handler in registered.items()
+        if handler.states and handler.states[0].__module__.startswith("app.") and not name.endswith(".setvar")
+    }
+    assert len(ours) > 50
+    return ours
+
+
+HANDLERS = handlers()
+
+
+def fits(hint: Any, value: Any) -> bool:
+    kinds = get_args(hint) or (hint,)
+    if hint is Any or str(hint).startswith("dict"):
+        return isinstance(value, dict)
+    if str(hint).startswith("list"):
+        return isinstance(value, list)
+    return any(
+        type(value) is kind or (kind is float and type(value) is int) or (str(kind) == "list[str]" and value == ["x"])
+        for kind in kinds
+    )
+
+
+@pytest.mark.parametrize("name", sorted(HANDLERS))
+def test_every_argument_has_a_type_to_be_checked_against(name: str) -> None:
+    fn = HANDLERS[name].handler.fn
+    arguments = fn.__code__.co_varnames[1 : fn.__code__.co_argcount]
+    assert set(hints_of(fn)) == set(arguments)
+    assert Any not in hints_of(fn).values()
+
+
+@pytest.mark.parametrize("name", sorted(HANDLERS))
+def test_no_handler_takes_a_value_of_another_type(name: str) -> None:
+    fn = HANDLERS[name].handler.fn
+    for argument, hint in hints_of(fn).items():
+        for value in WRONG:
+            if not fits(hint, value):
+                with pytest.raises(BadArguments):
+                    check_arguments(fn, {argument: value})
+
+
+@pytest.mark.parametrize("name", sorted(HANDLERS))
+def test_no_handler_takes_an_argument_it_does_not_have(name: str) -> None:
+    with pytest.raises(BadArguments):
+        check_arguments(HANDLERS[name].handler.fn, {"nobody_has_this": 1})
+
+
+def test_nobody_is_let_in_without_a_session() -> None:
+    assert [name for name, handler in HANDLERS.items() if is_public(handler.handler.fn)] == []
+
+
+def visitor(sid: str = "") -> rx.State:
+    root = rx.State(_reflex_internal_init=True)
+    root.rx_router_headers = HeaderData(cookie=f"{NAME}={sid}" if sid else "")
+    return root
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", sorted(HANDLERS))
+async def test_an_anonymous_event_is_sent_to_the_sign_in_page(name: str) -> None:
+    update = await DenyByDefault().preprocess(cast("Any", None), visitor(), Event(name=name, payload={}))
+    assert update is not None
+    assert [event.name for event in update.events] == ["_redirect"]
+    assert update.events[0].payload["path"] == "/login"
+
+
+@pytest.mark.anyio
+async def test_a_made_up_session_id_is_anonymous() -> None:
+    name = next(iter(HANDLERS))
+    update = await DenyByDefault().preprocess(cast("Any", None), visitor("made-up"), Event(name=name, payload={}))
+    assert update is not None
+    assert update.events
+
+
+@pytest.mark.anyio
+async def test_a_signed_in_event_passes_with_the_right_arguments_and_only_with_those() -> None:
+    await runtime().gate.sessions.put(Session("good", "u", "ops@example.com", "a", "r", 9e12, 0.0))
+    name = next(name for name in HANDLERS if name.endswith("runners_state.search_for"))
+    guard, root = DenyByDefault(), visitor("good")
+    assert await guard.preprocess(cast("Any", None), root, Event(name=name, payload={"text": "prod"})) is None
+    for payload in ({"text": {"$ne": None}}, {}, {"text": "a", "more": 1}, {"text": "x" * 300_000}):
+        update = await guard.preprocess(cast("Any", None), root, Event(name=name, payload=payload))
+        assert update is not None
+        assert not update.events
+    await runtime().gate.sessions.delete("good")
+    assert await guard.preprocess(cast("Any", None), root, Event(name=name, payload={"text": "prod"})) is not None
+
+
+@pytest.mark.anyio
+async def test_setting_a_var_from_outside_is_refused_too() -> None:
+    name = next(name for name in RegistrationContext.get().event_handlers if name.endswith("session_state.setvar"))
+    payload = {"var_name": "can_admin", "value": True}
+    update = await DenyByDefault().preprocess(cast("Any", None), visitor(), Event(name=name, payload=payload))
+    assert update is not None
+
+
+@pytest.mark.anyio
+async def test_states_are_emptied_when_somebody_else_asks_with_the_tabs_token() -> None:
+    root = visitor()
+    who = await root.get_state(SessionState)
+    who.user_id, who.email = "u", "ops@example.com"
+    runners = await root.get_state(RunnersState)
+    runners.job_words = "4 queued"
+    hydrate = next(name for name in RegistrationContext.get().event_handlers if name.endswith("state.hydrate"))
+    await DenyByDefault().preprocess(cast("Any", None), root, Event(name=hydrate, payload={}))
+    assert (who.email, runners.job_words) == ("", "")

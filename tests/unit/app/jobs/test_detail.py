@@ -1,0 +1,119 @@
+"""A job's page in words: facts, offers, events, outputs."""
+
+import json
+from typing import Any
+
+import pytest
+
+from app.jobs.view.detail import build_events, build_outputs, build_view, engine, log_steps, priority, source
+
+GIT = {"engine": "tofu", "engine_version": "1.10.5", "source_kind": "git", "source": {"ref": "main"}}
+JOB: dict[str, Any] = {
+    "id": 4828,
+    "type": "APPLY",
+    "status": "PROCESSING",
+    "phase": "APPLY",
+    "module_id": "m1",
+    "module_path": "platform/cluster/eks",
+    "worker_name": "k8s-platform",
+    "instance_name": "runner-1",
+    "attempt": 1,
+    "max_attempts": 3,
+    "payload": {"module": GIT},
+    "result": {"commit": "8c41f2e0aa"},
+    "started_at": "s",
+}
+
+
+def view(**changes: Any) -> dict[str, Any]:
+    return dict(build_view({**JOB, **changes}, {}, []))
+
+
+def test_facts() -> None:
+    built = view()
+    assert (built["title"], built["attempt"], built["instance"]) == ("Apply", "1 of 3", "runner-1")
+    assert (built["engine"], built["source"], built["priority"]) == ("OpenTofu 1.10.5", "main@8c41f2e", "Normal")
+
+
+@pytest.mark.parametrize(
+    ("changes", "offers"),
+    [
+        ({}, {"can_cancel", "can_choose_cancel"}),
+        ({"status": "QUEUED"}, {"can_cancel", "is_waiting"}),
+        ({"status": "AWAITING_APPROVAL"}, {"can_cancel"}),
+        ({"status": "FAILED"}, {"can_retry"}),
+        ({"status": "SUCCEEDED"}, set()),
+        ({"status": "SUCCEEDED", "type": "PLAN", "plan_summary": {"has_changes": True}}, {"can_apply"}),
+        ({"status": "SUCCEEDED", "type": "PLAN", "plan_summary": {"has_changes": False}}, set()),
+        ({"status": "NEEDS_ATTENTION"}, set()),
+    ],
+)
+def test_what_is_on_offer(changes: dict[str, Any], offers: set[str]) -> None:
+    built = view(**changes)
+    names = ("can_cancel", "can_choose_cancel", "can_retry", "can_apply", "is_waiting")
+    assert {name for name in names if built[name]} == offers
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ({"source_kind": "archive", "source": {"url": "https://example.com/a/vpc.tar.gz"}}, "vpc.tar.gz"),
+        ({"source_kind": "inline", "source": {"files": {"main.tf": ""}}}, "inline, 1 file"),
+        ({"source_kind": "local", "source": {"path": "/srv/infra"}}, "/srv/infra"),
+        ({}, ""),
+    ],
+)
+def test_sources(module: dict[str, Any], words: str) -> None:
+    assert source({"payload": {"module": module}}) == words
+
+
+def test_the_engine_that_ran_counts_more_than_the_one_asked_for() -> None:
+    assert engine({**JOB, "result": {"engine_version": "1.10.6"}}, {"tofu": "1.9.0"}) == "OpenTofu 1.10.6"
+    asked_for_any = {"payload": {"module": {"engine": "tofu"}}}
+    assert engine(asked_for_any, {"tofu": "1.9.0"}) == "OpenTofu 1.9.0"
+
+
+@pytest.mark.parametrize(("value", "word"), [(10, "High"), (100, "Normal"), (500, "Low")])
+def test_priorities(value: int, word: str) -> None:
+    assert priority(value) == word
+
+
+def test_events_are_told_newest_first_with_who_and_why() -> None:
+    events = [
+        {"id": 1, "event": "enqueued", "actor_label": "ops@example.com", "at": "a"},
+        {"id": 2, "event": "lost", "actor_label": "system", "reason": "No heartbeat for 60 s."},
+        {"id": 3, "event": "something_new", "actor_label": "system"},
+        {"id": 4, "event": "phase", "actor_label": "prod-eu"},
+    ]
+    assert [event["words"] for event in build_events(events)] == [
+        "Something new",
+        "The runner was lost: No heartbeat for 60 s.",
+        "Asked for by ops@example.com",
+    ]
+
+
+def test_the_log_is_told_its_steps() -> None:
+    job = {
+        **JOB,
+        "created_at": "2026-11-15T14:00:00+00:00",
+        "steps": [{"name": "apply", "title": "Apply", "status": "RUNNING"}],
+    }
+    job["claimed_at"] = job["started_at"] = "2026-11-15T14:00:01+00:00"
+    assert json.loads(log_steps(job)) == [
+        {"name": "apply", "title": "Apply", "status": "RUNNING", "from_ms": 0, "to_ms": 0}
+    ]
+
+
+def test_outputs_keep_their_secrets() -> None:
+    outputs = {
+        "b": {"value": ["x"]},
+        "a": {"sensitive": True, "value": None},
+        "c": {"value": None, "is_truncated": True},
+        "d": 1,
+    }
+    built = build_outputs({"result": {"outputs": outputs}})
+    assert [(item["name"], item["value"], item["is_secret"]) for item in built] == [
+        ("a", "", True),
+        ("b", '["x"]', False),
+        ("c", "too long to show", False),
+    ]

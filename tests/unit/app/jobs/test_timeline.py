@@ -1,0 +1,116 @@
+"""The timeline is laid out from the job's row, its steps and its events."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.jobs.view.timeline import Timeline, build, to_ms
+
+START = datetime(2026, 11, 15, 14, 0, tzinfo=UTC)
+
+
+def at(seconds: float) -> str:
+    return (START + timedelta(seconds=seconds)).isoformat()
+
+
+def ms(seconds: float) -> int:
+    return to_ms(at(seconds))
+
+
+def event(number: int, seconds: float, to_status: str | None) -> dict[str, Any]:
+    return {"id": number, "at": at(seconds), "to_status": to_status}
+
+
+def laid_out(timeline: Timeline) -> list[tuple[str, str, int, int]]:
+    return [(bar.label, bar.status, bar.from_ms, bar.to_ms) for bar in timeline.bars]
+
+
+RUNNING = {
+    "status": "PROCESSING",
+    "created_at": at(0),
+    "approvals_required": 2,
+    "queued_at": at(118),
+    "claimed_at": at(121),
+    "started_at": at(122),
+    "steps": [
+        {
+            "name": "fetch",
+            "title": "Fetch source",
+            "status": "SUCCEEDED",
+            "started_at": at(122),
+            "finished_at": at(124),
+        },
+        {"name": "apply", "phase": "APPLY", "status": "RUNNING", "started_at": at(124)},
+        {"name": "output", "phase": "OUTPUT"},
+    ],
+}
+
+
+def test_a_running_job_has_an_open_state_and_an_open_step() -> None:
+    timeline = build(RUNNING)
+    assert (timeline.start_ms, timeline.end_ms) == (ms(0), 0)
+    assert laid_out(timeline) == [
+        ("Awaiting approval", "AWAITING_APPROVAL", ms(0), ms(118)),
+        ("Queued", "QUEUED", ms(118), ms(121)),
+        ("Claimed", "CLAIMED", ms(121), ms(122)),
+        ("Processing", "PROCESSING", ms(122), 0),
+        ("Fetch source", "SUCCEEDED", ms(122), ms(124)),
+        ("Apply", "RUNNING", ms(124), 0),
+        ("Output", "PENDING", 0, 0),
+    ]
+
+
+def test_a_lost_runner_ends_its_open_step_where_processing_ended() -> None:
+    job = {**RUNNING, "status": "NEEDS_ATTENTION"}
+    events = [
+        event(1, 0, "QUEUED"),
+        event(2, 3, "CLAIMED"),
+        event(3, 4, "PROCESSING"),
+        event(4, 380, "NEEDS_ATTENTION"),
+    ]
+    timeline = build(job, events)
+    assert timeline.end_ms == 0
+    assert ("Apply", "NEEDS_ATTENTION", ms(124), ms(380)) in laid_out(timeline)
+    assert laid_out(timeline)[-1] == ("Needs attention", "NEEDS_ATTENTION", ms(380), 0)
+
+
+def test_a_second_attempt_shows_both_and_puts_the_steps_under_the_last() -> None:
+    events = [
+        event(1, 0, "QUEUED"),
+        event(2, 1, "CLAIMED"),
+        event(3, 2, "PROCESSING"),
+        event(4, 70, "QUEUED"),
+        event(5, 71, None),
+        event(6, 75, "CLAIMED"),
+        event(7, 76, "PROCESSING"),
+    ]
+    bars = build({**RUNNING, "steps": RUNNING["steps"][:1]}, events).bars
+    assert [bar.status for bar in bars] == [*("QUEUED", "CLAIMED", "PROCESSING") * 2, "SUCCEEDED"]
+    assert bars[-1].is_step
+
+
+def test_a_finished_job_has_no_open_bar() -> None:
+    job = {**RUNNING, "status": "CANCELLED", "finished_at": at(200)}
+    timeline = build(job)
+    assert timeline.end_ms == ms(200)
+    assert all(bar.to_ms for bar in timeline.bars if bar.from_ms)
+    assert laid_out(timeline)[-2] == ("Apply", "CANCELLED", ms(124), ms(200))
+
+
+def test_nothing_known_is_an_empty_timeline() -> None:
+    assert build({}) == Timeline()
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 10_000), st.sampled_from(["QUEUED", "CLAIMED", "PROCESSING", "SUCCEEDED"])), max_size=12
+    )
+)
+def test_bars_follow_each_other_and_never_run_backwards(moves: list[tuple[float, str]]) -> None:
+    events = [event(number, seconds, status) for number, (seconds, status) in enumerate(moves)]
+    bars = [bar for bar in build({"status": "PROCESSING"}, events).bars if not bar.is_step]
+    assert all(bar.to_ms >= bar.from_ms for bar in bars if bar.to_ms)
+    assert all(left.from_ms <= right.from_ms for left, right in pairwise(bars))

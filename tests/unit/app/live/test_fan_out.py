@@ -1,0 +1,72 @@
+"""Who is shown a change first: rows before beats, everybody once, a burst together."""
+
+from app.live.fan_out import Waiting, merge
+from app.project.store import Changed
+
+PAUSE = 0.1
+
+
+def rows(*ids: str) -> Changed:
+    return Changed({"workers": frozenset(ids)})
+
+
+BEAT = Changed({"overview": frozenset()})
+
+
+def waiting_for(*tabs: str) -> Waiting:
+    waiting = Waiting(PAUSE)
+    for tab in tabs:
+        waiting.add(tab, rows("a"))
+    return waiting
+
+
+def test_everybody_is_shown_a_change_once_in_the_order_they_came() -> None:
+    waiting = waiting_for("first", "second")
+    assert waiting.take(10.0) == ("first", rows("a"))
+    assert waiting.take(10.0) == ("second", rows("a"))
+    assert waiting.take(10.0) is None
+    assert not waiting
+
+
+def test_what_happened_comes_before_what_only_beats() -> None:
+    waiting = Waiting(PAUSE)
+    waiting.add("first", BEAT)
+    waiting.add("second", BEAT)
+    waiting.add("second", rows("a"))
+    assert waiting.take(10.0) == ("second", merge(BEAT, rows("a")))
+    assert waiting.take(10.0) == ("first", BEAT)
+    assert waiting.take(10.0) is None
+
+
+def test_a_burst_is_shown_a_pause_later_and_together() -> None:
+    waiting = waiting_for("tab")
+    waiting.take(10.0)
+    waiting.add("tab", rows("b"))
+    waiting.add("tab", rows("c"))
+    assert waiting.take(10.05) is None
+    assert abs(waiting.wait_seconds(10.05) - 0.05) < 1e-9
+    assert waiting.take(10.1) == ("tab", rows("b", "c"))
+
+
+def test_somebody_who_was_just_shown_something_keeps_nobody_waiting() -> None:
+    waiting = waiting_for("busy")
+    waiting.take(10.0)
+    waiting.add("busy", rows("b"))
+    waiting.add("calm", rows("b"))
+    assert waiting.take(10.01) == ("calm", rows("b"))
+
+
+def test_a_beat_does_not_put_off_the_next_change() -> None:
+    waiting = Waiting(PAUSE)
+    waiting.add("tab", BEAT)
+    waiting.take(10.0)
+    waiting.add("tab", rows("a"))
+    assert waiting.take(10.01) == ("tab", rows("a"))
+
+
+def test_tabs_that_are_gone_are_forgotten() -> None:
+    waiting = waiting_for("gone")
+    waiting.take(10.0)
+    waiting.keep(["there"])
+    waiting.add("gone", rows("a"))
+    assert waiting.take(10.01) == ("gone", rows("a"))

@@ -1,0 +1,177 @@
+"""A module in words, its form there and back, and two versions of its state side by side."""
+
+import json
+from typing import Any
+
+import pytest
+
+from app.modules.view.compare import compare
+from app.modules.view.form import empty_form, to_form
+from app.modules.view.module import build_view, drift_words, is_below, runner_of
+from app.shared.form.spec import check
+from app.shared.state_versions import build as build_state
+
+MODULE: dict[str, Any] = {
+    "id": "m1",
+    "name": "vpc",
+    "path": "platform/network/vpc",
+    "group_path": "platform/network",
+    "source_kind": "git",
+    "source": {"url": "https://git.example.com/infra", "ref": "main", "subfolder": "vpc"},
+    "engine": "tofu",
+    "engine_version": "1.10.5",
+    "inputs": {"zones": ["a"], "region": "eu-west-1"},
+    "env": {"TF_LOG": "info"},
+    "extra_files": [{"path": "backend.tf", "content": "terraform {}"}],
+    "hooks": {"before_plan": "policy.sh"},
+    "labels": ["gpu=true"],
+    "approvals_required": 2,
+    "approval_timeout_seconds": 7200,
+    "auto_apply": True,
+}
+
+
+def worker(name: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "name": name, "labels": ["gpu=true"], **more}
+
+
+def test_facts_and_source() -> None:
+    view = build_view(MODULE, [], [])
+    assert (view["engine"], view["source"], view["approvals"]) == (
+        "OpenTofu 1.10.5",
+        "git, main",
+        "2 for apply and destroy",
+    )
+    assert view["inputs"] == [{"name": "region", "value": '"eu-west-1"'}, {"name": "zones", "value": '["a"]'}]
+    rows = {row["label"]: row["value"] for row in view["source_rows"]}
+    assert (rows["Folder"], rows["Hooks"], rows["Pinned to"]) == ("vpc", "before plan", "None")
+
+
+@pytest.mark.parametrize(
+    ("workers", "assignments", "expected"),
+    [
+        ([], [], ("None", "no runner serves this path")),
+        ([worker("shared", is_shared=True)], [], ("shared", "shared")),
+        ([worker("far"), worker("near")], [("far", "platform"), ("near", "platform/network")], ("near", "nearest")),
+        ([worker("all", is_assigned_to_all_modules=True), worker("s", is_shared=True)], [], ("all", "nearest")),
+        ([worker("a"), worker("b")], [("a", "platform"), ("b", "platform")], ("a", "or 1 other")),
+        ([worker("off", is_disabled=True)], [("off", "platform")], ("None", "no runner serves this path")),
+        ([{"id": "x", "name": "x", "labels": []}], [("x", "platform")], ("None", "no runner serves this path")),
+    ],
+)
+def test_the_runner_that_would_take_it(
+    workers: list[dict[str, Any]], assignments: list[tuple[str, str]], expected: tuple[str, str]
+) -> None:
+    rows = [{"worker_id": who, "path": path} for who, path in assignments]
+    assert runner_of(MODULE, workers, rows) == expected
+
+
+def test_a_pin_goes_before_everything() -> None:
+    assert runner_of({**MODULE, "pinned_worker_id": "w"}, [worker("w")], []) == ("w", "pinned")
+
+
+def test_paths_below() -> None:
+    assert is_below("a/b", "a")
+    assert is_below("a", "")
+    assert not is_below("ab", "a")
+
+
+def test_drift() -> None:
+    checked = {"id": 2, "type": "DRIFT", "status": "SUCCEEDED", "plan_summary": {"update": 3}, "finished_at": "f"}
+    assert drift_words([]) == ("Never checked", "")
+    assert drift_words([{**checked, "id": 1, "plan_summary": {}}, checked]) == ("In 3 resources", "f")
+
+
+def flat(module: dict[str, Any]) -> dict[str, str]:
+    form = to_form(module)
+    fields = dict(form["fields"])
+    for prefix in ("inline", "extra"):
+        for row in form[prefix]:  # type: ignore[literal-required]
+            fields[f"{prefix}_path:{row['key']}"], fields[f"{prefix}_content:{row['key']}"] = (
+                row["path"],
+                row["content"],
+            )
+    return fields
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {},
+        {"source_kind": "inline", "source": {"files": {"main.tf": "x", "b.tf": "y"}}},
+        {
+            "source_kind": "archive",
+            "source": {"url": "https://example.com/a.zip", "sha256": "ab" * 32, "subfolder": ""},
+        },
+        {"source_kind": "local", "source": {"path": "/srv/x"}},
+    ],
+)
+def test_a_form_that_nobody_touched_changes_nothing(source: dict[str, Any]) -> None:
+    module = {**MODULE, **source}
+    checked = check(flat(module), is_new=True)
+    assert checked.errors == {}
+    kept = (
+        "source_kind",
+        "source",
+        "engine",
+        "engine_version",
+        "inputs",
+        "env",
+        "extra_files",
+        "hooks",
+        "labels",
+        "auto_apply",
+    )
+    assert {key: checked.spec[key] for key in kept} == {key: module[key] for key in kept}
+    assert checked.spec["approval_timeout_seconds"] == 7200
+
+
+def test_a_new_module_begins_in_its_group() -> None:
+    form = empty_form("platform")
+    assert (form["fields"]["group_path"], form["fields"]["source_kind"]) == ("platform", "git")
+
+
+def state(*resources: tuple[str, Any]) -> str:
+    rows = [
+        {"type": "aws_vpc", "name": name, "instances": [{"attributes": {"id": value}}]} for name, value in resources
+    ]
+    return json.dumps({"serial": 1, "resources": rows})
+
+
+def test_versions_compared_by_resource_without_values() -> None:
+    found = compare(state(("a", 1), ("b", 1)), state(("b", 2), ("c", "secret")))
+    assert [(item["symbol"], item["address"]) for item in found] == [
+        ("-", "aws_vpc.a"),
+        ("~", "aws_vpc.b"),
+        ("+", "aws_vpc.c"),
+    ]
+    assert "secret" not in str(found)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "null"])
+def test_a_state_that_cannot_be_read_has_no_resources(text: str) -> None:
+    assert compare(text, text) == []
+
+
+def test_a_lock_comes_with_its_proof() -> None:
+    lock = {
+        "id": "abc",
+        "job_id": 4828,
+        "attempt": 1,
+        "created_at": "c",
+        "info": {"Who": "runner-1", "Operation": "apply"},
+    }
+    view = build_state({"serial": 118, "lock": lock, "versions": [{"serial": 117, "job_id": 4702, "size": 10}]})
+    assert (view.is_locked, view.lock_id, view.lock_job, view.lock_attempt, view.lock_who) == (
+        True,
+        "abc",
+        4828,
+        1,
+        "runner-1",
+    )
+    assert (view.versions[0].serial, view.versions[0].bytes) == (117, 10)
+
+
+def test_no_state_is_not_locked() -> None:
+    assert not build_state({"serial": None, "lock": None, "versions": []}).is_locked
+    assert not build_state(None).is_known

@@ -1,0 +1,64 @@
+"""Groups fold, modules carry the dot of their last run."""
+
+from typing import Any
+
+from app.modules.view.tree import build, with_last_jobs
+
+
+def module(path: str, status: str = "") -> dict[str, Any]:
+    return {"id": path, "name": path.rsplit("/", 1)[-1], "path": path, "last_job_status": status}
+
+
+GROUPS = [{"path": "platform"}, {"path": "platform/network"}, {"path": "sandbox"}]
+MODULES = [
+    module("platform/network/vpc", "SUCCEEDED"),
+    module("platform/dns/zones"),
+    module("platform/eks", "PROCESSING"),
+]
+
+
+def names(opened: list[str], search: str = "") -> list[tuple[int, str]]:
+    return [(node.depth, node.name) for node in build(GROUPS, MODULES, opened, search)]
+
+
+def test_only_the_outer_groups_are_in_sight_at_first() -> None:
+    assert names([]) == [(0, "platform"), (0, "sandbox")]
+
+
+def test_an_open_group_shows_groups_before_modules() -> None:
+    assert names(["platform"]) == [(0, "platform"), (1, "dns"), (1, "network"), (1, "eks"), (0, "sandbox")]
+
+
+def test_an_open_group_in_a_folded_one_stays_out_of_sight() -> None:
+    assert names(["platform/network"]) == [(0, "platform"), (0, "sandbox")]
+
+
+def test_counts_are_of_everything_below() -> None:
+    counts = {node.path: node.count for node in build(GROUPS, MODULES, ["platform"])}
+    assert (counts["platform"], counts["platform/network"], counts["sandbox"]) == (3, 1, 0)
+
+
+def test_a_search_opens_what_it_finds_and_hides_the_rest() -> None:
+    assert names([], "VPC") == [(0, "platform"), (1, "network"), (2, "vpc")]
+    assert names([], "nothing") == []
+
+
+def test_the_dot_says_what_the_last_run_came_to() -> None:
+    titles = {
+        node.name: node.title for node in build(GROUPS, MODULES, ["platform", "platform/network", "platform/dns"])
+    }
+    assert (titles["vpc"], titles["eks"], titles["zones"]) == ("Last run succeeded", "Running", "Never ran")
+
+
+def test_a_module_carries_the_status_of_its_newest_job_and_no_older_one() -> None:
+    modules = with_last_jobs(
+        [module("a"), module("b")], [job(7, "a", "PROCESSING"), job(5, "a", "FAILED"), job(9, "elsewhere", "FAILED")]
+    )
+    assert [row["last_job_status"] for row in modules] == ["PROCESSING", ""]
+    modules = with_last_jobs(modules, [job(7, "a", "SUCCEEDED"), job(8, "b", "QUEUED")])
+    modules = with_last_jobs(modules, [job(6, "a", "CANCELLED")])
+    assert [row["last_job_status"] for row in modules] == ["SUCCEEDED", "QUEUED"]
+
+
+def job(number: int, module_id: str, status: str) -> dict[str, Any]:
+    return {"id": number, "module_id": module_id, "status": status}

@@ -1,0 +1,215 @@
+"""Sessions on the server: idle ones end, tokens are refreshed once, and never shown."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import respx
+
+from app.http.cookies import NAME, read_sid
+from app.project.client import Client
+from app.project.errors import NotThere, Refused, SignedOut, Unreachable
+from app.project.gate import Gate
+from app.project.invitations import hash_of, make_secret
+from app.project.models import Filter, Query, Session
+from app.project.sessions import IDLE_SECONDS, MemorySessions, new_sid
+from app.project.settings import Settings
+
+URL = "http://project.test"
+pytestmark = pytest.mark.anyio
+
+
+def auth_answer(access: str, refresh: str) -> dict[str, Any]:
+    user = {
+        "id": "11111111-1111-4111-8111-111111111111",
+        "aud": "authenticated",
+        "role": "authenticated",
+        "email": "ops@example.com",
+        "app_metadata": {},
+        "user_metadata": {},
+        "created_at": "2026-11-15T10:00:00Z",
+    }
+    return {"access_token": access, "refresh_token": refresh, "token_type": "bearer", "expires_in": 3600, "user": user}
+
+
+def session(**changes: Any) -> Session:
+    now = time.time()
+    kept: dict[str, Any] = {
+        "sid": "sid",
+        "user_id": "u",
+        "email": "ops@example.com",
+        "access_token": "old-access",
+        "refresh_token": "old-refresh",
+        "expires_at": now + 3600,
+        "created_at": now,
+    }
+    return Session(**{**kept, **changes})
+
+
+@pytest.fixture
+async def gate() -> AsyncIterator[Gate]:
+    client = Client(Settings(URL, "sb_publishable_x", URL))
+    yield Gate(client, MemorySessions())
+    await client.aclose()
+
+
+async def test_an_idle_session_ends() -> None:
+    clock = [0.0]
+    sessions = MemorySessions(lambda: clock[0])
+    await sessions.put(session())
+    clock[0] = IDLE_SECONDS - 1
+    assert await sessions.get("sid") is not None
+    clock[0] += IDLE_SECONDS + 1
+    assert await sessions.get("sid") is None
+
+
+async def test_a_session_never_shows_its_tokens() -> None:
+    assert "old-access" not in repr(session())
+    assert "old-refresh" not in repr(session())
+
+
+@respx.mock
+async def test_a_token_about_to_end_is_refreshed_once_for_everybody_who_waits(gate: Gate) -> None:
+    refreshed = respx.post(f"{URL}/auth/v1/token").mock(
+        return_value=httpx.Response(200, json=auth_answer("new-access", "new-refresh"))
+    )
+    rows = respx.get(f"{URL}/rest/v1/workers").mock(return_value=httpx.Response(200, json=[]))
+    held = session(expires_at=time.time() + 5)
+    await gate.sessions.put(held)
+    await asyncio.gather(*(gate.select(held, "workers") for _ in range(5)))
+    assert refreshed.call_count == 1
+    assert {call.request.headers["authorization"] for call in rows.calls} == {"Bearer new-access"}
+    kept = await gate.sessions.get("sid")
+    assert kept is not None
+    assert kept.refresh_token == "new-refresh"
+
+
+@respx.mock
+async def test_a_refused_refresh_ends_the_session(gate: Gate) -> None:
+    respx.post(f"{URL}/auth/v1/token").mock(
+        return_value=httpx.Response(400, json={"code": 400, "error_code": "refresh_token_not_found", "msg": "gone"})
+    )
+    held = session(expires_at=time.time() - 5)
+    await gate.sessions.put(held)
+    with pytest.raises(SignedOut):
+        await gate.rpc(held, "my_organizations")
+    assert await gate.sessions.get("sid") is None
+
+
+@respx.mock
+async def test_an_expired_token_is_refreshed_and_the_call_made_again(gate: Gate) -> None:
+    respx.post(f"{URL}/auth/v1/token").mock(
+        return_value=httpx.Response(200, json=auth_answer("new-access", "new-refresh"))
+    )
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.headers["authorization"] == "Bearer new-access":
+            return httpx.Response(200, json=[{"id": "org"}])
+        return httpx.Response(401, json={"code": "PGRST303", "message": "JWT expired"})
+
+    respx.post(f"{URL}/rest/v1/rpc/my_organizations").mock(side_effect=answer)
+    held = session()
+    await gate.sessions.put(held)
+    assert await gate.rpc(held, "my_organizations") == [{"id": "org"}]
+
+
+@respx.mock
+async def test_the_databases_own_words_reach_the_person(gate: Gate) -> None:
+    respx.post(f"{URL}/rest/v1/rpc/drain_worker").mock(
+        return_value=httpx.Response(
+            403,
+            json={"code": "RY403", "message": "Only operators may do this.", "hint": "Ask an admin.", "details": None},
+        )
+    )
+    respx.post(f"{URL}/rest/v1/rpc/worker_history").mock(
+        return_value=httpx.Response(404, json={"code": "RY404", "message": "There is no such runner."})
+    )
+    with pytest.raises(Refused) as refused:
+        await gate.rpc(session(), "drain_worker", {"p_worker": "w"})
+    assert (refused.value.message, refused.value.hint, refused.value.code) == (
+        "Only operators may do this.",
+        "Ask an admin.",
+        "RY403",
+    )
+    with pytest.raises(NotThere):
+        await gate.rpc(session(), "worker_history", {})
+
+
+@respx.mock
+async def test_a_project_that_does_not_answer_is_unreachable_not_an_error_of_ours(gate: Gate) -> None:
+    respx.get(f"{URL}/rest/v1/workers").mock(side_effect=httpx.ConnectError("refused"))
+    respx.get(f"{URL}/rest/v1/groups").mock(return_value=httpx.Response(503, text="upstream"))
+    for table in ("workers", "groups"):
+        with pytest.raises(Unreachable):
+            await gate.select(session(), table)
+
+
+@respx.mock
+async def test_a_query_is_written_as_postgrest_reads_it(gate: Gate) -> None:
+    route = respx.get(f"{URL}/rest/v1/provision_jobs").mock(
+        return_value=httpx.Response(200, json=[{"id": 1}], headers={"content-range": "0-0/42"})
+    )
+    query = Query(
+        columns="id",
+        filters=(Filter("org_id", "eq", "o"), Filter("status", "in", "(QUEUED,CLAIMED)")),
+        order="id",
+        is_descending=True,
+        limit=25,
+        offset=50,
+        is_counted=True,
+    )
+    page = await gate.select(session(), "provision_jobs", query)
+    asked = route.calls[0].request.url.params
+    assert (asked["select"], asked["org_id"], asked["status"], asked["order"]) == (
+        "id",
+        "eq.o",
+        "in.(QUEUED,CLAIMED)",
+        "id.desc",
+    )
+    assert (asked["offset"], asked["limit"]) == ("50", "25")
+    assert page.total == 42
+
+
+@respx.mock
+async def test_signing_out_ends_the_session_here_although_the_project_is_away(gate: Gate) -> None:
+    respx.post(f"{URL}/auth/v1/logout").mock(side_effect=httpx.ConnectError("refused"))
+    await gate.sessions.put(session())
+    with pytest.raises(Unreachable):
+        await gate.close("sid")
+    assert await gate.sessions.get("sid") is None
+
+
+@respx.mock
+async def test_signing_in_opens_a_session_with_an_id_that_says_nothing(gate: Gate) -> None:
+    respx.post(f"{URL}/auth/v1/token").mock(return_value=httpx.Response(200, json=auth_answer("a-token", "r-token")))
+    opened = await gate.open(await gate.client.sign_in("ops@example.com", "correct-horse"))
+    assert len(opened.sid) >= 43
+    assert "a-token" not in json.dumps(opened.sid)
+    assert opened.email == "ops@example.com"
+
+
+def test_session_ids_do_not_repeat() -> None:
+    assert len({new_sid() for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (f"{NAME}=abc", "abc"),
+        (f"other=1; {NAME}=abc; last=2", "abc"),
+        ("", ""),
+        ("other=1", ""),
+        ("\x00;;;=", ""),
+    ],
+)
+def test_the_cookie_is_found_or_there_is_none(header: str, expected: str) -> None:
+    assert read_sid(header) == expected
+
+
+def test_the_database_is_told_only_the_hash_of_an_invitations_secret() -> None:
+    secret = make_secret()
+    assert secret.hash == hash_of(secret.text) != secret.text

@@ -1,0 +1,235 @@
+"""Reach, tiles, a day's strip, tokens: each from plain values."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import bcrypt
+import pytest
+
+from app.runners.view.deployment import EXPECTED, build_steps, read_test
+from app.runners.view.detail import build_assignments, build_events, build_strip, build_tokens
+from app.runners.view.tiles import build_tiles
+from app.shared.curves import NO_CURVE, bars, smooth
+from app.shared.runner.reach import covers, reach_of, say_reach
+from app.shared.runner.tokens import LENGTH, PREFIX, make_text, make_token
+from worker.cloud.lifecycle import DEPLOY, REMOVE, LifecycleStep
+
+NOW = datetime(2026, 11, 15, 14, 7, tzinfo=UTC)
+
+
+def module(path: str, **changes: Any) -> dict[str, Any]:
+    return {"path": path, "labels": [], "pinned_worker_id": None, **changes}
+
+
+@pytest.mark.parametrize(
+    ("path", "module_path", "expected"),
+    [
+        ("", "platform/vpc", True),
+        ("platform", "platform/vpc", True),
+        ("platform/vpc", "platform/vpc", True),
+        ("plat", "platform/vpc", False),
+        ("platform/vpc/deep", "platform/vpc", False),
+    ],
+)
+def test_a_path_covers_what_is_at_it_and_below(path: str, module_path: str, expected: bool) -> None:
+    assert covers(path, module_path) is expected
+
+
+def test_reach_counts_modules_with_and_without_another_runner() -> None:
+    workers = [
+        {"id": "a", "labels": ["gpu=true"]},
+        {"id": "b", "labels": []},
+        {"id": "c", "labels": [], "is_assigned_to_all_modules": True, "is_disabled": True},
+    ]
+    assignments = [
+        {"worker_id": "a", "path": "ml"},
+        {"worker_id": "a", "path": "platform"},
+        {"worker_id": "b", "path": "platform"},
+    ]
+    modules = [
+        module("ml/one", labels=["gpu=true"]),
+        module("platform/vpc"),
+        module("platform/dns", pinned_worker_id="a"),
+        module("web/x"),
+    ]
+    reach = reach_of("a", workers, assignments, modules)
+    assert (reach.shared, reach.alone) == (1, 2)
+    assert say_reach(reach) == "1 module has another runner, 2 have none and will wait."
+
+
+def test_reach_is_said_for_every_mix() -> None:
+    said = [
+        say_reach(reach_of("a", [{"id": "a", "is_assigned_to_all_modules": True}], [], [module("x")] * n))
+        for n in (0, 1, 3)
+    ]
+    assert said == [
+        "No module depends on it.",
+        "1 module it serves has no other runner and will wait.",
+        "The 3 modules it serves have no other runner and will wait.",
+    ]
+
+
+def test_tiles_say_the_figure_and_how_it_moved() -> None:
+    figures = {
+        "queue_wait": [{"p50": 2.0, "p95": 9.0}, {"p50": None, "p95": None}, {"p50": 1.5, "p95": 300.0}],
+        "utilisation": [{"share": 0.5}, {"share": 0.81}],
+        "throughput": [{"jobs": 100}, {"jobs": 130}, {"jobs": 7}],
+    }
+    tiles = build_tiles(figures, {"used": 19, "capacity": 36})
+    assert (tiles["p50"]["figure"], tiles["p50"]["unit"], tiles["p50"]["move"]) == ("1.5", "s", "0.5 s")
+    assert tiles["p50"]["is_good"]
+    assert not tiles["p50"]["is_up"]
+    assert (tiles["p95"]["figure"], tiles["p95"]["unit"]) == ("5.0", "min")
+    assert not tiles["p95"]["is_good"]
+    assert (tiles["utilisation"]["figure"], tiles["utilisation"]["move"]) == ("53", "busiest hour 81 %")
+    assert tiles["throughput"]["figure"] == "130"
+    assert len(tiles["throughput"]["bars"]) == 3
+
+
+def test_tiles_of_an_empty_fleet_show_nothing_false() -> None:
+    tiles = build_tiles({}, {"used": 0, "capacity": 0})
+    assert [tiles[key]["figure"] for key in ("p50", "p95", "utilisation", "throughput")] == ["–", "–", "–", "0"]
+
+
+def test_curves_stay_inside_their_box() -> None:
+    numbers = [float(value) for value in re.findall(r"-?\d+\.\d", smooth([3, 0, 9, 9, 1])["line"])]
+    assert min(numbers) >= 0
+    assert max(numbers[1::2]) <= 48
+    assert smooth([]) == smooth([None, None]) == NO_CURVE
+    assert max(bars([1, 5, 0])) <= 48
+
+
+def test_a_curve_is_drawn_only_where_something_is_known() -> None:
+    one, two = smooth([None, None, 5.0]), smooth([None, 2.0, 4.0, None, None])
+    assert one["line"] == "M150.0 4.0C225.0 4.0 225.0 4.0 300.0 4.0"
+    assert one["dot"].startswith("M297.0 4.0")
+    assert two["line"].startswith("M75.0 ")
+    assert two["area"].endswith("L150.0 48L75.0 48Z")
+    assert smooth([1.0, 2.0, 3.0])["dot"] == ""
+
+
+@pytest.mark.parametrize(
+    ("counts", "figure", "unit", "move"),
+    [
+        ([], "0", "jobs in 24 h", ""),
+        ([0, 0, 0], "0", "jobs in 24 h", ""),
+        ([0, 0, 1], "1", "job this hour", ""),
+        ([0, 0, 3], "3", "jobs this hour", ""),
+        ([0, 4, 0], "4", "jobs/h", ""),
+        ([5, 0, 0], "5", "jobs in 24 h", ""),
+        ([0, 0, 10, 20, 5], "20", "jobs/h", "100 %"),
+        ([0, 20, 20, 5], "20", "jobs/h", ""),
+    ],
+)
+def test_throughput_says_what_there_is(counts: list[int], figure: str, unit: str, move: str) -> None:
+    tile = build_tiles({"throughput": [{"jobs": count} for count in counts]}, {})["throughput"]
+    assert (tile["figure"], tile["unit"], tile["move"]) == (figure, unit, move)
+
+
+def test_utilisation_knows_nothing_of_hours_without_runners() -> None:
+    rows = [{"capacity": None, "used": None}, {"capacity": 4, "used": 2}]
+    tile = build_tiles({"utilisation": rows}, {"used": 0, "capacity": 4})["utilisation"]
+    assert tile["curve"]["dot"] != ""
+    assert tile["move"] == "busiest hour 50 %"
+
+
+def ticks(*missing: int) -> list[dict[str, Any]]:
+    start = NOW.replace(minute=0)
+    return [
+        {"at": (start - timedelta(minutes=15) * at).isoformat(), "beats": 60, "status": "ONLINE", "load": 0.5}
+        for at in range(96)
+        if at not in missing
+    ]
+
+
+def test_a_strip_tells_outages_from_the_time_before_it_was_there() -> None:
+    strip = build_strip(ticks(40, 41), NOW - timedelta(days=3), NOW)
+    assert strip["ticks"].count("o") == 2
+    assert strip["words"] == "97.9 % online, 1 outage of 30 min"
+    young = build_strip(ticks()[:4], NOW - timedelta(minutes=50), NOW)
+    assert young["ticks"].count("z") == 92
+    assert young["words"] == "100 % online"
+    assert build_strip([], None, NOW)["words"] == "Nothing is known yet"
+
+
+def test_draining_quarters_are_marked() -> None:
+    row = {**ticks()[1], "status": "DRAINING"}
+    assert build_strip([ticks()[0], row], NOW - timedelta(minutes=20), NOW)["ticks"][-2:] == ["d", ""]
+
+
+def test_tokens_say_which_one_is_in_use() -> None:
+    rows = [
+        {"id": 3, "hint": "jTeA", "is_live": True},
+        {"id": 2, "hint": "c0Xw", "is_live": True},
+        {"id": 1, "is_live": False},
+    ]
+    assert [token["word"] for token in build_tokens(rows)] == ["in use", "old", "ended"]
+
+
+def test_events_put_who_did_it_into_its_own_column() -> None:
+    rows = [
+        {"id": 1, "at": "t", "event": "registered", "reason": "Registered by ops@example.com"},
+        {"id": 2, "at": "t", "event": "connected", "instance_name": "runner-2", "reason": None},
+        {"id": 3, "at": "t", "event": "offline", "reason": "No heartbeat for 60 s"},
+    ]
+    assert [(event["text"], event["by"]) for event in build_events(rows)] == [
+        ("Registered", "ops@example.com"),
+        ("runner-2 connected", ""),
+        ("Offline: No heartbeat for 60 s", ""),
+    ]
+
+
+def test_assignments_say_how_much_they_cover() -> None:
+    rows = [{"path": path} for path in ("platform", "payments/api", "data/warehouse/roles")]
+    built = build_assignments(
+        rows, {"platform", "payments/api"}, ["platform/vpc", "platform/dns/zones", "data/warehouse/roles"]
+    )
+    assert [(item["path"], item["kind"]) for item in built] == [
+        ("data/warehouse/roles", "Module"),
+        ("payments/api", "Namespace, 0 modules"),
+        ("platform", "Stack, 2 modules"),
+    ]
+
+
+def test_steps_that_were_reported_come_before_those_ahead_and_the_clean_up_is_not_shown() -> None:
+    reported = [
+        {"name": "identity", "title": "Cloud identity", "status": "SUCCEEDED", "started_at": "x"},
+        {"name": "report", "title": "Report and clean up", "status": "RUNNING"},
+    ]
+    steps = build_steps({"type": "DEPLOY_WORKER", "status": "PROCESSING", "steps": reported})
+    assert [step["title"] for step in steps] == list(EXPECTED["DEPLOY_WORKER"])
+    assert [step["status"] for step in steps] == ["SUCCEEDED", *["PENDING"] * 8]
+
+
+@pytest.mark.parametrize(("kind", "parts"), [("DEPLOY_WORKER", DEPLOY), ("REMOVE_WORKER", REMOVE)])
+def test_the_sheet_expects_the_steps_that_the_runner_takes(kind: str, parts: tuple[LifecycleStep, ...]) -> None:
+    assert EXPECTED[kind] == ("Cloud identity", *(part.title for part in parts))
+
+
+@pytest.mark.parametrize(
+    ("job", "found"),
+    [
+        ({"status": "QUEUED"}, ("TESTING", "Waiting for a runner to test it")),
+        ({"status": "PROCESSING"}, ("TESTING", "Testing")),
+        ({"status": "SUCCEEDED", "finished_at": "x"}, ("WORKS", "Works")),
+        ({"status": "FAILED", "error": {"message": "No trust."}}, ("BROKEN", "No trust.")),
+        ({"status": "CANCELLED", "error": None}, ("BROKEN", "The test was cancelled.")),
+    ],
+)
+def test_what_the_test_of_an_identity_says(job: dict[str, Any], found: tuple[str, str]) -> None:
+    assert read_test(job) == found
+
+
+def test_a_token_has_the_promised_shape() -> None:
+    assert re.fullmatch(rf"{PREFIX}[0-9A-Za-z]{{{LENGTH}}}", make_text())
+    assert make_text() != make_text()
+
+
+@pytest.mark.anyio
+async def test_only_hash_and_hint_of_a_token_are_for_the_database() -> None:
+    token = await make_token()
+    assert token.hash.startswith("$2b$10$")
+    assert bcrypt.checkpw(token.text.encode(), token.hash.encode())
+    assert token.hint == token.text[-4:]
+    assert token.text not in repr(token)

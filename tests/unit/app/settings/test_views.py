@@ -1,0 +1,152 @@
+"""Settings in words: members, cloud identities and service accounts."""
+
+from datetime import UTC, datetime, timedelta
+
+import bcrypt
+import pytest
+
+from app.settings.view import accounts, members
+from app.shared import cloud_identities as identities
+
+NOW = datetime(2026, 11, 15, 14, 0, tzinfo=UTC)
+ARN = "arn:aws:iam::123456784410:role/runyard-deploy"
+IDENTITY = {"name": "aws-production", "role_arn": ARN, "regions": "eu-west-1, us-east-1"}
+
+
+def test_members_come_by_role_and_invitations_last() -> None:
+    rows = members.build_rows(
+        [
+            {"user_id": "2", "email": "b@example.com", "role": "viewer"},
+            {"user_id": "1", "email": "a@example.com", "role": "owner"},
+        ],
+        [
+            {
+                "id": "i",
+                "email": "new@example.com",
+                "role": "viewer",
+                "expires_at": (NOW - timedelta(days=1)).isoformat(),
+            },
+            {"id": "j", "email": "old@example.com", "role": "viewer", "accepted_at": "x"},
+        ],
+        me="2",
+        my_role="admin",
+        now=NOW,
+    )
+    assert [(row["email"], row["is_me"], row["is_invited"]) for row in rows] == [
+        ("a@example.com", False, False),
+        ("b@example.com", True, False),
+        ("new@example.com", False, True),
+    ]
+    assert [row["can_change"] for row in rows] == [False, True, True]
+    assert rows[2]["is_expired"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_good"), [("a@example.org", True), ("a@b", False), ("a b@c.d", False), ("", False)]
+)
+def test_addresses(text: str, is_good: bool) -> None:
+    assert (members.check_email(text) == "") is is_good
+
+
+def test_an_identity_is_taken_with_its_account_from_the_role() -> None:
+    checked = identities.check_form(IDENTITY)
+    assert checked.errors == {}
+    assert checked.spec["account_id"] == "123456784410"
+    assert checked.spec["network"] == {"create_vpc": True}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("name", ""),
+        ("role_arn", "arn:aws:iam::1:role/x"),
+        ("role_arn", "arn:aws:iam::123456784410:user/x"),
+        ("regions", ""),
+        ("regions", "europe"),
+        ("subnets", "vpc-1"),
+        ("security_groups", "sg"),
+    ],
+)
+def test_identity_fields_that_are_wrong(key: str, value: str) -> None:
+    assert list(identities.check_form({**IDENTITY, key: value}).errors) == [key]
+
+
+def test_own_subnets_mean_no_new_network() -> None:
+    checked = identities.check_form({**IDENTITY, "subnets": "subnet-0a1b2c3d", "security_groups": "sg-0a1b2c3d"})
+    assert checked.spec["network"] == {
+        "create_vpc": False,
+        "subnets": ["subnet-0a1b2c3d"],
+        "security_groups": ["sg-0a1b2c3d"],
+    }
+
+
+def test_an_identity_row() -> None:
+    row = {"id": "c", "name": "aws", "role_arn": ARN, "regions": ["a", "b", "c"], "external_id": "e"}
+    view = identities.build_view(row, [{"cloud_identity_id": "c"}, {"cloud_identity_id": "d"}])
+    assert (view["role"], view["regions"], view["runners"], view["check"]) == (
+        "…4410:role/runyard-deploy",
+        "a, b and 1 more",
+        1,
+        "UNKNOWN",
+    )
+    assert '"sts:ExternalId": "e"' in identities.trust_policy("e")
+
+
+def test_a_test_that_is_under_way_shows_instead_of_the_last_verdict() -> None:
+    row = {"id": "c", "name": "aws", "verified_at": "x"}
+    old = {"id": 1, "status": "SUCCEEDED", "target_identity_id": "c"}
+    queued = {"id": 2, "status": "QUEUED", "target_identity_id": "c"}
+    other = {"id": 3, "status": "PROCESSING", "target_identity_id": "d"}
+    assert identities.build_view(row, (), [old, other])["check"] == "WORKS"
+    testing = identities.build_view(row, (), [queued, old, other])
+    assert (testing["check"], testing["test_job"]) == ("TESTING", 2)
+    broken = identities.build_view({**row, "verification_error": "No trust."}, (), [])
+    assert (broken["check"], broken["check_words"]) == ("BROKEN", "No trust.")
+
+
+OIDC = {
+    "name": "k8s-runner",
+    "way": "oidc",
+    "issuer": "https://oidc.example.com",
+    "audience": "runyard",
+    "claims": '{"sub": "x"}',
+}
+
+
+def test_an_account_with_trust() -> None:
+    checked = accounts.check_form({**OIDC, "path": "platform"}, is_new=True)
+    assert checked.errors == {}
+    assert checked.spec["bound_claims"] == {"sub": "x"}
+    assert checked.spec["path"] == "platform"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("name", "-"),
+        ("issuer", "http://oidc.example.com"),
+        ("issuer", "x"),
+        ("audience", ""),
+        ("claims", "{}"),
+        ("claims", "["),
+        ("path", "A B"),
+    ],
+)
+def test_account_fields_that_are_wrong(key: str, value: str) -> None:
+    assert list(accounts.check_form({**OIDC, key: value}, is_new=True).errors) == [key]
+
+
+def test_a_secret_is_shown_once_and_kept_as_a_hash() -> None:
+    secret = accounts.make_secret()
+    assert bcrypt.checkpw(secret.text.encode(), secret.hash.encode())
+    assert secret.text.startswith("rys_")
+    assert secret.text.endswith(secret.hint)
+    assert secret.text not in repr(secret)
+
+
+def test_how_an_account_signs_in() -> None:
+    assert (
+        accounts.build_view({"id": "1", "name": "a", "issuer": "https://ci.example.com/x"})["signs_in"]
+        == "OIDC, issuer ci.example.com"
+    )
+    assert accounts.build_view({"id": "1", "name": "a", "secret_hint": "e81f"})["hint"] == "…e81f"

@@ -1,0 +1,78 @@
+"""How a runner is got, started and updated: commands that are complete, and files that can be checked."""
+
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from app.shared.runner import commands, files
+
+
+def test_every_way_to_start_a_runner_names_what_it_needs() -> None:
+    launch = commands.Launch("https://p.example.com", "an-id", "%TOKEN%", "build-host-03", "1.8.2")
+    written = commands.commands(launch)
+    assert tuple(written) == commands.WAYS
+    for text in written.values():
+        assert all(needed in text for needed in ("https://p.example.com", "an-id", "%TOKEN%"))
+
+
+def test_an_image_that_no_registry_has_is_built_first() -> None:
+    launch = commands.Launch("https://p.example.com", "an-id", "%TOKEN%", "build-host-03", "1.8.2")
+    for way in ("Docker", "Compose", "Kubernetes"):
+        assert "docker build --file deploy/Dockerfile" in commands.commands(launch)[way]
+    own = commands.commands(replace(launch, image="registry.internal/runyard-worker"))
+    for way in ("Docker", "Compose"):
+        assert "registry.internal/runyard-worker:1.8.2" in own[way]
+        assert "docker build" not in own[way]
+    assert "--set image.repository=registry.internal/runyard-worker --set image.tag=1.8.2" in own["Kubernetes"]
+
+
+def test_systemd_installs_the_unit_that_it_enables() -> None:
+    launch = commands.Launch("https://p.example.com", "an-id", "%TOKEN%", "build-host-03", "1.8.2")
+    written = commands.commands(launch)["systemd"]
+    unit = commands.UNIT_FILE.read_text()
+    assert f"/etc/systemd/system/runyard-worker.service >/dev/null <<'EOF'\n{unit}EOF\n" in written
+    assert written.index("useradd") < written.index("daemon-reload") < written.index("enable --now")
+    run = subprocess.run(["bash", "-n"], input=written, text=True, capture_output=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+ARTIFACT = {"name": "runyard-worker-linux-x86_64", "url": "https://example.com/w", "sha256": "ab" * 32}
+
+
+def test_a_releases_files_are_fetched_checked_and_installed() -> None:
+    releases = [
+        {"version": "1.9.0", "channel": "stable", "artifacts": [{**ARTIFACT, "url": "https://example.com/old"}]},
+        {"version": "1.10.0", "channel": "stable", "artifacts": [ARTIFACT]},
+        {"version": "2.0.0", "channel": "beta", "artifacts": []},
+    ]
+    [file] = files.newest_files(releases)
+    assert (file["url"], file["sha256"]) == ("https://example.com/w", "ab" * 32)
+    fetch, check, install = file["commands"].splitlines()
+    assert "https://example.com/w" in fetch
+    assert "ab" * 32 in check
+    assert check.endswith("&&")
+    assert install.endswith("/usr/local/bin/runyard-worker")
+    assert file["commands"] in commands.update("1.10.0", [file])
+
+
+def test_a_wheels_checksum_is_compared_by_pip() -> None:
+    wheel = {**ARTIFACT, "name": "runyard_worker-1.10.0-py3-none-any.whl"}
+    [file] = files.files_of({"artifacts": [wheel]})
+    assert f"https://example.com/w#sha256={'ab' * 32}" in file["commands"]
+
+
+@pytest.mark.parametrize("broken", [{"url": "javascript:alert(1)"}, {"url": "http://example.com/w"}, {"sha256": "x"}])
+def test_a_file_that_cannot_be_checked_is_not_offered(broken: dict[str, str]) -> None:
+    assert files.files_of({"artifacts": [{**ARTIFACT, **broken}]}) == []
+
+
+def test_an_address_stays_one_word_of_the_command() -> None:
+    [file] = files.files_of({"artifacts": [{**ARTIFACT, "url": "https://example.com/w?a=1;rm -rf ~"}]})
+    assert "'https://example.com/w?a=1;rm -rf ~'" in file["commands"]
+
+
+def test_without_files_the_update_is_built_from_a_clone() -> None:
+    written = commands.update("1.10.0", [])
+    assert "make worker-binary" in written
+    assert "pip install" not in written

@@ -1,0 +1,350 @@
+-- Foundation: who may do what before anything exists, and the few helpers that every later topic uses.
+-- Hosted Supabase grants every new object in `public` to anon, authenticated and service_role. Runyard wants the
+-- opposite: nothing is reachable until the line after the object says so. Therefore the default privileges go first.
+-- `private` holds secrets, sessions, scheduling and the bodies of all functions; it is never exposed by the API.
+-- Doorbells are here too, because the triggers of nearly every table ring them. Realtime says "look again", the row is the
+-- truth: everything works, slower, without them. Busy lanes and chatty logs are rate-limited, so that 1,000 jobs in a second
+-- are not 1,000 messages for each of 500 runners. A suppressed ring is never the last word: the payload of the one before
+-- asks the listener to look once more after the pause (again_ms).
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+alter default privileges in schema public revoke all on tables from public, anon, authenticated, service_role;
+alter default privileges in schema public revoke all on sequences from public, anon, authenticated, service_role;
+alter default privileges in schema public revoke all on functions from public, anon, authenticated, service_role;
+alter default privileges revoke execute on functions from public;
+
+create schema if not exists private;
+
+comment on schema private is 'Secrets, sessions, scheduling and the bodies of all functions. Not exposed by the API.';
+
+-- Runners sign in with a role of their own, so that a runner's key opens no door that is meant for a person.
+do $$
+begin
+  if not exists (select from pg_catalog.pg_roles where rolname = 'worker') then
+    create role worker nologin;
+  end if;
+  -- Realtime reads its messages table as the runner's role. On hosted Supabase only its own administrator may open that
+  -- schema to a new role, but anon may already look in, and sees nothing of ours: so a worker is an anon with policies.
+  grant anon to worker;
+  if exists (select from pg_catalog.pg_roles where rolname = 'authenticator') then
+    grant worker to authenticator;
+  end if;
+end;
+$$;
+alter role worker set statement_timeout = '15s';
+
+grant usage on schema public to anon, authenticated, service_role, worker;
+grant usage on schema private to authenticated, service_role, worker;
+
+-- ---------------------------------------------------------------------------------------------- errors
+
+create function private.fail(p_code text, p_message text, p_hint text default null, p_detail text default null)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  raise exception using
+    errcode = p_code,
+    message = p_message,
+    hint = coalesce(p_hint, case p_code
+      when 'RY404' then 'It may have been removed, or belong to another organisation.'
+      when 'RY422' then 'Correct it and try again.'
+      else 'Look at it again.' end),
+    detail = coalesce(p_detail, '');
+end;
+$$;
+comment on function private.fail(text, text, text, text) is
+  'Raises an error that a caller can act upon: code RYxxx, what happened, what to do next, machine-readable detail.';
+
+-- ---------------------------------------------------------------------------------------------- callers
+
+create function private.jwt()
+returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb;
+end;
+$$;
+comment on function private.jwt() is 'The claims of the caller''s token, or null outside of a request.';
+
+create function private.caller_id()
+returns uuid
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return (nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb ->> 'sub')::pg_catalog.uuid;
+end;
+$$;
+comment on function private.caller_id() is 'The signed-in user''s id (for a runner: the runner''s id).';
+grant execute on function private.caller_id() to authenticated, worker;
+
+create function private.caller_label()
+returns text
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_claims pg_catalog.jsonb := nullif(current_setting('request.jwt.claims', true), '');
+begin
+  return coalesce(v_claims ->> 'email', v_claims ->> 'sub', 'system');
+end;
+$$;
+comment on function private.caller_label() is 'What events call the caller: the e-mail address, else the id, else "system".';
+
+-- ---------------------------------------------------------------------------------------------- checks
+
+create function private.is_label_list(p_labels text[])
+returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  select cardinality(p_labels) <= 32 and not exists (
+    select from unnest(p_labels) as l (label)
+    where l.label is null or l.label !~ '^[a-z0-9]([a-z0-9._/-]{0,61}[a-z0-9])?(=[A-Za-z0-9._/-]{0,63})?$'
+  )
+$$;
+comment on function private.is_label_list(text[]) is 'Whether every label reads like "gpu" or "gpu=true"; 32 at most.';
+
+create function private.sorted_labels(p_labels text[])
+returns text[]
+language sql immutable
+set search_path = ''
+as $$
+  select coalesce(array_agg(distinct l.label order by l.label), '{}') from unnest(p_labels) as l (label)
+$$;
+comment on function private.sorted_labels(text[]) is 'The labels without repeats, in order, so that equal sets are equal arrays.';
+
+create function private.is_path(p_path text)
+returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  select p_path ~ '^[a-z0-9]([a-z0-9_-]{0,62})(/[a-z0-9]([a-z0-9_-]{0,62})){0,19}$'
+$$;
+comment on function private.is_path(text) is 'Whether a text is a path such as platform/network: lower case, at most 20 parts.';
+
+create function private.path_prefixes(p_path text)
+returns text[]
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  v_prefixes pg_catalog.text[] := array[''];
+  v_prefix pg_catalog.text;
+  v_part pg_catalog.text;
+begin
+  foreach v_part in array string_to_array(p_path, '/') loop
+    v_prefix := concat_ws('/', v_prefix, v_part);
+    v_prefixes := v_prefixes || v_prefix;
+  end loop;
+  return v_prefixes;
+end;
+$$;
+comment on function private.path_prefixes(text) is 'All paths at or above a path, from "" (everything) down to the path itself.';
+
+create function private.path_depth(p_path text)
+returns integer
+language sql immutable
+set search_path = ''
+as $$
+  select coalesce(cardinality(string_to_array(nullif(p_path, ''), '/')), 0)
+$$;
+comment on function private.path_depth(text) is 'The number of parts of a path; 0 for the empty path.';
+
+create function private.refuse_unknown_keys(p_object jsonb, p_allowed text[])
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  v_unknown pg_catalog.text;
+begin
+  if p_object is null then
+    return;
+  end if;
+  if jsonb_typeof(p_object) <> 'object' then
+    perform private.fail('RY422', 'The options must be a JSON object.', 'Send {} for none.');
+  end if;
+  select string_agg(k, ', ' order by k) into v_unknown from jsonb_object_keys(p_object) as k where k <> all (p_allowed);
+  if v_unknown is not null then
+    perform private.fail('RY422', format('Unknown option: %s.', v_unknown),
+      format('Known options: %s.', array_to_string(p_allowed, ', ')));
+  end if;
+end;
+$$;
+comment on function private.refuse_unknown_keys(jsonb, text[]) is 'Refuses a misspelt option instead of ignoring it.';
+
+create function private.text_list(p_value jsonb)
+returns text[]
+language sql immutable
+set search_path = ''
+as $$
+  select case when jsonb_typeof(p_value) = 'array' then array(select jsonb_array_elements_text(p_value)) else '{}' end
+$$;
+comment on function private.text_list(jsonb) is 'A JSON list of strings as text[]; anything else as an empty list.';
+
+create function private.touch_updated_at()
+returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  new.updated_at := now();
+  return new;
+end;
+$$;
+comment on function private.touch_updated_at() is 'Keeps updated_at true on every update.';
+
+-- ---------------------------------------------------------------------------------------------- versions
+
+create function private.version_key(p_version text)
+returns text
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  v_match pg_catalog.text[];
+  v_pre pg_catalog.text;
+begin
+  v_match := regexp_match(lower(p_version),
+    '^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?:-([a-z0-9][a-z0-9.-]*)|[.]?((?:a|b|rc|dev|post)\d*))?(?:\+[0-9a-z.-]+)?$');
+  if v_match is null then
+    return null;
+  end if;
+  -- PEP 440 writes 1.2.0rc1 for what SemVer writes 1.2.0-rc.1: a number that follows letters is a part of its own.
+  v_pre := coalesce(v_match[4], regexp_replace(v_match[5], '^([a-z]+)(\d+)', '\1.\2'));
+  return lpad(v_match[1], 9, '0') || '.' || lpad(coalesce(v_match[2], '0'), 9, '0') || '.'
+    || lpad(coalesce(v_match[3], '0'), 9, '0') || case
+      when v_pre is null then '~'
+      when v_pre like 'post%' then '~' || v_pre
+      else ' ' || (
+        select string_agg(
+          case when i.part ~ '^\d+$' then '0' || lpad(i.part, 18, '0') when i.part = 'dev' then '!' else '1' || i.part end,
+          ' ' order by i.n
+        )
+        from regexp_split_to_table(v_pre, '\.') with ordinality as i (part, n)
+      ) end;
+end;
+$$;
+comment on function private.version_key(text) is
+  'A text that sorts (collation "C") as versions do: 1.9.0 < 1.10.0-rc.1 < 1.10.0; null when it is not a version.';
+
+create function private.is_version_less(p_left text, p_right text)
+returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  select private.version_key(p_left) collate "C" < private.version_key(p_right) collate "C"
+$$;
+comment on function private.is_version_less(text, text) is
+  'Whether the left version comes before the right one; null when either is no version.';
+
+create unlogged table private.rings (
+  key text primary key,
+  rung_at timestamptz not null
+) with (fillfactor = 50);
+alter table private.rings enable row level security;
+comment on table private.rings is 'When each rate-limited doorbell last rang. UNLOGGED: losing it costs one extra ring.';
+comment on column private.rings.key is 'Which doorbell.';
+comment on column private.rings.rung_at is 'When it last rang.';
+
+create function private.ring(p_topic text, p_event text, p_payload jsonb)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if to_regprocedure('realtime.send(jsonb,text,text,boolean)') is not null then
+    perform realtime.send(p_payload, p_event, p_topic, true);
+  end if;
+end;
+$$;
+comment on function private.ring(text, text, jsonb) is 'Sends a private broadcast where Realtime is there; does nothing elsewhere.';
+
+create function private.may_ring(p_key text, p_every interval)
+returns boolean
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- clock_timestamp, because one transaction may ring twice.
+  if exists (select from private.rings as r where r.key = p_key and r.rung_at > clock_timestamp() - p_every) then
+    return false;
+  end if;
+  -- Nobody waits for a doorbell: whoever holds it rings when they commit, which is soon enough for both.
+  if not pg_try_advisory_xact_lock(hashtextextended('runyard:ring:' || p_key, 0)) then
+    return false;
+  end if;
+  insert into private.rings as r (key, rung_at) values (p_key, clock_timestamp())
+  on conflict (key) do update set rung_at = excluded.rung_at;
+  return true;
+end;
+$$;
+comment on function private.may_ring(text, interval) is 'Whether this doorbell may ring now: at most once in the given time. Never waits.';
+
+create function private.ring_worker(p_worker uuid)
+returns void
+language sql
+set search_path = ''
+as $$
+  select private.ring('worker:' || p_worker, 'directive', '{}')
+$$;
+comment on function private.ring_worker(uuid) is 'Asks a runner to beat at once, because there is something for it to learn.';
+
+create function private.ring_org(p_org uuid, p_table text, p_id text)
+returns void
+language sql
+set search_path = ''
+as $$
+  select private.ring('org:' || p_org, 'changed', jsonb_build_object('table', p_table, 'id', p_id)) where p_org is not null
+$$;
+comment on function private.ring_org(uuid, text, text) is 'Tells open pages that a row of an unpublished table has changed.';
+
+create function private.ring_log(p_org uuid, p_job bigint, p_attempt integer, p_seq integer)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if private.may_ring('log:' || p_job, interval '250 milliseconds') then
+    perform private.ring('org:' || p_org, 'log', jsonb_build_object('job_id', p_job, 'attempt', p_attempt, 'seq', p_seq, 'again_ms', 300));
+  end if;
+end;
+$$;
+comment on function private.ring_log(uuid, bigint, integer, integer) is
+  'Tells open pages how far a job''s log has come; at most four times a second.';
+
+create function private.ring_changed_row()
+returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_row pg_catalog.jsonb := to_jsonb(case when tg_op = 'DELETE' then old else new end);
+begin
+  perform private.ring_org((v_row ->> 'org_id')::pg_catalog.uuid, tg_table_name, coalesce(v_row ->> 'id', v_row ->> 'user_id'));
+  return null;
+end;
+$$;
+comment on function private.ring_changed_row() is 'Rings the organisation''s pages for a changed row of an unpublished table.';
+
+do $$
+begin
+  if not exists (select from pg_catalog.pg_roles where rolname = 'executor') then
+    create role executor nologin;
+  end if;
+  if exists (select from pg_catalog.pg_roles where rolname = 'authenticator') then
+    grant executor to authenticator;
+  end if;
+end;
+$$;
+alter role executor set statement_timeout = '15s';
+
+grant usage on schema public, private to executor;
+
+revoke execute on all functions in schema private from public;

@@ -1,0 +1,447 @@
+-- Tenancy: organisations, their members and roles, invitations, and the audit log.
+-- Every later table carries org_id. A member sees the rows of the organisations of which they are a member and no
+-- other; the list of those organisations is computed once per statement (`any(array(select …))`), not once per row.
+-- Bodies are definers in `private`; the thin wrappers that run as the caller are all in the api files at the end.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+create type public.member_role as enum ('owner', 'admin', 'operator', 'viewer');
+comment on type public.member_role is
+  'owner: everything · admin: runners, members, identities · operator: modules and jobs · viewer: reads.';
+
+create type public.actor_kind as enum ('user', 'worker', 'system', 'service_account');
+comment on type public.actor_kind is 'Who did something: a person, a runner, the database itself, or a service account.';
+
+create table public.organizations (
+  id uuid primary key default gen_random_uuid(),
+  slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
+  name text not null check (length(name) between 1 and 100),
+  log_retention_days integer not null default 30 check (log_retention_days between 1 and 3650),
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now()
+);
+alter table public.organizations enable row level security;
+grant select on public.organizations to authenticated, service_role;
+comment on table public.organizations is 'A tenant. Everything but shared runners and releases belongs to exactly one.';
+comment on column public.organizations.id is 'The organisation''s id.';
+comment on column public.organizations.slug is 'The short name in addresses: lower case, unique in the installation.';
+comment on column public.organizations.name is 'The name that people read.';
+comment on column public.organizations.log_retention_days is 'Job logs older than this many days are removed.';
+comment on column public.organizations.created_at is 'When it was created.';
+comment on column public.organizations.updated_at is 'When it was last changed.';
+create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
+
+create table public.memberships (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  user_id uuid not null references auth.users (id) on delete cascade,
+  email text not null,
+  role public.member_role not null,
+  created_at timestamptz not null default now(),
+  primary key (org_id, user_id)
+);
+create index memberships_user_id_idx on public.memberships (user_id);
+alter table public.memberships enable row level security;
+grant select on public.memberships to authenticated, service_role;
+comment on table public.memberships is 'Who belongs to which organisation, and in which role.';
+comment on column public.memberships.org_id is 'The organisation.';
+comment on column public.memberships.user_id is 'The person (auth.users).';
+comment on column public.memberships.email is 'The person''s e-mail address when they joined.';
+comment on column public.memberships.role is 'What they may do.';
+comment on column public.memberships.created_at is 'When they joined.';
+create trigger ring after insert or update or delete on public.memberships for each row execute function private.ring_changed_row();
+
+create table public.invitations (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  email text not null check (email ~ '^[^@\s]+@[^@\s]+$'),
+  role public.member_role not null,
+  invited_by uuid,
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null default now() + interval '7 days',
+  accepted_at timestamptz,
+  revoked_at timestamptz
+);
+create index invitations_org_id_idx on public.invitations (org_id, created_at desc);
+create unique index invitations_open_idx on public.invitations (org_id, lower(email)) where accepted_at is null and revoked_at is null;
+alter table public.invitations enable row level security;
+grant select on public.invitations to authenticated, service_role;
+comment on table public.invitations is 'Invitations by e-mail address. The secret of the link is not here; its hash is in private.';
+comment on column public.invitations.id is 'The invitation''s id; half of the link.';
+comment on column public.invitations.org_id is 'The organisation that invites.';
+comment on column public.invitations.email is 'The address that may accept.';
+comment on column public.invitations.role is 'The role that the person will have.';
+comment on column public.invitations.invited_by is 'The member who invited.';
+comment on column public.invitations.created_at is 'When it was made.';
+comment on column public.invitations.expires_at is 'After this it can no longer be accepted.';
+comment on column public.invitations.accepted_at is 'When it was accepted.';
+comment on column public.invitations.revoked_at is 'When it was withdrawn.';
+create trigger ring after insert or update or delete on public.invitations for each row execute function private.ring_changed_row();
+
+create table private.invitation_tokens (
+  invitation_id uuid primary key references public.invitations (id) on delete cascade,
+  token_hash text not null
+);
+alter table private.invitation_tokens enable row level security;
+comment on table private.invitation_tokens is 'Hashes of the secrets in invitation links.';
+comment on column private.invitation_tokens.invitation_id is 'The invitation.';
+comment on column private.invitation_tokens.token_hash is 'SHA-256 (hex) of the secret; the secret itself is never stored.';
+
+create table public.audit_events (
+  id bigint generated always as identity primary key,
+  org_id uuid references public.organizations (id) on delete cascade,
+  at timestamptz not null default now(),
+  actor_kind public.actor_kind not null,
+  actor_id uuid,
+  actor_label text not null,
+  action text not null,
+  target_kind text not null,
+  target_id text,
+  target_label text,
+  detail jsonb not null default '{}'
+);
+create index audit_events_org_id_idx on public.audit_events (org_id, id desc);
+create index audit_events_target_idx on public.audit_events (org_id, target_kind, target_id, id desc);
+alter table public.audit_events enable row level security;
+grant select on public.audit_events to authenticated, service_role;
+comment on table public.audit_events is 'What people did: one row per act. Append only. Admins and owners read it.';
+comment on column public.audit_events.id is 'Order of the acts.';
+comment on column public.audit_events.org_id is 'The organisation; null for acts on shared runners and releases.';
+comment on column public.audit_events.at is 'When.';
+comment on column public.audit_events.actor_kind is 'What kind of actor.';
+comment on column public.audit_events.actor_id is 'The actor''s id.';
+comment on column public.audit_events.actor_label is 'The actor''s name at that time.';
+comment on column public.audit_events.action is 'What was done, as noun.verb: worker.drained.';
+comment on column public.audit_events.target_kind is 'What kind of thing it was done to.';
+comment on column public.audit_events.target_id is 'Which one.';
+comment on column public.audit_events.target_label is 'Its name at that time.';
+comment on column public.audit_events.detail is 'What changed; never a secret.';
+
+-- ---------------------------------------------------------------------------------------------- who is a member
+
+create function private.my_org_ids()
+returns setof uuid
+language sql stable security definer
+set search_path = ''
+as $$
+  select m.org_id from public.memberships as m where m.user_id = private.caller_id()
+$$;
+comment on function private.my_org_ids() is 'The organisations of which the caller is a member. Used by every policy.';
+grant execute on function private.my_org_ids() to authenticated;
+
+create function private.my_admin_org_ids()
+returns setof uuid
+language sql stable security definer
+set search_path = ''
+as $$
+  select m.org_id from public.memberships as m
+  where m.user_id = private.caller_id() and m.role in ('owner', 'admin')
+$$;
+comment on function private.my_admin_org_ids() is 'The organisations that the caller administers.';
+grant execute on function private.my_admin_org_ids() to authenticated;
+
+create policy "Members see their organisations" on public.organizations
+  for select to authenticated using (id = any(array(select private.my_org_ids())));
+create policy "Members see who else is a member" on public.memberships
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+create policy "Members see their organisation's invitations" on public.invitations
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+create policy "Admins read the audit log" on public.audit_events
+  for select to authenticated using (org_id = any(array(select private.my_admin_org_ids())));
+
+create function private.need_role(p_org uuid, p_role public.member_role)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_caller pg_catalog.uuid := nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb ->> 'sub';
+  v_role public.member_role;
+begin
+  select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = v_caller;
+  -- A stranger learns nothing about what exists: a foreign organisation and a missing one look the same.
+  if v_role is null then
+    perform private.fail('RY404', 'There is no such organisation, or you are not a member of it.',
+      'Check that you are signed in with the right account.');
+  end if;
+  if v_role > p_role then
+    perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, p_role),
+      'Ask an owner or admin of the organisation.');
+  end if;
+end;
+$$;
+comment on function private.need_role(uuid, public.member_role) is
+  'Refuses the caller unless they have at least this role in the organisation.';
+
+create function private.audit(
+  p_org uuid, p_action text, p_target_kind text, p_target_id text, p_target_label text, p_detail jsonb default '{}'
+)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_claims pg_catalog.jsonb := nullif(current_setting('request.jwt.claims', true), '');
+begin
+  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id, target_label, detail)
+  values (
+    p_org,
+    case when v_claims ->> 'role' = 'authenticated' then 'user' else 'system' end::public.actor_kind,
+    (v_claims ->> 'sub')::pg_catalog.uuid, coalesce(v_claims ->> 'email', v_claims ->> 'sub', 'system'), p_action, p_target_kind,
+    p_target_id, p_target_label, coalesce(p_detail, '{}')
+  );
+end;
+$$;
+comment on function private.audit(uuid, text, text, text, text, jsonb) is 'Writes what the caller did to the audit log.';
+
+create function private.create_organization(p_name text, p_slug text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_org public.organizations;
+begin
+  if private.caller_id() is null then
+    perform private.fail('RY403', 'Nobody is signed in.', 'Sign in and try again.');
+  end if;
+  if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
+    perform private.fail('RY429', 'You own 20 organisations, which is the limit.', 'Remove one that you no longer need.');
+  end if;
+  insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;
+  insert into public.memberships (org_id, user_id, email, role)
+  values (v_org.id, private.caller_id(), private.caller_label(), 'owner');
+  perform private.audit(v_org.id, 'organization.created', 'organization', v_org.id::pg_catalog.text, v_org.name);
+  return to_jsonb(v_org);
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('The short name "%s" is taken.', p_slug), 'Choose another one.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'The name or the short name is not valid.',
+      'A name has 1 to 100 characters; a short name has 2 to 39 lower-case letters, digits and single hyphens.');
+end;
+$$;
+comment on function private.create_organization(text, text) is 'Body of public.create_organization.';
+grant execute on function private.create_organization(text, text) to authenticated;
+
+create function private.update_organization(p_org uuid, p_name text, p_log_retention_days integer)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_org public.organizations;
+begin
+  perform private.need_role(p_org, 'owner');
+  update public.organizations
+  set name = coalesce(trim(p_name), name), log_retention_days = coalesce(p_log_retention_days, log_retention_days)
+  where id = p_org
+  returning * into v_org;
+  perform private.audit(p_org, 'organization.updated', 'organization', p_org::pg_catalog.text, v_org.name,
+    jsonb_build_object('log_retention_days', v_org.log_retention_days));
+  return to_jsonb(v_org);
+exception
+  when check_violation then
+    perform private.fail('RY422', 'The name or the retention is not valid.',
+      'A name has 1 to 100 characters; logs are kept for 1 to 3,650 days.');
+end;
+$$;
+comment on function private.update_organization(uuid, text, integer) is 'Body of public.update_organization.';
+grant execute on function private.update_organization(uuid, text, integer) to authenticated;
+
+create function private.my_organizations()
+returns jsonb
+language sql stable security definer
+set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role', m.role) order by o.name, o.id), '[]')
+  from public.memberships as m join public.organizations as o on o.id = m.org_id
+  where m.user_id = private.caller_id()
+$$;
+comment on function private.my_organizations() is 'Body of public.my_organizations.';
+grant execute on function private.my_organizations() to authenticated;
+
+-- ---------------------------------------------------------------------------------------------- invitations
+
+create function private.check_role(p_role public.member_role)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if p_role is null then
+    perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator or viewer.');
+  end if;
+end;
+$$;
+comment on function private.check_role(public.member_role) is 'Refuses a member without a role.';
+
+create function private.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_invitation public.invitations;
+begin
+  perform private.need_role(p_org, case when p_role = 'owner' then 'owner' else 'admin' end::public.member_role);
+  perform private.check_role(p_role);
+  if coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$' then
+    perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.');
+  end if;
+  if exists (select from public.memberships where org_id = p_org and lower(email) = lower(trim(p_email))) then
+    perform private.fail('RY409', format('%s is already a member.', trim(p_email)), 'Change their role instead.');
+  end if;
+  update public.invitations set revoked_at = now()
+  where org_id = p_org and lower(email) = lower(trim(p_email)) and accepted_at is null and revoked_at is null;
+  insert into public.invitations (org_id, email, role, invited_by)
+  values (p_org, lower(trim(p_email)), p_role, private.caller_id()) returning * into v_invitation;
+  insert into private.invitation_tokens (invitation_id, token_hash) values (v_invitation.id, p_token_hash);
+  perform private.audit(p_org, 'member.invited', 'invitation', v_invitation.id::pg_catalog.text, v_invitation.email,
+    jsonb_build_object('role', p_role));
+  return to_jsonb(v_invitation);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'That is not an e-mail address.', 'Write it as name@example.org.');
+end;
+$$;
+comment on function private.invite_member(uuid, text, public.member_role, text) is 'Body of public.invite_member.';
+grant execute on function private.invite_member(uuid, text, public.member_role, text) to authenticated;
+
+create function private.accept_invitation(p_invitation uuid, p_token_hash text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_invitation public.invitations;
+  v_member public.memberships;
+begin
+  select i.* into v_invitation
+  from public.invitations as i join private.invitation_tokens as t on t.invitation_id = i.id
+  where i.id = p_invitation and t.token_hash = p_token_hash and i.accepted_at is null and i.revoked_at is null and i.expires_at > now()
+  for update of i;
+  -- One message for wrong, used, withdrawn and expired: a guess must not learn which.
+  if v_invitation.id is null then
+    perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.');
+  end if;
+  if v_invitation.email <> lower(coalesce(private.jwt() ->> 'email', '')) then
+    perform private.fail('RY403', 'This invitation is for another e-mail address.', 'Sign in with the address that was invited.');
+  end if;
+  insert into public.memberships (org_id, user_id, email, role)
+  values (v_invitation.org_id, private.caller_id(), v_invitation.email, v_invitation.role)
+  on conflict (org_id, user_id) do update set email = excluded.email returning * into v_member;
+  update public.invitations set accepted_at = now() where id = p_invitation;
+  perform private.audit(v_invitation.org_id, 'member.joined', 'member', private.caller_id()::pg_catalog.text, v_invitation.email,
+    jsonb_build_object('role', v_member.role));
+  return to_jsonb(v_member);
+end;
+$$;
+comment on function private.accept_invitation(uuid, text) is 'Body of public.accept_invitation.';
+grant execute on function private.accept_invitation(uuid, text) to authenticated;
+
+create function private.revoke_invitation(p_invitation uuid)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_invitation public.invitations;
+begin
+  select * into v_invitation from public.invitations where id = p_invitation and org_id in (select private.my_org_ids());
+  if v_invitation.id is null then
+    perform private.fail('RY404', 'There is no such invitation.');
+  end if;
+  perform private.need_role(v_invitation.org_id, 'admin');
+  update public.invitations set revoked_at = now()
+  where id = p_invitation and accepted_at is null and revoked_at is null returning * into v_invitation;
+  if not found then
+    perform private.fail('RY409', 'This invitation was already accepted or withdrawn.');
+  end if;
+  perform private.audit(v_invitation.org_id, 'invitation.revoked', 'invitation', p_invitation::pg_catalog.text, v_invitation.email);
+  return to_jsonb(v_invitation);
+end;
+$$;
+comment on function private.revoke_invitation(uuid) is 'Body of public.revoke_invitation.';
+grant execute on function private.revoke_invitation(uuid) to authenticated;
+
+-- ---------------------------------------------------------------------------------------------- members
+
+create function private.lock_member(p_org uuid, p_user uuid)
+returns public.memberships
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_member public.memberships;
+begin
+  -- Two owners who demote each other at once must not leave the organisation without one.
+  perform from public.organizations where id = p_org for update;
+  select * into v_member from public.memberships where org_id = p_org and user_id = p_user for update;
+  if v_member.user_id is null then
+    perform private.fail('RY404', 'That person is not a member.');
+  end if;
+  return v_member;
+end;
+$$;
+comment on function private.lock_member(uuid, uuid) is 'Locks the organisation and one membership for a change.';
+
+create function private.keep_an_owner(p_org uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if not exists (select from public.memberships where org_id = p_org and role = 'owner') then
+    perform private.fail('RY409', 'An organisation needs an owner.', 'Make somebody else an owner first.');
+  end if;
+end;
+$$;
+comment on function private.keep_an_owner(uuid) is 'Refuses to leave an organisation without an owner.';
+
+create function private.set_member_role(p_org uuid, p_user uuid, p_role public.member_role)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_member public.memberships;
+begin
+  perform private.need_role(p_org, 'admin');
+  perform private.check_role(p_role);
+  v_member := private.lock_member(p_org, p_user);
+  if v_member.role = 'owner' or p_role = 'owner' then
+    perform private.need_role(p_org, 'owner');
+  end if;
+  update public.memberships set role = p_role where org_id = p_org and user_id = p_user;
+  perform private.keep_an_owner(p_org);
+  perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email,
+    jsonb_build_object('from', v_member.role, 'to', p_role));
+  return to_jsonb(v_member) || jsonb_build_object('role', p_role);
+end;
+$$;
+comment on function private.set_member_role(uuid, uuid, public.member_role) is 'Body of public.set_member_role.';
+grant execute on function private.set_member_role(uuid, uuid, public.member_role) to authenticated;
+
+create function private.remove_member(p_org uuid, p_user uuid)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_member public.memberships;
+begin
+  perform private.need_role(p_org, case when p_user = private.caller_id() then 'viewer' else 'admin' end::public.member_role);
+  v_member := private.lock_member(p_org, p_user);
+  if v_member.role = 'owner' then
+    perform private.need_role(p_org, 'owner');
+  end if;
+  delete from public.memberships where org_id = p_org and user_id = p_user;
+  perform private.keep_an_owner(p_org);
+  perform private.audit(p_org, 'member.removed', 'member', p_user::pg_catalog.text, v_member.email);
+  return to_jsonb(v_member);
+end;
+$$;
+comment on function private.remove_member(uuid, uuid) is 'Body of public.remove_member.';
+grant execute on function private.remove_member(uuid, uuid) to authenticated;
+
+revoke execute on all functions in schema private from public;

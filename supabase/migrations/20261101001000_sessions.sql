@@ -1,0 +1,328 @@
+-- Sessions: how a process becomes an instance of a runner, and how every later call knows who it is.
+-- The edge function verifies the token (bcrypt, once) and calls open_worker_session with the secret key; the runner then
+-- holds a short JWT with the session's id. Its calls name no runner: identity comes from that id alone, and the row is
+-- read every time, so that revoking is immediate.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+create unlogged table private.rate_limits (
+  key text primary key,
+  window_started_at timestamptz not null,
+  used integer not null
+) with (fillfactor = 50);
+alter table private.rate_limits enable row level security;
+comment on table private.rate_limits is 'Counters of attempts per address and per runner. UNLOGGED: a crash forgives.';
+comment on column private.rate_limits.key is 'What is counted.';
+comment on column private.rate_limits.window_started_at is 'Start of the window.';
+comment on column private.rate_limits.used is 'Attempts in it.';
+
+create function private.rate_limit(p_key text, p_limit integer, p_window_seconds integer)
+returns boolean
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_used integer;
+begin
+  if num_nulls(p_key, p_limit, p_window_seconds) > 0 then
+    perform private.fail('RY422', 'A limit needs a key, a number and a time.', 'Send all three.');
+  end if;
+  insert into private.rate_limits as r (key, window_started_at, used) values (left(p_key, 500), now(), 1)
+  on conflict (key) do update set
+    window_started_at = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then now()
+      else r.window_started_at end,
+    used = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then 1 else least(r.used + 1, 1000000) end
+  returning used into v_used;
+  return v_used <= p_limit;
+end;
+$$;
+comment on function private.rate_limit(text, integer, integer) is 'Body of public.rate_limit.';
+grant execute on function private.rate_limit(text, integer, integer) to service_role;
+
+create function private.worker_token_hashes(p_worker uuid)
+returns jsonb
+language sql stable security definer
+set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object('token_id', t.id, 'hash', t.hash) order by t.created_at desc), '[]')
+  from (
+    select t.id, t.hash, t.created_at from private.worker_tokens as t join public.workers as w on w.id = t.worker_id
+    where t.worker_id = p_worker and w.removed_at is null and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
+    order by t.created_at desc limit 2
+  ) as t
+$$;
+comment on function private.worker_token_hashes(uuid) is 'Body of public.worker_token_hashes.';
+grant execute on function private.worker_token_hashes(uuid) to service_role;
+
+-- ---------------------------------------------------------------------------------------------- opening
+
+create function private.refuse_second_process(p_worker public.workers, p_instance text, p_boot_id uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_other pg_catalog.record;
+begin
+  select l.name, l.last_seen_at into v_other
+  from private.sessions as s join private.instance_liveness as l on l.instance_id = s.instance_id and l.session_id = s.id
+  where s.worker_id = p_worker.id and s.ended_at is null and s.boot_id <> p_boot_id and l.is_fresh
+    and (l.name = p_instance or not p_worker.allow_multiple_instances)
+  limit 1;
+  if v_other.name is null then
+    return;
+  end if;
+  if v_other.name = p_instance then
+    perform private.fail('RY409', format('Another process is connected as instance "%s" of runner "%s".', p_instance, p_worker.name),
+      'Stop it, or give this process a name of its own. It can take over 60 s after the other one''s last beat.');
+  end if;
+  perform private.fail('RY409', format('Runner "%s" accepts one process, and "%s" is connected.', p_worker.name, v_other.name),
+    'Stop the other process, or allow multiple instances in the runner''s settings.');
+end;
+$$;
+comment on function private.refuse_second_process(public.workers, text, uuid) is
+  'Refuses a second process while the first is fresh. The same process (boot id) may always come back.';
+
+create function private.open_worker_session(
+  p_worker uuid, p_instance text, p_boot_id uuid, p_facts jsonb, p_token uuid, p_service_account uuid
+)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+  v_instance public.worker_instances;
+  v_session pg_catalog.uuid := gen_random_uuid();
+begin
+  -- The states of the jobs that the instance has come before the runner: who ends one of them may go on to change the runner.
+  perform private.lock_job_states(array(
+    select q.job_id from private.live_jobs as q join public.worker_instances as i on i.id = q.instance_id
+    where i.worker_id = p_worker and i.name = p_instance and q.stage = 'RUNNING'));
+  select * into v_worker from public.workers where id = p_worker and removed_at is null for no key update;
+  if v_worker.id is null then
+    perform private.fail('RY404', 'There is no such runner.', 'Check WORKER_ID; the runner may have been removed.');
+  end if;
+  if num_nonnulls(p_token, p_service_account) <> 1
+    or p_token is not null and not exists (select from private.worker_tokens where id = p_token and worker_id = p_worker
+      and revoked_at is null)
+    or p_service_account is not null and not exists (select from public.service_accounts as a
+      where a.id = p_service_account and a.id = v_worker.service_account_id and a.removed_at is null and not a.is_disabled) then
+    perform private.fail('RY403', 'These credentials do not belong to this runner.',
+      'Use the token that was shown when the runner was registered.');
+  end if;
+  if coalesce(p_instance, '') !~ '^[A-Za-z0-9._-]{1,100}$' or p_boot_id is null then
+    perform private.fail('RY422', 'An instance name has 1 to 100 letters, digits, dots, hyphens or underscores.',
+      'Set the instance''s name in the runner''s settings.');
+  end if;
+  perform private.refuse_second_process(v_worker, p_instance, p_boot_id);
+  insert into public.worker_instances as i (worker_id, org_id, is_shared, name)
+  values (p_worker, v_worker.org_id, v_worker.is_shared, p_instance)
+  on conflict (worker_id, name) do update set name = excluded.name returning * into v_instance;
+  perform private.take_over(v_worker, v_instance, v_session, p_boot_id);
+  insert into private.sessions (id, worker_id, instance_id, token_id, service_account_id, epoch, boot_id)
+  values (v_session, p_worker, v_instance.id, p_token, p_service_account, v_instance.epoch + 1, p_boot_id);
+  update private.worker_tokens set last_used_at = now() where id = p_token;
+  update public.service_accounts set last_used_at = now() where id = p_service_account;
+  perform private.announce_instance(v_worker, v_instance.id, v_session, p_boot_id, coalesce(p_facts, '{}'));
+  return jsonb_build_object(
+    'session_id', v_session, 'instance_id', v_instance.id, 'instance_name', p_instance, 'epoch', v_instance.epoch + 1,
+    'worker_id', p_worker, 'worker_name', v_worker.name, 'org_id', v_worker.org_id, 'is_shared', v_worker.is_shared,
+    'org_slug', (select o.slug from public.organizations as o where o.id = v_worker.org_id),
+    'labels', v_worker.labels, 'capacity', v_worker.capacity, 'lease_seconds', 60, 'heartbeat_seconds', 15);
+end;
+$$;
+comment on function private.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid) is 'Body of public.open_worker_session.';
+grant execute on function private.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid) to service_role;
+
+create function private.take_over(p_worker public.workers, p_instance public.worker_instances, p_session uuid, p_boot_id uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- The same process that comes back keeps its jobs; another process does not inherit what it did not start.
+  update private.live_jobs as q set session_id = p_session from private.sessions as s
+  where q.stage = 'RUNNING' and q.instance_id = p_instance.id and s.id = q.session_id and s.boot_id = p_boot_id;
+  -- … but has a lease's time to say what it found on disk (worker_recover).
+  update private.live_jobs as q set lease_until = greatest(q.lease_until, now() + interval '60 seconds')
+  where q.stage = 'RUNNING' and q.instance_id = p_instance.id and q.session_id <> p_session;
+  perform private.end_sessions(p_worker.id, case when p_worker.allow_multiple_instances then p_instance.id end, null,
+    format('another process took over (epoch %s)', p_instance.epoch + 1));
+end;
+$$;
+comment on function private.take_over(public.workers, public.worker_instances, uuid, uuid) is 'Ends the sessions that a new one replaces.';
+
+create function private.check_facts(p_facts jsonb)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if jsonb_typeof(p_facts) <> 'object' or coalesce(p_facts ->> 'capacity', '1') !~ '^[0-9]{1,6}$'
+    or jsonb_typeof(coalesce(nullif(p_facts -> 'engines', 'null'), '{}')) <> 'object' or octet_length(p_facts::pg_catalog.text) > 65536 then
+    perform private.fail('RY422', 'What a runner tells of its host is not valid.',
+      'It is an object of at most 64 KiB; capacity is a number, and engines an object of names and versions.');
+  end if;
+end;
+$$;
+comment on function private.check_facts(jsonb) is 'Refuses facts about a host that cannot be read.';
+
+create function private.announce_instance(p_worker public.workers, p_instance uuid, p_session uuid, p_boot_id uuid, p_facts jsonb)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.check_facts(p_facts);
+  update public.worker_instances as i set
+    epoch = i.epoch + 1, boot_id = p_boot_id, status = 'ONLINE', connected_at = now(), disconnected_at = null, last_error = null,
+    hostname = coalesce(p_facts ->> 'hostname', i.hostname), facts = i.facts || p_facts,
+    engines = coalesce(nullif(p_facts -> 'engines', 'null'), i.engines), version = coalesce(p_facts ->> 'version', i.version),
+    capacity = least(p_worker.capacity, coalesce((p_facts ->> 'capacity')::integer, p_worker.capacity))
+  where i.id = p_instance;
+  insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, tick_at)
+  values (p_instance, p_session, p_worker.id, now(), date_bin('15 minutes', now(), '2000-01-01'))
+  on conflict (instance_id) do update set session_id = excluded.session_id, last_seen_at = excluded.last_seen_at, is_draining = false;
+  if p_facts ->> 'version' is not null then
+    update public.workers set version = p_facts ->> 'version' where id = p_worker.id and version is distinct from p_facts ->> 'version';
+  end if;
+  perform private.record_worker_event(p_worker.id, 'connected', null,
+    (select i.name from public.worker_instances as i where i.id = p_instance));
+  perform private.refresh_worker_status(p_worker.id);
+end;
+$$;
+comment on function private.announce_instance(public.workers, uuid, uuid, uuid, jsonb) is
+  'Records the connection: instance, first beat, status.';
+
+create function private.renew_worker_session(p_session uuid)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_session private.sessions;
+begin
+  update private.sessions as s set renewed_at = now() where s.id = p_session and s.ended_at is null returning * into v_session;
+  if v_session.id is null then
+    perform private.fail('RY401', 'This session has ended.', 'Open a new one with the runner''s token.');
+  end if;
+  return (
+    select jsonb_build_object('session_id', v_session.id, 'instance_id', v_session.instance_id, 'epoch', v_session.epoch,
+      'worker_id', w.id, 'worker_name', w.name, 'org_id', w.org_id, 'is_shared', w.is_shared)
+    from public.workers as w where w.id = v_session.worker_id);
+end;
+$$;
+comment on function private.renew_worker_session(uuid) is 'Body of public.renew_worker_session.';
+grant execute on function private.renew_worker_session(uuid) to service_role;
+
+-- ---------------------------------------------------------------------------------------------- who is calling
+
+create type private.runner as (
+  session_id uuid, worker_id uuid, instance_id uuid, org_id uuid, worker_name text, instance_name text, capacity integer,
+  worker_status public.worker_status, instance_status public.worker_status, version text, is_open boolean, is_free boolean,
+  is_executor boolean, tick_at timestamptz, settings jsonb
+);
+comment on type private.runner is 'The runner that is calling, as its session says.';
+
+create function private.this_runner()
+returns private.runner
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_runner private.runner;
+  v_claims pg_catalog.jsonb := current_setting('request.jwt.claims', true);
+  v_session pg_catalog.uuid := v_claims ->> 'sid';
+  v_reason pg_catalog.text;
+begin
+  -- "Free" is what is_available asks of others, slots aside: enabled, not draining, fresh.
+  select h.session_id, h.worker_id, h.instance_id, h.org_id, h.worker_name, h.instance_name, h.capacity, h.worker_status, h.instance_status,
+    h.version, h.is_open, h.is_open and not h.is_draining and h.last_seen_at > now() - interval '60 seconds',
+    v_claims ->> 'role' = 'executor', h.tick_at, h.settings
+  into v_runner from private.heartbeats as h where h.session_id = v_session and h.is_known;
+  if v_runner.session_id is not null then
+    return v_runner;
+  end if;
+  select s.id, w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version, not (w.is_disabled or w.is_draining),
+    not (w.is_disabled or w.is_draining) and not h.is_draining and h.last_seen_at > now() - interval '60 seconds',
+    v_claims ->> 'role' = 'executor', h.tick_at, null
+  into v_runner
+  from private.sessions as s
+  join public.workers as w on w.id = s.worker_id
+  join public.worker_instances as i on i.id = s.instance_id
+  left join private.heartbeats as h on h.instance_id = s.instance_id
+  where s.id = v_session and s.ended_at is null and w.removed_at is null;
+  if v_runner.session_id is null then
+    select s.end_reason into v_reason from private.sessions as s where s.id = v_session;
+    perform private.fail('RY401', 'This session has ended: ' || coalesce(v_reason, 'it is not known') || '.',
+      'Stop. If the runner should go on, open a new session with its token.');
+  end if;
+  return v_runner;
+end;
+$$;
+comment on function private.this_runner() is
+  'The calling runner, from the session id in its token alone. Refuses ended sessions and removed runners.';
+
+create function private.worker_close_session(p_reason text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_runner private.runner := private.this_runner();
+begin
+  perform private.end_sessions(v_runner.worker_id, v_runner.instance_id, null,
+    coalesce(nullif(left(trim(p_reason), 200), ''), 'the process left'));
+  perform private.record_worker_event(v_runner.worker_id, 'disconnected', left(p_reason, 200), v_runner.instance_name);
+  perform private.refresh_worker_status(v_runner.worker_id);
+  return jsonb_build_object('closed', true);
+end;
+$$;
+comment on function private.worker_close_session(text) is 'Body of public.worker_close_session.';
+grant execute on function private.worker_close_session(text) to worker;
+
+create function private.check_scope(p_job bigint, p_attempt integer)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_claims pg_catalog.jsonb := private.jwt();
+begin
+  if v_claims ->> 'role' = 'executor'
+    and (v_claims ->> 'job', v_claims ->> 'att') is distinct from (p_job::pg_catalog.text, p_attempt::pg_catalog.text) then
+    perform private.fail('RY403', format('This credential is not for attempt %s of job %s.', p_attempt, p_job),
+      'An executor works on the one job that it was started for.');
+  end if;
+end;
+$$;
+comment on function private.check_scope(bigint, integer) is
+  'Refuses an executor (a process that a runner started for one job) that names another job or attempt than its token does.';
+
+create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer)
+returns private.live_jobs
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_live private.live_jobs;
+begin
+  perform private.check_scope(p_job, p_attempt);
+  -- The lock keeps sweep and cancel out until this call has written what it came to write.
+  select * into v_live from private.live_jobs as q
+  where q.job_id = p_job and q.attempt = p_attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING'
+  for update;
+  if v_live.job_id is null then
+    perform private.fail('RY410', format('Attempt %s of job %s is not this runner''s any more.', p_attempt, p_job),
+      'Stop working on it; what it wrote until now is kept.',
+      (select jsonb_build_object('job', j.id, 'attempt', j.attempt, 'status', j.status)::pg_catalog.text from public.provision_jobs as j
+        where j.id = p_job));
+  end if;
+  return v_live;
+end;
+$$;
+comment on function private.owned_job(private.runner, bigint, integer) is
+  'The fence: this session''s running attempt of the job, locked, or RY410; for an executor, of its own job only.';
+
+revoke execute on all functions in schema private from public;

@@ -1,0 +1,387 @@
+-- Enqueueing: a request becomes a job with everything frozen that the runner will need.
+-- What a person changes later (inputs, hooks, variables) concerns later jobs. The same idempotency key gives the same job.
+-- One job is written in plain statements, many in few: a statement over a set costs more to begin with, and nearly nothing per row.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+create function private.queue_job(p_job public.provision_jobs)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_state pg_catalog.uuid := private.state_key(p_job);
+  v_lane integer;
+begin
+  perform private.lock_state(p_job.org_id, v_state);
+  -- What is_state_in_use and is_state_locked ask, in one statement.
+  if exists (select from private.live_jobs as q where q.state_key = v_state and q.stage <> 'WAITING')
+    or exists (select from private.live_jobs as q where q.state_key = v_state and q.stage = 'WAITING')
+    or exists (
+      select from private.state_locks as l
+      where l.module_id = v_state and not exists (select from private.live_jobs as q where q.job_id = l.job_id)
+    ) then
+    insert into private.live_jobs (job_id, org_id, state_key, stage, priority, attempt)
+    values (p_job.id, p_job.org_id, v_state, 'WAITING', p_job.priority, p_job.attempt);
+    perform private.refresh_head(v_state);
+    return;
+  end if;
+  v_lane := private.lane_of(p_job);
+  insert into private.live_jobs (job_id, org_id, state_key, stage, priority, attempt, lane_id, ready_seq)
+  values (p_job.id, p_job.org_id, v_state, 'READY', p_job.priority, p_job.attempt, v_lane, private.next_ready_seq());
+  perform private.ring_lane(v_lane);
+end;
+$$;
+comment on function private.queue_job(public.provision_jobs) is
+  'Puts a QUEUED job into the queue of its state; it is ready at once when nothing is before it.';
+
+create function private.place_job(p_job public.provision_jobs, p_reason text)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, to_status, reason)
+  values (p_job.org_id, p_job.id, p_job.attempt, case when p_job.created_by is null then 'system' else 'user' end::public.actor_kind,
+    p_job.created_by, p_job.created_by_label, 'enqueued', p_job.status, p_reason);
+  if p_job.status = 'QUEUED' then
+    perform private.queue_job(p_job);
+  end if;
+end;
+$$;
+comment on function private.place_job(public.provision_jobs, text) is
+  'What a new job begins with: its first event and its place in the queue.';
+
+create function private.add_job(p_job public.provision_jobs, p_reason text)
+returns public.provision_jobs
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+  v_waits boolean := p_job.approvals_required > 0;
+begin
+  insert into public.provision_jobs (
+    org_id, type, status, module_id, module_path, group_path, target_worker_id, target_identity_id, payload, pinned_worker_id,
+      pinned_instance_name,
+    labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id, idempotency_key,
+    created_by, created_by_label, queued_at
+  ) values (
+    p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status, p_job.module_id,
+    p_job.module_path, p_job.group_path, p_job.target_worker_id, p_job.target_identity_id, p_job.payload, p_job.pinned_worker_id,
+      p_job.pinned_instance_name,
+    coalesce(p_job.labels, '{}'), coalesce(p_job.priority, 100), coalesce(p_job.max_attempts, 3), coalesce(p_job.approvals_required, 0),
+    p_job.approval_deadline_at, p_job.plan_job_id, p_job.retry_of, p_job.rollout_id, p_job.idempotency_key,
+    p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end
+  ) returning * into v_job;
+  perform private.place_job(v_job, p_reason);
+  return v_job;
+end;
+$$;
+comment on function private.add_job(public.provision_jobs, text) is 'Writes a new job, its first event, and its place in the queue.';
+
+-- ---------------------------------------------------------------------------------------------- many at once
+
+create function private.lanes_of(p_jobs public.provision_jobs[])
+returns integer[]
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them alone.
+  return (
+    select array_agg(l.lane_id order by p.place) from (
+      select private.lane_of(p_jobs[min(j.ordinality)]) as lane_id, array_agg(j.ordinality) as places
+      from unnest(p_jobs) with ordinality as j
+      group by j.labels, j.pinned_worker_id, j.pinned_instance_name, case when exists (
+        select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
+      ) then j.module_path else j.group_path end
+    ) as l cross join lateral unnest(l.places) as p (place)
+  );
+end;
+$$;
+comment on function private.lanes_of(public.provision_jobs[]) is
+  'The lanes of jobs of one type and priority for modules of one organisation, in their order. Each lane is looked for once.';
+
+create function private.place_jobs(p_jobs public.provision_jobs[], p_reason text)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_lanes integer[] := private.lanes_of(p_jobs);
+  v_waiting pg_catalog.uuid[];
+begin
+  with job as materialized (
+    select j.id, j.org_id, j.type, j.status, j.module_id, j.module_path, j.priority, j.created_by, j.created_by_label,
+      v_lanes[j.ordinality] as lane_id
+    from unnest(p_jobs) with ordinality as j
+  ), event as (
+    insert into public.job_events (org_id, job_id, actor_kind, actor_id, actor_label, event, to_status, reason)
+    select j.org_id, j.id, 'user', j.created_by, j.created_by_label, 'enqueued', j.status, p_reason from job as j
+  ), audited as (
+    insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id, target_label)
+    select j.org_id, 'user', j.created_by, j.created_by_label, 'job.enqueued', 'job', j.id, j.type || ' ' || j.module_path from job as j
+  ), queued as (
+    -- The jobs are written, so the transaction has its id and takes its numbers after it: see next_ready_seq.
+    insert into private.live_jobs (job_id, org_id, state_key, stage, priority, lane_id, ready_seq)
+    select j.id, j.org_id, j.module_id, case when f.is_free then 'READY' else 'WAITING' end::private.job_stage, j.priority,
+      case when f.is_free then j.lane_id end, case when f.is_free then nextval('private.ready_seq') end
+    from job as j cross join lateral (
+      select not exists (select from private.live_jobs as q where q.state_key = j.module_id and q.stage <> 'WAITING')
+        and not exists (select from private.live_jobs as q where q.state_key = j.module_id and q.stage = 'WAITING')
+        and not exists (
+          select from private.state_locks as l where l.module_id = j.module_id
+            and not exists (select from private.live_jobs as q where q.job_id = l.job_id)
+        ) as is_free offset 0
+    ) as f
+    where j.status = 'QUEUED'
+    returning state_key, lane_id
+  )
+  select array(select distinct q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
+    array(select q.state_key from queued as q where q.lane_id is null)
+  into v_lanes, v_waiting;
+  perform private.ring_lane(l) from unnest(v_lanes) as l;
+  perform private.refresh_head(w) from unnest(v_waiting) as w;
+end;
+$$;
+comment on function private.place_jobs(public.provision_jobs[], text) is
+  'What place_job does, and the audit, for jobs that a member asked for, one for each of several modules, whose locks the caller holds.';
+
+-- ---------------------------------------------------------------------------------------------- what is frozen
+
+create function private.group_chain(p_org uuid, p_path text)
+returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_prefixes pg_catalog.text[] := private.path_prefixes(p_path);
+  v_env pg_catalog.jsonb := '{}';
+  v_hooks pg_catalog.jsonb := '{}';
+  v_group public.groups;
+begin
+  for v_group in
+    select g.* from public.groups as g
+    where g.org_id = p_org and g.path = any (v_prefixes) and (g.env <> '{}' or g.hooks <> '{}') order by length(g.path)
+  loop
+    v_env := v_env || v_group.env;
+    v_hooks := v_hooks || v_group.hooks;
+  end loop;
+  return jsonb_build_object('env', v_env, 'hooks', v_hooks);
+end;
+$$;
+comment on function private.group_chain(uuid, text) is 'Variables and hooks of all groups above a module; the nearest group wins.';
+
+create function private.check_job_options(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if p_type is null or p_type in ('DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER', 'VERIFY_IDENTITY') then
+    perform private.fail('RY422', 'This type of job does not act on a module.',
+      'Use the functions for cloud-hosted runners and cloud identities.');
+  end if;
+  if p_options is null or p_options = '{}' then
+    return;
+  end if;
+  begin
+    perform private.refuse_unknown_keys(p_options, array[
+      'plan_job_id', 'priority', 'labels', 'pinned_worker_id', 'pinned_instance_name', 'max_attempts', 'idempotency_key',
+      'approvals_required', 'auto_apply', 'refresh_only', 'destroy', 'targets', 'replace', 'reason']);
+    if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
+      or coalesce((p_options ->> 'max_attempts')::integer, 3) not between 1 and 20
+      or coalesce((p_options ->> 'approvals_required')::integer, 0) not between 0 and 10
+      or length(p_options ->> 'idempotency_key') not between 1 and 200
+      or not private.is_label_list(private.text_list(p_options -> 'labels')) then
+      perform private.fail('RY422', 'An option of the job is out of range.',
+        'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, a key of 1 to 200 characters, labels like "gpu=true".');
+    end if;
+    if p_options ->> 'pinned_worker_id' is not null and not exists (
+      select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid and w.removed_at is null
+        and (w.org_id = p_org or w.is_shared)
+    ) then
+      perform private.fail('RY404', 'The runner that the job should be pinned to does not exist.');
+    end if;
+    if p_options ->> 'plan_job_id' is not null then
+      perform private.check_saved_plan(p_org, p_type, p_module, (p_options ->> 'plan_job_id')::bigint);
+    end if;
+  exception
+    when invalid_text_representation or numeric_value_out_of_range then
+      perform private.fail('RY422', 'An option of the job has the wrong type.', sqlerrm);
+  end;
+end;
+$$;
+comment on function private.check_job_options(uuid, public.job_type, uuid, jsonb) is
+  'Refuses types of job that are not about a module, and options that make no sense.';
+
+create function private.check_saved_plan(p_org uuid, p_type public.job_type, p_module uuid, p_plan bigint)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if p_type not in ('APPLY', 'DESTROY') or not exists (
+    select from public.provision_jobs as j
+    where j.id = p_plan and j.org_id = p_org and j.module_id = p_module and j.type = 'PLAN' and j.status = 'SUCCEEDED'
+  ) then
+    perform private.fail('RY422', format('Job %s is not a finished plan of this module.', p_plan), 'Plan first, then apply that plan.');
+  end if;
+  if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan and j.status not in ('FAILED', 'CANCELLED')) then
+    perform private.fail('RY409', format('Plan %s is already being applied, or was.', p_plan), 'Make a new plan.');
+  end if;
+end;
+$$;
+comment on function private.check_saved_plan(uuid, public.job_type, uuid, bigint) is
+  'Refuses to apply what is not a finished plan of the module, and to apply a plan twice.';
+
+create function private.add_module_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb)
+returns public.provision_jobs[]
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_claims pg_catalog.jsonb := private.jwt();
+  v_labels pg_catalog.text[] := case when p_options ? 'labels' then private.text_list(p_options -> 'labels') end;
+  v_approvals integer := case when p_type in ('APPLY', 'DESTROY') then coalesce(p_options ->> 'approvals_required', '0') end;
+  v_groups pg_catalog.jsonb;
+  v_jobs public.provision_jobs[];
+begin
+  if cardinality(p_modules) > 1 then
+    select jsonb_object_agg(g.path, private.group_chain(p_org, g.path)) into v_groups from public.groups as g
+    where g.id = any (array(select distinct m.group_id from public.modules as m where m.id = any (p_modules) and m.org_id = p_org));
+  end if;
+  with made as (
+    insert into public.provision_jobs as j (
+      org_id, type, status, module_id, module_path, group_path, payload, pinned_worker_id, pinned_instance_name, labels, priority,
+      max_attempts, approvals_required, approval_deadline_at, plan_job_id, idempotency_key, created_by, created_by_label, queued_at
+    )
+    select p_org, p_type, case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status, m.id, m.path,
+      m.group_path,
+      jsonb_build_object(
+        'module', jsonb_build_object(
+          'id', m.id, 'name', m.name, 'path', m.path, 'group_path', m.group_path, 'engine', m.engine, 'engine_version', m.engine_version,
+          'source_kind', m.source_kind, 'source', m.source, 'inputs', m.inputs, 'env', m.env, 'extra_files', m.extra_files,
+          'hooks', m.hooks),
+        'group', case when v_groups is null then private.group_chain(p_org, m.group_path) else v_groups -> m.group_path end,
+        'options', coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id', 'pinned_instance_name', 'max_attempts',
+          'idempotency_key', 'approvals_required', 'reason']),
+      coalesce((p_options ->> 'pinned_worker_id')::pg_catalog.uuid, m.pinned_worker_id),
+      coalesce(p_options ->> 'pinned_instance_name', m.runner_instance_name),
+      case when v_labels is null then m.labels else private.sorted_labels(m.labels || v_labels) end,
+      coalesce((p_options ->> 'priority')::smallint, 100), coalesce((p_options ->> 'max_attempts')::integer, 3), n.approvals,
+      case when n.approvals > 0 then now() + make_interval(secs => m.approval_timeout_seconds) end,
+      (p_options ->> 'plan_job_id')::bigint, p_keys[p.place], (v_claims ->> 'sub')::pg_catalog.uuid,
+      coalesce(v_claims ->> 'email', v_claims ->> 'sub', 'system'), case when n.approvals = 0 then now() end
+    from unnest(p_modules) with ordinality as p (id, place)
+    join public.modules as m on m.id = p.id and m.org_id = p_org and m.deleted_at is null
+    -- A request may ask for more approvals than the module does, never for fewer.
+    cross join lateral (select case when v_approvals is null then 0 else greatest(m.approvals_required, v_approvals) end as approvals) as n
+    order by p.place
+    returning j as job
+  )
+  select array_agg(made.job) into v_jobs from made;
+  if cardinality(v_jobs) is distinct from cardinality(p_modules) then
+    perform private.fail('RY404', 'There is no such module.', 'It may have been removed.', (
+      select jsonb_build_object('modules', jsonb_agg(m))::pg_catalog.text from unnest(p_modules) as m
+      where m is null or m <> all (array(select j.module_id from unnest(v_jobs) as j))));
+  end if;
+  return v_jobs;
+end;
+$$;
+comment on function private.add_module_jobs(uuid, public.job_type, uuid[], text[], jsonb) is
+  'Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now.';
+
+create function private.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+set plan_cache_mode = force_generic_plan set enable_seqscan = off
+as $$
+declare
+  v_key pg_catalog.text := p_options ->> 'idempotency_key';
+  v_job public.provision_jobs;
+begin
+  perform private.need_role(p_org, 'operator');
+  if v_key is not null then
+    perform pg_advisory_xact_lock(hashtextextended('runyard:idem:' || p_org || v_key, 0));
+    select * into v_job from public.provision_jobs where org_id = p_org and idempotency_key = v_key;
+    if v_job.id is not null then
+      return to_jsonb(v_job);
+    end if;
+  end if;
+  perform private.check_job_options(p_org, p_type, p_module, p_options);
+  v_job := (private.add_module_jobs(p_org, p_type, array[p_module], array[v_key], p_options))[1];
+  perform private.place_job(v_job, p_options ->> 'reason');
+  -- Behind the lock of routing: until then the runner may have been removed, and would get a job that nobody would fail.
+  if v_job.pinned_worker_id is not null then
+    perform private.need_pinned_runner(v_job);
+  end if;
+  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id, target_label)
+  values (p_org, 'user', v_job.created_by, v_job.created_by_label, 'job.enqueued', 'job', v_job.id, p_type || ' ' || v_job.module_path);
+  return to_jsonb(v_job);
+end;
+$$;
+comment on function private.enqueue_job(uuid, public.job_type, uuid, jsonb) is 'Body of public.enqueue_job.';
+grant execute on function private.enqueue_job(uuid, public.job_type, uuid, jsonb) to authenticated;
+
+create function private.check_module_list(p_modules uuid[], p_options jsonb)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  -- Each of them holds an advisory lock until the end, and the server has room for a few thousand.
+  if p_modules is null or cardinality(p_modules) not between 1 and 1000 then
+    perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.');
+  end if;
+  if p_options ? 'plan_job_id' then
+    perform private.fail('RY422', 'A saved plan belongs to one module.', 'Apply it with enqueue_job.');
+  end if;
+end;
+$$;
+comment on function private.check_module_list(uuid[], jsonb) is 'Refuses what cannot be asked for many modules at once.';
+
+create function private.enqueue_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+declare
+  v_key pg_catalog.text := p_options ->> 'idempotency_key';
+  v_modules pg_catalog.uuid[];
+  v_keys pg_catalog.text[];
+  v_found public.provision_jobs[];
+  v_made public.provision_jobs[];
+begin
+  perform private.need_role(p_org, 'operator');
+  perform private.check_module_list(p_modules, p_options);
+  -- A module that is named twice is meant once. Each job has a key of its own: another call may name other modules, too.
+  select array_agg(u.id order by u.place), array_agg(v_key || '/' || u.id order by u.place) into v_modules, v_keys
+  from (select m.id, min(m.place) as place from unnest(p_modules) with ordinality as m (id, place) group by m.id) as u;
+  if v_key is not null then
+    perform pg_advisory_xact_lock(hashtextextended('runyard:idem:' || p_org || v_key, 0));
+    v_found := array(select j from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = any (v_keys));
+    select array_agg(u.id order by u.place), array_agg(u.key order by u.place) into v_modules, v_keys
+    from unnest(v_modules, v_keys) with ordinality as u (id, key, place)
+    where u.key <> all (array(select f.idempotency_key from unnest(v_found) as f));
+  end if;
+  if v_modules is not null then
+    perform private.lock_states(p_org, v_modules);
+    perform private.check_job_options(p_org, p_type, null, p_options);
+    v_made := private.add_module_jobs(p_org, p_type, v_modules, v_keys, p_options);
+    perform private.place_jobs(v_made, p_options ->> 'reason');
+  end if;
+  return (
+    select jsonb_agg(jsonb_build_object('id', j.id, 'module_id', j.module_id, 'module_path', j.module_path, 'status', j.status) order by j.id)
+    from unnest(v_found || v_made) as j
+  );
+end;
+$$;
+comment on function private.enqueue_jobs(uuid, public.job_type, uuid[], jsonb) is 'Body of public.enqueue_jobs.';
+grant execute on function private.enqueue_jobs(uuid, public.job_type, uuid[], jsonb) to authenticated;
+
+revoke execute on all functions in schema private from public;

@@ -1,0 +1,297 @@
+-- The claim: exactly one runner gets a job, and it is the right one.
+-- Rules that change rarely are in lane_workers already. What is left for the moment of the claim: is this runner open, has
+-- it a free slot, and is nobody nearer available for the lane. A read-only look comes first, so that idle runners that
+-- poll write nothing. Then lock, then count in the *next* statement: counting in the same statement counts what was
+-- there before the lock was got, and broke a limit of 4 in 58 of 60 rounds.
+-- The planner switches on the entry points are part of the design: a connection that lives for days must not keep the plan
+-- that was right when the table was empty, nor plan again for every call. Every statement in there is an index lookup. (Before
+-- PostgreSQL 18 a scan that is switched off and taken all the same looks expensive enough to be compiled: therefore no JIT.)
+-- worker_job tells an executor, which a runner's dispatcher started for one job, what the claim gave.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+create function private.is_available(p_worker uuid, p_instance_name text)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return exists (
+    select from public.workers as w join private.instance_liveness as i on i.worker_id = w.id
+    where w.id = p_worker and w.removed_at is null and not w.is_disabled and not w.is_draining
+      and i.is_fresh and not i.is_draining and (p_instance_name is null or i.name = p_instance_name) and i.used < i.capacity
+  );
+end;
+$$;
+comment on function private.is_available(uuid, text) is
+  'Whether a runner could take a job now: enabled, not draining, a fresh instance with a free slot.';
+
+create function private.has_nearer(p_lane integer, p_distance smallint)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return exists (
+    select from private.lane_workers as n
+    where n.lane_id = p_lane and n.distance < p_distance and private.is_available(n.worker_id, n.instance_name)
+  );
+end;
+$$;
+comment on function private.has_nearer(integer, smallint) is
+  'Whether a runner nearer than this is available for the lane. The claim and the explanation both use it.';
+
+create type private.open_lane as (lane_id integer, priority smallint, floor bigint);
+comment on type private.open_lane is 'A lane that a runner may take jobs from now, and where its living jobs begin.';
+
+create function private.open_lanes(p_worker uuid, p_instance_name text)
+returns private.open_lane[]
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return array(
+    select row(lw.lane_id, lw.priority, f.floor)::private.open_lane from private.lane_workers as lw
+    cross join lateral (
+      select coalesce((select f.floor from private.lane_floors as f where f.lane_id = lw.lane_id order by f.floor desc limit 1), 0) as floor
+    ) as f
+    where lw.worker_id = p_worker
+      and (lw.instance_name is null or lw.instance_name = p_instance_name)
+      and exists (select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY' and q.ready_seq > f.floor)
+      and (lw.distance = 0 or not private.has_nearer(lw.lane_id, lw.distance))
+  );
+end;
+$$;
+comment on function private.open_lanes(uuid, text) is
+  'Lanes that have a ready job which this instance may take now: nobody nearer is available.';
+
+create function private.free_slots(p_runner private.runner, p_request uuid, p_slots integer)
+returns integer
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return (
+    select case when bool_or(q.claim_request_id = p_request) then 0 else greatest(0, least(p_slots, p_runner.capacity - count(*))) end
+    from private.live_jobs as q
+    where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING' and q.claim_seq > coalesce((
+      select f.floor from private.instance_floors as f where f.instance_id = p_runner.instance_id order by f.floor desc limit 1), 0)
+  );
+end;
+$$;
+comment on function private.free_slots(private.runner, uuid, integer) is
+  'How many jobs this request may take: what the instance has free, and none when it was answered before. The caller holds the instance''s lock.';
+
+create function private.pick_jobs(p_lanes private.open_lane[], p_count integer)
+returns bigint[]
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_lane private.open_lane := p_lanes[1];
+begin
+  if cardinality(p_lanes) = 1 then
+    return array(
+      select q.job_id from private.live_jobs as q
+      where q.stage = 'READY' and q.lane_id = v_lane.lane_id and q.ready_seq > v_lane.floor
+      order by q.ready_seq limit p_count for update skip locked);
+  end if;
+  -- Look first how many to take from which lane, so that no job is locked that will not be taken: another runner
+  -- that skipped it would go to sleep beside work.
+  return array(
+    with wanted as materialized (
+      select c.lane_id, c.priority, c.floor, count(*) as n from (
+        select l.lane_id, l.priority, l.floor from unnest(p_lanes) as l
+        cross join lateral (
+          select q.ready_seq from private.live_jobs as q
+          where q.stage = 'READY' and q.lane_id = l.lane_id and q.ready_seq > l.floor order by q.ready_seq limit p_count
+        ) as c
+        order by l.priority, c.ready_seq limit p_count
+      ) as c group by c.lane_id, c.priority, c.floor
+    )
+    select c.job_id from wanted as w
+    cross join lateral (
+      select q.job_id, q.ready_seq from private.live_jobs as q
+      where q.stage = 'READY' and q.lane_id = w.lane_id and q.ready_seq > w.floor
+      order by q.ready_seq limit w.n for update skip locked
+    ) as c
+    order by w.priority, c.ready_seq);
+end;
+$$;
+comment on function private.pick_jobs(private.open_lane[], integer) is
+  'Locks the next jobs of these lanes, in order of priority and of becoming ready.';
+
+create function private.raise_lane_floor(p_lane integer)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_old bigint;
+  v_last bigint := (select s.last_value from private.ready_seq as s);
+begin
+  -- Not while jobs are moved from lane to lane: they bring older numbers with them.
+  if not pg_try_advisory_xact_lock_shared(private.lock_key('routing', null))
+    or not (select pg_try_advisory_xact_lock_shared(private.lock_key('routing', l.org_id)) from private.lanes as l where l.id = p_lane) then
+    return;
+  end if;
+  v_old := coalesce((select f.floor from private.lane_floors as f where f.lane_id = p_lane order by f.floor desc limit 1), 0);
+  -- A number is given out after its transaction has its id. So when all transactions that were there when a mark was made have
+  -- ended, nothing can turn up at or below the mark, and what is not visible there now never will be.
+  insert into private.lane_floors (lane_id, floor)
+  select p_lane, n.floor from (
+    select least(m.mark, (
+      select q.ready_seq - 1 from private.live_jobs as q
+      where q.lane_id = p_lane and q.stage = 'READY' and q.ready_seq > v_old order by q.ready_seq limit 1)) as floor
+    from private.settled_marks as m where m.horizon <= pg_snapshot_xmin(pg_current_snapshot()) order by m.mark desc limit 1
+  ) as n where n.floor > v_old + 50 on conflict do nothing;
+  if v_last > coalesce((select max(m.mark) from private.settled_marks as m), 0) + 50 then
+    insert into private.settled_marks (mark, horizon) values (v_last, pg_snapshot_xmax(pg_current_snapshot())) on conflict do nothing;
+  end if;
+end;
+$$;
+comment on function private.raise_lane_floor(integer) is
+  'Raises a lane''s floor over what is dead for good. Safe beside any number of writers.';
+
+create function private.raise_floors(p_instance uuid, p_lanes private.open_lane[])
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- In another isolation level a statement would look at the past, and a floor must not be built on that. And two that raise the floors
+  -- of several lanes would wait for each other: one is enough.
+  if current_setting('transaction_isolation') <> 'read committed'
+    or not pg_try_advisory_xact_lock(hashtextextended('runyard:floors', 0)) then
+    return;
+  end if;
+  perform private.raise_lane_floor(l.lane_id) from unnest(p_lanes) as l limit 20;
+  -- Claims of one instance come one after the other (it holds its lock here), so its own order needs no marks.
+  insert into private.instance_floors (instance_id, floor)
+  select p_instance, n.floor from (
+    select coalesce(min(q.claim_seq) - 1, (select s.last_value from private.claim_seq as s)) as floor, coalesce((
+      select f.floor from private.instance_floors as f where f.instance_id = p_instance order by f.floor desc limit 1), 0) as old
+    from private.live_jobs as q where q.instance_id = p_instance and q.stage = 'RUNNING'
+  ) as n where n.floor > n.old + 50 on conflict do nothing;
+end;
+$$;
+comment on function private.raise_floors(uuid, private.open_lane[]) is
+  'Raises the floors that a claim has to do with; one claim in fifty does it. The caller holds the instance''s lock.';
+
+create function private.job_for_runner(p_job public.provision_jobs, p_org_slug text)
+returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return jsonb_build_object(
+    'id', p_job.id, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds', 60, 'org_id', p_job.org_id, 'org_slug', p_org_slug,
+    'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id',
+      p_job.target_worker_id,
+    'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'labels', p_job.labels, 'max_attempts', p_job.max_attempts,
+    'created_by_label', p_job.created_by_label);
+end;
+$$;
+comment on function private.job_for_runner(public.provision_jobs, text) is 'A job as its runner gets it.';
+
+create function private.claimed_json(p_instance uuid, p_request uuid)
+returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return (
+    select coalesce(jsonb_agg(private.job_for_runner(j, o.slug) order by j.priority, q.ready_seq), '[]')
+    from private.live_jobs as q
+    join public.provision_jobs as j on j.id = q.job_id
+    join public.organizations as o on o.id = j.org_id
+    where q.instance_id = p_instance and q.stage = 'RUNNING' and q.claim_request_id = p_request and q.claim_seq > coalesce((
+      select f.floor from private.instance_floors as f where f.instance_id = p_instance order by f.floor desc limit 1), 0)
+  );
+end;
+$$;
+comment on function private.claimed_json(uuid, uuid) is
+  'What this request has taken already, so that a repeated claim gets the same answer; nothing otherwise.';
+
+create function private.take_jobs(p_runner private.runner, p_request uuid, p_slots integer)
+returns bigint[]
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_lanes private.open_lane[] := private.open_lanes(p_runner.worker_id, p_runner.instance_name);
+  v_key bigint := hashtextextended('runyard:instance:' || p_runner.instance_id, 0);
+  v_free integer;
+  v_jobs bigint[];
+begin
+  if v_lanes = '{}' then
+    return v_jobs;
+  end if;
+  -- Trying first is an expression, waiting is a statement: twice the price, and rarely needed.
+  if not pg_try_advisory_xact_lock(v_key) then
+    perform pg_advisory_xact_lock(v_key);
+  end if;
+  v_free := private.free_slots(p_runner, p_request, p_slots);
+  if v_free > 0 then
+    v_jobs := private.pick_jobs(v_lanes, v_free);
+    update private.live_jobs as q set
+      stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id, instance_id = p_runner.instance_id,
+      session_id = p_runner.session_id, claim_request_id = p_request, claim_seq = nextval('private.claim_seq'), claimed_at = now(),
+      lease_until = now() + interval '60 seconds', log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false,
+      unlisted_at = null
+    where q.job_id = any (v_jobs);
+    if random() < 0.02 then
+      perform private.raise_floors(p_runner.instance_id, v_lanes);
+    end if;
+  end if;
+  return v_jobs;
+end;
+$$;
+comment on function private.take_jobs(private.runner, uuid, integer) is
+  'Gives the runner up to so many jobs: a new attempt, a lease. The caller writes their records. Null when there was nothing to give.';
+
+create function private.worker_claim(p_request_id uuid, p_slots integer)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+begin
+  return private.step(p_request_id, '[]', nullif(p_slots, 0)) - 'finished';
+end;
+$$;
+comment on function private.worker_claim(uuid, integer) is 'Body of public.worker_claim.';
+grant execute on function private.worker_claim(uuid, integer) to worker;
+
+-- ---------------------------------------------------------------------------------------------- the executor's own call
+
+create function private.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_runner private.runner := private.this_runner();
+  v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
+  v_answer pg_catalog.jsonb;
+begin
+  -- The runner beats for its executors; what is left of its last beat is what an executor may rely on. Where there is none, the
+  -- server has crashed: no lease ends before it has been up for as long.
+  select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds', 15,
+    'lease_seconds', greatest(0, round(extract(epoch from coalesce(
+      (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id), pg_postmaster_start_time())
+      + interval '60 seconds' - now()))))
+  into v_answer;
+  if p_has_payload then
+    select each || v_answer into v_answer
+    from jsonb_array_elements(private.claimed_json(v_live.instance_id, v_live.claim_request_id)) as each
+    where (each ->> 'id')::bigint = p_job;
+  end if;
+  return v_answer;
+end;
+$$;
+comment on function private.worker_job(bigint, integer, boolean) is 'Body of public.worker_job.';
+grant execute on function private.worker_job(bigint, integer, boolean) to worker, executor;
+
+revoke execute on all functions in schema private from public;

@@ -1,0 +1,168 @@
+-- "Why is it waiting?" in the claim's own words: the same lane, the same rules (lane_fit), the same availability
+-- (is_available), the same precedence (has_nearer). So the answer cannot disagree with the claim, and a test holds it to that.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+create function private.lane_verdicts(p_lane integer)
+returns table (worker_id uuid, name text, status public.worker_status, code text, distance smallint, instance_name text)
+language sql stable
+set search_path = ''
+as $$
+  select f.worker_id, w.name, w.status, case
+    when f.reason is not null then lower(f.reason)
+    when private.is_available(f.worker_id, f.instance_name) then case when private.has_nearer(p_lane, f.distance) then 'nearer'
+      else 'ok' end
+    when w.is_disabled then 'disabled'
+    when w.is_draining then 'draining'
+    when l.fresh > 0 and l.named = 0 then 'instance_missing'
+    when l.fresh > 0 and l.willing = 0 then 'draining'
+    when l.fresh > 0 then 'busy'
+    when w.is_scaled_to_zero then 'scaled_to_zero'
+    when private.is_starting(w) then 'starting'
+    when not private.has_credential(w) then 'no_credential'
+    when w.never_contacted then 'never_contacted'
+    else 'offline'
+  end, f.distance, f.instance_name
+  from private.lane_fit(p_lane, null) as f
+  join public.workers as w on w.id = f.worker_id
+  cross join lateral (
+    select count(*) filter (where i.is_fresh) as fresh,
+      count(*) filter (where i.is_fresh and (f.instance_name is null or i.name = f.instance_name)) as named,
+      count(*) filter (where i.is_fresh and not i.is_draining and (f.instance_name is null or i.name = f.instance_name)) as willing
+    from private.instance_liveness as i where i.worker_id = w.id
+  ) as l
+$$;
+comment on function private.lane_verdicts(integer) is
+  'For each runner that a lane''s jobs could concern: "ok", or the one reason why it does not take them now.';
+
+create function private.verdict_words(p_code text, p_lane private.lanes, p_worker public.workers)
+returns text[]
+language sql stable
+set search_path = ''
+as $$
+  select case p_code
+    when 'ok' then array['Can take it now', '']
+    when 'nearer' then array['A runner nearer to the module is available and goes first', '']
+    when 'busy' then array[format('All slots are in use (%s per instance)', p_worker.capacity), 'Wait, or raise its capacity']
+    when 'draining' then array['Draining: ' || coalesce(p_worker.drain_reason, 'finishes what it has'), 'Resume it']
+    when 'disabled' then array['Disabled', 'Enable it']
+    when 'offline' then array['Offline: ' || p_worker.status_reason, 'Start it']
+    when 'never_contacted' then array['Never contacted', 'Start it with its id and token']
+    when 'no_credential' then array['Has no usable token or service account, so it cannot connect',
+      'Rotate its token, or give it a service account that is enabled']
+    when 'scaled_to_zero' then array['Asleep; it starts when a job needs it', '']
+    when 'starting' then array['Starting', '']
+    when 'instance_missing' then array[format('No instance called "%s" is connected', p_lane.pinned_instance_name),
+      'Start that instance, or change the module''s pin']
+    when 'not_assigned' then array['Not assigned to the module, its groups or all modules', 'Assign it']
+    when 'labels_missing' then array[format('Lacks %s', (
+      select string_agg(x, ', ') from unnest(p_lane.labels) as x where x <> all (p_worker.labels))),
+        'Add the label, if it is true of the machine']
+    when 'type_refused' then array['Does not accept this type of job', 'Change the types that it accepts']
+    when 'pinned_elsewhere' then array['The job is pinned to another runner', 'Change the module''s pin']
+    when 'is_target' then array['The job is about this runner itself', 'Another runner must do it']
+  end
+$$;
+comment on function private.verdict_words(text, private.lanes, public.workers) is 'A verdict in words, and what would help.';
+
+create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs, p_code text, p_count integer)
+returns text[]
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_head private.live_jobs;
+begin
+  if p_live.stage = 'BACKOFF' then
+    return array[format('Its runner was lost; it is tried again in %s s.',
+      greatest(1, ceil(extract(epoch from p_live.not_before_at - now())))), 'Nothing needs to be done.'];
+  end if;
+  if p_live.stage = 'WAITING' then
+    select * into v_head from private.live_jobs as q where q.state_key = p_live.state_key and q.stage <> 'WAITING';
+    return case when v_head.job_id is null then array['The state is locked by a job that is over.',
+      'Look at the state, then force-unlock it with the lock''s id.']
+      when v_head.stage = 'HELD' then array[format('Job %s of the same module needs attention and holds the state.', v_head.job_id),
+        'Resolve that job first.']
+      else array[format('Job %s of the same module goes first: one job per state at a time.', v_head.job_id),
+        'It starts when that one is done.'] end;
+  end if;
+  return case p_code
+    when 'ok' then array['A runner can take it now.', 'It starts with that runner''s next look.']
+    when 'busy' then array['Every runner that may run it is busy.',
+      'It starts when a slot is free; more capacity or another runner would help.']
+    when 'nearer' then array['A nearer runner is available and takes it first.', 'It starts with that runner''s next look.']
+    when 'draining' then array['The runners that may run it are draining.', 'Resume one of them, or assign another runner.']
+    when 'disabled' then array['The runners that may run it are disabled.', 'Enable one of them.']
+    when 'scaled_to_zero' then array['The runner that may run it is asleep.', 'It is being started.']
+    when 'starting' then array['The runner that may run it is starting.', 'It begins with that runner''s first look.']
+    when 'offline' then array['The runners that may run it are offline.', 'Start one of them, or assign another runner.']
+    when 'never_contacted' then array['The runner that may run it has never connected.', 'Start it with its id and token.']
+    when 'no_credential' then array['The runner that may run it has no usable token or service account, so it cannot connect.',
+      'Rotate its token, or give it a service account that is enabled.']
+    when 'instance_missing' then array[format('It is pinned to instance "%s", which is not connected.', p_job.pinned_instance_name),
+      'Start that instance, or change the pin.']
+    when 'labels_missing' then array[format('No assigned runner has the labels %s.', array_to_string(p_job.labels, ', ')),
+      'Add the labels to a runner that has what they say.']
+    when 'type_refused' then array[format('No assigned runner accepts %s jobs.', p_job.type), 'Change the types that a runner accepts.']
+    when 'not_assigned' then array[format('No runner is assigned to %s.', coalesce(p_job.module_path, 'the organisation')),
+      'Assign a runner to the module, a group above it, or all modules.']
+    when 'pinned_elsewhere' then array['The runner that it is pinned to cannot run it.', 'Change the pin, or assign that runner.']
+    when 'is_target' then array['Only the runner that the job is about could run it.', 'Add another runner, or use a shared one.']
+    else array['There is no runner.', 'Add a runner.'] end;
+end;
+$$;
+comment on function private.queue_words(public.provision_jobs, private.live_jobs, text, integer) is
+  'Why a job waits, in one sentence, and what would help, in another.';
+
+create function private.explain_queue(p_job bigint)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+  v_live private.live_jobs;
+  v_lane private.lanes;
+  v_best pg_catalog.text;
+  v_runners pg_catalog.jsonb;
+  v_ahead integer;
+begin
+  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  if v_job.id is null then
+    perform private.fail('RY404', format('There is no job %s.', p_job));
+  end if;
+  if v_job.status <> 'QUEUED' then
+    return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
+      format('It does not wait for a runner: it is %s.', v_job.status),
+      'help', '', 'position', null, 'ahead', 0, 'runners', '[]'::pg_catalog.jsonb);
+  end if;
+  perform private.lock_routing(v_job.org_id, false);
+  select * into v_live from private.live_jobs where job_id = p_job;
+  select * into v_lane from private.lanes where id = coalesce(v_live.lane_id, private.lane_of(v_job));
+  select count(*) into v_ahead from (
+    select from private.lanes as l join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
+    where l.org_id = v_lane.org_id and l.scope = v_lane.scope and l.labels = v_lane.labels and l.priority <= v_lane.priority
+      and (l.job_type, l.pinned_worker_id, l.pinned_instance_name, l.excluded_worker_id)
+        is not distinct from (v_lane.job_type, v_lane.pinned_worker_id, v_lane.pinned_instance_name, v_lane.excluded_worker_id)
+      and (q.priority, q.ready_seq) < (v_live.priority, v_live.ready_seq) limit 1000
+  ) as a;
+  select coalesce(jsonb_agg(jsonb_build_object('worker_id', v.worker_id, 'name', v.name, 'status', v.status, 'reason_code', v.code,
+      'reason', words.said[1], 'help', words.said[2], 'distance', v.distance) order by o.rank, v.distance, v.name), '[]'),
+    (array_agg(v.code order by o.rank))[1]
+  into v_runners, v_best
+  from private.lane_verdicts(v_lane.id) as v
+  join public.workers as w on w.id = v.worker_id
+  cross join lateral (select private.verdict_words(v.code, v_lane, w) as said) as words
+  cross join lateral (select array_position(array['ok', 'busy', 'nearer', 'starting', 'scaled_to_zero', 'draining', 'disabled', 'offline',
+    'never_contacted', 'no_credential',
+    'instance_missing', 'labels_missing', 'type_refused', 'is_target', 'pinned_elsewhere', 'not_assigned'], v.code) as rank) as o;
+  return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', v_live.stage = 'READY' and v_best = 'ok',
+    'summary', (private.queue_words(v_job, v_live, v_best, jsonb_array_length(v_runners)))[1],
+    'help', (private.queue_words(v_job, v_live, v_best, jsonb_array_length(v_runners)))[2],
+    'position', case when v_live.stage = 'READY' then v_ahead + 1 end, 'ahead', v_ahead, 'runners', v_runners);
+end;
+$$;
+comment on function private.explain_queue(bigint) is 'Body of public.explain_queue.';
+grant execute on function private.explain_queue(bigint) to authenticated;
+
+revoke execute on all functions in schema private from public;

@@ -1,0 +1,220 @@
+-- What pages poll: the numbers that change too often to be rows, one call per organisation every few seconds; and statistics:
+-- queue wait, utilisation, throughput and pass rate by the hour, and each runner's last day in quarters of an hour.
+-- Closed hours are rolled up once, so that the page's call reads a few rows per hour, however many jobs there were.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+create function private.fleet_overview(p_org uuid)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.need_role(p_org, 'viewer');
+  return jsonb_build_object(
+    'server_time', now(),
+    'workers', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', w.id, 'status', s.status, 'status_reason', s.reason, 'last_seen_at', i.last_seen_at, 'used', coalesce(i.used, 0),
+        'capacity', coalesce(nullif(i.capacity, 0), w.capacity), 'instances', coalesce(i.instances, '[]')) order by w.created_at, w.id),
+          '[]')
+      from public.workers as w
+      cross join lateral private.derive_worker_status(w.id) as s
+      left join lateral (
+        select max(l.last_seen_at) as last_seen_at, sum(l.used) filter (where l.is_fresh) as used,
+          sum(l.capacity) filter (where l.is_fresh) as capacity,
+          jsonb_agg(jsonb_build_object('id', l.instance_id, 'name', l.name, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity',
+            l.capacity,
+            'is_online', l.is_fresh) order by l.name) as instances
+        from private.instance_liveness as l where l.worker_id = w.id
+      ) as i on true
+      where (w.org_id = p_org or w.is_shared) and w.removed_at is null),
+    'counts', private.fleet_counts(p_org));
+end;
+$$;
+comment on function private.fleet_overview(uuid) is 'Body of public.fleet_overview.';
+grant execute on function private.fleet_overview(uuid) to authenticated;
+
+create function private.fleet_counts(p_org uuid)
+returns jsonb
+language sql stable
+set search_path = ''
+as $$
+  select (
+    select jsonb_build_object('used', coalesce(sum(i.used), 0), 'capacity', coalesce(sum(i.capacity), 0))
+    from private.instance_liveness as i join public.workers as w on w.id = i.worker_id where w.org_id = p_org and w.removed_at is null
+      and i.is_fresh
+  ) || jsonb_build_object(
+    'workers', (
+      select jsonb_build_object('total', count(*), 'ONLINE', count(*) filter (where w.status = 'ONLINE'),
+        'DRAINING', count(*) filter (where w.status = 'DRAINING'), 'OFFLINE', count(*) filter (where w.status = 'OFFLINE'))
+      from public.workers as w where (w.org_id = p_org or w.is_shared) and w.removed_at is null),
+    'jobs', (
+      select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
+        select j.status, count(*) as n from public.provision_jobs as j
+        where j.org_id = p_org and j.status in ('AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING', 'NEEDS_ATTENTION') group by j.status
+      ) as c))
+$$;
+comment on function private.fleet_counts(uuid) is
+  'Slots in use of the organisation''s own runners, and how many runners and unfinished jobs there are, by status.';
+
+create table private.job_stats_hourly (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  hour timestamptz not null,
+  finished integer not null,
+  succeeded integer not null,
+  failed integer not null,
+  cancelled integer not null,
+  wait_p50 double precision,
+  wait_p95 double precision,
+  primary key (org_id, hour)
+);
+alter table private.job_stats_hourly enable row level security;
+comment on table private.job_stats_hourly is 'Closed hours of each organisation in numbers.';
+comment on column private.job_stats_hourly.org_id is 'The organisation.';
+comment on column private.job_stats_hourly.hour is 'Start of the hour.';
+comment on column private.job_stats_hourly.finished is 'Jobs that ended in it.';
+comment on column private.job_stats_hourly.succeeded is 'Of those, succeeded.';
+comment on column private.job_stats_hourly.failed is 'Of those, failed.';
+comment on column private.job_stats_hourly.cancelled is 'Of those, cancelled.';
+comment on column private.job_stats_hourly.wait_p50 is 'Median seconds from queued to claimed.';
+comment on column private.job_stats_hourly.wait_p95 is 'The same for the 95th percentile.';
+
+create table private.rolled_hours (
+  hour timestamptz primary key
+);
+alter table private.rolled_hours enable row level security;
+comment on table private.rolled_hours is 'Hours that were rolled up; a missed one is made up for.';
+comment on column private.rolled_hours.hour is 'Start of the hour.';
+
+create function private.hour_stats(p_org uuid, p_from timestamptz, p_to timestamptz)
+returns setof private.job_stats_hourly
+language sql stable
+set search_path = ''
+as $$
+  select j.org_id, date_bin('1 hour', j.finished_at, '2000-01-01'), count(*)::integer,
+    count(*) filter (where j.status = 'SUCCEEDED')::integer, count(*) filter (where j.status = 'FAILED')::integer,
+    count(*) filter (where j.status = 'CANCELLED')::integer,
+    percentile_cont(0.5) within group (order by extract(epoch from j.claimed_at - j.queued_at)) filter (where j.claimed_at >= j.queued_at),
+    percentile_cont(0.95) within group (order by extract(epoch from j.claimed_at - j.queued_at)) filter (where j.claimed_at >= j.queued_at)
+  from public.provision_jobs as j
+  where j.org_id = p_org and j.finished_at >= p_from and j.finished_at < p_to
+  group by 1, 2
+$$;
+comment on function private.hour_stats(uuid, timestamptz, timestamptz) is
+  'An organisation''s jobs that ended in a span, in numbers per hour.';
+
+create function private.roll_up()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_hour pg_catalog.timestamptz;
+  v_count integer := 0;
+begin
+  for v_hour in
+    select h from generate_series(date_bin('1 hour', now(), '2000-01-01') - interval '24 hours',
+      date_bin('1 hour', now(), '2000-01-01') - interval '1 hour', interval '1 hour') as h
+    where not exists (select from private.rolled_hours as r where r.hour = h)
+  loop
+    -- Organisation by organisation, by its index: this runs inside of a beat, however many jobs there are.
+    insert into private.job_stats_hourly select s.* from public.organizations as o
+    cross join lateral private.hour_stats(o.id, v_hour, v_hour + interval '1 hour') as s on conflict (org_id, hour) do nothing;
+    insert into private.rolled_hours (hour) values (v_hour) on conflict do nothing;
+    v_count := v_count + 1;
+  end loop;
+  delete from private.job_stats_hourly where hour < now() - interval '400 days';
+  delete from private.rolled_hours where hour < now() - interval '2 days';
+  return v_count;
+end;
+$$;
+comment on function private.roll_up() is 'Rolls up the closed hours of the last day that were not rolled up yet.';
+
+create function private.org_ticks(p_org uuid, p_from timestamptz)
+returns table (worker_id uuid, at timestamptz, beats bigint, busy bigint, slots bigint, draining bigint)
+language sql stable
+set search_path = ''
+as $$
+  select t.worker_id, t.at, sum(t.beats), sum(t.busy), sum(t.slots), sum(t.draining)
+  from (
+    select k.worker_id, k.at, k.beats, k.busy, k.slots, k.draining from private.worker_ticks as k where k.at >= p_from
+    union all
+    select h.worker_id, h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots, h.tick_draining from private.heartbeats as h
+      where h.tick_at >= p_from and h.tick_beats > 0
+  ) as t
+  join public.workers as w on w.id = t.worker_id
+  where w.org_id = p_org
+  group by t.worker_id, t.at
+$$;
+comment on function private.org_ticks(uuid, timestamptz) is 'Quarters of an hour of an organisation''s runners, the running one included.';
+
+create function private.fleet_stats(p_org uuid, p_hours integer)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  v_now pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01');
+  v_from pg_catalog.timestamptz := v_now - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168) - 1);
+  v_jobs pg_catalog.jsonb;
+begin
+  perform private.need_role(p_org, 'viewer');
+  select jsonb_build_object(
+    'queue_wait', jsonb_agg(jsonb_build_object('hour', x.hour, 'p50', s.wait_p50, 'p95', s.wait_p95) order by x.hour),
+    'throughput', jsonb_agg(jsonb_build_object('hour', x.hour, 'jobs', coalesce(s.finished, 0)) order by x.hour),
+    'pass_rate', jsonb_agg(jsonb_build_object('hour', x.hour, 'succeeded', coalesce(s.succeeded, 0), 'failed', coalesce(s.failed, 0),
+      'share', s.succeeded::double precision / nullif(s.succeeded + s.failed, 0)) order by x.hour),
+    'utilisation', jsonb_agg(jsonb_build_object('hour', x.hour, 'used', round(u.busy / nullif(u.beats, 0), 2), 'capacity',
+      round(u.slots / nullif(u.beats, 0), 2),
+      'share', u.busy / nullif(u.slots, 0)) order by x.hour)
+  ) into v_jobs
+  from generate_series(v_from, v_now, interval '1 hour') as x (hour)
+  left join (
+    select * from private.job_stats_hourly as h where h.org_id = p_org and h.hour >= v_from
+      and h.hour in (select r.hour from private.rolled_hours as r)
+    union all
+    select * from private.hour_stats(p_org, greatest(v_from, coalesce((select max(r.hour) + interval '1 hour'
+      from private.rolled_hours as r), v_from)), v_now + interval '1 hour')
+  ) as s on s.hour = x.hour
+  left join (
+    select date_bin('1 hour', t.at, '2000-01-01') as hour, sum(t.busy) as busy, sum(t.slots) as slots, max(t.beats)::numeric as beats
+    from private.org_ticks(p_org, v_from) as t group by 1
+  ) as u on u.hour = x.hour;
+  return v_jobs || jsonb_build_object('now', private.fleet_counts(p_org));
+end;
+$$;
+comment on function private.fleet_stats(uuid, integer) is 'Body of public.fleet_stats.';
+grant execute on function private.fleet_stats(uuid, integer) to authenticated;
+
+create function private.worker_history(p_worker uuid, p_hours integer)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+  v_from pg_catalog.timestamptz := date_bin('15 minutes', now(),
+    '2000-01-01') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
+begin
+  select * into v_worker from public.workers where id = p_worker and (is_shared or org_id in (select private.my_org_ids()));
+  if v_worker.id is null then
+    perform private.fail('RY404', 'There is no such runner.');
+  end if;
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object('at', t.at, 'beats', t.beats, 'load', t.busy::double precision / nullif(t.slots, 0),
+      'status', case when t.draining * 2 > t.beats then 'DRAINING' else 'ONLINE' end) order by t.at), '[]')
+    from (
+      select k.at, sum(k.beats) as beats, sum(k.busy) as busy, sum(k.slots) as slots, sum(k.draining) as draining from (
+        select k.at, k.beats, k.busy, k.slots, k.draining from private.worker_ticks as k where k.worker_id = p_worker and k.at > v_from
+        union all
+        select h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots, h.tick_draining from public.worker_instances as i
+        join private.heartbeats as h on h.instance_id = i.id where i.worker_id = p_worker and h.tick_at > v_from and h.tick_beats > 0
+      ) as k group by k.at
+    ) as t);
+end;
+$$;
+comment on function private.worker_history(uuid, integer) is 'Body of public.worker_history.';
+grant execute on function private.worker_history(uuid, integer) to authenticated;
+
+revoke execute on all functions in schema private from public;

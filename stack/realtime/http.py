@@ -7,7 +7,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from stack.exchange import client_address
+from stack.asgi import client_address
 from stack.realtime.errors import DatabaseAway, JoinRefused, MalformedFrame, RealtimeError, TokenRefused
 from stack.realtime.frames import UserBroadcast, parse_json
 from stack.realtime.limits import RateCounter

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from stack.exchange import client_address
+from stack.asgi import client_address
 from stack.realtime.errors import TokenRefused
 from stack.realtime.frames import parse_version
 from stack.realtime.http import BroadcastApi, safe_headers

@@ -16,7 +16,7 @@ from tests.e2e.product import Product, Tab, open_tab
 from tests.support.ports import free_ports
 from tests.support.stack import start_stack
 from tests.support.waiting import wait_until
-from tests.unit.app.test_guard import HANDLERS
+from tests.unit.app.guard.test_events import HANDLERS
 
 pytestmark = [
     pytest.mark.anyio,

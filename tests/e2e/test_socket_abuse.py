@@ -11,7 +11,7 @@ from websockets.exceptions import InvalidStatus
 from app.guard.arguments import hints_of
 from tests.e2e.product import Person, Product, deltas, open_tab, redirects
 from tests.support.waiting import wait_until
-from tests.unit.app.test_guard import HANDLERS
+from tests.unit.app.guard.test_events import HANDLERS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 

@@ -7,8 +7,8 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 PYTEST_WORKERS ?= 2
 
-.PHONY: help setup setup-test up down status env mail dashboard reset migrate test lint format unit faults bench engines docs screenshots \
-  worker-binary lock clean
+.PHONY: help setup setup-lint setup-test up down status env mail dashboard reset migrate test test-all lint format unit faults bench engines docs screenshots \
+  worker-binary release-check lock clean
 
 help: ## Show this help
 	@echo "Runyard runs Terraform, OpenTofu and Pulumi on runners that you own, and shows the fleet live."
@@ -26,6 +26,9 @@ help: ## Show this help
 
 setup: ## Make or update .venv (the other targets do it by themselves)
 	@scripts/setup run
+
+setup-lint:
+	@scripts/setup lint
 
 setup-test:
 	@scripts/setup test
@@ -55,11 +58,15 @@ migrate: setup ## Apply new migrations to the local database
 reset: setup ## Delete the local database, secrets and logs, after asking
 	@$(PY) -m cli reset $(ARGS)
 
-test: setup-test ## Run every check and every test
+test: setup-test ## Run what a push needs: every check, and every test that is not slow
 	@$(MAKE) lint-only
-	@$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(ARGS)
+	@$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m 'not slow' $(ARGS)
 
-lint: setup-test ## Run the checks only: ruff, mypy, import contracts, edge functions
+test-all: setup-test ## Run everything: slow tests too, every case of what `test` samples, longer faults
+	@$(MAKE) lint-only
+	@RUNYARD_TEST_ALL=1 RUNYARD_FAULT_ROUNDS=$${RUNYARD_FAULT_ROUNDS:-4} $(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(ARGS)
+
+lint: setup-lint ## Run the checks only: ruff, mypy, import contracts, edge functions
 	@$(MAKE) lint-only
 
 .PHONY: lint-only
@@ -70,7 +77,7 @@ lint-only:
 	@echo "==> deno" && .venv/bin/deno lint --quiet stack/edge supabase/functions \
 	  && .venv/bin/deno check --quiet --config supabase/functions/deno.json stack/edge/router.ts supabase/functions/*/index.ts
 
-format: setup-test ## Format and fix what can be fixed by itself
+format: setup-lint ## Format and fix what can be fixed by itself
 	@$(PY) -m ruff check --fix-only --quiet . ; $(PY) -m ruff format .
 
 unit: setup-test ## Run the quick tests only
@@ -85,16 +92,19 @@ bench: setup-test ## Measure, and write JSON and a table to benchmarks/results/
 engines: setup ## Build or fetch OpenTofu, Terraform and Pulumi into the cache (takes a while)
 	@$(PY) -m cli engines ensure all
 
-docs: setup-test ## Build the documentation site into site/
+docs: setup-lint ## Build the documentation site into site/
 	@$(PY) -m zensical build --strict
 
 screenshots: setup-test ## Take the pictures of README and docs from a running `make up`
 	@$(PY) scripts/screenshots.py
 
-worker-binary: setup-test ## Build the runner as one file for this platform into dist/
+worker-binary: setup-lint ## Build the runner as one file for this platform into dist/
 	@$(PY) scripts/worker_binary.py
 
-lock: setup-test ## Pin the newest allowed versions of requirements*.in
+release-check: setup-lint ## Check and build what a release offers, as the release's first job does
+	@$(PY) scripts/release_check.py $(ARGS)
+
+lock: setup-lint ## Pin the newest allowed versions of requirements*.in
 	@$(PY) -m uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 requirements.in -o requirements.txt
 	@$(PY) -m uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 requirements-dev.in -o requirements-dev.txt
 

@@ -1,4 +1,4 @@
-"""Make or update .venv, and for tests the browser, Redis and the engine; quick when nothing changed.
+"""Make or update .venv, and for `test` the browser, Redis and the engine; quick when nothing changed.
 
 Uses the standard library only: it runs before anything is installed.
 """
@@ -17,16 +17,16 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 PIP = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input"]
 UV = "uv==0.13.7"
-REQUIREMENTS = {"run": "requirements.txt", "test": "requirements-dev.txt"}
+REQUIREMENTS = {"run": "requirements.txt", "lint": "requirements-dev.txt", "test": "requirements-dev.txt"}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MISSING = 3
 
 
 def main() -> None:
-    """Bring .venv to what `run` or `test` needs."""
+    """Bring .venv to what `run`, `lint` or `test` needs."""
     mode = sys.argv[1] if len(sys.argv) > 1 else "run"
     if mode not in REQUIREMENTS:
-        fail(f"scripts/setup knows run and test, not {mode}.")
+        fail(f"scripts/setup knows {', '.join(REQUIREMENTS)}, not {mode}.")
     with (ROOT / ".venv.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_current(mode):
@@ -87,7 +87,7 @@ def install(mode: str) -> None:
     run([*installer, "--quiet", "--no-deps", "--editable", "."], environment=uv_environment())
     for name in REQUIREMENTS:
         (VENV / f".stamp-{name}").unlink(missing_ok=True)
-    for name in ("run", "test") if mode == "test" else ("run",):
+    for name in ("run",) if mode == "run" else REQUIREMENTS:
         (VENV / f".stamp-{name}").write_text(fingerprint(name))
     step(f"Installed in {time.monotonic() - began:.0f} s")
 

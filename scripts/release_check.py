@@ -1,0 +1,208 @@
+"""What a maintainer runs before tagging a version, and the release's first job: everything that needs no GitHub.
+
+Makes in `--dist` what a release offers beside the images: wheel, one-file binary, chart, SBOM and notes.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import ZipFile
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import publish_release
+import worker_binary
+
+ROOT = Path(__file__).resolve().parent.parent
+CHART = Path("deploy/helm/runyard-worker")
+
+
+class Wrong(Exception):
+    """The release cannot be made like this; the sentence says what to change."""
+
+
+class Missing(Exception):
+    """Cannot be checked on this machine."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """The version that is to be released, from where, and where its files go."""
+
+    tag: str
+    root: Path
+    dist: Path
+    is_plain: bool = False
+
+    @property
+    def version(self) -> str:
+        """The tag without its v."""
+        return self.tag.removeprefix("v")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Check everything, say how each went, and end with 1 if something is wrong."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--tag", help="as v1.4.0; the runner's version if none is named")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the clone that is to be released")
+    parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="where to put the files")
+    parser.add_argument(
+        "--plain", action="store_true", help="a binary that needs a Python: builds without fetching one"
+    )
+    parser.add_argument("--words", action="store_true", help="check version and changelog alone, build nothing")
+    given = parser.parse_args(argv)
+    tag = given.tag or f"v{dict(versions(given.root))['pyproject.toml']}"
+    release = Release(tag, given.root, given.dist, given.plain)
+    # Nothing is built for a release whose words are not right.
+    if not run(release, WORDS):
+        return 1
+    return 0 if given.words or run(release, FILES) else 1
+
+
+def run(release: Release, checks: dict[str, Callable[[Release], str]]) -> bool:
+    """Run checks one after the other; a wrong one does not keep the next from telling what it finds."""
+    is_good = True
+    for name, check in checks.items():
+        try:
+            print(f"✓ {name}: {check(release)}", flush=True)
+        except Missing as error:
+            is_needed = bool(os.environ.get("CI"))
+            is_good = is_good and not is_needed
+            print(f"{'✗' if is_needed else '–'} {name}: not checked, {error}", flush=True)
+        except (Wrong, ValueError, OSError, subprocess.SubprocessError) as error:
+            is_good = False
+            print(f"✗ {name}: {error}", flush=True)
+    return is_good
+
+
+def versions(root: Path) -> Iterator[tuple[str, str]]:
+    """Every place that says the version."""
+    yield "pyproject.toml", tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    yield "worker/version.py", _only(r'__version__ = "([^"]+)"', root / "worker" / "version.py")
+    chart = root / CHART / "Chart.yaml"
+    yield "Chart.yaml's version", _only(r"^version: (.+)$", chart)
+    yield "Chart.yaml's appVersion", _only(r'^appVersion: "(.+)"$', chart)
+
+
+def check_version(release: Release) -> str:
+    """All places say the tag's version."""
+    others = {place: found for place, found in versions(release.root) if found != release.version}
+    if others:
+        told = ", ".join(f"{place} says {found}" for place, found in others.items())
+        raise Wrong(f"the tag is {release.tag}, but {told}; set all of them to {release.version}")
+    return release.version
+
+
+def check_changelog(release: Release) -> str:
+    """The changelog has a section with something in it; it becomes the notes."""
+    notes = publish_release.changelog_section(release.version, release.root / "CHANGELOG.md").strip()
+    if not notes:
+        raise Wrong(f"CHANGELOG.md's section for {release.version} is empty; it becomes the release's notes")
+    release.dist.mkdir(parents=True, exist_ok=True)
+    (release.dist / "NOTES.md").write_text(notes + "\n", encoding="utf-8")
+    return f"{len(notes.splitlines())} lines of notes"
+
+
+def check_wheel(release: Release) -> str:
+    """The wheel has the version, the program, and nothing but the runner."""
+    wheel = worker_binary.build_wheel(release.dist)
+    with ZipFile(wheel) as archive:
+        names = archive.namelist()
+        metadata_file = next(name for name in names if name.endswith(".dist-info/METADATA"))
+        metadata = archive.read(metadata_file).decode()
+    if f"\nVersion: {release.version}\n" not in metadata:
+        raise Wrong(f"{wheel.name} does not carry the version {release.version}")
+        scripts = re.findall(
+            r"= ([\w.]+):", archive.read(metadata_file.replace("METADATA", "entry_points.txt")).decode()
+        )
+    tops = {name.partition("/")[0] for name in names if ".dist-info/" not in name}
+    if tops != {"worker"}:
+        raise Wrong(f"{wheel.name} also has {', '.join(sorted(tops - {'worker'}))}")
+    if lost := [module for module in scripts if f"{module.replace('.', '/')}.py" not in names]:
+        raise Wrong(f"{wheel.name} has scripts that call {', '.join(lost)}, which it does not hold")
+    return f"{wheel.name}, {len(names)} files"
+
+
+def check_binary(release: Release) -> str:
+    """The one file runs and says its version."""
+    binary = worker_binary.build_binary(_wheel(release), release.dist, is_plain=release.is_plain)
+    told = subprocess.run([str(binary), "version"], capture_output=True, text=True, check=True, timeout=120)
+    if release.version not in told.stdout:
+        raise Wrong(f"{binary.name} says {told.stdout.strip()!r}, not {release.version}")
+    return f"{binary.name}, {binary.stat().st_size >> 20} MiB"
+
+
+def check_chart(release: Release) -> str:
+    """Helm accepts the chart and packs it."""
+    if shutil.which("helm") is None:
+        raise Missing("there is no helm")
+    chart = str(release.root / CHART)
+    needed = ("worker.id=x", "worker.url=https://x.example", "worker.token=ryw_x")
+    values = [part for value in needed for part in ("--set", value)]
+    _call(["helm", "lint", chart, *values])
+    _call(["helm", "package", chart, "--destination", str(release.dist)])
+    return f"runyard-worker-{release.version}.tgz"
+
+
+def check_sbom(release: Release) -> str:
+    """Every package that the binary holds, with its version, in CycloneDX."""
+    wheel = _wheel(release)
+    pins = release.dist / "runner-requirements.txt"
+    wanted = f"runyard-worker[{worker_binary.EXTRAS}] @ {wheel.resolve().as_uri()}\n"
+    constraint = str(release.root / "requirements.txt")
+    compile_ = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate", "-"]
+    made = _call([*compile_, "--constraint", constraint], text=wanted)
+    pins.write_text("\n".join(line for line in made.splitlines() if " @ " not in line) + "\n", encoding="utf-8")
+    target = release.dist / f"runyard-worker-{release.version}.cdx.json"
+    tool = [
+        sys.executable,
+        "-m",
+        "cyclonedx_py",
+        "requirements",
+        str(pins),
+        "--pyproject",
+        str(release.root / "pyproject.toml"),
+    ]
+    _call([*tool, "--output-reproducible", "--of", "JSON", "-o", str(target)])
+    pins.unlink()
+    found = json.loads(target.read_text(encoding="utf-8")).get("components", [])
+    if not found:
+        raise Wrong("the SBOM names no package")
+    return f"{target.name}, {len(found)} packages"
+
+
+WORDS = {"version": check_version, "changelog": check_changelog}
+FILES = {"wheel": check_wheel, "binary": check_binary, "chart": check_chart, "sbom": check_sbom}
+
+
+def _only(pattern: str, file: Path) -> str:
+    found = re.search(pattern, file.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise Wrong(f"{file} says no version")
+    return found.group(1).strip()
+
+
+def _wheel(release: Release) -> Path:
+    found = sorted(release.dist.glob(f"runyard_worker-{release.version}-*.whl"))
+    if not found:
+        raise Missing("there is no wheel")
+    return found[0]
+
+
+def _call(command: list[str], text: str | None = None) -> str:
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Wrong(f"{command[0]} ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-800:]}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())

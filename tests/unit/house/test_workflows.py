@@ -1,0 +1,68 @@
+"""The workflows do what they say, with no more rights than that takes."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from stack.settings import PROJECT
+
+FILES = sorted((PROJECT / ".github" / "workflows").glob("*.yml"))
+PUBLIC = re.compile(r"gh release create|docker buildx imagetools create|publish_release\.py")
+
+
+def jobs_of(file: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = yaml.safe_load(file.read_text())["jobs"]
+    return found
+
+
+def commands(job: dict[str, Any]) -> str:
+    return "\n".join(step.get("run", "") for step in job["steps"])
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_actions_are_pinned_by_commit_with_their_version_beside_it(file: Path) -> None:
+    used = re.findall(r"uses: (.+)", file.read_text())
+    assert used
+    assert [name for name in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", name)] == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_every_job_ends_by_itself(file: Path) -> None:
+    assert [name for name, job in jobs_of(file).items() if "timeout-minutes" not in job] == []
+
+
+def test_zizmor_finds_nothing() -> None:
+    command = [str(Path(sys.executable).parent / "zizmor"), "--offline", "--no-progress", "--quiet", ".github"]
+    found = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_make_targets_and_scripts_that_are_called_exist(file: Path) -> None:
+    text = "\n".join(commands(job) for job in jobs_of(file).values())
+    targets = re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"\bmake ([a-z-]+)", text)) <= set(targets)
+    assert [name for name in re.findall(r"(?:scripts|\.ci)/[\w.]+", text) if not (PROJECT / name).exists()] == []
+
+
+def test_a_push_runs_what_everybody_runs() -> None:
+    assert "make test\n" in (PROJECT / ".ci" / "run").read_text()
+
+
+def test_nothing_is_public_before_the_release_was_checked() -> None:
+    jobs = jobs_of(PROJECT / ".github" / "workflows" / "release.yml")
+    needs = {name: job.get("needs", []) for name, job in jobs.items()}
+    needs = {name: [value] if isinstance(value, str) else value for name, value in needs.items()}
+
+    def waits_for(name: str, other: str) -> bool:
+        return any(each == other or waits_for(each, other) for each in needs[name])
+
+    telling = [name for name, job in jobs.items() if PUBLIC.search(commands(job))]
+    assert sorted(telling) == ["image-list", "publish"]
+    assert all(waits_for(name, "check") and waits_for(name, "binaries") for name in telling)
+    assert "make release-check" in commands(jobs["check"])

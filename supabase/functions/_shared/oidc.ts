@@ -1,7 +1,7 @@
 /** Trust in another identity provider: issuer, audience, claims and algorithms are pinned. */
 
 import * as jose from "jose";
-import { read } from "./env.ts";
+import { checkAddress } from "./addresses.ts";
 
 export interface Trust {
   issuer: string;
@@ -14,37 +14,26 @@ const ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "ES256", "ES384
 const TIMEOUT_MILLISECONDS = 5000;
 const MAX_DOCUMENT_BYTES = 256 * 1024;
 const CACHE_MILLISECONDS = 10 * 60 * 1000;
+const FAILURE_MILLISECONDS = 30 * 1000;
 const MAX_ISSUERS = 100;
-const PRIVATE_HOST =
-  /^(localhost|.*\.(localhost|local|internal)|\[.*\]|0\..*|127\..*|10\..*|169\.254\..*|192\.168\..*|172\.(1[6-9]|2\d|3[01])\..*)$/i;
-
+type Keys = ReturnType<typeof jose.createRemoteJWKSet>;
 interface Known {
-  keys: ReturnType<typeof jose.createRemoteJWKSet>;
+  keys: Promise<Keys>;
   until: number;
 }
 const known = new Map<string, Known>();
 
-/** Refuses an address inside our own network: an issuer is written by an organisation's admin. */
-export function checkAddress(text: string): URL {
-  const url = new URL(text);
-  if (read("RUNYARD_ALLOW_PRIVATE_ISSUERS") === "true") return url;
-  if (url.protocol !== "https:" || PRIVATE_HOST.test(url.hostname)) {
-    throw new Error("an issuer must be a public https address");
-  }
-  return url;
-}
-
 /** Fetches without following redirects, in bounded time. */
-const fetchStrictly: jose.FetchImplementation = (url, options) =>
-  fetch(checkAddress(url), {
+const fetchStrictly: jose.FetchImplementation = async (url, options) =>
+  await fetch(await checkAddress(url), {
     ...options as RequestInit,
     redirect: "error",
     signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS),
   });
 
-async function discover(issuer: string): Promise<Known> {
+async function discover(issuer: string): Promise<Keys> {
   const address = `${issuer.replace(/\/+$/, "")}/.well-known/openid-configuration`;
-  const response = await fetch(checkAddress(address), {
+  const response = await fetch(await checkAddress(address), {
     redirect: "error",
     signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS),
   });
@@ -52,20 +41,21 @@ async function discover(issuer: string): Promise<Known> {
   if (!response.ok || text.length > MAX_DOCUMENT_BYTES) throw new Error("no discovery document");
   const document = JSON.parse(text) as { issuer?: string; jwks_uri?: string };
   if (document.issuer !== issuer) throw new Error("the document names another issuer");
-  const keys = jose.createRemoteJWKSet(checkAddress(document.jwks_uri ?? ""), {
+  return jose.createRemoteJWKSet(await checkAddress(document.jwks_uri ?? ""), {
     timeoutDuration: TIMEOUT_MILLISECONDS,
     cooldownDuration: 30_000,
     cacheMaxAge: CACHE_MILLISECONDS,
     [jose.customFetch]: fetchStrictly,
   });
-  return { keys, until: Date.now() + CACHE_MILLISECONDS };
 }
 
-async function keysOf(issuer: string): Promise<Known["keys"]> {
+/** Asks an issuer once in a while; one that does not answer not again at once, as a stranger can order it. */
+function keysOf(issuer: string): Promise<Keys> {
   const cached = known.get(issuer);
   if (cached && cached.until > Date.now()) return cached.keys;
-  const fresh = await discover(issuer);
   if (known.size >= MAX_ISSUERS) known.clear();
+  const fresh = { keys: discover(issuer), until: Date.now() + CACHE_MILLISECONDS };
+  fresh.keys.catch(() => fresh.until = Date.now() + FAILURE_MILLISECONDS);
   known.set(issuer, fresh);
   return fresh.keys;
 }
@@ -79,8 +69,12 @@ export function isBound(claim: unknown, bound: unknown): boolean {
   );
 }
 
-/** Verifies an identity token against the trust of a service account; says why it fails. */
+/**
+ * Verifies an identity token against the trust of a service account; says why it fails. Everybody with an account at
+ * a public issuer has tokens of it: at least one claim must say whose count.
+ */
 export async function verifyIdentity(token: string, trust: Trust): Promise<jose.JWTPayload> {
+  if (Object.keys(trust.bound_claims).length === 0) throw new Error("no claim is bound");
   const { payload } = await jose.jwtVerify(token, await keysOf(trust.issuer), {
     issuer: trust.issuer,
     audience: trust.audience,

@@ -4,6 +4,7 @@
  */
 
 import { z } from "zod";
+import { attempt } from "../_shared/attempts.ts";
 import { call, clientIdAt, limit, organizationOf } from "../_shared/database.ts";
 import { addressOf, Answer, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { type Trust, verifyIdentity } from "../_shared/oidc.ts";
@@ -94,8 +95,18 @@ async function clientAt(path: string, org?: string, worker?: string): Promise<st
   return owner ? await clientIdAt(owner, path) : undefined;
 }
 
-async function isSecretRight(account: Account | null, secret: string): Promise<boolean> {
-  return await findMatch(secret, account?.hashes ?? []) !== undefined;
+async function bySecret(
+  http: Request,
+  body: Extract<TokenRequest, { client_secret: string }>,
+): Promise<Account | null> {
+  const { client_id: name, client_secret: secret } = body;
+  const about = { kind: "account", name, secret, address: addressOf(http) } as const;
+  const found = await attempt({ ...about, perAddress: PER_ADDRESS }, async () => {
+    const account = await accountFor(body);
+    const match = await findMatch(secret, account?.hashes ?? []);
+    return match && account ? account : undefined;
+  });
+  return found ?? null;
 }
 
 async function isIdentityRight(account: Account | null, text: string): Promise<boolean> {
@@ -110,25 +121,36 @@ async function isIdentityRight(account: Account | null, text: string): Promise<b
   }
 }
 
-async function isProven(account: Account | null, body: TokenRequest): Promise<boolean> {
+/** A good identity is never held up by bad ones: only failures count, per caller. */
+async function byIdentity(
+  http: Request,
+  body: TokenRequest,
+  text: string,
+): Promise<Account | null> {
+  const account = await accountFor(body);
+  if (await isIdentityRight(account, text)) return account;
+  const address = addressOf(http);
+  await limit([
+    [`account:address:${address}`, PER_ADDRESS],
+    [`account:unproven:${body.client_id}:${address}`, PER_CLIENT],
+  ]);
+  return null;
+}
+
+function prove(http: Request, body: TokenRequest): Promise<Account | null> {
   switch (body.grant_type) {
     case "client_credentials":
-      return await isSecretRight(account, body.client_secret);
+      return bySecret(http, body);
     case TOKEN_EXCHANGE:
-      return await isIdentityRight(account, body.subject_token);
+      return byIdentity(http, body, body.subject_token);
     case JWT_BEARER:
-      return await isIdentityRight(account, body.assertion);
+      return byIdentity(http, body, body.assertion);
   }
 }
 
 export const handler = serveWith(async (http) => {
   const body = parse(request, withBasic(http, await readBody(http)));
-  await limit([
-    [`account:address:${addressOf(http)}`, PER_ADDRESS],
-    [`account:client:${body.client_id}`, PER_CLIENT],
-  ]);
-  const account = await accountFor(body);
-  if (!await isProven(account, body) || account === null) refuse();
+  const account = await prove(http, body) ?? refuse();
   return json(200, {
     access_token: await signAccount(account.id, account.org_id),
     token_type: "Bearer",

@@ -3,6 +3,7 @@
  * bcrypt runs here once per session and nowhere else; every failure has the same answer.
  */
 
+import { attempt } from "../_shared/attempts.ts";
 import { call, limit, organizationOf, Refusal } from "../_shared/database.ts";
 import { publicUrl, publishableKey, read } from "../_shared/env.ts";
 import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
@@ -25,10 +26,8 @@ import {
 } from "./request.ts";
 
 /** Attempts in a minute. A hash costs a tenth of a second, and replicas start together. */
-const PER_WORKER = 120;
-const PER_WORKER_AND_ADDRESS = 60;
 const PER_ADDRESS = Number(read("RUNYARD_SESSIONS_PER_ADDRESS") ?? 240);
-const RENEWALS_PER_SESSION = 30;
+const RENEWALS_PER_MINUTE = 30;
 
 const REFUSED = {
   code: "RY401",
@@ -65,14 +64,24 @@ async function asAnswers<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** Checks the credential; answers which stored token or which service account it was. */
-async function authenticate(body: OpenRequest | CheckRequest): Promise<Record<string, unknown>> {
+/**
+ * Checks the credential; answers which stored token or which service account it was. A signature costs little and
+ * cannot be guessed: only a runner's own token is limited.
+ */
+async function authenticate(
+  request: Request,
+  body: OpenRequest | CheckRequest,
+): Promise<Record<string, unknown>> {
   if (body.access_token !== undefined) {
     const account = await verifyAccount(body.access_token);
     return account ? { p_service_account: account.sub } : refuse();
   }
-  const stored = await call<StoredHash[]>("worker_token_hashes", { p_worker: body.worker_id });
-  const match = await findMatch(body.worker_token ?? "", stored ?? []);
+  const [name, secret] = [body.worker_id.toLowerCase(), body.worker_token ?? ""];
+  const about = { kind: "session", name, secret, address: addressOf(request) } as const;
+  const match = await attempt({ ...about, perAddress: PER_ADDRESS }, async () => {
+    const stored = await call<StoredHash[]>("worker_token_hashes", { p_worker: name });
+    return await findMatch(secret, stored ?? []);
+  });
   return match ? { p_token: match.token_id } : refuse();
 }
 
@@ -80,18 +89,8 @@ function topicsOf(workerId: string, org: string | null): string[] {
   return [org === null ? "queue:shared" : `queue:${org}`, `worker:${workerId}`];
 }
 
-async function limitAttempts(request: Request, workerId: string): Promise<void> {
-  const address = addressOf(request);
-  await limit([
-    [`session:address:${address}`, PER_ADDRESS],
-    [`session:worker:${workerId}`, PER_WORKER],
-    [`session:worker:${workerId}:${address}`, PER_WORKER_AND_ADDRESS],
-  ]);
-}
-
 async function check(request: Request, body: CheckRequest): Promise<Response> {
-  await limitAttempts(request, body.worker_id);
-  await authenticate(body);
+  await authenticate(request, body);
   return json(200, { is_valid: true, url: publicUrl(), publishable_key: publishableKey() });
 }
 
@@ -106,8 +105,7 @@ async function checkOrganization(expected: string, workerId: string): Promise<vo
 }
 
 async function open(request: Request, body: OpenRequest): Promise<Response> {
-  await limitAttempts(request, body.worker_id);
-  const proof = await authenticate(body);
+  const proof = await authenticate(request, body);
   if (body.organization_id) await checkOrganization(body.organization_id, body.worker_id);
   const session = await asAnswers(call<OpenedSession>("open_worker_session", {
     p_worker: body.worker_id,
@@ -136,12 +134,17 @@ async function granted(session: OpenedSession, workerId: string): Promise<Respon
   });
 }
 
+/** What a job does with its token must not use up its runner's renewals. */
+function renewalKey({ sid, job, att }: WorkerClaims): string {
+  return `session:renew:${sid}${job === undefined ? "" : `:${job}:${att}`}`;
+}
+
 /** Reads the caller's own token; its session decides whether it still counts. */
 async function callerOf(request: Request): Promise<WorkerClaims> {
   const token = bearerOf(request);
   const claims = token ? await verifyWorker(token) : undefined;
   if (claims === undefined) refuse();
-  await limit([[`session:renew:${claims.sid}`, RENEWALS_PER_SESSION]]);
+  await limit([[renewalKey(claims), RENEWALS_PER_MINUTE]]);
   await asAnswers(call("renew_worker_session", { p_session: claims.sid }));
   return claims;
 }

@@ -180,6 +180,14 @@ def test_an_issuer_that_names_another_is_refused(edge: Edge, person: Person, iss
     assert answer.status_code == 401
 
 
+def test_an_issuer_without_a_bound_claim_proves_nothing(
+    edge: Edge, person: Person, issuer: Issuer, sql: psycopg.Connection[Any]
+) -> None:
+    client_id = trusting(person, issuer)
+    sql.execute("update public.service_accounts set bound_claims = '{}' where client_id = %s", [client_id])
+    assert edge.post("service-account-token", by_identity(client_id, issuer.token())).status_code == 401
+
+
 def test_an_issuer_inside_our_network_is_not_asked(running_stack_edge: Edge, person: Person, issuer: Issuer) -> None:
     """The stack's own functions run without the leave that these tests give theirs."""
     body = by_identity(trusting(person, issuer), issuer.token())
@@ -197,7 +205,7 @@ def test_attempts_are_limited(edge: Edge, person: Person, sql: psycopg.Connectio
     client_id = str(account(person, secret)["client_id"])
     sql.execute(
         "insert into private.rate_limits (key, window_started_at, used) values (%s, now(), 100000)",
-        [f"account:client:{client_id}"],
+        [f"account:unproven:{client_id}:unknown"],
     )
     assert edge.post("service-account-token", by_secret(client_id, secret)).status_code == 429
 

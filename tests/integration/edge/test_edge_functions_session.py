@@ -4,6 +4,7 @@ import base64
 import json
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -189,12 +190,57 @@ def test_a_check_opens_no_session(edge: Edge, runner: Runner, sql: psycopg.Conne
 def test_attempts_are_limited_before_anything_is_hashed(
     edge: Edge, runner: Runner, sql: psycopg.Connection[Any]
 ) -> None:
-    key = f"session:worker:{runner.id}"
+    key = f"session:unproven:{runner.id}:unknown"
     sql.execute("insert into private.rate_limits (key, window_started_at, used) values (%s, now(), 100000)", [key])
     answer = edge.post("worker-session", asking(runner))
     assert (answer.status_code, answer.json()["code"]) == (429, "RY429")
     assert int(answer.headers["retry-after"]) > 0
     assert edge.post("worker-session", asking(runner, worker_token="ryw_x")).text == answer.text
+
+
+def test_whoever_knows_a_runner_s_id_locks_nobody_out(edge: Edge, runner: Runner, sql: psycopg.Connection[Any]) -> None:
+    open_session(edge, runner)
+    guess = asking(runner, worker_token="ryw_guess")
+    for headers in ({}, {"x-forwarded-for": "203.0.113.9"}):
+        address = headers.get("x-forwarded-for", "unknown")
+        sql.execute(
+            "insert into private.rate_limits (key, window_started_at, used) values (%s, now(), 59)"
+            " on conflict (key) do update set used = 59, window_started_at = now()",
+            [f"session:unproven:{runner.id}:{address}"],
+        )
+        statuses = [edge.post("worker-session", guess, **headers).status_code for _ in range(2)]
+        assert statuses == [401, 429]
+    assert edge.post("worker-session", asking(runner)).status_code == 200, "behind the same address, too"
+    assert edge.post("worker-session", asking(runner), **{"x-forwarded-for": "203.0.113.10"}).status_code == 200
+
+
+def test_what_no_account_signed_uses_up_nobody_s_attempts(edge: Edge, runner: Runner) -> None:
+    body = asking(runner, access_token="x")
+    del body["worker_token"]
+    assert {edge.post("worker-session", body).status_code for _ in range(70)} == {401}
+    assert edge.post("worker-session", asking(runner)).status_code == 200
+
+
+def test_a_job_s_renewals_are_its_own(edge: Edge, runner: Runner) -> None:
+    grant = open_session(edge, runner)
+    job = edge.post("worker-session", {"job": {"id": 12, "attempt": 3}}, grant["access_token"]).json()["access_token"]
+    statuses = [edge.post("worker-session", {"renew": True}, job).status_code for _ in range(31)]
+    assert statuses == [200] * 30 + [429]
+    assert edge.post("worker-session", {"renew": True}, grant["access_token"]).status_code == 200
+
+
+def test_hashing_holds_nobody_up(edge: Edge, person: Person) -> None:
+    runners = [person.register() for _ in range(2)]
+    answered = 0
+    with ThreadPoolExecutor(2) as pool:
+        work = [pool.submit(edge.post, "worker-session", asking(each, worker_token="no")) for each in runners * 10]
+        while not all(each.done() for each in work):
+            assert edge.post("worker-session", {}).status_code == 400
+            answered += 1
+    assert {each.result().status_code for each in work} == {401}
+    # Forty comparisons of a tenth of a second each: were they done where requests are read, one would be answered
+    # between two of them at most.
+    assert answered > 40
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,52 @@
+/**
+ * Who may try a secret how often. Counted per caller, never per name alone: whoever knows a runner's id or a
+ * client id can use up their own attempts, not its owner's.
+ */
+
+import { limit } from "./database.ts";
+
+const MOST_PROVEN = 10_000;
+const PROVEN_PER_MINUTE = 60;
+const UNPROVEN_PER_MINUTE = 60;
+
+/** Digests of what was right before, so that failures behind the same address do not count for it. */
+const proven = new Set<string>();
+
+async function fingerprint(kind: string, name: string, secret: string): Promise<string> {
+  const text = new TextEncoder().encode(JSON.stringify([kind, name, secret]));
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", text)).toHex();
+}
+
+export interface Attempt {
+  kind: "session" | "account";
+  name: string;
+  secret: string;
+  address: string;
+  perAddress: number;
+}
+
+/** Tries a secret within the caller's limits, and remembers whether it was right. */
+export async function attempt<T>(
+  about: Attempt,
+  prove: () => Promise<T | undefined>,
+): Promise<T | undefined> {
+  const { kind, name, secret, address, perAddress } = about;
+  const mark = await fingerprint(kind, name, secret);
+  if (proven.has(mark)) {
+    await limit([[`${kind}:proven:${name}:${address}`, PROVEN_PER_MINUTE]]);
+  } else {
+    await limit([
+      [`${kind}:address:${address}`, perAddress],
+      [`${kind}:unproven:${name}:${address}`, UNPROVEN_PER_MINUTE],
+    ]);
+  }
+  const found = await prove();
+  if (found === undefined) proven.delete(mark);
+  else remember(mark);
+  return found;
+}
+
+function remember(mark: string): void {
+  proven.add(mark);
+  if (proven.size > MOST_PROVEN) proven.delete(proven.values().next().value!);
+}

@@ -1,0 +1,89 @@
+"""What the edge functions share: which hashes they compute, and which issuers they ask."""
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from stack.functions import find_deno
+from stack.settings import PROJECT
+from tests.integration.edge.people import make_token
+
+FUNCTIONS = PROJECT / "supabase" / "functions"
+
+
+def run(script: str) -> Any:
+    """What a script prints that may import from `_shared`, in Deno without any leave but to read."""
+    command = [str(find_deno()), "run", "--quiet", "--no-prompt", f"--config={FUNCTIONS / 'deno.json'}"]
+    done = subprocess.run(
+        [*command, f"--allow-read={FUNCTIONS}", "-"], input=script.replace("@shared", f"file://{FUNCTIONS}/_shared"),
+        cwd=FUNCTIONS, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_only_hashes_of_a_bearable_cost_are_computed() -> None:
+    token, digest = make_token()
+    stored = [{"token_id": cost, "hash": f"$2b${cost}${digest[7:]}"} for cost in ("07", "13", "31", "99", "10")]
+    found = run(f"""
+        import {{ findMatch }} from "@shared/secrets.ts";
+        const stored = {json.dumps(stored)};
+        const found = [];
+        for (const each of stored) found.push((await findMatch({json.dumps(token)}, [each]))?.token_id ?? null);
+        console.log(JSON.stringify(found));
+        Deno.exit(0);
+    """)
+    assert found == [None, None, None, None, "10"]
+
+
+CHECK = """
+    import { checkAddress } from "@shared/addresses.ts";
+    const names = %s;
+    const resolve = (_, kind) => Promise.resolve(names[kind] ?? []);
+    const isTaken = (text) => checkAddress(text, resolve).then(() => true, () => false);
+    console.log(JSON.stringify(await Promise.all(%s.map(isTaken))));
+"""
+
+
+def taken(addresses: list[str], **resolved: list[str]) -> list[bool]:
+    found: list[bool] = run(CHECK % (json.dumps(resolved), json.dumps(addresses)))
+    return found
+
+
+def test_an_issuer_s_name_must_be_public() -> None:
+    inside = [
+        "http://issuer.example.com", "https://localhost", "https://localhost.", "https://LOCALHOST..",
+        "https://vault.internal", "https://vault.internal.", "https://printer.local", "https://x.localhost",
+        "https://vault", "https://vault.", "https://127.0.0.1", "https://127.1", "https://0x7f.1", "https://2130706433",
+        "https://10.1.2.3", "https://100.64.0.1", "https://100.127.255.254", "https://169.254.169.254",
+        "https://172.31.0.1", "https://192.168.0.1", "https://0.0.0.0", "https://224.0.0.1", "https://255.255.255.255",
+        "https://[::1]", "https://[::ffff:10.0.0.1]", "https://[fe80::1]", "https://198.18.0.1",
+    ]  # fmt: skip
+    outside = ["https://token.actions.githubusercontent.com", "https://issuer.example.com.", "https://100.128.0.1"]
+    found = taken([*inside, *outside], A=["93.184.216.34"])
+    assert dict(zip([*inside, *outside], found, strict=True)) == dict.fromkeys(inside, False) | dict.fromkeys(
+        outside, True
+    )
+
+
+@pytest.mark.parametrize(
+    ("resolved", "is_taken"),
+    [
+        ({"A": ["93.184.216.34"], "AAAA": ["2606:2800:21f::1"]}, True),
+        ({"A": ["10.0.0.7"]}, False),
+        ({"A": ["93.184.216.34", "127.0.0.1"]}, False),
+        ({"A": ["100.100.100.200"]}, False),
+        ({"A": ["169.254.169.254"]}, False),
+        ({"AAAA": ["::1"]}, False),
+        ({"AAAA": ["fe80::1"]}, False),
+        ({"AAAA": ["fd00::1"]}, False),
+        ({"AAAA": ["::ffff:10.0.0.1"]}, False),
+        ({"AAAA": ["2002:a00:1::"]}, False),
+        ({"AAAA": ["2001:0:53aa::1"]}, False),
+        ({}, True),
+    ],
+)
+def test_an_issuer_s_name_must_lead_outside(resolved: dict[str, list[str]], is_taken: bool) -> None:
+    assert taken(["https://issuer.example.com"], **resolved) == [is_taken]

@@ -54,13 +54,12 @@ def _drain(bench: Bench, database: str, lanes: int, jobs: int) -> float:
 
 async def _steps(bench: Bench, database: str, jobs: int) -> float:
     connection = await ours.connect(bench, database, ours.sessions(bench, database, 1)[0])
-    finished = []
     for number in range(jobs):
         if number == WARM_UP:
             began = time.perf_counter()
-        finished = await ours.step(connection, finished, 1)
+        await ours.finish(connection, await ours.claim(connection, 1))
     seconds = time.perf_counter() - began
-    while finished:
-        finished = await ours.step(connection, finished, 100)
+    while left := await ours.claim(connection, 100):
+        await ours.finish(connection, left)
     await connection.close()
     return (jobs - WARM_UP) / seconds

@@ -111,10 +111,9 @@ def _blocked(bench: Bench, sizes: Sizes) -> str:
 async def _leave_dead(bench: Bench, database: str, count: int) -> None:
     """Claim and finish so many, while the open transaction keeps vacuum from removing what they leave."""
     connection = await ours.connect(bench, database, ours.sessions(bench, database, 1)[0])
-    finished: list[dict[str, Any]] = []
     done = 0
     while done < count:
-        finished = await ours.step(connection, finished, 100)
-        done += len(finished)
-    await ours.step(connection, finished, 0)
+        jobs = await ours.claim(connection, 100)
+        await ours.finish(connection, jobs)
+        done += len(jobs)
     await connection.close()

@@ -61,7 +61,7 @@ async def _beat(bench: Bench, database: str, claims: list[str], seconds: float) 
 
     async def work() -> None:
         connection: asyncpg.Connection = await asyncpg.connect(
-            bench.url(database, "authenticator"), server_settings={"role": "worker"}
+            bench.url(database, "authenticator"), server_settings=ours.settings(bench, database)
         )
         while (number := next(turn)) < last:
             await asyncio.sleep(max(0.0, began + number * pace - time.perf_counter()))

@@ -16,7 +16,8 @@ from benchmarks.database.figures import WARM_UP, Meter
 from benchmarks.database.server import Bench
 
 STEP = Path(__file__).parent / "sql" / "step.sql"
-CALL = "select public.worker_step($1::uuid, $2::text::jsonb, $3)::text"
+CLAIM = "select public.worker_claim($1::uuid, $2)::text"
+FINISH = "select public.worker_finish($1, $2, 'SUCCEEDED')"
 
 
 def sessions(bench: Bench, database: str, count: int) -> list[str]:
@@ -36,10 +37,20 @@ def fill(bench: Bench, database: str, count: int, *, priority: int = 100) -> Non
         connection.execute("analyze public.provision_jobs")
 
 
+def settings(bench: Bench, database: str) -> dict[str, str]:
+    """What REST sets for a request of a runner: its role, and the settings of that role."""
+    with bench.connect(database) as connection:
+        rows = connection.execute(
+            "select split_part(s, '=', 1), split_part(s, '=', 2) from pg_db_role_setting as d, unnest(d.setconfig) as s"
+            " where d.setrole = 'worker'::regrole"
+        )
+        return {"role": "worker"} | dict(rows.fetchall())
+
+
 async def connect(bench: Bench, database: str, claims: str) -> asyncpg.Connection:
     """A runner's connection, in the way REST would set it up."""
-    settings = {"role": "worker", "request.jwt.claims": claims}
-    return await asyncpg.connect(bench.url(database, "authenticator"), server_settings=settings)
+    wanted = settings(bench, database) | {"request.jwt.claims": claims}
+    return await asyncpg.connect(bench.url(database, "authenticator"), server_settings=wanted)
 
 
 async def drain(bench: Bench, database: str, workers: int, batch: int, meter: Meter) -> int:
@@ -54,25 +65,28 @@ async def drain(bench: Bench, database: str, workers: int, batch: int, meter: Me
     return sum(done)
 
 
-async def step(connection: asyncpg.Connection, finished: list[dict[str, Any]], slots: int) -> list[dict[str, Any]]:
-    """Finish these and claim so many; what to finish next."""
-    answer = json.loads(await connection.fetchval(CALL, uuid.uuid4(), json.dumps(finished), slots))
-    return [{"job": job["id"], "attempt": job["attempt"], "status": "SUCCEEDED"} for job in answer["jobs"]]
+async def claim(connection: asyncpg.Connection, slots: int) -> list[dict[str, Any]]:
+    """Claim up to so many jobs."""
+    jobs: list[dict[str, Any]] = json.loads(await connection.fetchval(CLAIM, uuid.uuid4(), slots))["jobs"]
+    return jobs
+
+
+async def finish(connection: asyncpg.Connection, jobs: list[dict[str, Any]]) -> None:
+    """Finish them one by one, as the runner does."""
+    for job in jobs:
+        await connection.execute(FINISH, job["id"], job["attempt"])
 
 
 async def _warm_up(connection: asyncpg.Connection) -> None:
-    finished: list[dict[str, Any]] = []
     for _ in range(WARM_UP):
-        finished = await step(connection, finished, 1)
-    await step(connection, finished, 0)
+        await finish(connection, await claim(connection, 1))
 
 
 async def _work(connection: asyncpg.Connection, batch: int) -> int:
     done = 0
-    finished = await step(connection, [], batch)
-    while finished:
-        done += len(finished)
-        finished = await step(connection, finished, batch)
+    while jobs := await claim(connection, batch):
+        await finish(connection, jobs)
+        done += len(jobs)
     return done
 
 
@@ -107,11 +121,12 @@ def pgbench(bench: Bench, database: str, workers: int, seconds: float, script: P
 def _environment(bench: Bench, database: str, claims: str) -> dict[str, str]:
     place = urlsplit(bench.url(database, "authenticator"))
     escaped = claims.replace("\\", "\\\\").replace(" ", "\\ ")
+    wanted = settings(bench, database) | {"request.jwt.claims": escaped}
     return dict(os.environ) | {
         "PGHOST": str(place.hostname),
         "PGPORT": str(place.port),
         "PGUSER": "authenticator",
         "PGPASSWORD": bench.secrets.password("authenticator"),
         "PGDATABASE": database,
-        "PGOPTIONS": f"-c role=worker -c request.jwt.claims={escaped}",
+        "PGOPTIONS": " ".join(f"-c {name}={value}" for name, value in wanted.items()),
     }

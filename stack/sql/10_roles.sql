@@ -41,6 +41,14 @@ alter role anon set statement_timeout = '3s';
 alter role authenticated set statement_timeout = '8s';
 alter role authenticator set statement_timeout = '8s';
 alter role authenticator set lock_timeout = '8s';
+alter role authenticator set idle_in_transaction_session_timeout = '60s';
+do $$
+begin
+  if current_setting('server_version_num')::integer >= 170000 then
+    alter role authenticator set transaction_timeout = '5min';
+  end if;
+end
+$$;
 alter role postgres set search_path = "$user", public, extensions;
 alter role supabase_admin set search_path = "$user", public, auth, extensions;
 alter role supabase_auth_admin set search_path = auth;

@@ -34,8 +34,61 @@ end;
 $$;
 alter role worker set statement_timeout = '15s';
 
-grant usage on schema public to anon, authenticated, service_role, worker;
-grant usage on schema private to authenticated, service_role, worker;
+-- An executor is what a runner's dispatcher starts to run one job; its role opens no more than that job needs.
+do $$
+begin
+  if not exists (select from pg_catalog.pg_roles where rolname = 'executor') then
+    create role executor nologin;
+  end if;
+  if exists (select from pg_catalog.pg_roles where rolname = 'authenticator') then
+    grant executor to authenticator;
+  end if;
+end;
+$$;
+alter role executor set statement_timeout = '15s';
+
+grant usage on schema public to anon, authenticated, service_role, worker, executor;
+grant usage on schema private to authenticated, service_role, worker, executor;
+
+-- ---------------------------------------------------------------------------------------------- settings of roles
+
+-- REST applies the settings of the role that a request runs as, hosted and embedded alike.
+-- Nobody keeps a transaction open: an old snapshot keeps vacuum from removing what claims leave behind, and each claim would step
+-- over all of it. Where a role is not the owner's to change, its administrator sets the same (stack/sql/10_roles.sql).
+do $$
+declare
+  v_role pg_catalog.text;
+begin
+  foreach v_role in array array['authenticator', 'anon', 'authenticated', 'service_role', 'worker', 'executor'] loop
+    begin
+      execute format('alter role %I set idle_in_transaction_session_timeout = %L', v_role, '60s');
+      if current_setting('server_version_num')::integer >= 170000 then
+        execute format('alter role %I set transaction_timeout = %L', v_role, '5min');
+      end if;
+    exception
+      when insufficient_privilege then raise notice 'The time limits of role % are for its administrator to set.', v_role;
+    end;
+  end loop;
+end;
+$$;
+alter role current_user set idle_in_transaction_session_timeout = '10min';
+
+-- Every statement of a runner's call is an index lookup. A connection that lives for days must not keep the plan that was right
+-- when the table was empty, nor plan again for every call. (Before PostgreSQL 18 a scan that is switched off and taken all the
+-- same looks expensive enough to be compiled: therefore no JIT.)
+do $$
+declare
+  v_role pg_catalog.text;
+  v_setting pg_catalog.text;
+begin
+  foreach v_role in array array['worker', 'executor'] loop
+    execute format('alter role %I set plan_cache_mode = force_generic_plan', v_role);
+    foreach v_setting in array array['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin', 'jit'] loop
+      execute format('alter role %I set %I = off', v_role, v_setting);
+    end loop;
+  end loop;
+end;
+$$;
 
 -- ---------------------------------------------------------------------------------------------- errors
 
@@ -332,19 +385,5 @@ begin
 end;
 $$;
 comment on function private.ring_changed_row() is 'Rings the organisation''s pages for a changed row of an unpublished table.';
-
-do $$
-begin
-  if not exists (select from pg_catalog.pg_roles where rolname = 'executor') then
-    create role executor nologin;
-  end if;
-  if exists (select from pg_catalog.pg_roles where rolname = 'authenticator') then
-    grant executor to authenticator;
-  end if;
-end;
-$$;
-alter role executor set statement_timeout = '15s';
-
-grant usage on schema public, private to executor;
 
 revoke execute on all functions in schema private from public;

@@ -300,19 +300,17 @@ $$;
 comment on function private.check_scope(bigint, integer) is
   'Refuses an executor (a process that a runner started for one job) that names another job or attempt than its token does.';
 
-create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer)
+create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer)
 returns private.live_jobs
-language plpgsql
+language plpgsql stable
 set search_path = ''
 as $$
 declare
   v_live private.live_jobs;
 begin
   perform private.check_scope(p_job, p_attempt);
-  -- The lock keeps sweep and cancel out until this call has written what it came to write.
   select * into v_live from private.live_jobs as q
-  where q.job_id = p_job and q.attempt = p_attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING'
-  for update;
+  where q.job_id = p_job and q.attempt = p_attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING';
   if v_live.job_id is null then
     perform private.fail('RY410', format('Attempt %s of job %s is not this runner''s any more.', p_attempt, p_job),
       'Stop working on it; what it wrote until now is kept.',
@@ -322,7 +320,21 @@ begin
   return v_live;
 end;
 $$;
+comment on function private.fenced_job(private.runner, bigint, integer) is
+  'The fence: the running attempt, if it is this session''s still; refused otherwise. That is what makes requeueing safe.';
+
+create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer)
+returns private.live_jobs
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- The lock keeps sweep and cancel out until this call has written what it came to write.
+  perform from private.live_jobs as q where q.job_id = p_job for update;
+  return private.fenced_job(p_runner, p_job, p_attempt);
+end;
+$$;
 comment on function private.owned_job(private.runner, bigint, integer) is
-  'The fence: this session''s running attempt of the job, locked, or RY410; for an executor, of its own job only.';
+  'The running attempt behind the fence, locked for what the call has to write.';
 
 revoke execute on all functions in schema private from public;

@@ -247,8 +247,6 @@ create function private.worker_heartbeat(p_status text, p_version text, p_runnin
 returns jsonb
 language plpgsql security definer
 set search_path = ''
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
-set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
   v_claims pg_catalog.jsonb := current_setting('request.jwt.claims', true);

@@ -3,9 +3,6 @@
 -- it a free slot, and is nobody nearer available for the lane. A read-only look comes first, so that idle runners that
 -- poll write nothing. Then lock, then count in the *next* statement: counting in the same statement counts what was
 -- there before the lock was got, and broke a limit of 4 in 58 of 60 rounds.
--- The planner switches on the entry points are part of the design: a connection that lives for days must not keep the plan
--- that was right when the table was empty, nor plan again for every call. Every statement in there is an index lookup. (Before
--- PostgreSQL 18 a scan that is switched off and taken all the same looks expensive enough to be compiled: therefore no JIT.)
 -- worker_job tells an executor, which a runner's dispatcher started for one job, what the claim gave.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
@@ -220,17 +217,13 @@ set search_path = ''
 as $$
 declare
   v_lanes private.open_lane[] := private.open_lanes(p_runner.worker_id, p_runner.instance_name);
-  v_key bigint := hashtextextended('runyard:instance:' || p_runner.instance_id, 0);
   v_free integer;
-  v_jobs bigint[];
+  v_jobs bigint[] := '{}';
 begin
   if v_lanes = '{}' then
     return v_jobs;
   end if;
-  -- Trying first is an expression, waiting is a statement: twice the price, and rarely needed.
-  if not pg_try_advisory_xact_lock(v_key) then
-    perform pg_advisory_xact_lock(v_key);
-  end if;
+  perform pg_advisory_xact_lock(private.lock_key('instance', p_runner.instance_id));
   v_free := private.free_slots(p_runner, p_request, p_slots);
   if v_free > 0 then
     v_jobs := private.pick_jobs(v_lanes, v_free);
@@ -248,17 +241,55 @@ begin
 end;
 $$;
 comment on function private.take_jobs(private.runner, uuid, integer) is
-  'Gives the runner up to so many jobs: a new attempt, a lease. The caller writes their records. Null when there was nothing to give.';
+  'Takes up to so many jobs out of their lanes for the runner: a new attempt, a lease. The caller writes their records.';
+
+create function private.record_claims(p_runner private.runner, p_jobs bigint[])
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_answer pg_catalog.jsonb;
+begin
+  with claimed as (
+    update public.provision_jobs as j set
+      status = 'CLAIMED', attempt = j.attempt + 1, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
+      instance_id = p_runner.instance_id, instance_name = p_runner.instance_name, claimed_at = now(), started_at = null, phase = null,
+      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0, error = null, result = null,
+      plan_summary = null
+    where j.id = any (p_jobs)
+    returning j as job
+  ), noted as (
+    insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason)
+    select (c.job).org_id, (c.job).id, (c.job).attempt, 'worker', p_runner.worker_id, p_runner.worker_name, 'claimed', 'QUEUED', 'CLAIMED',
+      'Instance ' || p_runner.instance_name
+    from claimed as c order by (c.job).id
+  )
+  select jsonb_agg(private.job_for_runner(c.job, o.slug) order by array_position(p_jobs, (c.job).id)) into v_answer
+  from claimed as c join public.organizations as o on o.id = (c.job).org_id;
+  return v_answer;
+end;
+$$;
+comment on function private.record_claims(private.runner, bigint[]) is
+  'Writes the records and events of jobs that were just taken, and answers the jobs as their runner gets them.';
 
 create function private.worker_claim(p_request_id uuid, p_slots integer)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
-set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
+declare
+  v_runner private.runner := private.this_runner();
+  v_jobs bigint[] := '{}';
 begin
-  return private.step(p_request_id, '[]', nullif(p_slots, 0)) - 'finished';
+  if p_request_id is null or p_slots is null or p_slots not between 1 and 256 then
+    perform private.fail('RY422', 'A claim needs a request id and 1 to 256 slots.');
+  end if;
+  if v_runner.is_free then
+    v_jobs := private.take_jobs(v_runner, p_request_id, p_slots);
+  end if;
+  return jsonb_build_object('jobs', case when v_jobs <> '{}' then private.record_claims(v_runner, v_jobs)
+    else private.claimed_json(v_runner.instance_id, p_request_id) end);
 end;
 $$;
 comment on function private.worker_claim(uuid, integer) is 'Body of public.worker_claim.';

@@ -85,42 +85,10 @@ begin
 end;
 $$;
 
-create type private.log_place as (org_id uuid, log_day date);
-comment on type private.log_place is 'Where the log of an attempt goes.';
-
-create function private.logged_job(p_job bigint, p_attempt integer)
-returns private.log_place
-language plpgsql
-set search_path = ''
-as $$
-declare
-  v_claims pg_catalog.jsonb := current_setting('request.jwt.claims', true);
-  v_place private.log_place;
-  v_live private.live_jobs;
-begin
-  -- Without a lock and in one look: a chunk that slips in while the attempt is being lost is still that attempt's own log.
-  select q.org_id, q.log_day into v_place
-  from private.sessions as s join private.live_jobs as q on q.session_id = s.id
-  where s.id = (v_claims ->> 'sid')::pg_catalog.uuid and s.ended_at is null
-    and q.job_id = p_job and q.attempt = p_attempt and q.stage = 'RUNNING';
-  if v_place.org_id is null then
-    v_live := private.owned_job(private.this_runner(), p_job, p_attempt);
-    return (v_live.org_id, v_live.log_day)::private.log_place;
-  end if;
-  if v_claims ->> 'role' = 'executor' then
-    perform private.check_scope(p_job, p_attempt);
-  end if;
-  return v_place;
-end;
-$$;
-comment on function private.logged_job(bigint, integer) is
-  'The fence of the log: the same question as owned_job asks, without a lock. Answers the organisation and the day.';
-
 create function private.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb, p_plan_summary jsonb)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
-set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_runner private.runner := private.this_runner();
@@ -178,26 +146,26 @@ create function private.worker_append_logs(p_job bigint, p_attempt integer, p_ch
 returns jsonb
 language plpgsql security definer
 set search_path = ''
-set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_place private.log_place := private.logged_job(p_job, p_attempt);
+  -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
+  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
   v_last integer;
 begin
   perform private.check_chunks(p_chunks);
   v_last := p_chunks -> -1 ->> 'seq';
   -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on disk.
   perform set_config('synchronous_commit', 'off', true);
-  if to_regclass('private.job_log_chunks_' || to_char(v_place.log_day, 'YYYYMMDD')) is null then
-    perform private.ensure_log_partition(v_place.log_day);
+  if to_regclass('private.job_log_chunks_' || to_char(v_live.log_day, 'YYYYMMDD')) is null then
+    perform private.ensure_log_partition(v_live.log_day);
   end if;
   insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
-  select v_place.log_day, p_job, p_attempt, c.seq, v_place.org_id, coalesce(c.step, ''), c.body,
+  select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, coalesce(c.step, ''), c.body,
     octet_length(c.body) - octet_length(replace(c.body, chr(10), '')) + (c.body <> '' and right(c.body, 1) <> chr(10))::integer,
     octet_length(c.body)
   from jsonb_to_recordset(p_chunks) as c (seq integer, step pg_catalog.text, body pg_catalog.text)
   on conflict do nothing;
-  perform private.ring_log(v_place.org_id, p_job, p_attempt, v_last);
+  perform private.ring_log(v_live.org_id, p_job, p_attempt, v_last);
   return jsonb_build_object('last_seq', v_last);
 end;
 $$;

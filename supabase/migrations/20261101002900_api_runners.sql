@@ -1,7 +1,7 @@
 -- The API, second half: what runners and executors call with a session's token, and edge functions and the installation with
 -- the service key. An executor is what a runner's dispatcher starts in Docker, Kubernetes or ECS to run one job: its token names
 -- one job and one attempt, under a role of its own, so it can report, log, use the state and finish that attempt, and nothing
--- else. The fence (owned_job, logged_job, check_ends) compares what it names with what its token does.
+-- else. The fence (check_scope, fenced_job) compares what it names with what its token does.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -92,13 +92,6 @@ as $$ begin return private.worker_finish(p_job, p_attempt, p_status, p_result, p
 comment on function public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
   'Ends a job: SUCCEEDED, FAILED or CANCELLED. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job goes on until they came.';
 grant execute on function public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) to worker;
-
-create function public.worker_step(p_request_id uuid, p_finished jsonb default '[]', p_slots integer default 1)
-returns jsonb language plpgsql set search_path = ''
-as $$ begin return private.worker_step(p_request_id, p_finished, p_slots); end $$;
-comment on function public.worker_step(uuid, jsonb, integer) is
-  'Finishes jobs and claims the next in one commit. p_finished [{job, attempt, status, result, error, plan_summary, log}].';
-grant execute on function public.worker_step(uuid, jsonb, integer) to worker;
 
 create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null)
 returns jsonb language plpgsql set search_path = ''

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.db.world import Organization, Runner, World, refused, sha256
+from tests.db.world import Organization, Runner, World, refused
 from worker.enums import JobType
 
 MODULE_TYPES = (JobType.PLAN, JobType.APPLY, JobType.DESTROY, JobType.OUTPUT, JobType.DRIFT)
@@ -165,56 +165,15 @@ def test_priority_counts_across_lanes(org: Organization) -> None:
     assert runner.claim_one()["id"] == urgent
 
 
-def test_a_step_finishes_and_claims_in_one_call(world: World, org: Organization) -> None:
-    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
-    jobs = [org.enqueue(f"m/{name}") for name in "abcd"]
-    first = runner.claim(2)
-    done = [{"job": job["id"], "attempt": 1, "status": "SUCCEEDED", "result": {"n": job["id"]}} for job in first]
-    answer = runner.call("worker_step", p_request_id=str(uuid.uuid4()), p_finished=done, p_slots=2)
-    assert [item["status"] for item in answer["finished"]] == ["SUCCEEDED", "SUCCEEDED"]
-    assert [job["id"] for job in answer["jobs"]] == jobs[2:]
-    assert [world.job(job)["result"] for job in jobs[:2]] == [{"n": job} for job in jobs[:2]]
-
-
-def test_a_repeated_step_is_harmless(world: World, org: Organization) -> None:
-    runner = org.runner("r1", is_assigned_to_all_modules=True)
-    org.enqueue("m/a")
-    second = org.enqueue("m/b")
-    job = runner.claim_one()
-    arguments = {
-        "p_request_id": str(uuid.uuid4()),
-        "p_finished": [{"job": job["id"], "attempt": 1, "status": "FAILED", "error": {"message": "no"}}],
-        "p_slots": 1,
-    }
-    first = runner.call("worker_step", **arguments)
-    assert runner.call("worker_step", **arguments) == first
-    assert [job["id"] for job in first["jobs"]] == [second]
-    assert world.events(job["id"]).count("failed") == 1
-
-
-def test_a_step_that_says_an_end_twice_ends_it_once(world: World, org: Organization) -> None:
-    runner = org.runner("r1", is_assigned_to_all_modules=True)
-    org.enqueue("m/a")
-    job = runner.claim_one()
-    log = {"last_seq": 0, "bytes": 0, "sha256": sha256("")}
-    end = {"job": job["id"], "attempt": 1, "status": "SUCCEEDED"}
-    for ends in ([end, end], [{**end, "log": log}, {**end, "log": log}]):
-        answer = runner.call("worker_step", p_request_id=None, p_finished=ends, p_slots=0)
-        assert [(one["status"], one["is_late"]) for one in answer["finished"]] == [("SUCCEEDED", False)] * 2
-    assert world.events(job["id"]).count("succeeded") == 1
-    assert world.job(job["id"])["late_report"] is None
-
-
-def test_an_end_comes_before_the_claim_of_the_same_step(world: World, org: Organization) -> None:
-    """Also where the job that is claimed is the older one, and is the next of the same module."""
+def test_an_end_lets_the_next_job_of_its_module_begin(world: World, org: Organization) -> None:
+    """Also where that is the older one."""
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     older = org.enqueue("m/a", priority=200)
     newer = org.enqueue("m/a", priority=100)
     job = runner.claim_one()
     assert job["id"] == newer
-    end = {"job": newer, "attempt": 1, "status": "FAILED", "error": {"message": "no"}}
-    answer = runner.call("worker_step", p_request_id=str(uuid.uuid4()), p_finished=[end], p_slots=1)
-    assert [job["id"] for job in answer["jobs"]] == [older]
+    runner.finish(job, "FAILED", p_error={"message": "no"})
+    assert runner.claim_one()["id"] == older
     events = world.owner.rows(
         "select job_id, event, from_status::text, to_status::text, reason from public.job_events"
         " where job_id = any(%s) and event <> 'enqueued' order by id",
@@ -230,23 +189,19 @@ def test_an_end_comes_before_the_claim_of_the_same_step(world: World, org: Organ
     assert (begun["status"], begun["finished_at"], begun["error"]) == ("CLAIMED", None, None)
 
 
-def test_what_follows_from_a_plan_is_there_after_the_step_that_ended_it(world: World, org: Organization) -> None:
+def test_what_follows_from_a_plan_is_there_when_it_has_ended(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
     org.module("m/a", auto_apply=True)
     plan = org.enqueue("m/a")
-    other = org.enqueue("m/b")
-    job = runner.claim_one()
-    end = {"job": job["id"], "attempt": 1, "status": "SUCCEEDED", "plan_summary": {"has_changes": True}}
-    answer = runner.call("worker_step", p_request_id=str(uuid.uuid4()), p_finished=[end], p_slots=1)
-    assert [each["id"] for each in answer["jobs"]] == [other]
+    runner.finish(runner.claim_one(), p_plan_summary={"has_changes": True})
     assert runner.claim_one()["plan_job_id"] == plan
 
 
-@pytest.mark.parametrize(("has_request", "slots"), [(False, 1), (True, 257), (True, -1)])
-def test_a_step_needs_a_request_and_a_number_of_slots(org: Organization, slots: int, *, has_request: bool) -> None:
+@pytest.mark.parametrize(("has_request", "slots"), [(False, 1), (True, 257), (True, 0), (True, -1)])
+def test_a_claim_needs_a_request_and_a_number_of_slots(org: Organization, slots: int, *, has_request: bool) -> None:
     request = str(uuid.uuid4()) if has_request else None
     with refused("RY422"):
-        org.runner("r1").call("worker_step", p_request_id=request, p_slots=slots)
+        org.runner("r1").call("worker_claim", p_request_id=request, p_slots=slots)
 
 
 def test_an_idle_claim_writes_nothing(world: World, org: Organization) -> None:

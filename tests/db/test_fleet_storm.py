@@ -101,8 +101,9 @@ def beats(call: Call, held: Held) -> Acts:
 def labour(call: Call, held: Held) -> Acts:
     def step(dice: random.Random) -> None:
         mine = [key for key in dice.sample(sorted(held), min(len(held), dice.randrange(4))) if held.pop(key, None)]
-        done = [{"job": job, "attempt": number, "status": dice.choice(["SUCCEEDED", "FAILED"])} for job, number in mine]
-        answer = call("worker_step", p_request_id=str(uuid.uuid4()), p_finished=done, p_slots=dice.randrange(1, 5))
+        for job, number in mine:
+            call("worker_finish", p_job=job, p_attempt=number, p_status=dice.choice(["SUCCEEDED", "FAILED"]))
+        answer = call("worker_claim", p_request_id=str(uuid.uuid4()), p_slots=dice.randrange(1, 5))
         held.update({(job["id"], job["attempt"]): job for job in answer["jobs"]})
 
     def work(dice: random.Random) -> None:

@@ -1,7 +1,6 @@
 """Floors: claims step over what a held snapshot keeps from being removed, and never over a job that lives."""
 
 import threading
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
@@ -23,13 +22,9 @@ def raise_floors(world: World, runner: Runner) -> int:
 
 def work_off(runner: Runner, count: int) -> None:
     """Claim and finish so many jobs, or as many as there are."""
-    done: list[dict[str, object]] = []
-    for turn in range(count + 1):
-        slots = 1 if turn < count else 0
-        answer = runner.call("worker_step", p_request_id=str(uuid.uuid4()), p_finished=done, p_slots=slots)
-        done = [{"job": job["id"], "attempt": job["attempt"], "status": "SUCCEEDED"} for job in answer["jobs"]]
-        if not done:
-            return
+    for _ in range(count):
+        for job in runner.claim():
+            runner.finish(job)
 
 
 @pytest.fixture

@@ -149,11 +149,9 @@ def enqueue(yard: Yard, org: Organization, count: int) -> None:
 def work(yard: Yard, seat: Seat, is_first_act: bool) -> int:
     """Claim and finish until there is nothing to claim; now and then a job is given back."""
     total = 0
-    arguments: dict[str, object] = {"p_finished": []}
     while True:
         request = str(seat.dice.getrandbits(128).to_bytes(16).hex())
-        answer = seat.caller.call("worker_step", p_request_id=request, p_slots=seat.dice.randint(1, 4), **arguments)
-        jobs = answer["jobs"]
+        jobs = seat.caller.call("worker_claim", p_request_id=request, p_slots=seat.dice.randint(1, 4))["jobs"]
         yard.claims += [Claim(seat, job["id"], job["attempt"], is_first_act) for job in jobs]
         total += len(jobs)
         if not jobs:
@@ -162,7 +160,8 @@ def work(yard: Yard, seat: Seat, is_first_act: bool) -> int:
             seat.caller.call("worker_return_job", p_job=jobs[0]["id"], p_attempt=jobs[0]["attempt"])
             jobs = jobs[1:]
         status = seat.dice.choice(["SUCCEEDED", "FAILED"])
-        arguments["p_finished"] = [{"job": job["id"], "attempt": job["attempt"], "status": status} for job in jobs]
+        for job in jobs:
+            seat.caller.call("worker_finish", p_job=job["id"], p_attempt=job["attempt"], p_status=status)
 
 
 def work_off(yard: Yard, *, is_first_act: bool) -> None:

@@ -143,14 +143,13 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "worker_state_lock": {"p_lock": {"ID": "x"}},
     "worker_state_put": {"p_body": '{"serial": 2}'},
     "worker_state_unlock": {"p_lock_id": "x"},
-    "worker_step": {"p_request_id": str(uuid.uuid4())},
     "worker_target_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "worker_target_update": {"p_patch": {}},
 }
 # Calls that ask for no role: they concern the caller, or prove themselves by a secret.
 FOR_EVERYBODY = {"my_organizations", "create_organization", "accept_invitation"}
 # Calls whose runner is named by the session, so that any live runner may make them.
-FOR_ANY_WORKER = {"worker_heartbeat", "worker_claim", "worker_step", "worker_close_session", "worker_recover"}
+FOR_ANY_WORKER = {"worker_heartbeat", "worker_claim", "worker_close_session", "worker_recover"}
 
 
 def functions(world: World) -> dict[str, dict[str, Any]]:

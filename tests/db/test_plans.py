@@ -132,8 +132,9 @@ def test_what_a_runner_calls_goes_through_indexes(big: tuple[World, Organization
     caller.beat(running=[{"job": job["id"], "attempt": job["attempt"]} for job in jobs])
     caller.report(jobs[0], "PLAN")
     caller.append(jobs[0], (1, "x\n"))
-    done = [{"job": job["id"], "attempt": job["attempt"], "status": "SUCCEEDED"} for job in jobs]
-    caller.call("worker_step", p_request_id="8c1b3d3c-8f0e-4d7a-9f0e-111111111111", p_finished=done, p_slots=2)
+    for job in jobs:
+        caller.finish(job)
+    caller.claim(2)
     assert len(plans) > 20, "the plans were not told"
     assert scans(plans) == []
     ready = [node for plan in plans for node in nodes(plan) if node.get("Index Name") == "live_jobs_ready_idx"]

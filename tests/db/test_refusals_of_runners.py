@@ -53,9 +53,7 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
     "an end of nothing": (
         "RY422",
         "A job ends as SUCCEEDED, FAILED or CANCELLED.",
-        lambda runner, _: runner.call(
-            "worker_step", p_request_id=NOBODY, p_finished=[{"status": "SUCCEEDED"}], p_slots=0
-        ),
+        lambda runner, _: runner.call("worker_finish", p_job=None, p_attempt=None, p_status="SUCCEEDED"),
     ),
     "a status that is none": (
         "RY422",
@@ -66,11 +64,6 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
         "RY422",
         "A log is announced by the number of its last chunk",
         lambda runner, job: runner.finish(job, p_log={"last_seq": 1_000_001}),
-    ),
-    "ends that are no list": (
-        "RY422",
-        "What has ended is a list.",
-        lambda runner, _: runner.call("worker_step", p_request_id=NOBODY, p_finished={"job": 1}, p_slots=0),
     ),
     "facts that are none": (
         "RY422",

@@ -106,10 +106,6 @@ def few(read: Counter[str]) -> bool:
         "public.worker_report(%(job)s, 1, 'PLAN')",
         """public.worker_append_logs(%(job)s, 1, '[{"seq": 1, "step": "plan", "body": "line"}]')""",
         "public.worker_finish(%(job)s, 1, 'SUCCEEDED')",
-        (
-            "public.worker_step(gen_random_uuid(),"
-            " jsonb_build_array(jsonb_build_object('job', %(job)s::bigint, 'attempt', 1, 'status', 'FAILED')), 3)"
-        ),
     ],
     ids=lambda call: call.split("(")[0].removeprefix("public."),
 )

@@ -23,6 +23,8 @@ from stack.settings import PROJECT, Settings
 from tests.support.server import READY_FILE, server_settings
 from tests.support.waiting import wait_until
 
+ROLE_SETTINGS = PROJECT / "stack" / "rest" / "sql" / "role_settings.sql"
+
 
 @dataclass(frozen=True)
 class Server:
@@ -107,8 +109,13 @@ class Database:
 
 
 def become(connection: psycopg.Connection, role: str, claims: dict[str, Any] | None = None) -> None:
-    """Switch an `authenticator` connection to an API role and a token's claims."""
+    """Switch an `authenticator` connection to an API role and a token's claims, with the role's settings as REST does."""
     connection.execute("reset role")
+    connection.execute("reset all")
+    for owner, name, value in connection.execute(ROLE_SETTINGS.read_bytes()).fetchall():
+        # How long something takes says something about the machine, so no time limits.
+        if owner == role and not name.endswith("_timeout"):
+            connection.execute("select set_config(%s, %s, false)", [name, value])
     connection.execute(sql.SQL("set role {}").format(sql.Identifier(role)))
     token = json.dumps({"role": role, **(claims or {})})
     connection.execute("select set_config('request.jwt.claims', %s, false)", [token])

@@ -1,6 +1,6 @@
--- One transaction of pgbench: finish what the last one claimed, and claim the next.
+-- One transaction of pgbench: claim a job and finish it, in the runner's two calls.
 select coalesce(r #>> '{jobs,0,id}', '0') as job, coalesce(r #>> '{jobs,0,attempt}', '0') as attempt
-from (
-  select public.worker_step(gen_random_uuid(), case when :job::bigint > 0
-    then jsonb_build_array(jsonb_build_object('job', :job::bigint, 'attempt', :attempt::integer, 'status', 'SUCCEEDED')) else '[]' end, 1) as r
-) as s \gset
+from (select public.worker_claim(gen_random_uuid(), 1) as r) as s \gset
+\if :job
+select public.worker_finish(:job, :attempt, 'SUCCEEDED');
+\endif

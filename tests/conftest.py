@@ -13,6 +13,8 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from tests.support.database import Database, Server, shared_server
+from tests.support.extent import ALL_VARIABLE, SEED_VARIABLE, choose_seed, is_all
+from tests.support.markers import mark
 from tests.support.stack import Project, RunningStack, environment_project, start_stack
 
 FOLDER_VARIABLE = "RUNYARD_TEST_RUN_FOLDER"
@@ -27,7 +29,8 @@ hypothesis_settings.load_profile("runyard")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give all processes of this run one folder; xdist's workers inherit it."""
+    """Give all processes of this run one folder and one seed; xdist's workers inherit them."""
+    choose_seed()
     if not hasattr(config, "workerinput"):
         folder = tempfile.mkdtemp(prefix="runyard-test-")
         Path(folder).chmod(0o755)
@@ -39,6 +42,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the run's folder; the shared server notices by itself that the run has ended."""
     if not hasattr(config, "workerinput"):
         shutil.rmtree(os.environ[FOLDER_VARIABLE], ignore_errors=True)
+
+
+def pytest_report_header() -> str:
+    """Say how much is run, and how to run the same again."""
+    if is_all():
+        return f"everything is run ({ALL_VARIABLE}=1)"
+    return f"large tests are sampled: {SEED_VARIABLE}={choose_seed()} samples the same again, {ALL_VARIABLE}=1 runs all"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with what it needs."""
+    mark(items)
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
-import pytest
 
 from tests.db.test_mixed_traffic import run
 from tests.db.test_self_updates import ARTIFACT, FILE
 from tests.db.world import TOKEN_HASH, Caller, Organization, User, World
+from tests.support.extent import soak_seconds
 
-SECONDS = float(os.environ.get("STORM_SECONDS", "15"))
+SECONDS = float(os.environ.get("STORM_SECONDS", soak_seconds(15)))
 SEED = int(os.environ.get("STORM_SEED", "0"))
 MODULES = [f"g/m{number}" for number in range(10)]
 Acts = list[Callable[[random.Random], Any]]
@@ -236,7 +236,6 @@ def watch(world: World, until: float, troubles: list[str]) -> None:
         troubles.extend(f"crowded: {row}" for row in owner.rows(CROWDED))
 
 
-@pytest.mark.slow
 def test_no_copy_is_stale_and_nobody_waits_in_a_circle(fresh_world: World) -> None:
     world = fresh_world
     org = world.organization()

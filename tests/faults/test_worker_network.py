@@ -21,7 +21,7 @@ __all__ = ["bench"]
 
 # `make faults` asks for more of everything; `make test` is content with one round.
 ROUNDS = int(os.environ.get("RUNYARD_FAULT_ROUNDS", "1"))
-is_long = pytest.mark.skipif(ROUNDS < 2, reason="takes minutes; `make faults` runs it")
+is_long = pytest.mark.slow
 
 # A folder for PYTHONPATH: the wall clock of a process that starts with it is off by what a file says.
 JUMPING_CLOCK = Path(__file__).parent / "jumping_clock"

@@ -16,7 +16,6 @@ from tests.unit.worker.dispatch.processes import write_executor
 from tests.unit.worker.dispatch.serving import serve
 
 __all__ = ["bench"]
-pytestmark = pytest.mark.engine
 WAIT = "echo waiting here; exec sleep 600"
 # The apply has begun, and its provisioner does not end by itself.
 SLOW_APPLY = """

@@ -13,6 +13,7 @@ from tests.integration.cloud.gate import Gate
 from tests.integration.cloud.test_cloud_story import REGION, publish, row, succeeded
 from tests.integration.cloud.test_dying_deployer import FAST, begin
 from tests.integration.worker_bench import Bench, bench
+from tests.support.extent import sampled
 from tests.support.waiting import wait_until
 
 __all__ = ["bench"]
@@ -63,6 +64,7 @@ def test_killed_at_every_call_update_and_removal_are_finished_all_the_same(
     bench: Bench, fargate: Fargate, aws: str
 ) -> None:
     before = listing(REGION)
+    updates, removals = sampled(UPDATE, 2), sampled(REMOVAL, 3)
     with Gate(aws) as gate:
         deployer = Mortal(bench, gate, FAST)
         deployer.start()
@@ -70,24 +72,24 @@ def test_killed_at_every_call_update_and_removal_are_finished_all_the_same(
         succeeded(bench, bench.wait_job(job, seconds=180))
 
         publish(bench, "9.5.0")
-        deployer.die_at(UPDATE[0])
+        deployer.die_at(updates[0])
         update = bench.rpc("update_one_worker", p_worker=worker["id"], p_version="9.5.0")["id"]
         last_long(bench, update)
-        deployer.die_and_come_back(update, UPDATE)
+        deployer.die_and_come_back(update, updates)
         done = bench.wait_job(update, seconds=180)
         succeeded(bench, done)
-        assert done["attempt"] == len(UPDATE) + 1
+        assert done["attempt"] == len(updates) + 1
         wait_until(lambda: (row(bench, worker)["status"], row(bench, worker)["version"]) == ("ONLINE", "9.5.0"), 60)
         assert row(bench, worker)["is_draining"] is False
         revisions = boto3.client("ecs").list_task_definitions(status="ACTIVE")["taskDefinitionArns"]
         assert len(revisions) == 2
 
-        deployer.die_at(REMOVAL[0])
+        deployer.die_at(removals[0])
         removal = bench.rpc("remove_cloud_worker", p_worker=worker["id"])["id"]
         last_long(bench, removal)
-        deployer.die_and_come_back(removal, REMOVAL)
+        deployer.die_and_come_back(removal, removals)
         done = bench.wait_job(removal, seconds=180)
         succeeded(bench, done)
-        assert done["attempt"] == len(REMOVAL) + 1
+        assert done["attempt"] == len(removals) + 1
     assert listing(REGION) == before
     wait_until(lambda: row(bench, worker)["removed_at"] is not None, 60)

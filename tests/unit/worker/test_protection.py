@@ -57,9 +57,3 @@ async def test_an_agent_that_is_not_there_is_borne() -> None:
     protection = TaskProtection("http://127.0.0.1:9/api", timeout_seconds=1)
     await protection.hold(1)
     await protection.release(1)
-
-
-async def test_outside_of_ecs_nothing_is_asked() -> None:
-    protection = TaskProtection("")
-    await protection.hold(1)
-    await protection.release(1)

@@ -1,0 +1,34 @@
+"""How much of a large test is run: a part with every push, another one each time; all of it in `make test-all`."""
+
+import os
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+ALL_VARIABLE = "RUNYARD_TEST_ALL"
+SEED_VARIABLE = "RUNYARD_TEST_SEED"
+
+Case = TypeVar("Case")
+
+
+def is_all() -> bool:
+    """Whether everything is to be run."""
+    return os.environ.get(ALL_VARIABLE) == "1"
+
+
+def choose_seed() -> str:
+    """The seed of this run, said in its first lines; processes that it starts inherit it."""
+    return os.environ.setdefault(SEED_VARIABLE, str(random.SystemRandom().randrange(10_000)))
+
+
+def sampled(cases: Sequence[Case], count: int) -> tuple[Case, ...]:
+    """So many of the cases in their own order, chosen by the run's seed; all of them in `make test-all`."""
+    if is_all() or count >= len(cases):
+        return tuple(cases)
+    dice = random.Random(f"{choose_seed()}{len(cases)}")
+    return tuple(cases[place] for place in sorted(dice.sample(range(len(cases)), count)))
+
+
+def soak_seconds(whole: float) -> float:
+    """How long a storm rages: half of the whole with every push."""
+    return whole if is_all() else whole / 2

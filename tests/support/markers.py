@@ -1,0 +1,23 @@
+"""What a test needs is seen from the fixtures that it asks for and from where it lies, so nobody has to say it twice."""
+
+import re
+
+import pytest
+
+# A marker, the fixtures that mean it, and what a test's place says.
+RULES: tuple[tuple[str, frozenset[str], str], ...] = (
+    ("browser", frozenset({"chromium"}), r"$^"),
+    ("engine", frozenset({"bench"}), r"test_worker_engines"),
+    ("docker", frozenset({"docker"}), r"docker"),
+    ("kubernetes", frozenset(), r"kubernetes|_eks"),
+    ("aws", frozenset({"aws", "aws_endpoint"}), r"integration/cloud/|_ecs|_eks"),
+)
+
+
+def mark(items: list[pytest.Item]) -> None:
+    """Give every test the markers of what it needs."""
+    for item in items:
+        for name, fixtures, place in RULES:
+            asked = fixtures.intersection(getattr(item, "fixturenames", ()))
+            if asked or re.search(place, str(item.path)):
+                item.add_marker(name)

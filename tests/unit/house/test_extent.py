@@ -1,0 +1,49 @@
+"""What `make test` leaves to `make test-all`, and how tests get their markers."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.extent import ALL_VARIABLE, SEED_VARIABLE, sampled, soak_seconds
+from tests.support.markers import mark
+
+CASES = tuple(range(20))
+
+
+def test_a_seed_samples_the_same_cases_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ALL_VARIABLE, raising=False)
+    monkeypatch.setenv(SEED_VARIABLE, "7")
+    first = sampled(CASES, 4)
+    assert len(first) == 4
+    assert list(first) == sorted(first)
+    assert sampled(CASES, 4) == first
+    seen = set()
+    for seed in range(60):
+        monkeypatch.setenv(SEED_VARIABLE, str(seed))
+        seen |= set(sampled(CASES, 4))
+    assert seen == set(CASES), "every case has its turn"
+
+
+def test_everything_is_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ALL_VARIABLE, "1")
+    assert sampled(CASES, 4) == CASES
+    assert soak_seconds(20) == 20
+
+
+@pytest.mark.parametrize(
+    ("path", "fixtures", "expected"),
+    [
+        ("tests/e2e/test_x.py", ["chromium", "product"], {"browser"}),
+        ("tests/e2e/test_x.py", ["product"], set()),
+        ("tests/integration/test_x.py", ["bench"], {"engine"}),
+        ("tests/integration/cloud/test_x.py", ["bench", "aws"], {"engine", "aws"}),
+        ("tests/unit/worker/dispatch/test_dispatch_kubernetes.py", [], {"kubernetes"}),
+        ("tests/unit/worker/dispatch/test_dispatch_docker.py", ["docker"], {"docker"}),
+    ],
+)
+def test_markers_follow_fixtures_and_place(path: str, fixtures: list[str], expected: set[str]) -> None:
+    given: set[str] = set()
+    item: Any = SimpleNamespace(path=path, fixturenames=fixtures, add_marker=given.add)
+    mark([item])
+    assert given == expected

@@ -38,6 +38,7 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
 
 
 def _measure_dead(bench: Bench, sizes: Sizes, report: Report, small: str) -> None:
+    """What a forgotten transaction costs for as long as the roles' time limits let it stand. A figure to know, not a promise."""
     database = bench.database()
     with bench.connect(database) as idle:
         idle.execute("begin isolation level repeatable read")
@@ -45,7 +46,7 @@ def _measure_dead(bench: Bench, sizes: Sizes, report: Report, small: str) -> Non
         ours.fill(bench, database, sizes.dead + 1000)
         asyncio.run(_leave_dead(bench, database, sizes.dead))
         name = f"claim over {sizes.dead:,} dead entries, transaction open"
-        compare(bench, sizes, report, (small, database), name, 1.5)
+        compare(bench, sizes, report, (small, database), name, 0)
         idle.execute("rollback")
     bench.drop(database)
 

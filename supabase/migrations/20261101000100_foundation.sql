@@ -241,6 +241,15 @@ as $$
 $$;
 comment on function private.text_list(jsonb) is 'A JSON list of strings as text[]; anything else as an empty list.';
 
+create function private.lock_key(p_kind text, p_id text default '')
+returns bigint
+language sql immutable
+set search_path = ''
+as $$
+  select hashtextextended('runyard:' || p_kind || ':' || p_id, 0)
+$$;
+comment on function private.lock_key(text, text) is 'The key of an advisory lock. The only place that makes one.';
+
 create function private.touch_updated_at()
 returns trigger
 language plpgsql
@@ -330,7 +339,7 @@ begin
     return false;
   end if;
   -- Nobody waits for a doorbell: whoever holds it rings when they commit, which is soon enough for both.
-  if not pg_try_advisory_xact_lock(hashtextextended('runyard:ring:' || p_key, 0)) then
+  if not pg_try_advisory_xact_lock(private.lock_key('ring', p_key)) then
     return false;
   end if;
   insert into private.rings as r (key, rung_at) values (p_key, clock_timestamp())

@@ -425,7 +425,7 @@ begin
     perform private.fail('RY422', 'The name does not match.', format('Write "%s" to remove the module.', v_module.name));
   end if;
   perform private.lock_routing(v_module.org_id, true);
-  perform pg_advisory_xact_lock(private.lock_key('state', p_module));
+  perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
   if private.is_state_in_use(p_module)
     or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL') then
     perform private.fail('RY409', 'The module has jobs that are not finished.', 'Cancel them, or wait until they are done.');

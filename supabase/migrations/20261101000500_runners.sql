@@ -31,6 +31,8 @@ create table public.workers (
   labels text[] not null default '{}' check (private.is_label_list(labels)),
   capacity integer not null default 1 check (capacity between 1 and 256),
   accepted_job_types public.job_type[] not null default enum_range(null::public.job_type),
+  is_choosy boolean not null generated always as (not accepted_job_types @> '{PLAN, APPLY, DESTROY, OUTPUT, DRIFT, DEPLOY_WORKER,
+    UPDATE_WORKER, REMOVE_WORKER, VERIFY_IDENTITY}'::public.job_type[]) stored,
   is_disabled boolean not null default false,
   is_draining boolean not null default false,
   drain_reason text,
@@ -54,6 +56,8 @@ create table public.workers (
 create unique index workers_name_idx on public.workers (org_id, lower(name)) where removed_at is null and org_id is not null;
 create unique index workers_shared_name_idx on public.workers (lower(name)) where removed_at is null and org_id is null;
 create index workers_org_id_idx on public.workers (org_id, created_at desc);
+-- Only runners that leave some types out, so that asking for one costs the same with 5,000 others.
+create index workers_choosy_idx on public.workers (org_id) where removed_at is null and is_choosy;
 alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
@@ -72,6 +76,7 @@ comment on column public.workers.version is 'The version that it reported last.'
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
 comment on column public.workers.accepted_job_types is 'Which types of job it takes.';
+comment on column public.workers.is_choosy is 'Whether it refuses some types of job; then the type counts in routing.';
 comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
 comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
 comment on column public.workers.drain_reason is 'Why it is draining.';
@@ -241,19 +246,8 @@ create unlogged table private.heartbeats (
   tick_beats integer not null default 0,
   tick_busy integer not null default 0,
   tick_slots integer not null default 0,
-  tick_draining integer not null default 0,
-  is_known boolean not null default false,
-  org_id uuid,
-  worker_name text,
-  instance_name text,
-  capacity integer,
-  worker_status public.worker_status,
-  instance_status public.worker_status,
-  version text,
-  is_open boolean,
-  settings jsonb
+  tick_draining integer not null default 0
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.2);
-create unique index heartbeats_session_id_idx on private.heartbeats (session_id);
 alter table private.heartbeats enable row level security;
 comment on table private.heartbeats is
   'Last beat of each instance. UNLOGGED and unpublished: a beat costs 50 bytes of WAL and no message. Empty after a crash.';
@@ -267,45 +261,7 @@ comment on column private.heartbeats.tick_beats is 'Beats in that quarter.';
 comment on column private.heartbeats.tick_busy is 'Sum over those beats of the jobs that were running.';
 comment on column private.heartbeats.tick_slots is 'Sum over those beats of the slots.';
 comment on column private.heartbeats.tick_draining is 'Beats of those sent while draining.';
-comment on column private.heartbeats.is_known is
-  'Whether the columns below are what session, runner and instance say. A change of these makes it false until the next beat.';
-comment on column private.heartbeats.org_id is 'The organisation; null for a shared runner.';
-comment on column private.heartbeats.worker_name is 'The runner''s name.';
-comment on column private.heartbeats.instance_name is 'The instance''s name.';
-comment on column private.heartbeats.capacity is 'The instance''s slots.';
-comment on column private.heartbeats.worker_status is 'The runner''s status.';
-comment on column private.heartbeats.instance_status is 'The instance''s status.';
-comment on column private.heartbeats.version is 'The version that the instance runs.';
-comment on column private.heartbeats.is_open is 'Whether the runner is neither disabled nor draining.';
-comment on column private.heartbeats.settings is 'What a beat is answered about the runner: drain, update, name, labels and so on.';
 
--- So that a call of a runner need not look into four tables, its beat has a copy of what it asks them; only the beat writes it.
-create function private.forget_copy()
-returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  -- Also where it is unknown already: a beat that is under way may be writing it from what was there before.
-  if tg_table_name = 'workers' then
-    update private.heartbeats as h set is_known = false from public.worker_instances as i where i.worker_id = new.id and h.instance_id = i.id;
-  elsif tg_table_name = 'worker_instances' then
-    update private.heartbeats as h set is_known = false where h.instance_id = new.id;
-  elsif tg_table_name = 'sessions' then
-    update private.heartbeats as h set is_known = false where h.session_id = old.id;
-  else
-    -- Without waiting: whoever holds several of these rows took them in another order. A beat that is under way is told of the
-    -- release with the first of the next quarter of an hour.
-    update private.heartbeats as h set is_known = false
-    where h.instance_id in (select o.instance_id from private.heartbeats as o where o.is_known for update skip locked);
-  end if;
-  return null;
-end;
-$$;
-comment on function private.forget_copy() is
-  'After a change of a runner, an instance, a session or the releases: the copy beside the beat is not to be believed any more.';
-
-create trigger forget_copy after update on public.workers for each row execute function private.forget_copy();
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.workers add constraint workers_service_account_id_fkey foreign key (service_account_id) references public.service_accounts (id);
 -- squawk-ignore require-concurrent-index-creation
@@ -314,10 +270,6 @@ create index workers_service_account_id_idx on public.workers (service_account_i
 alter table public.workers add constraint workers_cloud_identity_id_fkey foreign key (cloud_identity_id) references public.cloud_identities (id);
 -- squawk-ignore require-concurrent-index-creation
 create index workers_cloud_identity_id_idx on public.workers (cloud_identity_id) where cloud_identity_id is not null;
-
-create trigger forget_copy after update on public.worker_instances for each row execute function private.forget_copy();
-
-create trigger forget_copy after update of ended_at or delete on private.sessions for each row execute function private.forget_copy();
 
 create table public.worker_events (
   id bigint generated always as identity primary key,

@@ -51,39 +51,6 @@ comment on column private.lane_workers.priority is 'The lane''s priority.';
 comment on column private.lane_workers.distance is 'Levels between the lane''s path and the assignment; 100: all modules; 200: shared.';
 comment on column private.lane_workers.instance_name is 'The instance name that the lane is pinned to.';
 
--- Floors: positions below which an index holds nothing but the dead. While some transaction keeps an old snapshot open,
--- vacuum cannot remove what claims leave behind, and every claim would step over all of it: 85 times slower with 100,000
--- dead entries. A floor lets a scan begin where life begins. They are only ever added, so that they are not the next such heap.
-create unlogged table private.lane_floors (
-  lane_id integer not null,
-  floor bigint not null,
-  primary key (lane_id, floor)
-);
-alter table private.lane_floors enable row level security;
-comment on table private.lane_floors is 'No job of the lane with a ready_seq up to the floor will ever be ready again.';
-comment on column private.lane_floors.lane_id is 'The lane.';
-comment on column private.lane_floors.floor is 'The position.';
-
-create unlogged table private.instance_floors (
-  instance_id uuid not null,
-  floor bigint not null,
-  primary key (instance_id, floor)
-);
-alter table private.instance_floors enable row level security;
-comment on table private.instance_floors is 'No job that the instance claimed up to the floor is running any more.';
-comment on column private.instance_floors.instance_id is 'The instance.';
-comment on column private.instance_floors.floor is 'The position (claim_seq).';
-
-create unlogged table private.settled_marks (
-  mark bigint primary key,
-  horizon xid8 not null
-);
-alter table private.settled_marks enable row level security;
-comment on table private.settled_marks is
-  'Once every transaction below the horizon has ended, no job can appear with a ready_seq up to the mark.';
-comment on column private.settled_marks.mark is 'The position (ready_seq).';
-comment on column private.settled_marks.horizon is 'Transactions below it may still be writing.';
-
 create view private.instance_liveness as
 select
   i.id as instance_id,
@@ -94,10 +61,7 @@ select
   h.is_draining,
   i.capacity,
   coalesce(h.last_seen_at > now() - interval '60 seconds', false) as is_fresh,
-  (
-    select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING' and j.claim_seq > coalesce((
-      select f.floor from private.instance_floors as f where f.instance_id = i.id order by f.floor desc limit 1), 0)
-  ) as used
+  (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
   'The one place that says whether an instance is alive: a beat within 60 s. Used by claim, explanation, sweep and pages.';
@@ -123,7 +87,7 @@ as $$
     when l.pinned_worker_id = l.excluded_worker_id then null
     when l.excluded_worker_id = w.id then 'IS_TARGET'
     when reach.distance is null then 'NOT_ASSIGNED'
-    when l.job_type is null and cardinality(w.accepted_job_types) < 9 then 'TYPE_REFUSED'
+    when l.job_type is null and w.is_choosy then 'TYPE_REFUSED'
     when l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
     when not w.labels @> l.labels then 'LABELS_MISSING'
   end
@@ -148,17 +112,6 @@ comment on function private.lane_fit(integer, uuid) is
 
 -- ---------------------------------------------------------------------------------------------- locks, always in this order: routing, state, rows
 
-create function private.lock_key(p_kind text, p_id uuid)
-returns bigint
-language plpgsql immutable
-set search_path = ''
-as $$
-begin
-  return hashtextextended('runyard:' || p_kind || ':' || coalesce(p_id::pg_catalog.text, ''), 0);
-end;
-$$;
-comment on function private.lock_key(text, uuid) is 'The key of an advisory lock.';
-
 create function private.lock_routing(p_org uuid, p_is_change boolean)
 returns void
 language plpgsql
@@ -168,35 +121,19 @@ begin
   -- Whoever puts a job into a lane shares the lock; whoever changes runners or assignments has it alone, so that no
   -- job lands in a lane that was computed from yesterday's assignments. A shared runner concerns every organisation.
   if p_is_change and p_org is null then
-    perform pg_advisory_xact_lock(private.lock_key('routing', null));
+    perform pg_advisory_xact_lock(private.lock_key('routing'));
     return;
   end if;
-  perform pg_advisory_xact_lock_shared(private.lock_key('routing', null));
+  perform pg_advisory_xact_lock_shared(private.lock_key('routing'));
   if p_is_change then
-    perform pg_advisory_xact_lock(private.lock_key('routing', p_org));
+    perform pg_advisory_xact_lock(private.lock_key('routing', p_org::pg_catalog.text));
   else
-    perform pg_advisory_xact_lock_shared(private.lock_key('routing', p_org));
+    perform pg_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text));
   end if;
 end;
 $$;
 comment on function private.lock_routing(uuid, boolean) is
   'Holds still what routing is computed from: shared for placing jobs, alone for changing runners.';
-
-create function private.lock_state(p_org uuid, p_state uuid)
-returns void
-language plpgsql
-set search_path = ''
-as $$
-declare
-  v_is_locked boolean;
-begin
-  -- The three keys of lock_key, written out, and an expression instead of queries: this is on the way of every job that ends.
-  v_is_locked := pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:', 0)) is not null
-    and pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:' || p_org, 0)) is not null
-    and pg_advisory_xact_lock(hashtextextended('runyard:state:' || p_state, 0)) is not null;
-end;
-$$;
-comment on function private.lock_state(uuid, uuid) is 'Serialises what happens to the queue of one state. Taken before any row of it.';
 
 create function private.lock_states(p_org uuid, p_states uuid[])
 returns void
@@ -205,16 +142,27 @@ set search_path = ''
 as $$
 declare
   v_state pg_catalog.uuid;
-  v_is_locked boolean;
 begin
   perform private.lock_routing(p_org, false);
   -- In one order everywhere, so that two who want the same states never wait for each other.
-  foreach v_state in array array(select s from unnest(p_states) as s order by s) loop
-    v_is_locked := pg_advisory_xact_lock(hashtextextended('runyard:state:' || v_state, 0)) is not null;
+  foreach v_state in array array(select distinct s from unnest(p_states) as s order by s) loop
+    perform pg_advisory_xact_lock(private.lock_key('state', v_state::pg_catalog.text));
   end loop;
 end;
 $$;
-comment on function private.lock_states(uuid, uuid[]) is 'What lock_state does, for many states of one organisation.';
+comment on function private.lock_states(uuid, uuid[]) is
+  'Serialises what happens to the queues of these states of one organisation. Taken before any row of them.';
+
+create function private.lock_state(p_org uuid, p_state uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.lock_states(p_org, array[p_state]);
+end;
+$$;
+comment on function private.lock_state(uuid, uuid) is 'The same for one state.';
 
 -- ---------------------------------------------------------------------------------------------- lanes
 
@@ -224,16 +172,12 @@ language plpgsql stable
 set search_path = ''
 as $$
 begin
-  return exists (select from public.workers as w where w.org_id = p_org and w.removed_at is null and cardinality(w.accepted_job_types) < 9)
-    or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and cardinality(w.accepted_job_types) < 9);
+  return exists (select from public.workers as w where w.org_id = p_org and w.removed_at is null and w.is_choosy)
+    or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and w.is_choosy);
 end;
 $$;
 comment on function private.is_choosy_about_types(uuid) is
   'Whether some runner of the organisation refuses some types; only then is the type part of the lane.';
-
--- Nine types of job: the index holds only runners that leave some out, so that asking costs the same with 5,000 others.
--- squawk-ignore require-concurrent-index-creation
-create index workers_choosy_idx on public.workers (org_id) where removed_at is null and cardinality(accepted_job_types) < 9;
 
 create function private.nearest_scope(p_org uuid, p_path text)
 returns text
@@ -241,7 +185,7 @@ language plpgsql stable
 set search_path = ''
 as $$
 declare
-  v_prefixes pg_catalog.text[] := private.path_prefixes(p_path);
+  v_prefixes pg_catalog.text[] := private.path_prefixes(coalesce(p_path, ''));
   v_scope pg_catalog.text;
 begin
   select a.path into v_scope from public.worker_assignments as a
@@ -249,7 +193,8 @@ begin
   return coalesce(v_scope, '');
 end;
 $$;
-comment on function private.nearest_scope(uuid, text) is 'The nearest path at or above a module''s path that some runner is assigned to.';
+comment on function private.nearest_scope(uuid, text) is
+  'The nearest path at or above a module''s path that some runner is assigned to; "" for none, and for jobs without a module.';
 
 create function private.excluded_worker(p_job public.provision_jobs)
 returns uuid
@@ -257,39 +202,17 @@ language plpgsql stable
 set search_path = ''
 as $$
 begin
+  if p_job.target_worker_id is null then
+    return null;
+  end if;
   return (
     select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.id = p_job.pinned_worker_id
-      or w.is_assigned_to_all_modules or exists (select from public.worker_assignments as a where a.worker_id = w.id and a.path = '')));
+      or w.is_assigned_to_all_modules or exists (
+        select from public.worker_assignments as a where a.worker_id = w.id and a.path = '')));
 end;
 $$;
 comment on function private.excluded_worker(public.provision_jobs) is
-  'The runner that a job is about, where it could take the job itself: being the one it is pinned to, or serving everything.';
-
-create function private.add_lane(p_job public.provision_jobs)
-returns integer
-language plpgsql
-set search_path = ''
-as $$
-declare
-  v_lane integer;
-begin
-  insert into private.lanes as l (org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id)
-  values (
-    p_job.org_id, p_job.priority, case when p_job.module_path is null then ''
-      else private.nearest_scope(p_job.org_id, p_job.module_path) end,
-    p_job.labels, case when private.is_choosy_about_types(p_job.org_id) then p_job.type end, p_job.pinned_worker_id,
-      p_job.pinned_instance_name, private.excluded_worker(p_job))
-  on conflict do nothing returning l.id into v_lane;
-  -- Somebody else made it in the meantime, with its runners.
-  if v_lane is null then
-    return private.lane_of(p_job);
-  end if;
-  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name from private.lane_fit(v_lane, null) as f where f.reason is null;
-  return v_lane;
-end;
-$$;
-comment on function private.add_lane(public.provision_jobs) is 'Makes the lane of a job, with the runners that may serve it.';
+  'The runner that a job is about, where it could take the job itself: being pinned to it, or serving everything.';
 
 create function private.lane_of(p_job public.provision_jobs)
 returns integer
@@ -298,30 +221,37 @@ set search_path = ''
 as $$
 declare
   v_lane integer;
-  v_scopes pg_catalog.text[] := case when p_job.module_path is null then '{}' else private.path_prefixes(p_job.module_path) end;
-  v_excluded pg_catalog.uuid;
+  v_scope pg_catalog.text := private.nearest_scope(p_job.org_id, p_job.module_path);
+  v_type public.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
+  v_excluded pg_catalog.uuid := private.excluded_worker(p_job);
 begin
-  if p_job.target_worker_id is not null then
-    v_excluded := private.excluded_worker(p_job);
-  end if;
-  select l.id into v_lane from private.lanes as l
-  where l.org_id = p_job.org_id and l.labels = p_job.labels and l.priority = p_job.priority
-    and l.scope = coalesce((
-      select a.path from public.worker_assignments as a
-      where a.org_id = p_job.org_id and a.path = any (v_scopes) order by length(a.path) desc limit 1), '')
-    and l.job_type is not distinct from case when
-      exists (select from public.workers as w where w.org_id = p_job.org_id and w.removed_at is null
-        and cardinality(w.accepted_job_types) < 9)
-      or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and cardinality(w.accepted_job_types) < 9)
-      then p_job.type end
-    and l.pinned_worker_id is not distinct from p_job.pinned_worker_id
-    and l.pinned_instance_name is not distinct from p_job.pinned_instance_name
-    and l.excluded_worker_id is not distinct from v_excluded;
-  return coalesce(v_lane, private.add_lane(p_job));
+  -- Twice at most: where somebody else makes the lane at the same moment, it is there when the insert has waited for it.
+  for n in 1 .. 2 loop
+    select l.id into v_lane from private.lanes as l
+    where l.org_id = p_job.org_id and l.scope = v_scope and l.labels = p_job.labels and l.priority = p_job.priority
+      and l.job_type is not distinct from v_type and l.pinned_worker_id is not distinct from p_job.pinned_worker_id
+      and l.pinned_instance_name is not distinct from p_job.pinned_instance_name
+      and l.excluded_worker_id is not distinct from v_excluded;
+    if v_lane is not null then
+      return v_lane;
+    end if;
+    insert into private.lanes as l (
+      org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id
+    ) values (
+      p_job.org_id, p_job.priority, v_scope, p_job.labels, v_type, p_job.pinned_worker_id, p_job.pinned_instance_name, v_excluded
+    ) on conflict do nothing returning l.id into v_lane;
+    if v_lane is not null then
+      insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
+      select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
+      from private.lane_fit(v_lane, null) as f where f.reason is null;
+      return v_lane;
+    end if;
+  end loop;
+  return v_lane;
 end;
 $$;
 comment on function private.lane_of(public.provision_jobs) is
-  'The lane of a job; made, with its runners, when it is the first of its kind.';
+  'The lane of a job; made, with the runners that may serve it, when it is the first of its kind.';
 
 -- In a wrong lane is a job when types count now or no longer, when nobody is assigned to the lane's path any more, when the runner is
 -- assigned nearer than that, or when the job is about the runner.
@@ -379,8 +309,6 @@ begin
     join public.provision_jobs as j on j.id = m.first_job loop
     v_lane := private.lane_of(v_moved.job);
     update private.live_jobs as q set lane_id = v_lane where q.job_id = any (v_moved.jobs) and q.stage = 'READY' and q.lane_id <> v_lane;
-    -- They keep their places in the order, which may be below a floor that was raised without them.
-    delete from private.lane_floors as f where f.lane_id = v_lane;
   end loop;
   perform private.ring_lane(q.lane_id) from (
     select distinct lw.lane_id from private.lane_workers as lw where lw.worker_id = p_worker limit 100

@@ -221,7 +221,7 @@ grant execute on function private.renew_worker_session(uuid) to service_role;
 create type private.runner as (
   session_id uuid, worker_id uuid, instance_id uuid, org_id uuid, worker_name text, instance_name text, capacity integer,
   worker_status public.worker_status, instance_status public.worker_status, version text, is_open boolean, is_free boolean,
-  is_executor boolean, tick_at timestamptz, settings jsonb
+  tick_at timestamptz
 );
 comment on type private.runner is 'The runner that is calling, as its session says.';
 
@@ -232,21 +232,12 @@ set search_path = ''
 as $$
 declare
   v_runner private.runner;
-  v_claims pg_catalog.jsonb := current_setting('request.jwt.claims', true);
-  v_session pg_catalog.uuid := v_claims ->> 'sid';
+  v_session pg_catalog.uuid := private.jwt() ->> 'sid';
   v_reason pg_catalog.text;
 begin
   -- "Free" is what is_available asks of others, slots aside: enabled, not draining, fresh.
-  select h.session_id, h.worker_id, h.instance_id, h.org_id, h.worker_name, h.instance_name, h.capacity, h.worker_status, h.instance_status,
-    h.version, h.is_open, h.is_open and not h.is_draining and h.last_seen_at > now() - interval '60 seconds',
-    v_claims ->> 'role' = 'executor', h.tick_at, h.settings
-  into v_runner from private.heartbeats as h where h.session_id = v_session and h.is_known;
-  if v_runner.session_id is not null then
-    return v_runner;
-  end if;
   select s.id, w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version, not (w.is_disabled or w.is_draining),
-    not (w.is_disabled or w.is_draining) and not h.is_draining and h.last_seen_at > now() - interval '60 seconds',
-    v_claims ->> 'role' = 'executor', h.tick_at, null
+    not (w.is_disabled or w.is_draining) and not h.is_draining and h.last_seen_at > now() - interval '60 seconds', h.tick_at
   into v_runner
   from private.sessions as s
   join public.workers as w on w.id = s.worker_id

@@ -42,38 +42,63 @@ end;
 $$;
 comment on function private.flush_tick(uuid) is 'Writes down an instance''s last quarter of an hour when a new one has begun.';
 
-create function private.beat(p_runner private.runner, p_is_draining boolean)
-returns void
+create function private.beat(p_runner private.runner, p_is_draining boolean, p_used integer)
+returns boolean
 language plpgsql
 set search_path = ''
 as $$
 declare
   v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01');
 begin
-  -- Only the session's own row: another process may have taken over since the caller looked.
-  if p_runner.tick_at = v_tick then
-    update private.heartbeats as h set
-      last_seen_at = now(), is_draining = p_is_draining, tick_beats = h.tick_beats + 1,
-      tick_slots = h.tick_slots + p_runner.capacity, tick_draining = h.tick_draining + p_is_draining::integer
-    where h.instance_id = p_runner.instance_id and h.session_id = p_runner.session_id and h.tick_at = v_tick;
-    if found then
-      return;
-    end if;
+  if p_runner.tick_at <> v_tick then
+    perform private.flush_tick(p_runner.instance_id);
   end if;
-  perform private.flush_tick(p_runner.instance_id);
-  insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, is_draining, tick_at, tick_beats,
-    tick_slots, tick_draining)
-  values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(), p_is_draining, v_tick, 1, p_runner.capacity,
-    p_is_draining::integer)
-  on conflict (instance_id) do update set
-    last_seen_at = excluded.last_seen_at, is_draining = excluded.is_draining, tick_at = excluded.tick_at,
-    tick_beats = excluded.tick_beats, tick_busy = excluded.tick_busy, tick_slots = excluded.tick_slots,
-    tick_draining = excluded.tick_draining
-  where h.session_id = excluded.session_id;
+  -- Only the session's own row: another process may have taken over since the caller looked.
+  update private.heartbeats as h set
+    last_seen_at = now(), is_draining = p_is_draining, tick_at = v_tick,
+    tick_beats = case h.tick_at when v_tick then h.tick_beats else 0 end + 1,
+    tick_busy = case h.tick_at when v_tick then h.tick_busy else 0 end + p_used,
+    tick_slots = case h.tick_at when v_tick then h.tick_slots else 0 end + p_runner.capacity,
+    tick_draining = case h.tick_at when v_tick then h.tick_draining else 0 end + p_is_draining::integer
+  where h.instance_id = p_runner.instance_id and h.session_id = p_runner.session_id;
+  return found;
 end;
 $$;
-comment on function private.beat(private.runner, boolean) is
-  'Writes the beat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was like.';
+comment on function private.beat(private.runner, boolean, integer) is
+  'Writes the beat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was like. False when there is no row.';
+
+create function private.has_news(p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb)
+returns boolean
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  return p_facts is not null or p_status <> 'ONLINE' or p_runner.worker_status <> 'ONLINE' or p_runner.instance_status <> 'ONLINE'
+    or p_runner.version is distinct from coalesce(p_version, p_runner.version) or p_runner.tick_at is null;
+end;
+$$;
+comment on function private.has_news(private.runner, public.worker_status, text, jsonb) is
+  'Whether a beat says what is not known yet, or is the first one: nearly none does.';
+
+create function private.hold_runner(p_runner private.runner)
+returns private.runner
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- Rows are locked in one order everywhere: the runner, its beat, its instance, its jobs. The session may have ended while this
+  -- waited for the runner: asked again, it says so.
+  perform from public.workers as w where w.id = p_runner.worker_id for no key update;
+  p_runner := private.this_runner();
+  -- After a crash there is no row: UNLOGGED tables are empty then.
+  insert into private.heartbeats (instance_id, session_id, worker_id, last_seen_at, tick_at)
+  values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(), date_bin('15 minutes', now(), '2000-01-01'))
+  on conflict do nothing;
+  return p_runner;
+end;
+$$;
+comment on function private.hold_runner(private.runner) is
+  'The calling runner, locked and looked at again, so that what is new about it can be written.';
 
 create function private.note_instance(p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb)
 returns void
@@ -170,78 +195,28 @@ set search_path = ''
 as $$
 begin
   return exists (
-    select from private.lane_workers as lw
-    where lw.worker_id = p_worker and exists (
-      select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY' and q.ready_seq > coalesce((
-        select f.floor from private.lane_floors as f where f.lane_id = lw.lane_id order by f.floor desc limit 1), 0))
-  );
+    select from private.lane_workers as lw where lw.worker_id = p_worker
+      and exists (select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY'));
 end;
 $$;
 comment on function private.has_ready_lane(uuid) is 'Whether some lane of a runner has a job ready, whoever is nearer.';
 
-create function private.copy_settings(p_runner private.runner)
+create function private.heartbeat_answer(p_runner private.runner)
 returns jsonb
-language plpgsql
+language plpgsql stable
 set search_path = ''
 as $$
-declare
-  v_settings pg_catalog.jsonb;
 begin
-  -- The caller has written the beat, so whoever changes the runner now waits for its row, and makes the copy unknown after this.
-  update private.heartbeats as h set
-    is_known = true, org_id = w.org_id, worker_name = w.name, instance_name = i.name, capacity = i.capacity, worker_status = w.status,
-    instance_status = i.status, version = i.version, is_open = not (w.is_disabled or w.is_draining), settings = jsonb_build_object(
+  return (
+    select jsonb_build_object(
       'lease_seconds', 60, 'heartbeat_seconds', 15, 'drain', w.is_draining, 'drain_reason', w.drain_reason,
       'update', private.update_offer(i.version),
       'worker', jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled', w.is_disabled,
         'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances', w.allow_multiple_instances))
-  from private.sessions as s, public.workers as w, public.worker_instances as i
-  where h.session_id = p_runner.session_id and s.id = p_runner.session_id and s.ended_at is null
-    and w.id = p_runner.worker_id and w.removed_at is null and i.id = p_runner.instance_id
-  returning h.settings into v_settings;
-  -- The session may have ended while the beat waited for the runner: then this says so.
-  if v_settings is null then
-    perform private.this_runner();
-  end if;
-  return v_settings;
+    from public.workers as w join public.worker_instances as i on i.id = p_runner.instance_id where w.id = p_runner.worker_id);
 end;
 $$;
-comment on function private.copy_settings(private.runner) is
-  'Writes beside the beat what the runner''s next calls ask about it. Answers what a beat is told.';
-
-create function private.beat_with_news(p_status public.worker_status, p_version text, p_facts jsonb)
-returns private.runner
-language plpgsql
-set search_path = ''
-as $$
-declare
-  v_runner private.runner := private.this_runner();
-  v_is_held boolean := false;
-begin
-  -- Rows are locked in one order everywhere: the runner, its beat, its instance, its jobs. A beat that says nothing new may hold its
-  -- row already, from a look that found it changed meanwhile: it must not wait for the runner. What it would note, the next one will.
-  -- Where there is no row (after a crash) it must: who changes the runner just now found none to make unknown.
-  if p_facts is not null then
-    perform private.check_facts(p_facts);
-  end if;
-  if p_facts is not null or p_status <> 'ONLINE' or v_runner.tick_at is null then
-    perform from public.workers as w where w.id = v_runner.worker_id for no key update;
-    v_is_held := true;
-  elsif v_runner.worker_status <> 'ONLINE' or v_runner.instance_status <> 'ONLINE'
-    or v_runner.version is distinct from coalesce(p_version, v_runner.version) then
-    perform from public.workers as w where w.id = v_runner.worker_id for no key update skip locked;
-    v_is_held := found;
-  end if;
-  perform private.beat(v_runner, p_status = 'DRAINING');
-  if v_is_held then
-    perform private.note_instance(v_runner, p_status, left(p_version, 50), p_facts);
-  end if;
-  v_runner.settings := private.copy_settings(v_runner);
-  return v_runner;
-end;
-$$;
-comment on function private.beat_with_news(public.worker_status, text, jsonb) is
-  'A beat that is not like the one before: the first, one with news, one after a change of the runner, or the first of a quarter of an hour.';
+comment on function private.heartbeat_answer(private.runner) is 'What a beat tells a runner about itself.';
 
 create function private.worker_heartbeat(p_status text, p_version text, p_running jsonb, p_facts jsonb)
 returns jsonb
@@ -249,42 +224,34 @@ language plpgsql security definer
 set search_path = ''
 as $$
 declare
-  v_claims pg_catalog.jsonb := current_setting('request.jwt.claims', true);
-  v_runner private.runner;
+  v_runner private.runner := private.this_runner();
+  v_has_news boolean;
   v_used integer;
   v_compared pg_catalog.jsonb := '{"cancel": [], "lost": []}';
 begin
   if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
     perform private.fail('RY422', 'A runner says ONLINE or DRAINING.');
   end if;
-  -- Nearly every beat is like the one before: the row that it writes also says who is calling.
-  if p_status = 'ONLINE' and p_facts is null then
-    update private.heartbeats as h set
-      last_seen_at = now(), is_draining = false, tick_beats = h.tick_beats + 1, tick_slots = h.tick_slots + h.capacity
-    where h.session_id = (v_claims ->> 'sid')::pg_catalog.uuid and h.is_known and h.tick_at = date_bin('15 minutes', now(), '2000-01-01')
-      and h.worker_status = 'ONLINE' and h.instance_status = 'ONLINE' and h.version = coalesce(p_version, h.version)
-    returning h.session_id, h.worker_id, h.instance_id, h.is_open, h.settings
-    into v_runner.session_id, v_runner.worker_id, v_runner.instance_id, v_runner.is_open, v_runner.settings;
+  v_has_news := private.has_news(v_runner, p_status::public.worker_status, p_version, p_facts);
+  if v_has_news then
+    perform private.check_facts(coalesce(p_facts, '{}'));
+    v_runner := private.hold_runner(v_runner);
   end if;
-  if v_runner.session_id is null then
-    v_runner := private.beat_with_news(p_status::public.worker_status, p_version, p_facts);
+  select count(*) into v_used from private.live_jobs as q where q.instance_id = v_runner.instance_id and q.stage = 'RUNNING';
+  if not private.beat(v_runner, p_status = 'DRAINING', v_used) then
+    -- Its session ended while this was under way: that is said by who asks who is calling.
+    perform private.this_runner();
   end if;
-  select count(*) into v_used from private.live_jobs as q
-  where q.instance_id = v_runner.instance_id and q.stage = 'RUNNING' and q.claim_seq > coalesce((
-    select f.floor from private.instance_floors as f where f.instance_id = v_runner.instance_id order by f.floor desc limit 1), 0);
-  if v_used > 0 then
-    update private.heartbeats as h set tick_busy = h.tick_busy + v_used where h.instance_id = v_runner.instance_id;
+  if v_has_news then
+    perform private.note_instance(v_runner, p_status::public.worker_status, left(p_version, 50), p_facts);
   end if;
   if v_used > 0 or coalesce(p_running, '[]') <> '[]' then
     perform private.check_running(coalesce(p_running, '[]'));
     v_compared := private.compare_running(v_runner, p_running);
   end if;
-  -- Asked here first: nearly every beat is spared two calls.
-  if not exists (select from private.clocks as c where c.name = 'sweep' and c.ran_at > now() - interval '5 seconds') then
-    perform private.sweep_if_due();
-  end if;
-  return v_runner.settings || v_compared || jsonb_build_object(
-    'server_time', clock_timestamp(), 'look', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(v_runner.worker_id));
+  perform private.sweep_if_due();
+  return private.heartbeat_answer(v_runner) || v_compared || jsonb_build_object('server_time', clock_timestamp(),
+    'look', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(v_runner.worker_id));
 end;
 $$;
 comment on function private.worker_heartbeat(text, text, jsonb, jsonb) is 'Body of public.worker_heartbeat.';

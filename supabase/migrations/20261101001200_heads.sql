@@ -27,18 +27,6 @@ end;
 $$;
 comment on function private.ring_lane(integer) is 'Wakes the runners that may take jobs of this lane.';
 
-create function private.next_ready_seq()
-returns bigint
-language plpgsql
-set search_path = ''
-as $$
-begin
-  -- The transaction gets its id before the number: who knows the ids in flight then knows the numbers in flight.
-  return case when pg_current_xact_id() is not null then nextval('private.ready_seq') end;
-end;
-$$;
-comment on function private.next_ready_seq() is 'The next number in the order of becoming ready.';
-
 create function private.make_ready(p_job bigint)
 returns void
 language plpgsql
@@ -51,7 +39,7 @@ begin
   select * into v_job from public.provision_jobs as j where j.id = p_job;
   v_lane := private.lane_of(v_job);
   update private.live_jobs as q
-  set stage = 'READY', lane_id = v_lane, ready_seq = private.next_ready_seq(), not_before_at = null
+  set stage = 'READY', lane_id = v_lane, ready_seq = nextval('private.ready_seq'), not_before_at = null
   where q.job_id = p_job and q.stage in ('WAITING', 'BACKOFF');
   if found then
     perform private.ring_lane(v_lane);
@@ -87,6 +75,17 @@ end;
 $$;
 comment on function private.is_state_locked(uuid) is
   'Whether a job that is over has left the state locked. Until somebody unlocks it, no other job may begin.';
+
+create function private.is_state_free(p_state uuid)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return not private.is_state_in_use(p_state) and not private.is_state_locked(p_state);
+end;
+$$;
+comment on function private.is_state_free(uuid) is 'Whether a new job for a state may be ready at once.';
 
 create function private.refresh_head(p_state uuid)
 returns void
@@ -140,11 +139,10 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  -- In order of state and before any row, so that two batches never wait for each other; the same keys as in lock_state.
-  perform pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:', 0)),
-    pg_advisory_xact_lock_shared(hashtextextended('runyard:routing:' || q.org_id, 0)),
-    pg_advisory_xact_lock(hashtextextended('runyard:state:' || q.state_key, 0))
-  from (select q.org_id, q.state_key from private.live_jobs as q where q.job_id = any (p_jobs) order by q.state_key offset 0) as q;
+  perform private.lock_states(q.org_id, q.states) from (
+    select q.org_id, array_agg(q.state_key) as states from private.live_jobs as q where q.job_id = any (p_jobs)
+    group by q.org_id order by q.org_id
+  ) as q;
 end;
 $$;
 comment on function private.lock_job_states(bigint[]) is 'Serialises what happens to the queues of these jobs'' states.';
@@ -155,9 +153,9 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  return pg_try_advisory_xact_lock_shared(private.lock_key('routing', null))
-    and pg_try_advisory_xact_lock_shared(private.lock_key('routing', p_org))
-    and pg_try_advisory_xact_lock(private.lock_key('state', p_state));
+  return pg_try_advisory_xact_lock_shared(private.lock_key('routing'))
+    and pg_try_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text))
+    and pg_try_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
 end;
 $$;
 comment on function private.try_lock_state(uuid, uuid) is 'The same locks as lock_state, if they can be had at once.';

@@ -1,56 +1,77 @@
 -- Enqueueing: a request becomes a job with everything frozen that the runner will need.
 -- What a person changes later (inputs, hooks, variables) concerns later jobs. The same idempotency key gives the same job.
--- One job is written in plain statements, many in few: a statement over a set costs more to begin with, and nearly nothing per row.
+-- One job is a set of one: the same statements place one job or a thousand.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
-create function private.queue_job(p_job public.provision_jobs)
+create function private.lanes_of(p_jobs public.provision_jobs[])
+returns table (job_id bigint, lane_id integer)
+language sql
+set search_path = ''
+as $$
+  -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them alone.
+  with alike as (
+    select private.lane_of(p_jobs[min(j.ordinality)]) as lane_id, array_agg(j.id) as jobs
+    from unnest(p_jobs) with ordinality as j
+    group by j.org_id, j.type, j.priority, j.labels, j.pinned_worker_id, j.pinned_instance_name, j.target_worker_id, case when exists (
+      select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
+    ) then j.module_path else j.group_path end
+  )
+  select j, a.lane_id from alike as a cross join lateral unnest(a.jobs) as j
+$$;
+comment on function private.lanes_of(public.provision_jobs[]) is 'The lane of each of these jobs. Each lane is looked for once.';
+
+create function private.queue_jobs(p_jobs public.provision_jobs[])
 returns void
 language plpgsql
 set search_path = ''
 as $$
 declare
-  v_state pg_catalog.uuid := private.state_key(p_job);
-  v_lane integer;
+  v_lanes integer[];
+  v_waiting pg_catalog.uuid[];
 begin
-  perform private.lock_state(p_job.org_id, v_state);
-  -- What is_state_in_use and is_state_locked ask, in one statement.
-  if exists (select from private.live_jobs as q where q.state_key = v_state and q.stage <> 'WAITING')
-    or exists (select from private.live_jobs as q where q.state_key = v_state and q.stage = 'WAITING')
-    or exists (
-      select from private.state_locks as l
-      where l.module_id = v_state and not exists (select from private.live_jobs as q where q.job_id = l.job_id)
-    ) then
-    insert into private.live_jobs (job_id, org_id, state_key, stage, priority, attempt)
-    values (p_job.id, p_job.org_id, v_state, 'WAITING', p_job.priority, p_job.attempt);
-    perform private.refresh_head(v_state);
-    return;
-  end if;
-  v_lane := private.lane_of(p_job);
-  insert into private.live_jobs (job_id, org_id, state_key, stage, priority, attempt, lane_id, ready_seq)
-  values (p_job.id, p_job.org_id, v_state, 'READY', p_job.priority, p_job.attempt, v_lane, private.next_ready_seq());
-  perform private.ring_lane(v_lane);
+  perform private.lock_states(j.org_id, array_agg(private.state_key(j))) from unnest(p_jobs) as j group by j.org_id;
+  with job as materialized (
+    select j.id, j.org_id, private.state_key(j) as state_key, j.priority, j.attempt from unnest(p_jobs) as j
+  ), queued as (
+    insert into private.live_jobs (job_id, org_id, state_key, stage, priority, attempt, lane_id, ready_seq)
+    select j.id, j.org_id, j.state_key, case when f.is_free then 'READY' else 'WAITING' end::private.job_stage, j.priority, j.attempt,
+      case when f.is_free then l.lane_id end, case when f.is_free then nextval('private.ready_seq') end
+    from job as j
+    join private.lanes_of(p_jobs) as l on l.job_id = j.id
+    cross join lateral (select private.is_state_free(j.state_key) as is_free offset 0) as f
+    order by j.id
+    returning state_key, lane_id
+  )
+  select array(select distinct q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
+    array(select q.state_key from queued as q where q.lane_id is null)
+  into v_lanes, v_waiting;
+  perform private.ring_lane(l) from unnest(v_lanes) as l;
+  perform private.refresh_head(w) from unnest(v_waiting) as w;
 end;
 $$;
-comment on function private.queue_job(public.provision_jobs) is
-  'Puts a QUEUED job into the queue of its state; it is ready at once when nothing is before it.';
+comment on function private.queue_jobs(public.provision_jobs[]) is
+  'Puts QUEUED jobs, at most one for each state, into the queues of their states; one is ready at once when nothing is before it.';
 
-create function private.place_job(p_job public.provision_jobs, p_reason text)
+create function private.place_jobs(p_jobs public.provision_jobs[], p_reason text)
 returns void
 language plpgsql
 set search_path = ''
 as $$
+declare
+  v_queued public.provision_jobs[] := array(select j from unnest(p_jobs) as j where j.status = 'QUEUED');
 begin
   insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, to_status, reason)
-  values (p_job.org_id, p_job.id, p_job.attempt, case when p_job.created_by is null then 'system' else 'user' end::public.actor_kind,
-    p_job.created_by, p_job.created_by_label, 'enqueued', p_job.status, p_reason);
-  if p_job.status = 'QUEUED' then
-    perform private.queue_job(p_job);
+  select j.org_id, j.id, j.attempt, case when j.created_by is null then 'system' else 'user' end::public.actor_kind, j.created_by,
+    j.created_by_label, 'enqueued', j.status, p_reason
+  from unnest(p_jobs) as j;
+  if v_queued <> '{}' then
+    perform private.queue_jobs(v_queued);
   end if;
 end;
 $$;
-comment on function private.place_job(public.provision_jobs, text) is
-  'What a new job begins with: its first event and its place in the queue.';
+comment on function private.place_jobs(public.provision_jobs[], text) is
+  'What new jobs begin with: their first event and their place in the queue.';
 
 create function private.add_job(p_job public.provision_jobs, p_reason text)
 returns public.provision_jobs
@@ -74,79 +95,11 @@ begin
     p_job.approval_deadline_at, p_job.plan_job_id, p_job.retry_of, p_job.rollout_id, p_job.idempotency_key,
     p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end
   ) returning * into v_job;
-  perform private.place_job(v_job, p_reason);
+  perform private.place_jobs(array[v_job], p_reason);
   return v_job;
 end;
 $$;
 comment on function private.add_job(public.provision_jobs, text) is 'Writes a new job, its first event, and its place in the queue.';
-
--- ---------------------------------------------------------------------------------------------- many at once
-
-create function private.lanes_of(p_jobs public.provision_jobs[])
-returns integer[]
-language plpgsql
-set search_path = ''
-as $$
-begin
-  -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them alone.
-  return (
-    select array_agg(l.lane_id order by p.place) from (
-      select private.lane_of(p_jobs[min(j.ordinality)]) as lane_id, array_agg(j.ordinality) as places
-      from unnest(p_jobs) with ordinality as j
-      group by j.labels, j.pinned_worker_id, j.pinned_instance_name, case when exists (
-        select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
-      ) then j.module_path else j.group_path end
-    ) as l cross join lateral unnest(l.places) as p (place)
-  );
-end;
-$$;
-comment on function private.lanes_of(public.provision_jobs[]) is
-  'The lanes of jobs of one type and priority for modules of one organisation, in their order. Each lane is looked for once.';
-
-create function private.place_jobs(p_jobs public.provision_jobs[], p_reason text)
-returns void
-language plpgsql
-set search_path = ''
-as $$
-declare
-  v_lanes integer[] := private.lanes_of(p_jobs);
-  v_waiting pg_catalog.uuid[];
-begin
-  with job as materialized (
-    select j.id, j.org_id, j.type, j.status, j.module_id, j.module_path, j.priority, j.created_by, j.created_by_label,
-      v_lanes[j.ordinality] as lane_id
-    from unnest(p_jobs) with ordinality as j
-  ), event as (
-    insert into public.job_events (org_id, job_id, actor_kind, actor_id, actor_label, event, to_status, reason)
-    select j.org_id, j.id, 'user', j.created_by, j.created_by_label, 'enqueued', j.status, p_reason from job as j
-  ), audited as (
-    insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id, target_label)
-    select j.org_id, 'user', j.created_by, j.created_by_label, 'job.enqueued', 'job', j.id, j.type || ' ' || j.module_path from job as j
-  ), queued as (
-    -- The jobs are written, so the transaction has its id and takes its numbers after it: see next_ready_seq.
-    insert into private.live_jobs (job_id, org_id, state_key, stage, priority, lane_id, ready_seq)
-    select j.id, j.org_id, j.module_id, case when f.is_free then 'READY' else 'WAITING' end::private.job_stage, j.priority,
-      case when f.is_free then j.lane_id end, case when f.is_free then nextval('private.ready_seq') end
-    from job as j cross join lateral (
-      select not exists (select from private.live_jobs as q where q.state_key = j.module_id and q.stage <> 'WAITING')
-        and not exists (select from private.live_jobs as q where q.state_key = j.module_id and q.stage = 'WAITING')
-        and not exists (
-          select from private.state_locks as l where l.module_id = j.module_id
-            and not exists (select from private.live_jobs as q where q.job_id = l.job_id)
-        ) as is_free offset 0
-    ) as f
-    where j.status = 'QUEUED'
-    returning state_key, lane_id
-  )
-  select array(select distinct q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
-    array(select q.state_key from queued as q where q.lane_id is null)
-  into v_lanes, v_waiting;
-  perform private.ring_lane(l) from unnest(v_lanes) as l;
-  perform private.refresh_head(w) from unnest(v_waiting) as w;
-end;
-$$;
-comment on function private.place_jobs(public.provision_jobs[], text) is
-  'What place_job does, and the audit, for jobs that a member asked for, one for each of several modules, whose locks the caller holds.';
 
 -- ---------------------------------------------------------------------------------------------- what is frozen
 
@@ -293,11 +246,32 @@ $$;
 comment on function private.add_module_jobs(uuid, public.job_type, uuid[], text[], jsonb) is
   'Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now.';
 
+create function private.request_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb)
+returns public.provision_jobs[]
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_jobs public.provision_jobs[];
+begin
+  perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
+  v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, p_options);
+  perform private.place_jobs(v_jobs, p_options ->> 'reason');
+  -- Behind the lock of routing: until then the runner may have been removed, and would get a job that nobody would fail.
+  perform private.need_pinned_runner(j) from unnest(v_jobs) as j where j.pinned_worker_id is not null;
+  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id, target_label)
+  select p_org, 'user', j.created_by, j.created_by_label, 'job.enqueued', 'job', j.id, p_type || ' ' || j.module_path
+  from unnest(v_jobs) as j;
+  return v_jobs;
+end;
+$$;
+comment on function private.request_jobs(uuid, public.job_type, uuid[], text[], jsonb) is
+  'What a member asks for: a job for each of these modules, in its queue, and in the audit log.';
+
 create function private.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
-set plan_cache_mode = force_generic_plan set enable_seqscan = off
 as $$
 declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
@@ -305,21 +279,12 @@ declare
 begin
   perform private.need_role(p_org, 'operator');
   if v_key is not null then
-    perform pg_advisory_xact_lock(hashtextextended('runyard:idem:' || p_org || v_key, 0));
+    perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
     select * into v_job from public.provision_jobs where org_id = p_org and idempotency_key = v_key;
-    if v_job.id is not null then
-      return to_jsonb(v_job);
-    end if;
   end if;
-  perform private.check_job_options(p_org, p_type, p_module, p_options);
-  v_job := (private.add_module_jobs(p_org, p_type, array[p_module], array[v_key], p_options))[1];
-  perform private.place_job(v_job, p_options ->> 'reason');
-  -- Behind the lock of routing: until then the runner may have been removed, and would get a job that nobody would fail.
-  if v_job.pinned_worker_id is not null then
-    perform private.need_pinned_runner(v_job);
+  if v_job.id is null then
+    v_job := (private.request_jobs(p_org, p_type, array[p_module], array[v_key], p_options))[1];
   end if;
-  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id, target_label)
-  values (p_org, 'user', v_job.created_by, v_job.created_by_label, 'job.enqueued', 'job', v_job.id, p_type || ' ' || v_job.module_path);
   return to_jsonb(v_job);
 end;
 $$;
@@ -347,8 +312,6 @@ create function private.enqueue_jobs(p_org uuid, p_type public.job_type, p_modul
 returns jsonb
 language plpgsql security definer
 set search_path = ''
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
-set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
@@ -363,17 +326,14 @@ begin
   select array_agg(u.id order by u.place), array_agg(v_key || '/' || u.id order by u.place) into v_modules, v_keys
   from (select m.id, min(m.place) as place from unnest(p_modules) with ordinality as m (id, place) group by m.id) as u;
   if v_key is not null then
-    perform pg_advisory_xact_lock(hashtextextended('runyard:idem:' || p_org || v_key, 0));
+    perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
     v_found := array(select j from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = any (v_keys));
     select array_agg(u.id order by u.place), array_agg(u.key order by u.place) into v_modules, v_keys
     from unnest(v_modules, v_keys) with ordinality as u (id, key, place)
     where u.key <> all (array(select f.idempotency_key from unnest(v_found) as f));
   end if;
   if v_modules is not null then
-    perform private.lock_states(p_org, v_modules);
-    perform private.check_job_options(p_org, p_type, null, p_options);
-    v_made := private.add_module_jobs(p_org, p_type, v_modules, v_keys, p_options);
-    perform private.place_jobs(v_made, p_options ->> 'reason');
+    v_made := private.request_jobs(p_org, p_type, v_modules, v_keys, p_options);
   end if;
   return (
     select jsonb_agg(jsonb_build_object('id', j.id, 'module_id', j.module_id, 'module_path', j.module_path, 'status', j.status) order by j.id)

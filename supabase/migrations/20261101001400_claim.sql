@@ -38,8 +38,8 @@ $$;
 comment on function private.has_nearer(integer, smallint) is
   'Whether a runner nearer than this is available for the lane. The claim and the explanation both use it.';
 
-create type private.open_lane as (lane_id integer, priority smallint, floor bigint);
-comment on type private.open_lane is 'A lane that a runner may take jobs from now, and where its living jobs begin.';
+create type private.open_lane as (lane_id integer, priority smallint);
+comment on type private.open_lane is 'A lane that a runner may take jobs from now.';
 
 create function private.open_lanes(p_worker uuid, p_instance_name text)
 returns private.open_lane[]
@@ -48,13 +48,10 @@ set search_path = ''
 as $$
 begin
   return array(
-    select row(lw.lane_id, lw.priority, f.floor)::private.open_lane from private.lane_workers as lw
-    cross join lateral (
-      select coalesce((select f.floor from private.lane_floors as f where f.lane_id = lw.lane_id order by f.floor desc limit 1), 0) as floor
-    ) as f
+    select row(lw.lane_id, lw.priority)::private.open_lane from private.lane_workers as lw
     where lw.worker_id = p_worker
       and (lw.instance_name is null or lw.instance_name = p_instance_name)
-      and exists (select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY' and q.ready_seq > f.floor)
+      and exists (select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY')
       and (lw.distance = 0 or not private.has_nearer(lw.lane_id, lw.distance))
   );
 end;
@@ -70,9 +67,7 @@ as $$
 begin
   return (
     select case when bool_or(q.claim_request_id = p_request) then 0 else greatest(0, least(p_slots, p_runner.capacity - count(*))) end
-    from private.live_jobs as q
-    where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING' and q.claim_seq > coalesce((
-      select f.floor from private.instance_floors as f where f.instance_id = p_runner.instance_id order by f.floor desc limit 1), 0)
+    from private.live_jobs as q where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING'
   );
 end;
 $$;
@@ -84,96 +79,30 @@ returns bigint[]
 language plpgsql
 set search_path = ''
 as $$
-declare
-  v_lane private.open_lane := p_lanes[1];
 begin
-  if cardinality(p_lanes) = 1 then
-    return array(
-      select q.job_id from private.live_jobs as q
-      where q.stage = 'READY' and q.lane_id = v_lane.lane_id and q.ready_seq > v_lane.floor
-      order by q.ready_seq limit p_count for update skip locked);
-  end if;
   -- Look first how many to take from which lane, so that no job is locked that will not be taken: another runner
   -- that skipped it would go to sleep beside work.
   return array(
     with wanted as materialized (
-      select c.lane_id, c.priority, c.floor, count(*) as n from (
-        select l.lane_id, l.priority, l.floor from unnest(p_lanes) as l
+      select c.lane_id, c.priority, count(*) as n from (
+        select l.lane_id, l.priority from unnest(p_lanes) as l
         cross join lateral (
           select q.ready_seq from private.live_jobs as q
-          where q.stage = 'READY' and q.lane_id = l.lane_id and q.ready_seq > l.floor order by q.ready_seq limit p_count
+          where q.stage = 'READY' and q.lane_id = l.lane_id order by q.ready_seq limit p_count
         ) as c
         order by l.priority, c.ready_seq limit p_count
-      ) as c group by c.lane_id, c.priority, c.floor
+      ) as c group by c.lane_id, c.priority
     )
     select c.job_id from wanted as w
     cross join lateral (
       select q.job_id, q.ready_seq from private.live_jobs as q
-      where q.stage = 'READY' and q.lane_id = w.lane_id and q.ready_seq > w.floor
-      order by q.ready_seq limit w.n for update skip locked
+      where q.stage = 'READY' and q.lane_id = w.lane_id order by q.ready_seq limit w.n for update skip locked
     ) as c
     order by w.priority, c.ready_seq);
 end;
 $$;
 comment on function private.pick_jobs(private.open_lane[], integer) is
   'Locks the next jobs of these lanes, in order of priority and of becoming ready.';
-
-create function private.raise_lane_floor(p_lane integer)
-returns void
-language plpgsql
-set search_path = ''
-as $$
-declare
-  v_old bigint;
-  v_last bigint := (select s.last_value from private.ready_seq as s);
-begin
-  -- Not while jobs are moved from lane to lane: they bring older numbers with them.
-  if not pg_try_advisory_xact_lock_shared(private.lock_key('routing', null))
-    or not (select pg_try_advisory_xact_lock_shared(private.lock_key('routing', l.org_id)) from private.lanes as l where l.id = p_lane) then
-    return;
-  end if;
-  v_old := coalesce((select f.floor from private.lane_floors as f where f.lane_id = p_lane order by f.floor desc limit 1), 0);
-  -- A number is given out after its transaction has its id. So when all transactions that were there when a mark was made have
-  -- ended, nothing can turn up at or below the mark, and what is not visible there now never will be.
-  insert into private.lane_floors (lane_id, floor)
-  select p_lane, n.floor from (
-    select least(m.mark, (
-      select q.ready_seq - 1 from private.live_jobs as q
-      where q.lane_id = p_lane and q.stage = 'READY' and q.ready_seq > v_old order by q.ready_seq limit 1)) as floor
-    from private.settled_marks as m where m.horizon <= pg_snapshot_xmin(pg_current_snapshot()) order by m.mark desc limit 1
-  ) as n where n.floor > v_old + 50 on conflict do nothing;
-  if v_last > coalesce((select max(m.mark) from private.settled_marks as m), 0) + 50 then
-    insert into private.settled_marks (mark, horizon) values (v_last, pg_snapshot_xmax(pg_current_snapshot())) on conflict do nothing;
-  end if;
-end;
-$$;
-comment on function private.raise_lane_floor(integer) is
-  'Raises a lane''s floor over what is dead for good. Safe beside any number of writers.';
-
-create function private.raise_floors(p_instance uuid, p_lanes private.open_lane[])
-returns void
-language plpgsql
-set search_path = ''
-as $$
-begin
-  -- In another isolation level a statement would look at the past, and a floor must not be built on that. And two that raise the floors
-  -- of several lanes would wait for each other: one is enough.
-  if current_setting('transaction_isolation') <> 'read committed'
-    or not pg_try_advisory_xact_lock(hashtextextended('runyard:floors', 0)) then
-    return;
-  end if;
-  perform private.raise_lane_floor(l.lane_id) from unnest(p_lanes) as l limit 20;
-  -- Claims of one instance come one after the other (it holds its lock here), so its own order needs no marks.
-  insert into private.instance_floors (instance_id, floor)
-  select p_instance, n.floor from (
-    select coalesce(min(q.claim_seq) - 1, (select s.last_value from private.claim_seq as s)) as floor, coalesce((
-      select f.floor from private.instance_floors as f where f.instance_id = p_instance order by f.floor desc limit 1), 0) as old
-    from private.live_jobs as q where q.instance_id = p_instance and q.stage = 'RUNNING'
-  ) as n where n.floor > n.old + 50 on conflict do nothing;
-end;
-$$;
-comment on function private.raise_floors(uuid, private.open_lane[]) is
-  'Raises the floors that a claim has to do with; one claim in fifty does it. The caller holds the instance''s lock.';
 
 create function private.job_for_runner(p_job public.provision_jobs, p_org_slug text)
 returns jsonb
@@ -202,8 +131,7 @@ begin
     from private.live_jobs as q
     join public.provision_jobs as j on j.id = q.job_id
     join public.organizations as o on o.id = j.org_id
-    where q.instance_id = p_instance and q.stage = 'RUNNING' and q.claim_request_id = p_request and q.claim_seq > coalesce((
-      select f.floor from private.instance_floors as f where f.instance_id = p_instance order by f.floor desc limit 1), 0)
+    where q.instance_id = p_instance and q.stage = 'RUNNING' and q.claim_request_id = p_request
   );
 end;
 $$;
@@ -223,19 +151,16 @@ begin
   if v_lanes = '{}' then
     return v_jobs;
   end if;
-  perform pg_advisory_xact_lock(private.lock_key('instance', p_runner.instance_id));
+  perform pg_advisory_xact_lock(private.lock_key('instance', p_runner.instance_id::pg_catalog.text));
   v_free := private.free_slots(p_runner, p_request, p_slots);
   if v_free > 0 then
     v_jobs := private.pick_jobs(v_lanes, v_free);
     update private.live_jobs as q set
       stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id, instance_id = p_runner.instance_id,
-      session_id = p_runner.session_id, claim_request_id = p_request, claim_seq = nextval('private.claim_seq'), claimed_at = now(),
+      session_id = p_runner.session_id, claim_request_id = p_request, claimed_at = now(),
       lease_until = now() + interval '60 seconds', log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false,
       unlisted_at = null
     where q.job_id = any (v_jobs);
-    if random() < 0.02 then
-      perform private.raise_floors(p_runner.instance_id, v_lanes);
-    end if;
   end if;
   return v_jobs;
 end;

@@ -66,7 +66,7 @@ begin
   if to_regclass('private.' || v_name) is not null then
     return;
   end if;
-  perform pg_advisory_xact_lock(hashtextextended('runyard:log_partition', 0));
+  perform pg_advisory_xact_lock(private.lock_key('log_partition'));
   if to_regclass('private.' || v_name) is not null then
     return;
   end if;

@@ -50,7 +50,7 @@ begin
     update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = p_job returning * into v_job;
     perform private.record_job_event(v_job, 'approved', 'AWAITING_APPROVAL', 'QUEUED', 'user', private.caller_id(), private.caller_label(),
       p_comment);
-    perform private.queue_job(v_job);
+    perform private.queue_jobs(array[v_job]);
   else
     perform private.record_job_event(v_job, 'approval', null, null, 'user', private.caller_id(), private.caller_label(), p_comment);
   end if;
@@ -155,7 +155,7 @@ begin
   end if;
   v_new := (private.add_module_jobs(p_job.org_id, 'PLAN', array[p_job.module_id], null,
     jsonb_build_object('refresh_only', true, 'inspects', p_job.id, 'lock', false)))[1];
-  perform private.place_job(v_new, format('To see what job %s left behind.', p_job.id));
+  perform private.place_jobs(array[v_new], format('To see what job %s left behind.', p_job.id));
   return to_jsonb(v_new);
 end;
 $$;

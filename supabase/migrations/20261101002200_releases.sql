@@ -31,9 +31,6 @@ comment on column public.worker_releases.withdrawn_reason is 'Why.';
 -- squawk-ignore require-concurrent-index-creation
 create index worker_releases_newest_idx on public.worker_releases ((private.version_key(version) collate "C") desc)
 where channel = 'stable' and withdrawn_at is null;
-create trigger forget_copy after insert or update or delete on public.worker_releases
-for each statement execute function private.forget_copy();
-
 create type public.rollout_status as enum ('RUNNING', 'PAUSED', 'SUCCEEDED', 'FAILED', 'ABORTED');
 comment on type public.rollout_status is 'Where a rollout is. SUCCEEDED, FAILED and ABORTED are final.';
 

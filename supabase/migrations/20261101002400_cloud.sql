@@ -298,8 +298,8 @@ declare
   v_count integer := 0;
 begin
   for v_worker in select w.id, w.org_id from public.workers as w where w.cloud ? 'is_gone' and w.removed_at is null order by w.org_id loop
-    if pg_try_advisory_xact_lock_shared(private.lock_key('routing', null))
-      and pg_try_advisory_xact_lock(private.lock_key('routing', v_worker.org_id)) then
+    if pg_try_advisory_xact_lock_shared(private.lock_key('routing'))
+      and pg_try_advisory_xact_lock(private.lock_key('routing', v_worker.org_id::pg_catalog.text)) then
       perform private.retire_worker(v_worker.id, 'removed from the cloud');
       v_count := v_count + 1;
     end if;

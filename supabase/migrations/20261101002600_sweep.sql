@@ -24,7 +24,7 @@ set search_path = ''
 as $$
 begin
   if exists (select from private.clocks as c where c.name = p_name and c.ran_at > now() - p_every)
-    or not pg_try_advisory_xact_lock(hashtextextended('runyard:clock:' || p_name, 0)) then
+    or not pg_try_advisory_xact_lock(private.lock_key('clock', p_name)) then
     return false;
   end if;
   insert into private.clocks as c (name, ran_at) values (p_name, now())
@@ -152,7 +152,7 @@ as $$
 declare
   v_done pg_catalog.jsonb := '{}';
 begin
-  if not pg_try_advisory_xact_lock(private.lock_key('sweep', null)) then
+  if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
     return jsonb_build_object('skipped', 'Another sweep is running.');
   end if;
   v_done := jsonb_build_object('removed', private.sweep_removals());
@@ -320,15 +320,14 @@ begin
     select distinct l.org_id from private.lanes as l where l.created_at < now() - interval '1 day'
       and not exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY') order by 1 limit 100
   loop
-    if pg_try_advisory_xact_lock_shared(private.lock_key('routing', null))
-      and pg_try_advisory_xact_lock(private.lock_key('routing', v_org)) then
+    if pg_try_advisory_xact_lock_shared(private.lock_key('routing'))
+      and pg_try_advisory_xact_lock(private.lock_key('routing', v_org::pg_catalog.text)) then
       delete from private.lanes as l where l.org_id = v_org and l.created_at < now() - interval '1 day'
         and not exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY');
       get diagnostics v_deleted = row_count;
       v_count := v_count + v_deleted;
     end if;
   end loop;
-  delete from private.lane_floors as f where not exists (select from private.lanes as l where l.id = f.lane_id);
   return v_count;
 end;
 $$;
@@ -344,12 +343,6 @@ begin
   delete from private.sessions where ended_at < now() - interval '7 days';
   delete from private.rate_limits where window_started_at < now() - interval '1 day';
   delete from private.rings where rung_at < now() - interval '1 hour';
-  delete from private.lane_floors as f where exists (select from private.lane_floors as n where n.lane_id = f.lane_id
-    and n.floor > f.floor);
-  delete from private.instance_floors as f where exists (select from private.instance_floors as n where n.instance_id = f.instance_id
-    and n.floor > f.floor);
-  delete from private.settled_marks as m where m.mark < (select max(n.mark) from private.settled_marks as n
-    where n.horizon <= pg_snapshot_xmin(pg_current_snapshot()));
   delete from private.worker_ticks where at < now() - interval '31 days';
   delete from private.artifacts where created_at < now() - interval '30 days';
   return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),

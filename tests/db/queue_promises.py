@@ -110,16 +110,6 @@ class Promises(RuleBasedStateMachine):
             assert len(self.running_on(runner)) <= 2
 
     @invariant()
-    def a_stage_has_what_it_needs(self) -> None:
-        """What table constraints would say on every claim and finish, at the price of both."""
-        odd = self.world.owner.rows(
-            "select job_id, stage::text from private.live_jobs where org_id = %s and ((stage = 'READY') <> (lane_id is not null)"
-            " or stage = 'RUNNING' and num_nulls(instance_id, session_id, worker_id, claim_seq, lease_until, log_day) > 0)",
-            self.org.id,
-        )
-        assert odd == []
-
-    @invariant()
     def somebody_is_next_wherever_somebody_waits(self) -> None:
         stuck = self.world.owner.rows(
             "select q.state_key from private.live_jobs as q where q.org_id = %s group by q.state_key"

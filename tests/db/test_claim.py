@@ -151,6 +151,21 @@ def test_replicas_share_the_work(world: World, org: Organization) -> None:
     assert {first.claim_one()["id"], second.claim_one()["id"]} == jobs
 
 
+def test_leaving_out_any_one_type_makes_a_runner_choosy(world: World, org: Organization) -> None:
+    """Also one that is added later: the generated column names the types."""
+    types = world.owner.one("select enum_range(null::public.job_type)::text[]")
+    worker = org.worker("r1")
+
+    def is_choosy(accepted: list[str]) -> bool:
+        update = (
+            "update public.workers set accepted_job_types = %s::public.job_type[] where id = %s returning is_choosy"
+        )
+        return bool(world.owner.one(update, accepted, worker))
+
+    assert not is_choosy(types)
+    assert [left_out for left_out in types if not is_choosy([name for name in types if name != left_out])] == []
+
+
 def test_priority_then_age(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=9)
     usual, late, urgent = org.enqueue("m/a"), org.enqueue("m/b", priority=500), org.enqueue("m/c", priority=5)

@@ -1,4 +1,4 @@
-"""Runners that come, go, change and are changed while they work: nobody waits in a circle, and no copy is stale."""
+"""Runners that come, go, change and are changed while they work: nobody waits in a circle, and no session is revived."""
 
 import itertools
 import os
@@ -23,13 +23,11 @@ SEED = int(os.environ.get("STORM_SEED", "0"))
 MODULES = [f"g/m{number}" for number in range(10)]
 Acts = list[Callable[[random.Random], Any]]
 
-STALE = """
-  select h.session_id, s.ended_at, w.removed_at, to_jsonb(h) - 'settings'
+REVIVED = """
+  select h.session_id, s.ended_at, w.removed_at
   from private.heartbeats as h left join private.sessions as s on s.id = h.session_id
-  left join public.workers as w on w.id = h.worker_id left join public.worker_instances as i on i.id = h.instance_id
-  where h.is_known and (s.id is null or s.ended_at is not null or w.removed_at is not null
-    or (h.worker_name, h.capacity, h.worker_status, h.instance_status, h.version, h.is_open)
-      is distinct from (w.name, i.capacity, w.status, i.status, i.version, not (w.is_disabled or w.is_draining)))
+  left join public.workers as w on w.id = h.worker_id
+  where s.id is null or s.ended_at is not null or w.removed_at is not null
 """
 CROWDED = """
   select q.instance_id, count(*) from private.live_jobs as q where q.stage = 'RUNNING' group by 1 having count(*) > 4
@@ -232,7 +230,7 @@ def machinery(world: World, seats: list[Seat], numbers: "itertools.count[int]") 
 def watch(world: World, until: float, troubles: list[str]) -> None:
     owner = Caller(world.database.connect("postgres"))
     while time.monotonic() < until:
-        troubles.extend(f"stale: {row}" for row in owner.rows(STALE))
+        troubles.extend(f"stale: {row}" for row in owner.rows(REVIVED))
         troubles.extend(f"crowded: {row}" for row in owner.rows(CROWDED))
 
 

@@ -215,6 +215,4 @@ def test_every_change_of_a_job_is_dated(world: World, org: Organization) -> None
     job = org.enqueue("a/b")
     update = "update public.provision_jobs set priority = 7, updated_at = %s where id = %s"
     world.owner.connection.execute(update, ["2020-01-01", job])
-    assert world.job(job)["updated_at"].startswith("2020"), "whoever dates a change is believed"
-    world.owner.connection.execute("update public.provision_jobs set priority = 8 where id = %s", [job])
     assert not world.job(job)["updated_at"].startswith("2020")

@@ -21,7 +21,7 @@ from cli.launcher.health import is_dashboard_healthy, is_functions_healthy, is_g
 from cli.launcher.journal import Journal
 from cli.launcher.runfiles import RunFiles
 from cli.launcher.supervisor import Supervisor, Wanted
-from stack.auth.outbox import recent_mails
+from stack.auth.outbox import Outbox
 from stack.bootstrap import bootstrap
 from stack.errors import StackError, Unhealthy
 from stack.migrations import migrate as apply_migrations
@@ -123,7 +123,8 @@ def mail() -> None:
     """Show the mails that were kept instead of sent, such as password recovery links; the newest come first."""
     settings, secrets = _load()
     with _running_database(find_cluster(settings, secrets), settings, secrets):
-        mails = recent_mails(settings.database_url("supabase_auth_admin", secrets.password("supabase_auth_admin")))
+        address = settings.database_url("supabase_auth_admin", secrets.password("supabase_auth_admin"))
+        mails = Outbox(secrets.jwt_secret).recent(address)
     lines = [f"{item.created_at:%Y-%m-%d %H:%M}  {item.kind} for {item.email}\n  {item.link}" for item in mails]
     typer.echo("\n".join(lines) if lines else "No mails.")
 

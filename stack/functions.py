@@ -55,7 +55,10 @@ def functions_command(settings: Settings, environment: dict[str, str]) -> list[s
 
 
 def functions_environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
-    """What hosted gives a function, the key that signs worker tokens, and the project's own function secrets."""
+    """What hosted gives a function, the key that signs worker tokens, and the project's own function secrets.
+
+    All but the database's address: no function needs it, and here it is nearly a superuser's.
+    """
     setup = {
         "port": settings.functions_port,
         "functions": function_entries(settings.supabase_folder),
@@ -69,7 +72,6 @@ def functions_environment(settings: Settings, secrets: Secrets) -> dict[str, str
         "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key,
         "SUPABASE_SERVICE_ROLE_KEY": secrets.secret_key,
         "SUPABASE_SECRET_KEY": secrets.secret_key,
-        "SUPABASE_DB_URL": settings.database_url("postgres", secrets.password("postgres")),
         "SUPABASE_JWT_SECRET": secrets.jwt_secret,
         "WORKER_SIGNING_JWK": json.dumps(secrets.signing_jwk),
         "RUNYARD_PUBLIC_URL": settings.url,

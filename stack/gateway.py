@@ -16,9 +16,10 @@ from starlette.types import ASGIApp
 
 from stack.auth.access import Access
 from stack.auth.app import AuthApp
-from stack.auth.limits import Limiter
+from stack.auth.limits import Limiter, Limits
+from stack.auth.mails import Mails
 from stack.auth.passwords import Passwords
-from stack.auth.service import AuthService, Limits
+from stack.auth.service import AuthService
 from stack.auth.sessions import Sessions
 from stack.auth.store import Store
 from stack.auth.tokens import KeyRing
@@ -77,7 +78,7 @@ def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | No
     access = Access(secrets.publishable_key, secrets.secret_key, ring)
     services = _services(settings, secrets, config)
     rest = RestApp(access, services.pool, services.catalog, config.most_rows)
-    auth = AuthApp(access, _auth_service(settings, services, ring, config), secrets.public_jwk())
+    auth = AuthApp(access, _auth_service(settings, services, ring, config), secrets.public_jwk(), settings.url)
     routes: list[BaseRoute] = [
         Mount("/auth/v1", app=auth),
         Mount("/functions/v1", app=services.functions),
@@ -103,14 +104,16 @@ def _services(settings: Settings, secrets: Secrets, config: ProjectConfig) -> Se
 def _auth_service(settings: Settings, services: Services, ring: KeyRing, config: ProjectConfig) -> AuthService:
     sessions = Sessions(services.store, ring, settings.auth_issuer, config.access_seconds, config.reuse_seconds)
     # Hosted's numbers are for strangers; behind one address there may be a whole team and its tests.
-    limits = Limits(requests=Limiter(3000, 300), failures=Limiter(10, 300), mails=Limiter(4, 3600))
-    options = config.auth
+    mails = Limiter(1, config.auth.mail_seconds)
+    limits = Limits(requests=Limiter(3000, 300), failures=Limiter(10, 300), mails=mails)
+    options = replace(config.auth, sign_up=settings.sign_up)
     if urlsplit(options.site_url).hostname in ("localhost", "127.0.0.1"):
         # The file names a developer's own port; this stack's dashboard may be on another.
         local = (settings.dashboard_local_url, f"http://127.0.0.1:{settings.dashboard_port}")
         own = (*options.redirect_urls, *local)
         options = replace(options, site_url=settings.dashboard_url, redirect_urls=own)
-    return AuthService(services.store, sessions, services.passwords, limits, options, settings.url)
+    letters = Mails(services.store, sessions, limits, options, ring)
+    return AuthService(services.store, sessions, services.passwords, limits, options, letters)
 
 
 def _health(services: Services) -> Callable[[Request], Awaitable[Response]]:

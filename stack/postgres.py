@@ -84,6 +84,7 @@ class Cluster:
     def start(self, log: Path) -> subprocess.Popen[bytes]:
         """Start the server for a command that needs it alone; the supervisor runs `command()` itself."""
         check_port(self.settings.postgres_port, "PostgreSQL")
+        log.touch(0o600)
         with log.open("ab") as output:
             process = subprocess.Popen(
                 self.command(), stdout=output, stderr=output, cwd="/", **self.account.spawn_options(signal.SIGINT)

@@ -4,7 +4,8 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stack.auth.service import Options
+from stack.auth.options import Options
+from stack.auth.users import seconds_of
 
 
 @dataclass(frozen=True)
@@ -25,16 +26,19 @@ def read_project(path: Path) -> ProjectConfig:
         return ProjectConfig()
     found = tomllib.loads(path.read_text())
     api, auth = found.get("api", {}), found.get("auth", {})
-    can_sign_up = auth.get("enable_signup", True) and auth.get("email", {}).get("enable_signup", True)
+    mail = auth.get("email", {})
+    can_sign_up = auth.get("enable_signup", True) and mail.get("enable_signup", True)
     return ProjectConfig(
         schemas=tuple(api.get("schemas", ("public",))),
         most_rows=api.get("max_rows", 1000),
         access_seconds=auth.get("jwt_expiry", 3600),
         reuse_seconds=auth.get("refresh_token_reuse_interval", 10),
-        shortest_password=max(6, auth.get("minimum_password_length", 6)),
+        shortest_password=auth.get("minimum_password_length", 6),
         auth=Options(
             can_sign_up,
             auth.get("site_url", "http://localhost:3000"),
             tuple(auth.get("additional_redirect_urls", ())),
+            confirms_twice=mail.get("double_confirm_changes", True),
+            mail_seconds=max(1.0, seconds_of(mail.get("max_frequency", "60s"))),
         ),
     )

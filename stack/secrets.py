@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import stat
 import string
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,7 @@ def load_secrets(path: Path) -> Secrets:
     """Read the secrets, making them on the first call."""
     if not path.exists():
         _write_once(path, _generate())
+    _close(path.parent)
     if path.stat().st_mode & 0o077:
         path.chmod(0o600)
     try:
@@ -83,6 +85,13 @@ def _signing_jwk() -> dict[str, Any]:
 
 def _random(length: int) -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(length))
+
+
+def _close(folder: Path) -> None:
+    """Nobody else looks into the state folder; as root, PostgreSQL's own account must be able to pass through it."""
+    mode = 0o711 if os.geteuid() == 0 else 0o700
+    if stat.S_IMODE(folder.stat().st_mode) & ~mode:
+        folder.chmod(mode)
 
 
 def _write_once(path: Path, made: Secrets) -> None:

@@ -8,6 +8,8 @@ from urllib.parse import quote
 from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from stack.auth.options import SignUp
+
 PROJECT = Path(__file__).resolve().parent.parent
 
 
@@ -28,6 +30,9 @@ class Settings(BaseSettings):
         default="",
         validation_alias=AliasChoices("dashboard_address", "RUNYARD_DASHBOARD_URL"),
         description="Address people open the dashboard by, if not this machine's own",
+    )
+    sign_up: SignUp = Field(
+        default=SignUp.INVITE, description="Who may make an account after the first one: `invite` or `open`"
     )
     public_url: str = Field(default="", description="Address others reach the API by, if not the loopback one")
     pg_bin: Path | None = Field(default=None, description="bin folder of another PostgreSQL 15 or later")

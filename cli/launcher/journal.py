@@ -1,5 +1,6 @@
 """Every part's output: prefixed on the terminal, whole in a file of its own."""
 
+import os
 import re
 import sys
 import time
@@ -18,6 +19,11 @@ HIDDEN = {
 }
 
 
+def open_log(path: Path) -> TextIO:
+    """A file that its owner alone reads: what a part prints is nobody else's."""
+    return open(path, "a", opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
 class Journal:
     """Writes lines to the terminal and to `.runyard/logs/`."""
 
@@ -27,6 +33,7 @@ class Journal:
         self.width = width
         self.is_coloured = terminal.isatty()
         folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
 
     def path(self, part: str) -> Path:
         """The part's log file."""
@@ -73,5 +80,5 @@ class Journal:
         if path.exists() and path.stat().st_size > LARGEST_LOG:
             path.replace(path.with_suffix(".log.1"))
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        with path.open("a") as file:
+        with open_log(path) as file:
             file.write(f"{stamp} {text}\n")

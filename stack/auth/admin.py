@@ -1,11 +1,23 @@
 """What the Auth service does for administrators, who hold the secret key."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from stack.auth.errors import AuthError, Unsupported, user_not_found, validation
+from stack.auth.mails import RECOVERY
 from stack.auth.requests import Answer, Request, text_of
-from stack.auth.service import AuthService, change_user, create_user
-from stack.auth.users import ban_end, clean_email, clean_id, clean_metadata, user_json, users_json
+from stack.auth.service import AuthService
+from stack.auth.users import (
+    ban_end,
+    change_address,
+    change_user,
+    clean_email,
+    clean_id,
+    clean_metadata,
+    create_user,
+    user_json,
+    users_json,
+)
 
 MOST_PER_PAGE = 1000
 DEFAULT_ROLES = ("authenticated", "")
@@ -14,8 +26,9 @@ DEFAULT_ROLES = ("authenticated", "")
 class AdminService:
     """The handlers below /admin."""
 
-    def __init__(self, auth: AuthService) -> None:
+    def __init__(self, auth: AuthService, url: str) -> None:
         self._auth = auth
+        self._url = url
 
     def check(self, request: Request) -> None:
         """Only the service role goes on."""
@@ -29,7 +42,10 @@ class AdminService:
         if values.get("phone"):
             raise Unsupported("phone numbers")
         email = clean_email(values.get("email"))
-        changes = await self._changes(values)
+        changes = await self._changes(values, is_new=True)
+        is_confirmed = values.get("email_confirm") is True
+        if is_confirmed:
+            changes["user_metadata"] = {**(changes["user_metadata"] or {}), "email_verified": True}
         user_id = text_of(values, "id")
         async with self._auth.store.transaction() as tx:
             row = await create_user(
@@ -37,7 +53,7 @@ class AdminService:
                 email,
                 changes.pop("password", None),
                 id=clean_id(user_id) if user_id else None,
-                **{**changes, "is_confirmed": values.get("email_confirm") is True},
+                **{**changes, "is_confirmed": is_confirmed},
             )
             if row is None:
                 raise AuthError(422, "email_exists", "A user with this email address has already been registered")
@@ -45,7 +61,8 @@ class AdminService:
 
     async def list(self, request: Request) -> Answer:
         """GET /admin/users: newest first."""
-        page, size = _number(request, "page", 1), min(_number(request, "per_page", 50), MOST_PER_PAGE)
+        page = max(_number(request, "page", 1, least=0), 1)
+        size = min(_number(request, "per_page", 50), MOST_PER_PAGE)
         async with self._auth.store.transaction() as tx:
             total = await tx.one("count_users")
             rows = await tx.all("list_users", limit=size, offset=(page - 1) * size)
@@ -66,14 +83,15 @@ class AdminService:
         wanted = clean_id(user_id)
         values = request.json()
         changes = await self._changes(values)
-        if values.get("email"):
-            changes["email"] = clean_email(values["email"])
+        email = clean_email(values["email"]) if values.get("email") else None
         changes["is_confirmed"] = values.get("email_confirm") is True
         async with self._auth.store.transaction() as tx:
             row = await tx.one("user_by_id", id=wanted)
             if row is None:
                 raise user_not_found()
             row = await change_user(tx, row, **changes)
+            if email is not None and email != row["email"]:
+                row = await change_address(tx, row, email)
             if "password" in changes:
                 await tx.do("end_all_sessions", user_id=wanted)
             return Answer(await user_json(tx, row))
@@ -81,7 +99,7 @@ class AdminService:
     async def delete(self, request: Request, user_id: str) -> Answer:
         """DELETE /admin/users/id."""
         wanted = clean_id(user_id)
-        is_soft = request.json().get("should_soft_delete") is True
+        is_soft = bool(request.body.strip()) and request.json().get("should_soft_delete") is True
         async with self._auth.store.transaction() as tx:
             if await tx.one("any_user_by_id", id=wanted) is None:
                 raise user_not_found()
@@ -102,13 +120,14 @@ class AdminService:
             user = await tx.one("user_by_email", email=email)
             if user is None:
                 raise AuthError(404, "user_not_found", "User with this email not found")
-            link, code, hashed, row = await self._auth.recovery_link(tx, user, redirect_to)
-            shown = await user_json(tx, row)
+            token, code = await self._auth.mails.make_token(tx, user, RECOVERY, email)
+            shown = await user_json(tx, await tx.one("mark_recovery_sent", id=user["id"]) or user)
         target = redirect_to or self._auth.options.site_url
-        more = {"action_link": link, "email_otp": code, "hashed_token": hashed, "verification_type": kind}
+        link = f"{self._url}/auth/v1/verify?{urlencode({'token': token, 'type': kind, 'redirect_to': target})}"
+        more = {"action_link": link, "email_otp": code, "hashed_token": token, "verification_type": kind}
         return Answer({**shown, **more, "redirect_to": target})
 
-    async def _changes(self, values: dict[str, Any]) -> dict[str, Any]:
+    async def _changes(self, values: dict[str, Any], *, is_new: bool = False) -> dict[str, Any]:
         changes: dict[str, Any] = {
             "user_metadata": clean_metadata(values.get("user_metadata"), "user_metadata"),
             "app_metadata": clean_metadata(values.get("app_metadata"), "app_metadata"),
@@ -118,14 +137,14 @@ class AdminService:
             changes["role"] = role
         password = text_of(values, "password")
         if password:
-            changes["password"] = await self._auth.passwords.hash(password)
+            changes["password"] = await self._auth.passwords.hash(password, is_checked=not is_new)
         if values.get("ban_duration"):
             changes["banned_until"] = ban_end(values["ban_duration"])
         return changes
 
 
-def _number(request: Request, name: str, default: int) -> int:
+def _number(request: Request, name: str, default: int, least: int = 1) -> int:
     text = request.query.get(name) or str(default)
-    if not text.isdecimal() or not 1 <= int(text) <= 10**9:
+    if not text.isdecimal() or not least <= int(text) <= 10**9:
         raise validation(f"Bad Pagination Parameters: {name} must be a positive number")
     return int(text)

@@ -18,6 +18,8 @@ from stack.auth.service import AuthService
 from stack.auth.sessions import Client
 
 LARGEST_BODY = 1024 * 1024
+WRONG_METHOD = 405
+HEADERS = (("content-type", "application/json"), ("cache-control", "no-store"))
 NOT_SPOKEN = (
     "otp",
     "magiclink",
@@ -37,10 +39,10 @@ log = logging.getLogger("stack.auth")
 class AuthApp:
     """Answers `/auth/v1/…`."""
 
-    def __init__(self, access: Access, service: AuthService, public_jwk: dict[str, Any]) -> None:
+    def __init__(self, access: Access, service: AuthService, public_jwk: dict[str, Any], url: str) -> None:
         self._access = access
         self._service = service
-        self._admin = AdminService(service)
+        self._admin = AdminService(service, url)
         self._jwks = {"keys": [public_jwk]}
         self._routes: dict[tuple[str, str], Handler] = {
             ("POST", "signup"): service.sign_up,
@@ -48,8 +50,8 @@ class AuthApp:
             ("GET", "user"): service.show_user,
             ("PUT", "user"): service.update_user,
             ("POST", "logout"): service.log_out,
-            ("POST", "recover"): service.recover,
-            ("POST", "verify"): service.verify,
+            ("POST", "recover"): service.mails.recover,
+            ("POST", "verify"): service.mails.verify,
             ("GET", "settings"): self._settings,
             ("GET", "health"): _health,
         }
@@ -64,10 +66,10 @@ class AuthApp:
             return
         except Exception as error:  # noqa: BLE001 - a request that fails must not take the others with it
             refusal = _translate(error)
-            await answer(send, refusal.status, refusal.body(version), _headers(version))
+            await answer(send, refusal.status, _refusal_body(refusal, version), _refusal_headers(refusal, version))
             return
         body = b"" if found.body is None else orjson.dumps(found.body)
-        await answer(send, found.status, body, [*_headers(version), *found.headers.items()])
+        await answer(send, found.status, body, [*HEADERS, *found.headers.items()])
 
     async def _respond(self, scope: Scope, receive: Receive, headers: dict[str, str]) -> Answer:
         path, method = scope["path"].removeprefix("/auth/v1").strip("/"), scope["method"]
@@ -75,11 +77,12 @@ class AuthApp:
             return Answer(self._jwks, headers={"cache-control": "public, max-age=600"})
         query = parse_pairs(scope["query_string"])
         body = await read_body(receive, headers, LARGEST_BODY)
-        client = Client(client_address(scope), headers.get("user-agent", "")[:500])
+        forwarded_for = headers.get("x-forwarded-for", "").rpartition(",")[2].strip()[:64]
+        client = Client(client_address(scope), headers.get("user-agent", "")[:500], forwarded_for)
         if path == "verify" and method == "GET":
             # A link in a mail is opened by a browser, which has no key; the code in it is the credential.
             key = self._access.anonymous
-            return await self._service.follow_link(Request(method, path, query, headers, body, key, "", client))
+            return await self._service.mails.follow_link(Request(method, path, query, headers, body, key, "", client))
         apikey = headers.get("apikey") or query.get("apikey", "")
         key = self._access.key_identity(apikey)
         return await self._dispatch(Request(method, path, query, headers, body, key, apikey, client))
@@ -133,11 +136,16 @@ async def _health(request: Request) -> Answer:
     return Answer({"version": "embedded", "name": "GoTrue", "description": description})
 
 
-def _headers(version: str) -> list[tuple[str, str]]:
-    headers = [("content-type", "application/json"), ("cache-control", "no-store")]
-    if version >= API_VERSION:
-        headers.append(("x-supabase-api-version", API_VERSION))
-    return headers
+def _refusal_headers(refusal: AuthError, version: str) -> list[tuple[str, str]]:
+    """Only an error tells its code and the shape it has, as GoTrue does; a wrong method is its router's alone."""
+    if refusal.status == WRONG_METHOD:
+        return []
+    shape = [("x-supabase-api-version", API_VERSION)] if version >= API_VERSION else []
+    return [*HEADERS, ("x-sb-error-code", refusal.code), *shape]
+
+
+def _refusal_body(refusal: AuthError, version: str) -> bytes:
+    return b"" if refusal.status == WRONG_METHOD else refusal.body(version)
 
 
 def _translate(error: Exception) -> AuthError:

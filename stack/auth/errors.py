@@ -50,6 +50,12 @@ def too_many() -> AuthError:
     return AuthError(429, "over_request_rate_limit", "Request rate limit reached")
 
 
+def too_many_mails(seconds: float) -> AuthError:
+    """A mail to the same address was asked for just now."""
+    message = f"For security purposes, you can only request this after {seconds:.0f} seconds."
+    return AuthError(429, "over_email_send_rate_limit", message)
+
+
 def user_not_found() -> AuthError:
     """An administrator asked for a user there is not."""
     return AuthError(404, "user_not_found", "User not found")

@@ -3,8 +3,9 @@
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from stack.auth.errors import too_many
+from stack.auth.errors import AuthError, too_many
 
 MOST_KEYS = 10_000
 
@@ -23,15 +24,24 @@ class Limiter:
         level, at = self._buckets.get(key, (self._burst, self._now()))
         return min(self._burst, level + (self._now() - at) * self._rate)
 
-    def check(self, key: str) -> None:
+    def check(self, key: str, refusal: AuthError | None = None) -> None:
         """Refuse a key that has spent everything."""
         if self.left(key) < 1:
-            raise too_many()
+            raise refusal or too_many()
 
-    def spend(self, key: str) -> None:
+    def spend(self, key: str, refusal: AuthError | None = None) -> None:
         """Take one from a key, or refuse."""
-        self.check(key)
+        self.check(key, refusal)
         self._buckets[key] = (self.left(key) - 1, self._now())
         self._buckets.move_to_end(key)
         if len(self._buckets) > MOST_KEYS:
             self._buckets.popitem(last=False)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """One bucket per thing that can be abused."""
+
+    requests: Limiter
+    failures: Limiter
+    mails: Limiter

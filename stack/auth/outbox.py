@@ -1,9 +1,17 @@
-"""Mails that were kept instead of sent, for whoever holds the stack's secrets."""
+"""Mails that were kept instead of sent, for whoever holds the stack's secrets; sealed, as a way in is in each."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 
+import orjson
 import psycopg
+from joserfc import jwe
+from joserfc.jwk import OctKey
+
+from stack.auth.store import Transaction
+
+HEADER = {"alg": "dir", "enc": "A256GCM"}
 
 
 @dataclass(frozen=True)
@@ -17,8 +25,26 @@ class Mail:
     created_at: datetime
 
 
-def recent_mails(database_url: str, limit: int = 20) -> list[Mail]:
-    """The newest mails first; the URL must be the Auth service's or the superuser's."""
-    query = "select kind, email, link, code, created_at from auth.runyard_outbox order by id desc limit %s"
-    with psycopg.connect(database_url) as connection:
-        return [Mail(*row) for row in connection.execute(query, [limit])]
+class Outbox:
+    """Seals and opens mails with a key that is made of the stack's own secret."""
+
+    def __init__(self, secret: str) -> None:
+        self._key = OctKey.import_key(sha256(b"outbox:" + secret.encode()).digest())
+
+    async def keep(self, tx: Transaction, kind: str, email: str, link: str, code: str) -> None:
+        """Add a mail; the oldest ones go."""
+        content = jwe.encrypt_compact(HEADER, orjson.dumps({"link": link, "code": code}), self._key)
+        await tx.do("insert_outbox", kind=kind, email=email, content=content)
+        await tx.do("trim_outbox")
+
+    def recent(self, database_url: str, limit: int = 20) -> list[Mail]:
+        """The newest mails first; the URL must be the Auth service's or the superuser's."""
+        query = "select kind, email, content, created_at from auth.runyard_outbox order by id desc limit %s"
+        with psycopg.connect(database_url) as connection:
+            rows = connection.execute(query, [limit]).fetchall()
+        return [Mail(kind, email, **self._open(content), created_at=made) for kind, email, content, made in rows]
+
+    def _open(self, content: str) -> dict[str, str]:
+        plaintext = jwe.decrypt_compact(content, self._key).plaintext
+        opened: dict[str, str] = orjson.loads(plaintext or b"{}")
+        return opened

@@ -32,9 +32,7 @@ class Request:
         return None if token == self.apikey else token
 
     def json(self) -> dict[str, Any]:
-        """The body's JSON object; none is an empty one."""
-        if not self.body.strip():
-            return {}
+        """The body's JSON object."""
         try:
             found = orjson.loads(self.body)
         except ValueError as error:

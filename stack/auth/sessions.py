@@ -1,15 +1,22 @@
 """Sessions: signing in, refreshing with rotation and reuse detection, and who a bearer token is."""
 
+import base64
+import re
 import secrets
 import time
 import uuid
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from stack.auth.errors import AuthError
 from stack.auth.store import Row, Store, Transaction
 from stack.auth.tokens import Identity, KeyRing, TokenError
 from stack.auth.users import is_banned, user_json
+
+LOOPBACK = ("127.0.0.1", "::1")
+TOKEN_BYTES = 24
+TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")
 
 
 @dataclass(frozen=True)
@@ -18,6 +25,13 @@ class Client:
 
     address: str
     user_agent: str
+
+    forwarded_for: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Whom failures are counted for: the browser that the dashboard on this machine speaks for, or who is connected."""
+        return self.forwarded_for if self.forwarded_for and self.address in LOOPBACK else self.address
 
     @property
     def ip(self) -> str | None:
@@ -53,7 +67,8 @@ class Sessions:
         row = await tx.one("mark_signed_in", id=user["id"])
         await tx.do("insert_session", id=session_id, user_id=user["id"], user_agent=client.user_agent, ip=client.ip)
         await tx.do("insert_amr", session_id=session_id, method=method)
-        token = await self._new_refresh_token(tx, user["id"], session_id, parent=None)
+        token = _random_token()
+        await self._keep(tx, token, user["id"], session_id, parent=None)
         return await self._answer(tx, row or user, session_id, token)
 
     async def refresh(self, token: str, client: Client) -> dict[str, Any]:
@@ -65,7 +80,9 @@ class Sessions:
         return outcome
 
     async def _refresh(self, tx: Transaction, token: str, client: Client) -> dict[str, Any] | AuthError:
-        known = await tx.one("refresh_token", token=token, reuse_seconds=self._reuse_seconds)
+        if not TOKEN.fullmatch(token):
+            return AuthError(400, "validation_failed", "Refresh token is not valid")
+        known = await tx.one("refresh_token", token=_hash(token), reuse_seconds=self._reuse_seconds)
         if known is None or known["session_id"] is None:
             return AuthError(400, "refresh_token_not_found", "Invalid Refresh Token: Refresh Token Not Found")
         session = await tx.one("lock_session", id=known["session_id"])
@@ -75,33 +92,38 @@ class Sessions:
         if is_banned(user):
             return AuthError(400, "user_banned", "Invalid Refresh Token: User Banned")
         # Read again under the session's lock: a refresh that came first has changed it.
-        known = await tx.one("refresh_token", token=token, reuse_seconds=self._reuse_seconds) or known
-        following = await self._following(tx, known, session)
+        known = await tx.one("refresh_token", token=_hash(token), reuse_seconds=self._reuse_seconds) or known
+        following = await self._following(tx, token, known, session)
         if isinstance(following, AuthError):
             return following
         await tx.do("touch_session", id=session["id"], user_agent=client.user_agent, ip=client.ip)
         return await self._answer(tx, user, session["id"], following)
 
-    async def _following(self, tx: Transaction, known: Row, session: Row) -> str | AuthError:
+    async def _following(self, tx: Transaction, token: str, known: Row, session: Row) -> str | AuthError:
         """The token that comes after a known one."""
         if known["revoked"]:
             active = await tx.one("active_refresh_token", session_id=session["id"])
-            if active is not None and active["parent"] == known["token"]:
-                # The client never got the answer to its last refresh: it gets the same one again.
-                return str(active["token"])
-            if active is None or not known["is_recent"]:
+            following = self._successor(token)
+            if active is not None and active["token"] == _hash(following):
+                return following  # the client never got the answer to its last refresh: it gets the same one again
+            if not known["is_recent"]:
                 await tx.do("revoke_family", session_id=session["id"])
                 return AuthError(400, "refresh_token_already_used", "Invalid Refresh Token: Already Used")
         await tx.do("revoke_refresh_token", token=known["token"])
         user_id = uuid.UUID(known["user_id"])
-        return await self._new_refresh_token(tx, user_id, session["id"], parent=known["token"])
+        following = self._successor(token) if not known["revoked"] else _random_token()
+        await self._keep(tx, following, user_id, session["id"], parent=known["token"])
+        return following
 
-    async def _new_refresh_token(
-        self, tx: Transaction, user_id: uuid.UUID, session_id: uuid.UUID, parent: str | None
-    ) -> str:
-        token = secrets.token_urlsafe(24)
-        await tx.do("insert_refresh_token", token=token, user_id=user_id, parent=parent, session_id=session_id)
-        return token
+    def _successor(self, token: str) -> str:
+        """The token that follows another: made of it, as the database has hashes alone and it may be asked for twice."""
+        return base64.urlsafe_b64encode(bytes.fromhex(self._ring.digest(f"after:{token}"))[:TOKEN_BYTES]).decode()
+
+    async def _keep(
+        self, tx: Transaction, token: str, user_id: uuid.UUID, session_id: uuid.UUID, parent: str | None
+    ) -> None:
+        values = {"token": _hash(token), "user_id": user_id, "parent": parent, "session_id": session_id}
+        await tx.do("insert_refresh_token", **values)
 
     async def _answer(self, tx: Transaction, user: Row, session_id: uuid.UUID, token: str) -> dict[str, Any]:
         methods = await tx.all("amr_of", session_id=session_id)
@@ -137,10 +159,8 @@ class Sessions:
 
     def identity(self, token: str | None) -> Identity:
         """Whom a bearer token names, by its signature alone."""
-        if not token:
-            raise AuthError(401, "no_authorization", "This endpoint requires a valid Bearer token")
         try:
-            return self._ring.verify(token)
+            return self._ring.verify(token or "")
         except TokenError as error:
             message = "token has invalid claims: token is expired" if error.is_claim else error.message
             raise AuthError(403, "bad_jwt", f"invalid JWT: unable to parse or verify signature, {message}") from error
@@ -159,3 +179,12 @@ class Sessions:
         if session is None or session["user_id"] != user_id:
             raise AuthError(403, "session_not_found", "Session from session_id claim in JWT does not exist")
         return SignedIn(user, session_id)
+
+
+def _random_token() -> str:
+    return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+def _hash(token: str) -> str:
+    """What is kept of a refresh token: it has too many bits to be guessed from its hash."""
+    return sha256(token.encode()).hexdigest()

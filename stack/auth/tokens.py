@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import hmac
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -55,9 +56,14 @@ class KeyRing:
     def __init__(self, signing_jwk: dict[str, Any], jwt_secret: str, now: Callable[[], float] = time.time) -> None:
         self._signing = ECKey.import_key({k: v for k, v in signing_jwk.items() if k != "key_ops"})
         self._kid: str = signing_jwk["kid"]
+        self.secret = jwt_secret
         self._secret = OctKey.import_key(jwt_secret)
         self._now = now
         self._believed: OrderedDict[str, Identity] = OrderedDict()
+
+    def digest(self, text: str) -> str:
+        """What the database keeps of a secret that was given away; eight digits cannot be found again without the key."""
+        return hmac.digest(self.secret.encode(), text.encode("utf-8", "replace"), "sha256").hex()
 
     def sign(self, claims: dict[str, Any]) -> str:
         """A compact ES256 token."""

@@ -5,11 +5,14 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from psycopg.types.json import Jsonb
+
 from stack.auth.errors import AuthError, validation
 from stack.auth.store import Row, Transaction
 
 EMAIL = re.compile(r"[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f.]+(\.[^@\s\x00-\x1f.]+)*")
 LONGEST_EMAIL = 255
+EMAIL_METADATA = {"provider": "email", "providers": ["email"]}
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
 SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 METADATA_LIMIT = 64 * 1024
@@ -17,6 +20,7 @@ TIMES = (
     "invited_at",
     "confirmation_sent_at",
     "recovery_sent_at",
+    "email_change_sent_at",
     "email_confirmed_at",
     "phone_confirmed_at",
     "confirmed_at",
@@ -53,6 +57,8 @@ def _user_json(row: Row, identities: list[dict[str, Any]]) -> dict[str, Any]:
         "email": row["email"] or "",
         "phone": row["phone"] or "",
     }
+    if row["email_change"]:
+        shown["new_email"] = row["email_change"]
     shown |= {name: moment(row[name]) for name in TIMES if row[name] is not None}
     return shown | {
         "app_metadata": row["raw_app_meta_data"] or {},
@@ -110,20 +116,77 @@ def clean_id(value: str) -> uuid.UUID:
         raise AuthError(404, "validation_failed", "user_id must be an UUID") from error
 
 
+def seconds_of(duration: str) -> float:
+    """A duration as Go writes it: `1h30m`."""
+    parts = DURATION.findall(duration)
+    if not parts or "".join(number + unit for number, unit in parts) != duration:
+        raise ValueError(f"{duration!r} is not a duration such as 1h30m")
+    return sum(float(number) * SECONDS[unit] for number, unit in parts)
+
+
 def ban_end(duration: Any) -> datetime | None:
     """When a ban of a Go duration ends; `none` lifts it."""
     if duration == "none":
         return None
     if not isinstance(duration, str) or not duration:
         raise validation("invalid format for ban duration")
-    parts = DURATION.findall(duration)
-    if "".join(number + unit for number, unit in parts) != duration:
-        raise validation(f'invalid format for ban duration: time: invalid duration "{duration[:40]}"')
-    seconds = sum(float(number) * SECONDS[unit] for number, unit in parts)
     try:
-        return datetime.now(UTC) + timedelta(seconds=seconds)
+        return datetime.now(UTC) + timedelta(seconds=seconds_of(duration))
+    except ValueError as error:
+        raise validation(f'invalid format for ban duration: time: invalid duration "{duration[:40]}"') from error
     except OverflowError as error:
         raise validation("ban duration is too long") from error
+
+
+async def create_user(
+    tx: Transaction, email: str, hashed: str | None, user_metadata: dict[str, Any] | None = None, **more: Any
+) -> Row | None:
+    """A new user with its identity; None when the address is taken."""
+    user_id: uuid.UUID = more.get("id") or uuid.uuid4()
+    row = await tx.one(
+        "insert_user",
+        id=user_id,
+        role=more.get("role") or "authenticated",
+        email=email,
+        password=hashed,
+        is_confirmed=more.get("is_confirmed", True),
+        app_metadata=Jsonb({**EMAIL_METADATA, **(more.get("app_metadata") or {})}),
+        user_metadata=Jsonb(user_metadata or {}),
+        banned_until=more.get("banned_until"),
+    )
+    if row is not None:
+        await tx.do("insert_identity", id=user_id, data=Jsonb(more.get("identity") or identity_data(user_id, email)))
+    return row
+
+
+def identity_data(user_id: uuid.UUID, email: str) -> dict[str, Any]:
+    """What GoTrue knows of an address: that it was given, not that it was verified."""
+    return {"sub": str(user_id), "email": email, "email_verified": False, "phone_verified": False}
+
+
+async def change_user(tx: Transaction, user: Row, **changes: Any) -> Row:
+    """Change what is given."""
+    metadata = {name: changes.get(name) for name in ("user_metadata", "app_metadata")}
+    row = await tx.one(
+        "update_user",
+        id=user["id"],
+        password=changes.get("password"),
+        role=changes.get("role"),
+        is_confirmed=changes.get("is_confirmed", False),
+        sets_ban="banned_until" in changes,
+        banned_until=changes.get("banned_until"),
+        **{name: None if value is None else Jsonb(value) for name, value in metadata.items()},
+    )
+    return row or user
+
+
+async def change_address(tx: Transaction, user: Row, email: str) -> Row:
+    """Give a user another address, which must be free."""
+    holder = await tx.one("user_by_email", email=email)
+    if holder is not None and holder["id"] != user["id"]:
+        raise AuthError(422, "email_exists", "A user with this email address has already been registered")
+    await tx.do("update_identity_email", id=user["id"], email=email)
+    return await tx.one("set_address", id=user["id"], email=email) or user
 
 
 def is_banned(row: Row) -> bool:

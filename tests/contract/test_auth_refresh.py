@@ -1,6 +1,8 @@
 """Refresh tokens: rotation, the lost answer, reuse, and many at once."""
 
 import concurrent.futures
+import hashlib
+import secrets
 
 import httpx
 import psycopg
@@ -22,7 +24,8 @@ def first(http: httpx.Client, alice: User) -> str:
 def age(db: psycopg.Connection, *tokens: str) -> None:
     """Let the reuse interval of tokens pass."""
     query = "update auth.refresh_tokens set updated_at = now() - interval '1 minute' where token = any(%s)"
-    db.execute(query, [list(tokens)])
+    hashes = [hashlib.sha256(token.encode()).hexdigest() for token in tokens]
+    db.execute(query, [[*tokens, *hashes]])
 
 
 def test_each_refresh_gives_the_next_token(http: httpx.Client, alice: User, first: str) -> None:
@@ -48,6 +51,10 @@ def test_an_older_token_ends_the_family(http: httpx.Client, db: psycopg.Connecti
     age(db, first, second)
     stolen = refresh(http, first)
     assert (stolen.status_code, stolen.json()["error_code"]) == (400, "refresh_token_already_used")
+    # As GoTrue has it: the newest was revoked just now, and its own reuse interval begins.
+    newest = refresh(http, third["refresh_token"])
+    assert newest.status_code == 200
+    age(db, third["refresh_token"])
     for token in (first, second, third["refresh_token"]):
         done = refresh(http, token)
         assert (done.status_code, done.json()["error_code"]) == (400, "refresh_token_already_used")
@@ -72,6 +79,12 @@ def test_many_refreshes_at_once_agree(http: httpx.Client, first: str) -> None:
 @pytest.mark.parametrize("token", ["", "nonsense", "x" * 300, None, 7, ["a"], "a\x00b"])
 def test_a_token_that_is_none(http: httpx.Client, token: object) -> None:
     done = http.post("/auth/v1/token?grant_type=refresh_token", json={"refresh_token": token})
+    assert done.status_code == 400
+    assert done.json()["error_code"] == "validation_failed"
+
+
+def test_a_token_that_nobody_was_given(http: httpx.Client) -> None:
+    done = refresh(http, secrets.token_urlsafe(24))
     assert done.status_code == 400
     assert done.json()["error_code"] in {"refresh_token_not_found", "validation_failed"}
 

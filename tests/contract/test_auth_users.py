@@ -2,14 +2,16 @@
 
 import uuid
 from collections.abc import Iterator
+from urllib.parse import parse_qsl
 
 import httpx
 import pytest
 from supabase_auth.errors import AuthApiError, AuthSessionMissingError, AuthWeakPasswordError
 
+from stack.auth.outbox import Outbox
 from supabase import create_client
 from tests.contract.conftest import PASSWORD, Api, User, quiet
-from tests.support.stack import Project
+from tests.support.stack import Project, RunningStack
 
 
 @pytest.fixture
@@ -76,17 +78,16 @@ def test_a_user_is_shown_to_themselves(alice: User) -> None:
 def test_metadata_is_merged_and_rights_are_not_taken(alice: User) -> None:
     alice.client.auth.update_user({"data": {"name": "Ada", "theme": "dark"}})
     changed = alice.client.auth.update_user({"data": {"theme": None, "role": "admin"}}).user
-    assert changed.user_metadata == {"name": "Ada", "role": "admin"}
+    assert changed.user_metadata == {"name": "Ada", "role": "admin", "email_verified": True}
     assert changed.app_metadata == {"provider": "email", "providers": ["email"]}
     assert changed.role == "authenticated"
 
 
-def test_app_metadata_and_role_in_a_users_own_change_are_ignored(http: httpx.Client, alice: User) -> None:
+def test_role_and_audience_in_a_users_own_change_are_ignored(http: httpx.Client, alice: User) -> None:
     headers = {"authorization": f"Bearer {alice.token}"}
-    body = {"app_metadata": {"admin": True}, "role": "service_role", "aud": "x", "email_confirmed_at": None}
+    body = {"role": "service_role", "aud": "x", "email_confirmed_at": None}
     shown = http.put("/auth/v1/user", json=body, headers=headers).json()
     assert (shown["role"], shown["aud"]) == ("authenticated", "authenticated")
-    assert "admin" not in shown["app_metadata"]
 
 
 def test_a_new_password_replaces_the_old_and_ends_other_sessions(project: Project, alice: User) -> None:
@@ -112,6 +113,30 @@ def test_an_address_can_be_changed_but_not_to_anothers(alice: User, bob: User) -
     address = f"new-{alice.email}"
     changed = alice.client.auth.update_user({"email": address}).user
     assert address in (changed.email, changed.new_email)
+
+
+def test_a_new_address_counts_once_both_have_confirmed(project: Project, anon: Api, alice: User) -> None:
+    if not isinstance(project, RunningStack):
+        pytest.skip("only the embedded stack keeps its mails")
+    address = f"new-{alice.email}"
+    changed = alice.client.auth.update_user({"email": address}).user
+    assert (changed.email, changed.new_email) == (alice.email, address)
+    role = "supabase_auth_admin"
+    outbox = project.settings.database_url(role, project.secrets.password(role))
+    mails = {mail.email: mail for mail in Outbox(project.secrets.jwt_secret).recent(outbox)[:2]}
+    assert set(mails) == {alice.email, address}
+    links = {email: dict(parse_qsl(mail.link.partition("?")[2]))["token_hash"] for email, mail in mails.items()}
+    verify = f"{project.url}/auth/v1/verify"
+    headers = {"apikey": project.publishable_key}
+    first = httpx.post(verify, json={"type": "email_change", "token_hash": links[address]}, headers=headers)
+    assert first.status_code == 200
+    assert "access_token" not in first.json()
+    again = httpx.post(verify, json={"type": "email_change", "token_hash": links[address]}, headers=headers)
+    assert again.json()["error_code"] == "otp_expired"
+    assert alice.client.auth.get_user().user.email == alice.email
+    code = {"type": "email_change", "email": alice.email, "token": mails[alice.email].code}
+    assert httpx.post(verify, json=code, headers=headers).json()["user"]["email"] == address
+    assert anon.auth.sign_in_with_password({"email": address, "password": PASSWORD}).user.id == alice.id
 
 
 @pytest.mark.parametrize(("scope", "survivors"), [("local", [1]), ("others", [0]), ("global", [])])
@@ -148,7 +173,7 @@ def test_nobody_has_no_account(anon: Api, http: httpx.Client) -> None:
     with pytest.raises(AuthSessionMissingError):
         anon.auth.update_user({"data": {}})
     done = http.get("/auth/v1/user")
-    assert (done.status_code, done.json()["error_code"]) == (401, "no_authorization")
+    assert (done.status_code, done.json()["error_code"]) == (403, "bad_jwt")
 
 
 def test_settings_and_health(http: httpx.Client) -> None:

@@ -9,10 +9,25 @@ select * from auth.users where id = %(id)s and deleted_at is null
 -- One that was deleted softly, too.
 select * from auth.users where id = %(id)s
 
--- name: user_by_recovery_token
--- A recovery code lives for an hour.
-select * from auth.users
-where recovery_token = %(token)s and recovery_sent_at > now() - interval '1 hour' and deleted_at is null
+-- name: put_mailed_token
+insert into auth.runyard_mailed_tokens (user_id, kind, email, link_hash, code_hash)
+values (%(user_id)s, %(kind)s, %(email)s, %(link_hash)s, %(code_hash)s)
+on conflict (user_id, kind) do update
+set email = excluded.email, link_hash = excluded.link_hash, code_hash = excluded.code_hash, created_at = now()
+
+-- name: take_mailed_token
+-- Links and codes live for an hour and serve once: only one of two who come with the same gets a row back.
+delete from auth.runyard_mailed_tokens
+where (link_hash = %(hash)s or code_hash = %(hash)s) and kind = any(%(kinds)s) and created_at > now() - interval '1 hour'
+returning *
+
+-- name: lock_first_account
+-- Two who come at once are not both the first.
+select pg_advisory_xact_lock(5432154323)
+
+-- name: may_join
+-- The first account is the installation's; then whoever is invited.
+select not exists (select from auth.users) or auth.runyard_is_invited(%(email)s) as is_allowed
 
 -- name: identities_of
 select * from auth.identities where user_id = any(%(ids)s) order by created_at
@@ -49,7 +64,6 @@ where user_id = %(id)s and provider = 'email'
 -- Each value is kept where the caller gives null; metadata is merged key by key, null removing a key.
 update auth.users
 set
-  email = coalesce(%(email)s, email),
   encrypted_password = coalesce(%(password)s, encrypted_password),
   role = coalesce(%(role)s, role),
   email_confirmed_at = case when %(is_confirmed)s then coalesce(email_confirmed_at, now()) else email_confirmed_at end,
@@ -76,18 +90,31 @@ where id = %(id)s
 -- name: mark_signed_in
 update auth.users set last_sign_in_at = now(), updated_at = now() where id = %(id)s returning *
 
--- name: set_recovery_token
-update auth.users set recovery_token = %(token)s, recovery_sent_at = now(), updated_at = now() where id = %(id)s returning *
+-- name: mark_recovery_sent
+update auth.users set recovery_sent_at = now(), updated_at = now() where id = %(id)s returning *
 
--- name: clear_recovery_token
--- Only one of two who come with the same code gets a row back.
+-- name: ask_for_address
 update auth.users
-set recovery_token = '', email_confirmed_at = coalesce(email_confirmed_at, now()), updated_at = now()
-where id = %(id)s and recovery_token = %(token)s
+set email_change = %(email)s, email_change_sent_at = now(), email_change_confirm_status = 0, updated_at = now()
+where id = %(id)s
 returning *
 
+-- name: confirm_half
+update auth.users set email_change_confirm_status = 1, updated_at = now() where id = %(id)s
+
+-- name: set_address
+update auth.users
+set
+  email = %(email)s, email_change = '', email_change_confirm_status = 0,
+  email_confirmed_at = coalesce(email_confirmed_at, now()), updated_at = now()
+where id = %(id)s and deleted_at is null
+returning *
+
+-- name: confirm_user
+update auth.users set email_confirmed_at = coalesce(email_confirmed_at, now()), updated_at = now() where id = %(id)s returning *
+
 -- name: insert_outbox
-insert into auth.runyard_outbox (kind, email, link, code) values (%(kind)s, %(email)s, %(link)s, %(code)s)
+insert into auth.runyard_outbox (kind, email, content) values (%(kind)s, %(email)s, %(content)s)
 
 -- name: trim_outbox
 delete from auth.runyard_outbox where id <= (select max(id) - 200 from auth.runyard_outbox)

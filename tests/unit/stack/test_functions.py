@@ -46,7 +46,7 @@ def test_a_function_gets_what_hosted_gives_and_its_own_secrets(project: Path) ->
     (project / "supabase" / "functions" / ".env").write_text("# comment\nMY_KEY='a=b'\n")
     settings = Settings(home=project / "home", project=project)
     environment = functions_environment(settings, load_secrets(settings.secrets_file))
-    hosted = {"SUPABASE_URL", "SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "SUPABASE_DB_URL", "WORKER_SIGNING_JWK"}
+    hosted = {"SUPABASE_URL", "SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "WORKER_SIGNING_JWK"}
     assert hosted <= environment.keys()
     assert environment["MY_KEY"] == "a=b"
 

@@ -66,7 +66,7 @@ test-all: setup-test ## Run everything: slow tests too, every case of what `test
 	@$(MAKE) lint-only
 	@RUNYARD_TEST_ALL=1 RUNYARD_FAULT_ROUNDS=$${RUNYARD_FAULT_ROUNDS:-4} $(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(ARGS)
 
-lint: setup-lint ## Run the checks only: ruff, mypy, import contracts, edge functions
+lint: setup-lint ## Run the checks only: ruff, mypy, import contracts, unused packages and code, edge functions
 	@$(MAKE) lint-only
 
 .PHONY: lint-only
@@ -74,6 +74,9 @@ lint-only:
 	@echo "==> ruff" && $(PY) -m ruff check . && $(PY) -m ruff format --check --quiet .
 	@echo "==> mypy" && $(PY) -m mypy app worker stack cli
 	@echo "==> import contracts" && { .venv/bin/lint-imports >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }; }
+	@echo "==> deptry" && $(PY) -m deptry worker --no-ansi >.venv/deptry.log 2>&1 \
+	  && $(PY) -m deptry app cli stack worker --config .deptry.toml --no-ansi >.venv/deptry.log 2>&1 || { cat .venv/deptry.log; exit 1; }
+	@echo "==> vulture" && ! $(PY) -m vulture | grep -v "unused \(variable\|attribute\) '[a-z_]"
 	@echo "==> deno" && .venv/bin/deno lint --quiet stack/edge supabase/functions \
 	  && .venv/bin/deno check --quiet --config supabase/functions/deno.json stack/edge/router.ts supabase/functions/*/index.ts
 

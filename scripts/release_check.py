@@ -118,15 +118,15 @@ def check_wheel(release: Release) -> str:
         names = archive.namelist()
         metadata_file = next(name for name in names if name.endswith(".dist-info/METADATA"))
         metadata = archive.read(metadata_file).decode()
+        scripts = archive.read(metadata_file.replace("METADATA", "entry_points.txt")).decode()
     if f"\nVersion: {release.version}\n" not in metadata:
         raise Wrong(f"{wheel.name} does not carry the version {release.version}")
-        scripts = re.findall(
-            r"= ([\w.]+):", archive.read(metadata_file.replace("METADATA", "entry_points.txt")).decode()
-        )
     tops = {name.partition("/")[0] for name in names if ".dist-info/" not in name}
     if tops != {"worker"}:
         raise Wrong(f"{wheel.name} also has {', '.join(sorted(tops - {'worker'}))}")
-    if lost := [module for module in scripts if f"{module.replace('.', '/')}.py" not in names]:
+    if lost := [
+        module for module in re.findall(r"= ([\w.]+):", scripts) if f"{module.replace('.', '/')}.py" not in names
+    ]:
         raise Wrong(f"{wheel.name} has scripts that call {', '.join(lost)}, which it does not hold")
     return f"{wheel.name}, {len(names)} files"
 

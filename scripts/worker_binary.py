@@ -3,6 +3,7 @@
 import argparse
 import hashlib
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -34,12 +35,19 @@ def build_wheel(dist: Path) -> Path:
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder) / "source", Path(folder) / "made"
         source.mkdir()
-        for name in ("pyproject.toml", "README.md", "LICENSE"):
+        for name in ("README.md", "LICENSE"):
             shutil.copy(ROOT / name, source / name)
+        (source / "pyproject.toml").write_text(worker_project(), encoding="utf-8")
         shutil.copytree(ROOT / "worker", source / "worker", ignore=shutil.ignore_patterns("__pycache__"))
         run([*pip(), "wheel", "--quiet", "--no-deps", "--wheel-dir", str(made), str(source)])
         [wheel] = made.glob("*.whl")
         return Path(shutil.copy(wheel, dist))
+
+
+def worker_project() -> str:
+    """Return pyproject.toml without the commands that are not the runner's: its wheel does not hold what they call."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    return re.sub(r'^runyard = "cli\..*"\n', "", text, flags=re.MULTILINE)
 
 
 def pip() -> list[str]:

@@ -12,8 +12,6 @@ from app.project.models import Row
 Derived = TypeVar("Derived")
 
 LIVE_TABLES = ("workers", "worker_instances", "provision_jobs", "worker_releases", "rollouts")
-# Rows that Postgres Changes does not carry: the database rings `changed` for these.
-RUNG_TABLES = ("modules", "groups", "approvals", "worker_assignments", "memberships")
 MAX_JOBS = 2000
 FINISHED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
 

@@ -20,7 +20,6 @@ from stack.auth.users import (
 )
 
 MOST_PER_PAGE = 1000
-DEFAULT_ROLES = ("authenticated", "")
 
 
 class AdminService:

@@ -7,7 +7,6 @@ import psycopg
 
 from stack.rest.catalog import Catalog, load_catalog
 
-CHANNEL = "pgrst"
 QUIET_SECONDS = 0.02
 RETRY_SECONDS = 1.0
 log = logging.getLogger("stack.rest")

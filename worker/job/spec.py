@@ -9,8 +9,6 @@ from worker.api.replies import ClaimedJob
 from worker.enums import LIFECYCLE_TYPES, EngineName, SourceKind
 from worker.errors import JobFailed
 
-TASKS = ("init", "plan", "apply", "destroy", "output")
-
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)

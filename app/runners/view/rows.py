@@ -8,7 +8,6 @@ from app.shared.runner.versions import is_older
 from app.shared.words import count
 
 Row = Mapping[str, Any]
-STATUSES = ("ONLINE", "DRAINING", "OFFLINE")
 ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
 PREPARING = "being prepared"
 

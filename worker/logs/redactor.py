@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from worker.logs.form_finder import FormFinder
+from worker.logs.hidden_breaks import UnbrokenText, wrapped_start
 from worker.logs.secret_forms import forms_of
 from worker.logs.secret_shapes import Span, shape_spans
 
@@ -32,6 +33,8 @@ class Redactor:
         self._secrets.update(secrets)
         forms = forms_of(self._secrets)
         self._finder = FormFinder(forms)
+        # Of these a break is part, so that they are not in a text without breaks.
+        self._broken = FormFinder(form for form in forms if any(sign in form for sign in "\n\r\x1b"))
         self._longest = len(forms[0]) if forms else 0
         # Any other form that has begun but not ended lies behind the place at which the text would be cut anyway.
         self._unbounded = [form for form in forms if len(form) > _KEPT_OF_LONG_LINE or "\n" in form or "\r" in form]
@@ -71,15 +74,20 @@ class Redactor:
         return max(4 * LONGEST_HELD_LINE, 4 * self._longest)
 
     def _spans(self, text: str) -> Iterator[Span]:
-        yield from self._finder.spans(text)
         yield from shape_spans(text)
+        unbroken = UnbrokenText(text)
+        if unbroken.is_same:
+            yield from self._finder.spans(text)
+        else:
+            yield from map(unbroken.original, self._finder.spans(unbroken.text))
+            yield from self._broken.spans(text)
 
     def _line_cut(self, text: str) -> int:
         cut = _line_start(text, len(text))
         return cut if len(text) - cut <= LONGEST_HELD_LINE else len(text) - _KEPT_OF_LONG_LINE
 
     def _safe_cut(self, text: str, spans: list[Span], cut: int) -> int:
-        cut = min(cut, self._partial_match(text))
+        cut = min(cut, self._partial_match(text), wrapped_start(text, cut, 2 * self._longest))
         while (earlier := _step_back(text, spans, cut)) < cut:
             cut = earlier
         return cut

@@ -26,11 +26,15 @@ def forms_of(secrets: Iterable[str]) -> tuple[str, ...]:
 
 def _forms(secret: str) -> Iterator[str]:
     yield secret
-    yield from _json_forms(secret)
+    for once in set(_json_forms(secret)):
+        yield once
+        yield from _json_forms(once)
     yield from _url_forms(secret)
     yield from _shell_forms(secret)
     yield html.escape(secret)
     yield from _base64_forms(secret.encode())
+    yield secret.encode().hex()
+    yield secret.encode().hex().upper()
 
 
 def _json_forms(secret: str) -> Iterator[str]:

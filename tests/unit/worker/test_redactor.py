@@ -3,6 +3,7 @@
 import base64
 import itertools
 import json
+import re
 import shlex
 from urllib.parse import quote
 
@@ -140,3 +141,68 @@ def test_an_endless_chain_of_overlapping_secrets_is_masked_and_does_not_fill_the
         assert len(redactor._held) <= 8 * LONGEST_HELD_LINE
     shown += redactor.flush()
     assert set(shown) == {"*"}
+
+
+LONG_SECRET = "correct-horse-battery-staple-" * 5
+
+
+def wrapped(data: bytes, width: int, end: str = "\n") -> str:
+    text = base64.b64encode(data).decode()
+    return end.join(text[at : at + width] for at in range(0, len(text), width)) + end
+
+
+@pytest.mark.parametrize("before", [b"", b"x", b"user:", b"y" * 40, b"z" * 200])
+@pytest.mark.parametrize(("width", "end"), [(76, "\n"), (64, "\n"), (76, "\r\n"), (64, "\n    ")])
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_base64_that_is_wrapped_is_masked(before: bytes, width: int, end: str, size: int) -> None:
+    text = "value: " + wrapped(before + LONG_SECRET.encode() + b"tail", width, end) + "done\n"
+    shown = stream(Redactor([LONG_SECRET]), [text[at : at + size] for at in range(0, len(text), size)])
+    assert shown.endswith("done\n")
+    encoded = "".join(shown.removesuffix("done\n").split())
+    kept = base64.b64encode(before + LONG_SECRET.encode()).decode()
+    longest = max(len(part) for part in encoded.removeprefix("value:").split(MASK))
+    assert MASK in shown
+    # What is left belongs to the neighbours, and to the characters that they share with the secret.
+    assert longest <= len(base64.b64encode(before)) + 8
+    assert kept[-40:-8] not in encoded
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        SECRET.encode().hex(),
+        SECRET.encode().hex().upper(),
+        json.dumps({"inner": json.dumps({"password": SECRET})}),
+        json.dumps(json.dumps(SECRET, ensure_ascii=False), ensure_ascii=False),
+        "\x1b[31ms3cr3\x1b[0;1mt/+pa$$'\"wörd&<x>\x1b[0m",
+        "".join(f"\x1b[38;5;{index}m{sign}" for index, sign in enumerate(SECRET)),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 5, 1000])
+def test_spellings_within_spellings_are_masked(spelling: str, size: int) -> None:
+    text = f"value={spelling};\n"
+    shown = stream(Redactor([SECRET]), [text[at : at + size] for at in range(0, len(text), size)])
+    assert MASK in shown
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert "s3cr3" not in plain
+    assert SECRET.encode().hex()[4:-4] not in plain.lower()
+
+
+def test_a_large_blob_is_not_held_until_its_end() -> None:
+    redactor = Redactor(["hunter2secret"])
+    shown = ""
+    for index in range(2000):
+        shown += redactor.feed("A" * 76 + "\n")
+        assert 77 * (index + 1) - len(shown) <= 77 * 3
+    assert shown + redactor.flush() == ("A" * 76 + "\n") * 2000
+
+
+def test_a_secret_of_many_lines_is_masked_where_lines_look_wrapped() -> None:
+    key = "-----BEGIN KEY-----\n" + "\n".join("Ab3+" * 16 for _ in range(5)) + "\n-----END KEY-----"
+    assert "Ab3+" not in stream(Redactor([key]), [f"{key}\n"])
+
+
+def test_a_secret_longer_than_what_is_held_of_a_line_is_masked() -> None:
+    secret = "0123456789abcdef" * 2000
+    pieces = ["x" * 20_000, secret[:15_000], secret[15_000:], "y" * 20_000, "\n"]
+    assert stream(Redactor([secret]), pieces) == "x" * 20_000 + MASK + "y" * 20_000 + "\n"

@@ -16,6 +16,7 @@ from worker.errors import Fatal, Fenced, Rejected, Retryable, WorkerError
 from worker.exit_codes import ExitCode
 from worker.job.context import JobContext
 from worker.job.control import JobControl, Stop, StopCause
+from worker.job.isolating import settle_isolation
 from worker.job.lease import Lease
 from worker.jobs.attempt import Attempt
 from worker.jobs.table import JobHandle, JobTable
@@ -91,7 +92,8 @@ class Executor:
         environ = dict(os.environ)
         finder = EngineFinder(self._settings.engine.additional_binary_paths, environ)
         await finder.refresh()
-        return JobContext(self._settings, self._server, finder, environ, (self._token,))
+        isolation = await settle_isolation(self._settings, environ, finder)
+        return JobContext(self._settings, self._server, finder, environ, (self._token,), isolation=isolation)
 
     def _home(self) -> Path:
         home = self._settings.working_directory.working_directory / "executors"

@@ -18,7 +18,12 @@ class HostFacts:
     """Gathers facts; only the engines, the note and the last error ever change."""
 
     def __init__(
-        self, settings: Settings, finder: EngineFinder, standing: Standing, program: Program | None = None
+        self,
+        settings: Settings,
+        finder: EngineFinder,
+        standing: Standing,
+        isolation: str,
+        program: Program | None = None,
     ) -> None:
         """Look once at what does not change; `program` is there only if the runner may replace it."""
         self._finder = finder
@@ -30,6 +35,7 @@ class HostFacts:
             "os": platform.platform(terse=True),
             "python": platform.python_version(),
             "cpus": os.cpu_count() or 1,
+            "isolation": isolation,
             "dispatcher": settings.dispatcher.type.value,
             "disk_free_gb": _free_gigabytes(settings.working_directory.working_directory),
             "version": __version__,

@@ -20,6 +20,7 @@ from worker.exit_codes import ExitCode
 from worker.host_facts import HostFacts
 from worker.job.context import JobContext
 from worker.job.control import Stop, StopCause
+from worker.job.isolating import check_strangers, settle_isolation
 from worker.jobs.recovery import recover
 from worker.jobs.table import JobTable
 from worker.logs.redactor import Redactor
@@ -121,17 +122,19 @@ class Runner:
         environ = dict(os.environ)
         finder = EngineFinder(self._settings.engine.additional_binary_paths, environ)
         await finder.refresh()
-        facts = HostFacts(self._settings, finder, self._standing, self._program)
+        isolation = await settle_isolation(self._settings, environ, finder)
+        facts = HostFacts(self._settings, finder, self._standing, isolation.fact, self._program)
         session = await self._open_session(transport, credentials, identity, facts)
         if session is None:
             return ExitCode.OK
+        check_strangers(isolation, session.grant.worker)
         server = Server(transport, session.renew, on_fatal=self._on_fatal)
         if self._is_trial:
             return await self._prove(server, facts)
         dispatcher = dispatcher_for(self._settings)
         context = JobContext(
             self._settings, server, finder, environ, tuple(credentials.secrets),
-            TaskProtection(environ.get("ECS_AGENT_URI", "")),
+            TaskProtection(environ.get("ECS_AGENT_URI", "")), isolation,
         )  # fmt: skip
         parts = Parts(
             context, session, identity, facts, self._table, self._standing, self._clock, self._bells, dispatcher,

@@ -156,7 +156,9 @@ def test_a_failing_plan_says_what_is_wrong_and_skips_the_rest(bench: Bench) -> N
         ({"engine_version": ">=99"}, "engine_version"),
         ({"engine": "pulumi"}, "engine_missing"),
         ({"source_kind": "git", "source": {"url": "ext::sh -c id", "ref": "main"}}, "bad_source"),
-        ({"source_kind": "git", "source": {"url": "file:///nonexistent-repository", "ref": "main"}}, "fetch_failed"),
+        ({"source_kind": "git", "source": {"url": "http://127.0.0.1:9/nonexistent", "ref": "main"}}, "fetch_failed"),
+        ({"source_kind": "git", "source": {"url": "file:///etc", "ref": "main"}}, "bad_source"),
+        ({"source_kind": "local", "source": {"path": "/etc"}}, "bad_source"),
         ({"source_kind": "local", "source": {"path": "/nonexistent-folder"}}, "bad_source"),
     ],
 )  # fmt: skip

@@ -254,6 +254,7 @@ class Bench:
             "SUPABASE_URL": url or self.project.url,
             "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(home),
             "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(self.tofu.parent),
+            "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": str(self.folder),
             "RUNYARD__LOGGING__FORMAT": "json",
             "RUNYARD__LOGGING__LOGLEVEL__DEFAULT": "Debug",
         }

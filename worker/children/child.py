@@ -4,8 +4,8 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -29,6 +29,7 @@ class Command:
     cwd: Path
     env: Mapping[str, str]
     pass_fds: tuple[int, ...] = field(default=())
+    stdin: bytes = field(default=b"", repr=False)
 
 
 class Child:
@@ -44,12 +45,13 @@ class Child:
     @classmethod
     def start(cls, command: Command, *, is_output_split: bool = False) -> "Child":
         """Start a command in a new session with its output in a pipe."""
-        process = subprocess.Popen(
-            [*death_signal_prefix(), *command.argv],
-            cwd=command.cwd, env=dict(command.env), pass_fds=command.pass_fds, start_new_session=True, bufsize=0,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if is_output_split else subprocess.STDOUT,
-        )  # fmt: skip
+        with _input(command.stdin) as stdin:
+            process = subprocess.Popen(
+                [*death_signal_prefix(), *command.argv],
+                cwd=command.cwd, env=dict(command.env), pass_fds=command.pass_fds, start_new_session=True, bufsize=0,
+                stdin=stdin, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE if is_output_split else subprocess.STDOUT,
+            )  # fmt: skip
         return cls(process)
 
     def interrupt(self) -> None:
@@ -100,6 +102,18 @@ async def stop_with_grace(child: Child, grace_seconds: float, sleep: Callable[[f
     child.interrupt()
     await sleep(grace_seconds)
     child.kill()
+
+
+@contextmanager
+def _input(content: bytes) -> Iterator[int | IO[bytes]]:
+    """A file, not a pipe: nobody waits until it is read."""
+    if not content:
+        yield subprocess.DEVNULL
+        return
+    with os.fdopen(os.memfd_create("input"), "w+b") as file:
+        file.write(content)
+        file.seek(0)
+        yield file
 
 
 async def _pump(pipe: IO[bytes], sink: Sink) -> None:

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from worker.doctor.check import Check, fail, ok, warn
+from worker.doctor.isolation import isolation
 from worker.program import find_program, obstacle
 from worker.settings import Settings
 
@@ -27,6 +28,7 @@ def host_checks(settings: Settings) -> list[Check]:
         engines(settings.engine.additional_binary_paths),
         git(),
         user(),
+        isolation(settings, os.environ),
         *([self_update()] if settings.update.enabled else []),
     ]
 

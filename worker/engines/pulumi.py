@@ -131,13 +131,13 @@ class PulumiDriver:
 
 async def export_stack(binary: str, space: Workspace, target: Path) -> str | None:
     """Write the stack's checkpoint to a file, apart from the job's control, and read it."""
-    from worker.children.child import Child, Command
+    from worker.children.child import Child
 
     async def ignore(_: bytes) -> None:
         return
 
-    argv = (binary, "stack", "export", "--file", str(target), "--stack", STACK)
-    code = await Child.start(Command(argv, space.work, space.env)).run(ignore)
+    argv = [binary, "stack", "export", "--file", str(target), "--stack", STACK]
+    code = await Child.start(space.command(argv)).run(ignore)
     if code != 0 or not target.is_file():
         space.say("The stack's checkpoint could not be exported.")
         return None

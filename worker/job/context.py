@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from worker.api.server import Server
+from worker.children.isolation import Isolation
 from worker.enums import EngineName
 from worker.settings import Settings
 from worker.task_protection import TaskProtection
@@ -52,3 +53,4 @@ class JobContext:
     environ: dict[str, str]
     secrets: tuple[str, ...] = ()
     protection: Protection = field(default_factory=TaskProtection)
+    isolation: Isolation | None = None

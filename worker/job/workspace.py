@@ -41,6 +41,8 @@ class Workspace:
     plan_summary: dict[str, Any] | None = None
     result: dict[str, Any] = field(default_factory=dict)
     on_summary: Callable[[], None] = field(default=lambda: None)
+    # Git sees the machine's own credentials for it; nothing of the module runs meanwhile.
+    is_fetching: bool = False
     cookie: str = field(default_factory=lambda: secrets.token_hex(16))
 
     @property
@@ -102,9 +104,8 @@ class Workspace:
         return b"".join(parts)
 
     async def _child(self, argv: list[str], on_output: Any, on_errors: Any, pass_fds: tuple[int, ...]) -> int:
-        command = Command(tuple(argv), self.work if self.work.is_absolute() else self.root, self.env, pass_fds)
         try:
-            return await self.control.run_child(command, on_output, on_errors)
+            return await self.control.run_child(self.command(argv, pass_fds), on_output, on_errors)
         except OSError as error:
             raise JobFailed(
                 f"{argv[0]} cannot be started: {error.strerror}.",
@@ -112,7 +113,24 @@ class Workspace:
                 hint="See that the program exists on the runner and may be run by its user.",
             ) from error
         finally:
+            if self.context.isolation:
+                await asyncio.to_thread(self.context.isolation.end, self.root)
             await asyncio.to_thread(self.log.end_output)
+
+    def check_visible(self, path: Path) -> None:
+        """Refuse a place of the machine as a source unless the operator has named it for jobs."""
+        isolation = self.context.isolation
+        if isolation and not isolation.shows(path):
+            raise JobFailed(
+                f"Modules may not read {path} on this runner.", code="bad_source",
+                hint="Name it, or a folder above it, in Engine.Isolation.ReadOnlyPaths of the runner.",
+            )  # fmt: skip
+
+    def command(self, argv: list[str], pass_fds: tuple[int, ...] = ()) -> Command:
+        """Return what runs a command in the module's folder, shut in with what is the job's own."""
+        command = Command(tuple(argv), self.work if self.work.is_absolute() else self.root, self.env, pass_fds)
+        isolation = self.context.isolation
+        return isolation.enclose(command, self.root, for_git=self.is_fetching) if isolation else command
 
     def _failure(self, shown: str, code: int, first_error: bytes) -> JobFailed:
         said = self.log.redactor.redact(_ANSI.sub("", first_error.decode(errors="replace"))).strip()

@@ -91,6 +91,11 @@ class DispatcherSettings(Section):
     )
     data: DispatcherData = Field(default_factory=DispatcherData)
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether every job runs in a container of its own."""
+        return self.type is not DispatcherType.LOCAL
+
     @model_validator(mode="after")
     def check_needed(self) -> Self:
         """Refuse a type whose needed variables are absent, naming all of them."""

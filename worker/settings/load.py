@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 from worker.settings.layers import Layer, Problem, SettingsError, place_in
 from worker.settings.model import Settings
 from worker.settings.sources import (
+    DEFAULT_FILES,
     DEFAULT_SECRETS,
     FLAT_NAMES,
     environment_layer,
@@ -63,6 +64,13 @@ def secret_folders(chosen: Path | None, environ: Mapping[str, str]) -> list[Path
     """Return the directories with secrets: Docker's, systemd's, and the chosen one last."""
     names = [DEFAULT_SECRETS, environ.get("CREDENTIALS_DIRECTORY"), environ.get("RUNYARD_SECRETS")]
     return [Path(name) for name in (*names, chosen) if name]
+
+
+def secret_places(environ: Mapping[str, str]) -> list[Path]:
+    """Return every folder and file that secrets are read from, for whoever has to keep others away from them."""
+    named = (value for name, value in environ.items() if name.endswith("_FILE") and name[: -len("_FILE")] in FLAT_NAMES)
+    files = (*named, environ.get("RUNYARD_SETTINGS") or "", *DEFAULT_FILES)
+    return [*secret_folders(None, environ), *(Path(file).expanduser().absolute() for file in files if file)]
 
 
 def validate(layers: Sequence[Layer], problems: list[Problem]) -> Settings | None:

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from worker.settings.base import HomePath, PathList, Section, WordList
 from worker.settings.dispatcher import DispatcherSettings
+from worker.settings.isolation import IsolationSettings
 from worker.settings.levels import LogLevelName, parse_level
 from worker.settings.update import UpdateSettings
 
@@ -33,6 +34,7 @@ class EngineSettings(Section):
     stop_grace_seconds: float = Field(
         default=60, gt=0, description="How long an interrupted engine may take before it is killed."
     )
+    isolation: IsolationSettings = Field(default_factory=IsolationSettings)
 
 
 class HooksPreapprovalSettings(Section):

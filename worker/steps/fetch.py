@@ -85,6 +85,7 @@ async def copy_local(space: Workspace, path: str) -> None:
             f"The runner's machine has no folder {path!r}.", code="bad_source",
             hint="Give the absolute path of a folder on the machine of every runner that may run this module.",
         )  # fmt: skip
+    space.check_visible(origin)
     space.say(f"Copying {origin}")
     await asyncio.to_thread(
         shutil.copytree, origin, space.source, symlinks=True, ignore=_NOT_SOURCE, dirs_exist_ok=True

@@ -10,6 +10,7 @@ from worker.job.workspace import Workspace
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 _SCHEMES = re.compile(r"(https?|ssh|git|file)://|[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:|/")
+_LOCAL = re.compile(r"(?:file://[^/]*)?(?P<path>/.*)")
 _REF = re.compile(r"[A-Za-z0-9_./@+~^-]{1,200}\Z")
 
 # `ext::` and its like run commands; prompts would wait for ever.
@@ -25,8 +26,10 @@ async def fetch_git(space: Workspace, source: Mapping[str, Any]) -> str:
     """Fetch one ref, check it out, and return the commit."""
     url, ref = str(source.get("url") or ""), str(source.get("commit") or source.get("ref") or "HEAD")
     _check(url, ref)
+    if local := _LOCAL.match(url):
+        space.check_visible(Path(local["path"]))
     before, space.env = space.env, {**space.env, **_SAFE}
-    space.work = space.source
+    space.work, space.is_fetching = space.source, True
     try:
         await _git(space, "init", "--quiet", ".")
         await _git(space, "remote", "add", "origin", url)
@@ -34,7 +37,7 @@ async def fetch_git(space: Workspace, source: Mapping[str, Any]) -> str:
         await _submodules(space)
         commit = (await space.capture(["git", "rev-parse", "HEAD"])).decode().strip()
     finally:
-        space.env = before
+        space.env, space.is_fetching = before, False
     space.say(f"Checked out {ref} at {commit}")
     return commit
 

@@ -15,7 +15,7 @@ async def prepare(space: Workspace) -> None:
     """Make the directory, check that the engine is there, and put the environment together."""
     check_engine(space)
     space.root.mkdir(parents=True, mode=0o700)
-    for name in ("source", "tmp"):
+    for name in ("source", "tmp", "home"):
         (space.root / name).mkdir(mode=0o700)
     space.env = await build_environment(space)
     space.log.redactor.add(*sensitive_values(space.env), *space.backend.secrets)

@@ -9,8 +9,10 @@ import pytest
 
 from worker.doctor.check import Check, Verdict
 from worker.doctor.host import directory, disk, engines
+from worker.doctor.isolation import isolation
 from worker.doctor.network import clock, remedy_for
 from worker.doctor.render import summary
+from worker.settings import Settings, load_settings
 
 NOW = 1_800_000_000.0
 
@@ -86,3 +88,32 @@ def test_the_last_word_counts() -> None:
     good, bad = Check("a", Verdict.OK, ""), Check("b", Verdict.FAIL, "", "x")
     assert summary([good]) == "The runner is ready to work."
     assert "1 to put right" in summary([good, bad])
+
+
+def settings_for(folder: Path, **variables: str) -> Settings:
+    environ = {
+        "WORKER_ID": "00000000-0000-0000-0000-000000000001",
+        "SUPABASE_URL": "http://127.0.0.1:1",
+        "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(folder),
+        **variables,
+    }
+    return load_settings(environ=environ)
+
+
+def test_the_doctor_tries_to_get_out_and_says_what_a_job_could_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secrets" / "WORKER_TOKEN"
+    secret.parent.mkdir()
+    secret.write_text("ryw_secret")
+    environ = {"RUNYARD_SECRETS": str(secret.parent), "PATH": os.environ["PATH"]}
+    own = {"RUNYARD_SECRETS": str(secret.parent)}
+    open_to_all = isolation(settings_for(tmp_path, RUNYARD__ENGINE__ISOLATION__WAYS="[]", **own), environ)
+    assert open_to_all.verdict is Verdict.WARN
+    assert f"the secrets in {secret.parent}" in open_to_all.seen
+    assert "another job's files" in open_to_all.seen
+    assert "bubblewrap" in open_to_all.remedy
+    required = {"RUNYARD__ENGINE__ISOLATION__WAYS": "[]", "RUNYARD__ENGINE__ISOLATION__MODE": "required"}
+    assert isolation(settings_for(tmp_path, **required, **own), environ).verdict is Verdict.FAIL
+    found = isolation(settings_for(tmp_path, RUNYARD__ENGINE__ISOLATION__WAYS="bubblewrap,namespaces", **own), environ)
+    if "not shut in" in found.seen:
+        pytest.skip(found.seen)
+    assert found.verdict is Verdict.OK, found.seen

@@ -1,0 +1,363 @@
+"""A child of a job reaches its own things, whatever it tries, and nothing of it stays."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import eventually, wait_until
+from worker.children import keeper
+from worker.children.child import Child, Command, stop_with_grace
+from worker.children.isolation import Isolation, find_isolation
+from worker.children.strays import COOKIE_VARIABLE
+from worker.errors import Fatal
+from worker.job.isolating import check_strangers
+from worker.settings import Settings, SettingsError, load_settings
+from worker.settings.isolation import IsolationWay
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "ryw_the_runners_own_token"
+SANDBOXES = [IsolationWay.BUBBLEWRAP, IsolationWay.NAMESPACES]
+COUNTS_SIGNALS = """
+import signal, time, pathlib
+seen = []
+def note(number, frame):
+    seen.append(signal.Signals(number).name); pathlib.Path("signals").write_text(" ".join(seen))
+for each in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(each, note)
+print("ready", flush=True)
+while True: time.sleep(0.05)
+"""
+
+
+@dataclass
+class Place:
+    """A runner's folders and a job's in them."""
+
+    base: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def root(self) -> Path:
+        return self.base / "work/.temp/job-1"
+
+    @property
+    def other(self) -> Path:
+        return self.base / "work/.temp/job-2"
+
+    @property
+    def token(self) -> Path:
+        return self.base / "secrets/WORKER_TOKEN"
+
+    def settings(self, way: str, **more: str) -> Settings:
+        return load_settings(environ={**self.environ(way), **more})
+
+    def environ(self, way: str) -> dict[str, str]:
+        return {
+            "WORKER_ID": str(uuid.UUID(int=1)),
+            "SUPABASE_URL": "http://127.0.0.1:1",
+            "RUNYARD_SECRETS": str(self.token.parent),
+            "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(self.base / "work"),
+            "RUNYARD__ENGINE__ISOLATION__WAYS": way,
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.base / "home"),
+            **self.variables,
+        }
+
+    def isolation(self, way: str, **more: str) -> Isolation:
+        found = find_isolation(self.settings(way, **more), {**self.environ(way), **more})
+        if found.way is None:
+            pytest.skip(found.why)
+        return found
+
+    def command(self, *argv: str, **env: str) -> Command:
+        own = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.base / "home"), **env}
+        return Command(argv, self.root, own)
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    """Folders that other users may pass through, as a machine's own are."""
+    base = Path(tempfile.mkdtemp(prefix="runyard-isolation-"))
+    base.chmod(0o755)
+    made = Place(base)
+    for folder in (made.token.parent, base / "home", base / "shared"):
+        folder.mkdir(mode=0o700)
+    for job in (made.root, made.other):
+        for name in ("tmp", "home"):
+            (job / name).mkdir(parents=True, mode=0o700)
+        job.chmod(0o700)
+    made.token.write_text(TOKEN)
+    made.token.chmod(0o600)
+    (base / "home/credentials").write_text("the runner's own cloud")
+    (made.other / "secret.tfvars").write_text("another job's password")
+    yield made
+    shutil.rmtree(base, ignore_errors=True)
+
+
+class Collected:
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    async def __call__(self, data: bytes) -> None:
+        self.pieces.append(data)
+
+    @property
+    def text(self) -> str:
+        return b"".join(self.pieces).decode()
+
+
+async def run(isolation: Isolation, place: Place, script: str, **env: str) -> tuple[int, str]:
+    out = Collected()
+    command = isolation.enclose(place.command("/bin/sh", "-c", script, **env), place.root)
+    code = await asyncio.wait_for(Child.start(command).run(out), 60)
+    isolation.end(place.root)
+    return code, out.text
+
+
+@pytest.mark.parametrize("way", IsolationWay)
+async def test_output_exit_code_and_environment_pass_through(place: Place, way: str) -> None:
+    isolation = place.isolation(way)
+    code, said = await run(isolation, place, 'echo out; echo err >&2; echo "$COLOUR"; pwd; exit 3', COLOUR="a b\n'c'")
+    assert code == 3
+    assert said == f"out\nerr\na b\n'c'\n{place.root}\n"
+    code, said = await run(isolation, place, "exec no-such-program")
+    assert code == keeper.CANNOT_START
+
+
+@pytest.mark.parametrize("way", IsolationWay)
+async def test_a_child_that_is_killed_is_told_from_one_that_ends(place: Place, way: str) -> None:
+    isolation = place.isolation(way)
+    assert (await run(isolation, place, "kill -9 $$"))[0] == -9
+    assert (await run(isolation, place, "kill -15 $$"))[0] == -15
+
+
+@pytest.mark.parametrize("way", IsolationWay)
+async def test_a_program_that_is_missing_is_said_as_without_a_sandbox(place: Place, way: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        place.isolation(way).enclose(place.command("no-such-program"), place.root)
+
+
+@pytest.mark.parametrize("way", IsolationWay)
+async def test_it_reads_neither_the_token_nor_the_runners_home_nor_another_job(place: Place, way: str) -> None:
+    script = f"""
+        cat {place.token}; cat {place.other}/secret.tfvars; cat {place.base}/home/credentials; cat ~/credentials
+        cat /proc/{os.getpid()}/environ; cat /proc/{os.getpid()}/mem; ls /run/secrets /var/run/docker.sock
+        for each in /proc/[0-9]*; do tr '\\0' '\\n' < $each/environ; done
+        env; echo finished
+    """
+    isolation = place.isolation(way)
+    watcher = subprocess.Popen(["sleep", "60"], env={"OTHER_JOB": "password-of-another-job"})
+    try:
+        code, said = await run(isolation, place, script, MINE="seen")
+    finally:
+        watcher.kill()
+        watcher.wait()
+    assert code == 0
+    assert said.endswith("finished\n")
+    assert "MINE=seen" in said
+    for secret in (TOKEN, "another job's password", "the runner's own cloud", "password-of-another-job"):
+        assert secret not in said
+
+
+@pytest.mark.parametrize("way", SANDBOXES)
+async def test_it_sees_no_other_process_and_no_other_folder(place: Place, way: str) -> None:
+    isolation = place.isolation(way)
+    _, said = await run(
+        isolation, place, "ls /proc | grep -c '^[0-9]'; ls -d /home /srv /root/.ssh /sys /boot; ls /tmp"
+    )
+    assert int(said.splitlines()[0]) <= 6
+    assert "No such file" in said
+    _, said = await run(
+        isolation, place, "touch /x /usr/x /etc/x /bin/x; cat /etc/shadow; hostname; mount --bind /tmp /usr"
+    )
+    assert "Read-only" in said
+    assert "root:" not in said
+    assert not Path("/usr/x").exists()
+
+
+@pytest.mark.parametrize("way", IsolationWay)
+async def test_its_folder_home_and_temporary_files_last_as_long_as_the_job(place: Place, way: str) -> None:
+    isolation = place.isolation(way)
+    assert (await run(isolation, place, "echo a > tmp/a; echo b > ~/b; echo c > c"))[0] == 0
+    code, said = await run(isolation, place, "cat tmp/a ~/b c; find /tmp -maxdepth 1 -name a")
+    assert said.startswith("a\nb\nc\n")
+    assert code == 0
+    assert (place.root / "home/b").read_text() == "b\n"
+    assert not (place.base / "home/b").exists()
+
+
+@pytest.mark.parametrize("way", SANDBOXES)
+async def test_what_the_operator_names_is_seen_and_no_more_of_it_than_he_said(place: Place, way: str) -> None:
+    shared, home = place.base / "shared", place.base / "home"
+    (shared / "mirror").write_text("providers")
+    more = {
+        "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": str(home / "credentials"),
+        # The secrets lie in it: they stay covered.
+        "RUNYARD__ENGINE__ISOLATION__WRITABLEPATHS": str(place.base),
+    }
+    isolation = place.isolation(way, **more)
+    script = f"cat ~/credentials; cat {shared}/mirror; echo x > {shared}/written; echo x > ~/credentials; cat {place.token}; "
+    code, said = await run(isolation, place, f"{script} ls {place.other} {place.token.parent}; echo finished")
+    assert "the runner's own cloud" in said
+    assert "providers" in said
+    assert (shared / "written").exists()
+    assert (home / "credentials").read_text() == "the runner's own cloud"
+    assert TOKEN not in said
+    assert "secret.tfvars" not in said
+    assert code == 0
+
+
+@pytest.mark.parametrize("way", IsolationWay)
+async def test_nothing_outlives_it_not_even_what_left_its_session_and_environment(place: Place, way: str) -> None:
+    isolation = place.isolation(way)
+    mark = f"2{uuid.uuid4().int % 10**8:08}"
+    code, _ = await run(isolation, place, f"env -i setsid sleep {mark} & env -i setsid setsid sleep {mark} & sleep 0.2")
+    assert code == 0
+    wait_until(lambda: not _running(mark))
+
+
+@pytest.mark.parametrize("way", IsolationWay)
+async def test_a_stubborn_child_gets_exactly_one_interrupt_and_is_then_killed_with_all_it_started(
+    place: Place, way: str
+) -> None:
+    isolation, out = place.isolation(way), Collected()
+    mark = f"3{uuid.uuid4().int % 10**8:08}"
+    script = f"import subprocess; subprocess.Popen(['setsid', 'sleep', '{mark}'])\n{COUNTS_SIGNALS}"
+    child = Child.start(isolation.enclose(place.command(_python(), "-c", script), place.root))
+    running = asyncio.ensure_future(child.run(out))
+    await eventually(lambda: _truth("ready" in out.text))
+    child.interrupt()
+    child.interrupt()
+    await eventually(lambda: _truth((place.root / "signals").exists()))
+    await stop_with_grace(child, 0.3, asyncio.sleep)
+    assert await asyncio.wait_for(running, 30) < 0
+    assert child.is_killed
+    assert (place.root / "signals").read_text() == "SIGINT"
+    isolation.end(place.root)
+    wait_until(lambda: not _running(mark))
+
+
+@pytest.mark.parametrize("way", IsolationWay)
+async def test_the_death_of_the_runner_is_one_interrupt(place: Place, way: str) -> None:
+    place.isolation(way)
+    cookie = uuid.uuid4().hex
+    parent = f"""
+import asyncio, pathlib, json
+from worker.children.child import Child, Command
+from worker.children.isolation import find_isolation
+from worker.settings import load_settings
+environ = json.loads({json.dumps(json.dumps(place.environ(way)))})
+async def main():
+    isolation = find_isolation(load_settings(environ=environ), environ)
+    root = pathlib.Path({str(place.root)!r})
+    command = Command(({_python()!r}, "-c", {COUNTS_SIGNALS!r}), root, {{"{COOKIE_VARIABLE}": "{cookie}", "PATH": "/usr/bin:/bin"}})
+    async def sink(data): print("ready", flush=True)
+    await Child.start(isolation.enclose(command, root)).run(sink)
+asyncio.run(main())
+"""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", parent, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(Path.cwd())}
+    )
+    assert process.stdout is not None
+    await process.stdout.readline()
+    process.kill()
+    await process.wait()
+    await eventually(lambda: _truth((place.root / "signals").exists()))
+    assert (place.root / "signals").read_text() == "SIGINT"
+    from worker.children.strays import kill_strays
+
+    assert kill_strays(cookie) >= 1
+    wait_until(lambda: kill_strays(cookie) == 0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+@pytest.mark.parametrize("way", SANDBOXES)
+def test_an_ordinary_user_is_shut_in_as_well(place: Place, way: str) -> None:
+    place.isolation(way)
+    for folder in (place.base, *place.base.rglob("*")):
+        os.chown(folder, 65534, 65534)
+    # The repository may be closed to the other user, so the keeper's orders are made here.
+    place.variables["PATH"] = "/usr/bin:/bin"
+    isolation = place.isolation(way)
+    command = isolation.enclose(
+        place.command("/bin/sh", "-c", f"id -u; cat {place.token}; ls {place.other}; exit 7"), place.root
+    )
+    script = place.base / "keeper.py"
+    script.write_text(Path(keeper.__file__).read_text())
+    python = _python()
+    done = subprocess.run(
+        [python, "-I", "-S", str(script)], input=command.stdin, env={}, cwd="/", capture_output=True, check=False,
+        user=65534, group=65534, extra_groups=[],
+    )  # fmt: skip
+    if done.returncode == keeper.CANNOT_START:
+        pytest.skip(done.stderr.decode())
+    assert (done.returncode, done.stdout) == (7, b"65534\n")
+
+
+def test_a_machine_that_cannot_says_why_for_each_way(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    found = find_isolation(place.settings("bubblewrap"), {})
+    assert found.way is None
+    assert found.fact == "none"
+    assert found.why == "bubblewrap: bwrap is not installed"
+    command = place.command("true")
+    assert found.enclose(command, place.root) is command
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_served"),
+    [
+        ({"RUNYARD__ENGINE__ISOLATION__MODE": "off"}, False),
+        ({"RUNYARD__ENGINE__ISOLATION__WAYS": "[]"}, False),
+        ({"RUNYARD_JOB_DISPATCHER_TYPE": "docker", "RUNYARD_JOB_DISPATCHER_DATA_IMAGE": "runner"}, True),
+    ],
+)
+def test_strangers_share_a_runner_only_where_jobs_are_shut_in(
+    place: Place, variables: dict[str, str], is_served: bool
+) -> None:
+    isolation = find_isolation(place.settings("", **variables), {})
+    check_strangers(isolation, {"org_id": "one organisation's"})
+    if is_served:
+        check_strangers(isolation, {"org_id": None})
+        return
+    with pytest.raises(Fatal) as refused:
+        check_strangers(isolation, {"org_id": None})
+    assert "bubblewrap" in refused.value.hint
+
+
+@pytest.mark.parametrize("value", ["/", "relative/path", "/fine,/"])
+def test_the_whole_machine_cannot_be_named(place: Place, value: str) -> None:
+    with pytest.raises(SettingsError):
+        place.settings("", RUNYARD__ENGINE__ISOLATION__READONLYPATHS=value)
+
+
+def _python() -> str:
+    """A Python that is part of the system, as an engine would be."""
+    return shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+
+
+def _running(mark: str) -> list[str]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if mark.encode() in words:
+            found.append(entry.name)
+    return found
+
+
+async def _truth(value: bool) -> bool:
+    return value

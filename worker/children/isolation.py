@@ -1,0 +1,154 @@
+"""Shuts every child of a job in, in the strongest way that this machine allows."""
+
+import errno
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from worker.children.child import Command
+from worker.children.strays import COOKIE_VARIABLE
+from worker.children.users import end_processes, give_folder, pick_user, user_of
+from worker.children.view import View
+from worker.settings import Settings
+from worker.settings.isolation import IsolationMode, IsolationWay
+
+NONE, OFF, CONTAINER = "none", "off", "container"
+REMEDY = (
+    "Install bubblewrap (`apt-get install bubblewrap`, `dnf install bubblewrap`) and let this user make user namespaces, "
+    "or give every job a container of its own with a dispatcher."
+)
+_KEEPER = Path(__file__).with_name("keeper.py")
+_PROBE_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """How jobs are shut in here; without a way they are not, and `why` says what stood against each."""
+
+    view: View
+    way: IsolationWay | None = None
+    why: str = ""
+    bubblewrap: str = ""
+
+    @property
+    def fact(self) -> str:
+        """What the runner's page shows."""
+        settings = self.view.settings
+        if settings.dispatcher.is_remote:
+            return CONTAINER
+        if settings.engine.isolation.mode is IsolationMode.OFF:
+            return OFF
+        return self.way.value if self.way else NONE
+
+    @property
+    def is_enough_for_strangers(self) -> bool:
+        """Whether jobs of different organisations may share this runner."""
+        return self.fact not in {NONE, OFF}
+
+    def shows(self, path: Path) -> bool:
+        """Whether a job's source may be a place of the machine."""
+        return self.view.settings.engine.isolation.mode is IsolationMode.OFF or self.view.shows(path)
+
+    def enclose(self, command: Command, root: Path, *, for_git: bool = False) -> Command:
+        """Return the command that runs another one shut in with its job's folder."""
+        if self.way is None:
+            return command
+        if shutil.which(command.argv[0], path=command.env.get("PATH")) is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command.argv[0])
+        order = {
+            "way": self.way.value,
+            "argv": command.argv,
+            "cwd": str(command.cwd),
+            **self._order(command, root, for_git),
+        }
+        cookie = {name: value for name, value in command.env.items() if name == COOKIE_VARIABLE}
+        keeper = (sys.executable, "-I", "-S", str(_KEEPER))
+        return replace(command, argv=keeper, cwd=Path("/"), env=cookie, stdin=json.dumps(order).encode())
+
+    def end(self, root: Path) -> None:
+        """End what a child left behind; in a sandbox everything has ended with it already."""
+        if user := user_of(root):
+            end_processes(user)
+
+    def _order(self, command: Command, root: Path, for_git: bool) -> dict[str, Any]:
+        if self.way is IsolationWay.USER:
+            user = user_of(root) or pick_user()
+            give_folder(root, user)
+            return {"user": user, "env": {**command.env, "HOME": str(root / "home")}}
+        mounts = self.view.mounts(root, for_git=for_git)
+        return {"mounts": mounts, "env": dict(command.env), "bubblewrap": self.bubblewrap}
+
+
+@dataclass
+class _Search:
+    """Tries each way with a child that does nothing."""
+
+    settings: Settings
+    view: View
+    problems: list[str] = field(default_factory=list)
+
+    def run(self) -> Isolation:
+        for way in self.settings.engine.isolation.ways:
+            found = Isolation(self.view, way, bubblewrap=shutil.which("bwrap") or "")
+            problem = self._obstacle(found) or self._try(found)
+            if not problem:
+                return found
+            self.problems.append(f"{way.value}: {problem}")
+        return Isolation(self.view, why="; ".join(self.problems))
+
+    def _obstacle(self, isolation: Isolation) -> str:
+        if not sys.platform.startswith("linux"):
+            return "needs Linux"
+        if isolation.way is IsolationWay.BUBBLEWRAP and not isolation.bubblewrap:
+            return "bwrap is not installed"
+        if isolation.way is IsolationWay.USER and os.geteuid() != 0:
+            return "needs root"
+        return ""
+
+    def _try(self, isolation: Isolation) -> str:
+        """Run the shell in a folder like a job's, with every engine in reach."""
+        base = self.settings.working_directory.temp_directory
+        try:
+            base.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if isolation.way is IsolationWay.USER:
+                # Passed through by the jobs' users; each one's own folder in it is closed to the others.
+                base.chmod(0o711)
+            with tempfile.TemporaryDirectory(prefix="isolation-", dir=base) as folder:
+                return try_out(isolation, Path(folder))
+        except OSError as error:
+            return f"{error.filename or base}: {error.strerror}"
+
+
+def find_isolation(
+    settings: Settings, environ: Mapping[str, str], engines: Callable[[], Iterable[Path]] = tuple
+) -> Isolation:
+    """Find the first way that works here; none is looked for where it is off or every job has a container."""
+    view = View(settings, environ, engines)
+    if settings.engine.isolation.mode is IsolationMode.OFF or settings.dispatcher.is_remote:
+        return Isolation(view)
+    return _Search(settings, view).run()
+
+
+def try_out(isolation: Isolation, root: Path) -> str:
+    """Return why a child cannot run like this, or nothing."""
+    for name in ("tmp", "home"):
+        (root / name).mkdir(mode=0o700)
+    folders = (folder for folder in isolation.view.settings.engine.additional_binary_paths if folder.is_dir())
+    tests = [f"test -x {shlex.quote(str(each))}" for each in (*isolation.view.engines(), *folders)]
+    script = " && ".join([*tests, "echo . > tmp/probe"])
+    command = Command(("/bin/sh", "-c", script), root, {"PATH": "/usr/bin:/bin"})
+    enclosed = isolation.enclose(command, root)
+    done = subprocess.run(
+        enclosed.argv, input=enclosed.stdin, env=dict(enclosed.env), cwd=enclosed.cwd, capture_output=True,
+        timeout=_PROBE_SECONDS, check=False,
+    )  # fmt: skip
+    said = (done.stdout + done.stderr).decode(errors="replace").strip()
+    return "" if done.returncode == 0 else said or "a child cannot reach its folder or its engine"

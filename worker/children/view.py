@@ -1,0 +1,155 @@
+"""What the children of one job see of the machine."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from worker.settings import Settings
+from worker.settings.load import secret_places
+
+# As merged systems have them these are links into /usr, which stay links.
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")
+# Of /etc what programs need to find hosts, users, libraries and authorities; no keys, no other services' settings.
+_ETC = (
+    "alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version", "gai.conf", "gitconfig",
+    "group", "host.conf", "hostname", "hosts", "krb5.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.conf",
+    "localtime", "mime.types", "nsswitch.conf", "os-release", "passwd", "pki/ca-trust", "pki/tls/cert.pem", "pki/tls/certs",
+    "pki/tls/openssl.cnf", "protocols", "redhat-release", "resolv.conf", "services", "ssh/ssh_config", "ssh/ssh_config.d",
+    "ssh/ssh_known_hosts", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "timezone",
+)  # fmt: skip
+# Variables that name a file which operators bind to the host for the engines: to pass the name is to mean the file.
+_FILES = (
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "KUBECONFIG",
+    "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CA_BUNDLE", "GOOGLE_APPLICATION_CREDENTIALS",
+    "PULUMI_CONFIG_PASSPHRASE_FILE", "ARM_CLIENT_CERTIFICATE_PATH", "ARM_OIDC_TOKEN_FILE_PATH", "OCI_CONFIG_FILE",
+)  # fmt: skip
+# These are replaced while they are used: the folder is shown, which holds nothing else.
+_ROTATING = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AZURE_FEDERATED_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+# What git itself needs to fetch a module's source; the module's own code does not see it.
+_GIT = (".gitconfig", ".git-credentials", ".config/git", ".netrc", ".ssh")
+
+# How (`ro`, `rw`, `empty`, `link`), from where, and to where.
+Mount = tuple[str, str, str]
+Rule = tuple[int, Mount]
+_SHOWN, _WRITABLE, _HIDDEN, _OWN = range(4)
+
+
+@dataclass(frozen=True)
+class View:
+    """The same for all jobs of a process, but for the job's own folder."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    # Asked each time: an engine may be installed while the runner runs.
+    engines: Callable[[], Iterable[Path]] = field(default=tuple)
+
+    def mounts(self, root: Path, *, for_git: bool = False) -> list[Mount]:
+        """List what is mounted, parents before what lies in them."""
+        shown = [*self._shown(), *self._git_rules(is_wanted=for_git)]
+        seen = [*map(Path, _SYSTEM), *(Path(target) for _, (_, _, target) in shown)]
+        rules = [*shown, *self._masks(seen), *self._own(root)]
+        return [*_system(), *(mount for _, mount in sorted(rules, key=_order))]
+
+    def shows(self, path: Path) -> bool:
+        """Whether jobs may see a place of the machine because the operator named it."""
+        isolation = self.settings.engine.isolation
+        named = [*isolation.read_only_paths, *isolation.writable_paths]
+        real = path.resolve()
+        is_secret = any(real.is_relative_to(hidden.resolve()) for hidden in self._hidden())
+        return not is_secret and any(real.is_relative_to(each.resolve()) for each in named)
+
+    def _shown(self) -> Iterator[Rule]:
+        isolation = self.settings.engine.isolation
+        for path in [*self._programs(), *self._named_by_variables(), *isolation.read_only_paths]:
+            if _is_readable(path):
+                yield _SHOWN, ("ro", *_same(path))
+        for path in [*isolation.writable_paths, *self._plugin_cache()]:
+            if _is_readable(path):
+                yield _WRITABLE, ("rw", *_same(path))
+
+    def _masks(self, shown: list[Path]) -> Iterator[Rule]:
+        """Cover what must not be seen, where something that is shown holds it."""
+        for path in {each for hidden in self._hidden() for each in (hidden, hidden.resolve())}:
+            if any(path.is_relative_to(folder) for folder in shown) and os.access(path, os.F_OK):
+                yield _HIDDEN, ("empty", "", str(path)) if path.is_dir() else ("ro", os.devnull, str(path))
+
+    def _git_rules(self, *, is_wanted: bool) -> Iterator[Rule]:
+        for path in self._git_paths() if is_wanted else ():
+            if _is_readable(path):
+                yield _SHOWN, ("ro", *_same(path))
+
+    def _own(self, root: Path) -> Iterator[Rule]:
+        """The job's folder under its own name, and parts of it as the places that every program writes to."""
+        for target, name in (("/tmp", "tmp"), ("/var/tmp", "tmp"), (self.environ.get("HOME", ""), "home")):  # noqa: S108
+            if target.startswith("/") and target != "/":
+                yield _SHOWN, ("rw", str(root.resolve() / name), target)
+        yield _OWN, ("rw", str(root.resolve()), str(root))
+
+    def _programs(self) -> Iterator[Path]:
+        """The folders of PATH and of the engines; where a folder holds more than programs, the engine alone."""
+        for folder in [
+            *map(Path, self.environ.get("PATH", "").split(os.pathsep)),
+            *self.settings.engine.additional_binary_paths,
+        ]:
+            if self._is_for_programs(folder):
+                yield folder
+        for binary in (each.resolve() for each in self.engines()):
+            yield binary.parent if self._is_for_programs(binary.parent) else binary
+
+    def _is_for_programs(self, folder: Path) -> bool:
+        keep = [Path(self.environ.get("HOME") or "/"), *self._hidden()]
+        is_more = any(each.is_relative_to(folder) for each in keep)
+        return folder.is_absolute() and not is_more and not any(folder.is_relative_to(each) for each in _SYSTEM)
+
+    def _named_by_variables(self) -> Iterator[Path]:
+        for name in _FILES:
+            yield from (Path(each) for each in self.environ.get(name, "").split(os.pathsep) if each.startswith("/"))
+        for name in _ROTATING:
+            if value := self.environ.get(name):
+                yield Path(value).parent
+        plugins = Path(self.environ.get("HOME") or "/") / ".pulumi" / "plugins"
+        yield plugins
+
+    def _plugin_cache(self) -> Iterator[Path]:
+        if cache := self.environ.get("TF_PLUGIN_CACHE_DIR", ""):
+            yield Path(cache)
+
+    def _git_paths(self) -> Iterator[Path]:
+        home = Path(self.environ.get("HOME") or "/nonexistent")
+        yield from (home / name for name in _GIT)
+        if agent := self.environ.get("SSH_AUTH_SOCK"):
+            yield Path(agent)
+
+    def _hidden(self) -> Iterator[Path]:
+        folders = self.settings.working_directory
+        yield folders.working_directory.absolute()
+        yield folders.temp_directory.absolute()
+        yield from secret_places(self.environ)
+
+
+def _system() -> Iterator[Mount]:
+    for name in _SYSTEM:
+        path = Path(name)
+        if path.is_symlink():
+            yield "link", str(path.readlink()), name
+        elif path.is_dir():
+            yield "ro", name, name
+    for name in _ETC:
+        path = Path("/etc", name)
+        if _is_readable(path):
+            yield "ro", str(path.resolve()), str(path)
+
+
+def _is_readable(path: Path) -> bool:
+    """Whether the runner itself can read it; a folder that it may not even look into is none of a job's."""
+    return os.access(path, os.R_OK)
+
+
+def _same(path: Path) -> tuple[str, str]:
+    return str(path.resolve()), str(path)
+
+
+def _order(rule: Rule) -> tuple[int, int]:
+    rank, (_, _, target) = rule
+    return len(Path(target).parts), rank

@@ -1,0 +1,40 @@
+"""Whether jobs may run here at all: what the settings ask for, and whose jobs they are."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from worker.children.isolation import REMEDY, Isolation, find_isolation
+from worker.errors import Fatal
+from worker.exit_codes import ExitCode
+from worker.job.context import Engines
+from worker.runtime_log import get_logger
+from worker.settings import Settings
+from worker.settings.isolation import IsolationMode
+
+
+async def settle_isolation(settings: Settings, environ: Mapping[str, str], finder: Engines) -> Isolation:
+    """Find out how jobs are shut in, say it once, and refuse to start where the settings want more."""
+    found = await asyncio.to_thread(
+        find_isolation, settings, environ, lambda: [engine.binary for engine in finder.found.values()]
+    )
+    log = get_logger("worker.isolation")
+    if found.is_enough_for_strangers:
+        log.info("jobs are shut in", way=found.fact)
+    elif settings.engine.isolation.mode is IsolationMode.REQUIRED:
+        message = f"Engine.Isolation.Mode is required, but jobs cannot be shut in here ({found.why})."
+        raise Fatal(message, exit_code=ExitCode.SETTINGS, hint=REMEDY)
+    else:
+        log.warning(
+            "jobs are not shut in: they can do what this user can", why=found.why or "switched off", hint=REMEDY
+        )
+    return found
+
+
+def check_strangers(isolation: Isolation, worker: Mapping[str, Any]) -> None:
+    """Refuse to serve every organisation where one organisation's job could reach another's."""
+    is_shared = "org_id" in worker and worker["org_id"] is None
+    if is_shared and not isolation.is_enough_for_strangers:
+        message = "This is a shared runner, and jobs of different organisations could reach each other on this machine"
+        why = isolation.why or "Engine.Isolation.Mode is off"
+        raise Fatal(f"{message} ({why}).", exit_code=ExitCode.SETTINGS, hint=REMEDY)

@@ -1,0 +1,56 @@
+"""How far a job is shut in."""
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import Field, field_validator
+
+from worker.settings.base import PathList, Section, split_words
+
+
+class IsolationMode(StrEnum):
+    """What to do where the machine cannot shut a job in."""
+
+    REQUIRED = "required"
+    AUTO = "auto"
+    OFF = "off"
+
+
+class IsolationWay(StrEnum):
+    """The ways to shut a job in, the preferred one first."""
+
+    BUBBLEWRAP = "bubblewrap"
+    NAMESPACES = "namespaces"
+    USER = "user"
+
+
+class IsolationSettings(Section):
+    """A sandbox of its own for every process of a job: what it may see besides the system, its engine and its folder."""
+
+    mode: IsolationMode = Field(
+        default=IsolationMode.AUTO,
+        description="`required`: do not start where jobs cannot be shut in; `auto`: as far as the machine allows; `off`: never. "
+        "A shared runner starts only where jobs are shut in, or with a dispatcher.",
+    )
+    ways: list[IsolationWay] = Field(
+        default_factory=lambda: list(IsolationWay),
+        description="What to try, in this order: bubblewrap, the kernel's namespaces, as root a user for each job.",
+        json_schema_extra={"default": [way.value for way in IsolationWay]},
+    )
+    read_only_paths: PathList = Field(
+        default_factory=list,
+        description="What jobs may read besides: credentials such as `~/.aws`, mirrors, folders that modules are copied from.",
+    )
+    writable_paths: PathList = Field(default_factory=list, description="What jobs may change besides.")
+
+    @field_validator("ways", mode="before")
+    @classmethod
+    def _words(cls, value: object) -> object:
+        return split_words(value)
+
+    @field_validator("read_only_paths", "writable_paths")
+    @classmethod
+    def _whole_machine(cls, value: list[Path]) -> list[Path]:
+        if any(not path.is_absolute() or path == Path("/") for path in value):
+            raise ValueError("must be absolute paths, and not the whole machine")
+        return value

@@ -28,7 +28,7 @@ def start(bench: Bench, engine: HeldTofu, worker: tuple[str, str]) -> WorkerProc
 def rotate(bench: Bench, worker: str) -> str:
     """Give the runner a new token, with no overlap at all."""
     token = f"ryw_{secrets.token_hex(20)}"
-    hashed = bcrypt.hashpw(token.encode(), bcrypt.gensalt(4)).decode()
+    hashed = bcrypt.hashpw(token.encode(), bcrypt.gensalt(8)).decode()
     bench.rpc("rotate_worker_token", p_worker=worker, p_token_hash=hashed, p_token_hint=token[-4:], p_overlap_seconds=0)
     return token
 

@@ -206,7 +206,7 @@ class Bench:
         """Register a runner and return its id and token."""
         alphabet = string.ascii_letters + string.digits
         token = "ryw_" + "".join(secrets.choice(alphabet) for _ in range(43))
-        hashed = bcrypt.hashpw(token.encode(), bcrypt.gensalt(4)).decode()
+        hashed = bcrypt.hashpw(token.encode(), bcrypt.gensalt(8)).decode()
         whole = {"is_assigned_to_all_modules": True, **options}
         made = self.rpc(
             "register_worker", p_org=self.org, p_name=name or f"runner-{uuid.uuid4().hex[:6]}", p_token_hash=hashed,

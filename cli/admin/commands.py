@@ -179,10 +179,11 @@ def remove(
     organization: Organization = None,
     as_json: Json = False,
 ) -> None:
-    """Remove a runner: its sessions end, and what it ran is handled as if it were lost."""
+    """Remove a runner: its sessions end, and what it ran is handled as if it were lost. One in your cloud is taken down by a job."""
     if not yes and not typer.confirm(f"Remove {name}? Its token is void at once."):
         raise typer.Exit(1)
-    _act("remove_worker", name, organization, as_json)
+    after = _as_person(organization, lambda fleet: fleet.remove(name))
+    _print(after, as_json, wording.sentence)
 
 
 @service_account.command()

@@ -81,6 +81,11 @@ class Fleet:
         )
         return {**row, "token": token.text}
 
+    async def remove(self, runner: str) -> dict[str, Any]:
+        """Remove a runner's record, or queue the job that takes down what was deployed."""
+        is_deployed = (await self.find(runner))["type"] == "cloud-hosted"
+        return await self.act("remove_cloud_worker" if is_deployed else "remove_worker", runner)
+
     async def act(self, function: str, runner: str, **arguments: Any) -> dict[str, Any]:
         """Call a function about one runner, and read what became of it."""
         row = await self.find(runner)

@@ -136,19 +136,6 @@ $$;
 comment on function private.caller_id() is 'The signed-in user''s id (for a runner: the runner''s id).';
 grant execute on function private.caller_id() to authenticated, worker;
 
-create function private.caller_label()
-returns text
-language plpgsql stable
-set search_path = ''
-as $$
-declare
-  v_claims pg_catalog.jsonb := nullif(current_setting('request.jwt.claims', true), '');
-begin
-  return coalesce(v_claims ->> 'email', v_claims ->> 'sub', 'system');
-end;
-$$;
-comment on function private.caller_label() is 'What events call the caller: the e-mail address, else the id, else "system".';
-
 -- ---------------------------------------------------------------------------------------------- checks
 
 create function private.is_label_list(p_labels text[])
@@ -249,6 +236,16 @@ as $$
   select hashtextextended('runyard:' || p_kind || ':' || p_id, 0)
 $$;
 comment on function private.lock_key(text, text) is 'The key of an advisory lock. The only place that makes one.';
+
+create function private.is_bcrypt_hash(p_hash text)
+returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  -- Whoever sends a hash chooses what each comparison costs: 8 to 12 is neither a joke nor a way to stop everybody's sign-in.
+  select p_hash ~ '^\$2[aby]\$(08|09|10|11|12)\$[./A-Za-z0-9]{53}$'
+$$;
+comment on function private.is_bcrypt_hash(text) is 'Whether a text is a bcrypt hash of cost 8 to 12.';
 
 create function private.touch_updated_at()
 returns trigger

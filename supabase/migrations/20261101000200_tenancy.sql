@@ -17,6 +17,7 @@ create table public.organizations (
   slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
   name text not null check (length(name) between 1 and 100),
   log_retention_days integer not null default 30 check (log_retention_days between 1 and 3650),
+  can_approve_own_jobs boolean not null default false,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
@@ -27,6 +28,7 @@ comment on column public.organizations.id is 'The organisation''s id.';
 comment on column public.organizations.slug is 'The short name in addresses: lower case, unique in the installation.';
 comment on column public.organizations.name is 'The name that people read.';
 comment on column public.organizations.log_retention_days is 'Job logs older than this many days are removed.';
+comment on column public.organizations.can_approve_own_jobs is 'Whether somebody who asked for a job may be one of those who approve it.';
 comment on column public.organizations.created_at is 'When it was created.';
 comment on column public.organizations.updated_at is 'When it was last changed.';
 create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
@@ -172,6 +174,43 @@ $$;
 comment on function private.need_role(uuid, public.member_role) is
   'Refuses the caller unless they have at least this role in the organisation.';
 
+create function private.caller_label(p_org uuid)
+returns text
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_caller pg_catalog.text := nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb ->> 'sub';
+begin
+  -- The address that was invited, not the one in the token: that one people can give themselves.
+  return coalesce((select m.email from public.memberships as m where m.org_id = p_org and m.user_id = v_caller::pg_catalog.uuid),
+    v_caller, 'system');
+end;
+$$;
+comment on function private.caller_label(uuid) is
+  'What records of an organisation call the caller: the member''s e-mail address, else the id, else "system".';
+
+create function private.audit_value(p_value jsonb)
+returns jsonb
+language sql immutable
+set search_path = ''
+as $$
+  select case when octet_length(p_value::pg_catalog.text) <= 2000 then p_value else jsonb_build_object('bytes',
+    octet_length(p_value::pg_catalog.text), 'sha256', encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')), 'hex')) end
+$$;
+comment on function private.audit_value(jsonb) is 'A value as the audit log keeps it: itself, or its size and digest where it is large.';
+
+create function private.changes(p_before jsonb, p_after jsonb)
+returns jsonb
+language sql stable
+set search_path = ''
+as $$
+  select coalesce(jsonb_object_agg(a.key, jsonb_build_object('from', private.audit_value(b.value), 'to', private.audit_value(a.value))), '{}')
+  from jsonb_each(p_after) as a join jsonb_each(p_before) as b on b.key = a.key
+  where a.value <> b.value and a.key <> 'updated_at'
+$$;
+comment on function private.changes(jsonb, jsonb) is 'What is not the same in two versions of a row: {field: {from, to}}.';
+
 create function private.audit(
   p_org uuid, p_action text, p_target_kind text, p_target_id text, p_target_label text, p_detail jsonb default '{}'
 )
@@ -186,262 +225,11 @@ begin
   values (
     p_org,
     case when v_claims ->> 'role' = 'authenticated' then 'user' else 'system' end::public.actor_kind,
-    (v_claims ->> 'sub')::pg_catalog.uuid, coalesce(v_claims ->> 'email', v_claims ->> 'sub', 'system'), p_action, p_target_kind,
-    p_target_id, p_target_label, coalesce(p_detail, '{}')
+    (v_claims ->> 'sub')::pg_catalog.uuid, private.caller_label(p_org), p_action, p_target_kind, p_target_id, p_target_label,
+    coalesce(p_detail, '{}')
   );
 end;
 $$;
 comment on function private.audit(uuid, text, text, text, text, jsonb) is 'Writes what the caller did to the audit log.';
-
-create function private.create_organization(p_name text, p_slug text)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_org public.organizations;
-begin
-  if private.caller_id() is null then
-    perform private.fail('RY403', 'Nobody is signed in.', 'Sign in and try again.');
-  end if;
-  if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
-    perform private.fail('RY429', 'You own 20 organisations, which is the limit.', 'Remove one that you no longer need.');
-  end if;
-  insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;
-  insert into public.memberships (org_id, user_id, email, role)
-  values (v_org.id, private.caller_id(), private.caller_label(), 'owner');
-  perform private.audit(v_org.id, 'organization.created', 'organization', v_org.id::pg_catalog.text, v_org.name);
-  return to_jsonb(v_org);
-exception
-  when unique_violation then
-    perform private.fail('RY409', format('The short name "%s" is taken.', p_slug), 'Choose another one.');
-  when check_violation or not_null_violation then
-    perform private.fail('RY422', 'The name or the short name is not valid.',
-      'A name has 1 to 100 characters; a short name has 2 to 39 lower-case letters, digits and single hyphens.');
-end;
-$$;
-comment on function private.create_organization(text, text) is 'Body of public.create_organization.';
-grant execute on function private.create_organization(text, text) to authenticated;
-
-create function private.update_organization(p_org uuid, p_name text, p_log_retention_days integer)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_org public.organizations;
-begin
-  perform private.need_role(p_org, 'owner');
-  update public.organizations
-  set name = coalesce(trim(p_name), name), log_retention_days = coalesce(p_log_retention_days, log_retention_days)
-  where id = p_org
-  returning * into v_org;
-  perform private.audit(p_org, 'organization.updated', 'organization', p_org::pg_catalog.text, v_org.name,
-    jsonb_build_object('log_retention_days', v_org.log_retention_days));
-  return to_jsonb(v_org);
-exception
-  when check_violation then
-    perform private.fail('RY422', 'The name or the retention is not valid.',
-      'A name has 1 to 100 characters; logs are kept for 1 to 3,650 days.');
-end;
-$$;
-comment on function private.update_organization(uuid, text, integer) is 'Body of public.update_organization.';
-grant execute on function private.update_organization(uuid, text, integer) to authenticated;
-
-create function private.my_organizations()
-returns jsonb
-language sql stable security definer
-set search_path = ''
-as $$
-  select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role', m.role) order by o.name, o.id), '[]')
-  from public.memberships as m join public.organizations as o on o.id = m.org_id
-  where m.user_id = private.caller_id()
-$$;
-comment on function private.my_organizations() is 'Body of public.my_organizations.';
-grant execute on function private.my_organizations() to authenticated;
-
--- ---------------------------------------------------------------------------------------------- invitations
-
-create function private.check_role(p_role public.member_role)
-returns void
-language plpgsql immutable
-set search_path = ''
-as $$
-begin
-  if p_role is null then
-    perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator or viewer.');
-  end if;
-end;
-$$;
-comment on function private.check_role(public.member_role) is 'Refuses a member without a role.';
-
-create function private.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash text)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_invitation public.invitations;
-begin
-  perform private.need_role(p_org, case when p_role = 'owner' then 'owner' else 'admin' end::public.member_role);
-  perform private.check_role(p_role);
-  if coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$' then
-    perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.');
-  end if;
-  if exists (select from public.memberships where org_id = p_org and lower(email) = lower(trim(p_email))) then
-    perform private.fail('RY409', format('%s is already a member.', trim(p_email)), 'Change their role instead.');
-  end if;
-  update public.invitations set revoked_at = now()
-  where org_id = p_org and lower(email) = lower(trim(p_email)) and accepted_at is null and revoked_at is null;
-  insert into public.invitations (org_id, email, role, invited_by)
-  values (p_org, lower(trim(p_email)), p_role, private.caller_id()) returning * into v_invitation;
-  insert into private.invitation_tokens (invitation_id, token_hash) values (v_invitation.id, p_token_hash);
-  perform private.audit(p_org, 'member.invited', 'invitation', v_invitation.id::pg_catalog.text, v_invitation.email,
-    jsonb_build_object('role', p_role));
-  return to_jsonb(v_invitation);
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422', 'That is not an e-mail address.', 'Write it as name@example.org.');
-end;
-$$;
-comment on function private.invite_member(uuid, text, public.member_role, text) is 'Body of public.invite_member.';
-grant execute on function private.invite_member(uuid, text, public.member_role, text) to authenticated;
-
-create function private.accept_invitation(p_invitation uuid, p_token_hash text)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_invitation public.invitations;
-  v_member public.memberships;
-begin
-  select i.* into v_invitation
-  from public.invitations as i join private.invitation_tokens as t on t.invitation_id = i.id
-  where i.id = p_invitation and t.token_hash = p_token_hash and i.accepted_at is null and i.revoked_at is null and i.expires_at > now()
-  for update of i;
-  -- One message for wrong, used, withdrawn and expired: a guess must not learn which.
-  if v_invitation.id is null then
-    perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.');
-  end if;
-  if v_invitation.email <> lower(coalesce(private.jwt() ->> 'email', '')) then
-    perform private.fail('RY403', 'This invitation is for another e-mail address.', 'Sign in with the address that was invited.');
-  end if;
-  insert into public.memberships (org_id, user_id, email, role)
-  values (v_invitation.org_id, private.caller_id(), v_invitation.email, v_invitation.role)
-  on conflict (org_id, user_id) do update set email = excluded.email returning * into v_member;
-  update public.invitations set accepted_at = now() where id = p_invitation;
-  perform private.audit(v_invitation.org_id, 'member.joined', 'member', private.caller_id()::pg_catalog.text, v_invitation.email,
-    jsonb_build_object('role', v_member.role));
-  return to_jsonb(v_member);
-end;
-$$;
-comment on function private.accept_invitation(uuid, text) is 'Body of public.accept_invitation.';
-grant execute on function private.accept_invitation(uuid, text) to authenticated;
-
-create function private.revoke_invitation(p_invitation uuid)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_invitation public.invitations;
-begin
-  select * into v_invitation from public.invitations where id = p_invitation and org_id in (select private.my_org_ids());
-  if v_invitation.id is null then
-    perform private.fail('RY404', 'There is no such invitation.');
-  end if;
-  perform private.need_role(v_invitation.org_id, 'admin');
-  update public.invitations set revoked_at = now()
-  where id = p_invitation and accepted_at is null and revoked_at is null returning * into v_invitation;
-  if not found then
-    perform private.fail('RY409', 'This invitation was already accepted or withdrawn.');
-  end if;
-  perform private.audit(v_invitation.org_id, 'invitation.revoked', 'invitation', p_invitation::pg_catalog.text, v_invitation.email);
-  return to_jsonb(v_invitation);
-end;
-$$;
-comment on function private.revoke_invitation(uuid) is 'Body of public.revoke_invitation.';
-grant execute on function private.revoke_invitation(uuid) to authenticated;
-
--- ---------------------------------------------------------------------------------------------- members
-
-create function private.lock_member(p_org uuid, p_user uuid)
-returns public.memberships
-language plpgsql
-set search_path = ''
-as $$
-declare
-  v_member public.memberships;
-begin
-  -- Two owners who demote each other at once must not leave the organisation without one.
-  perform from public.organizations where id = p_org for update;
-  select * into v_member from public.memberships where org_id = p_org and user_id = p_user for update;
-  if v_member.user_id is null then
-    perform private.fail('RY404', 'That person is not a member.');
-  end if;
-  return v_member;
-end;
-$$;
-comment on function private.lock_member(uuid, uuid) is 'Locks the organisation and one membership for a change.';
-
-create function private.keep_an_owner(p_org uuid)
-returns void
-language plpgsql
-set search_path = ''
-as $$
-begin
-  if not exists (select from public.memberships where org_id = p_org and role = 'owner') then
-    perform private.fail('RY409', 'An organisation needs an owner.', 'Make somebody else an owner first.');
-  end if;
-end;
-$$;
-comment on function private.keep_an_owner(uuid) is 'Refuses to leave an organisation without an owner.';
-
-create function private.set_member_role(p_org uuid, p_user uuid, p_role public.member_role)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_member public.memberships;
-begin
-  perform private.need_role(p_org, 'admin');
-  perform private.check_role(p_role);
-  v_member := private.lock_member(p_org, p_user);
-  if v_member.role = 'owner' or p_role = 'owner' then
-    perform private.need_role(p_org, 'owner');
-  end if;
-  update public.memberships set role = p_role where org_id = p_org and user_id = p_user;
-  perform private.keep_an_owner(p_org);
-  perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email,
-    jsonb_build_object('from', v_member.role, 'to', p_role));
-  return to_jsonb(v_member) || jsonb_build_object('role', p_role);
-end;
-$$;
-comment on function private.set_member_role(uuid, uuid, public.member_role) is 'Body of public.set_member_role.';
-grant execute on function private.set_member_role(uuid, uuid, public.member_role) to authenticated;
-
-create function private.remove_member(p_org uuid, p_user uuid)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_member public.memberships;
-begin
-  perform private.need_role(p_org, case when p_user = private.caller_id() then 'viewer' else 'admin' end::public.member_role);
-  v_member := private.lock_member(p_org, p_user);
-  if v_member.role = 'owner' then
-    perform private.need_role(p_org, 'owner');
-  end if;
-  delete from public.memberships where org_id = p_org and user_id = p_user;
-  perform private.keep_an_owner(p_org);
-  perform private.audit(p_org, 'member.removed', 'member', p_user::pg_catalog.text, v_member.email);
-  return to_jsonb(v_member);
-end;
-$$;
-comment on function private.remove_member(uuid, uuid) is 'Body of public.remove_member.';
-grant execute on function private.remove_member(uuid, uuid) to authenticated;
 
 revoke execute on all functions in schema private from public;

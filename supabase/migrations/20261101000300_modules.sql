@@ -391,9 +391,12 @@ language plpgsql security definer
 set search_path = ''
 as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'operator');
+  v_old public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules := private.merge_spec(v_old, p_spec);
 begin
-  v_module := private.merge_spec(v_module, p_spec);
+  if v_module.approvals_required < v_old.approvals_required then
+    perform private.need_role(v_old.org_id, 'admin');
+  end if;
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source, engine = v_module.engine,
     engine_version = v_module.engine_version, inputs = v_module.inputs, env = v_module.env, extra_files = v_module.extra_files,
@@ -402,7 +405,7 @@ begin
     approval_timeout_seconds = v_module.approval_timeout_seconds, auto_apply = v_module.auto_apply, updated_at = now()
   where id = p_module returning * into v_module;
   perform private.audit(v_module.org_id, 'module.updated', 'module', p_module::pg_catalog.text, v_module.path,
-    jsonb_build_object('fields', (select jsonb_agg(k) from jsonb_object_keys(p_spec) as k)));
+    jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_module))));
   return to_jsonb(v_module);
 exception
   when check_violation or not_null_violation then

@@ -22,7 +22,7 @@ create table public.service_accounts (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   removed_at timestamptz,
-  check (issuer is null or audience is not null)
+  check (issuer is null or audience is not null and bound_claims <> '{}')
 );
 create unique index service_accounts_name_idx on public.service_accounts (org_id, lower(name)) where removed_at is null;
 alter table public.service_accounts enable row level security;
@@ -40,7 +40,7 @@ comment on column public.service_accounts.description is 'What it is for.';
 comment on column public.service_accounts.client_id is 'The public half of its credentials.';
 comment on column public.service_accounts.issuer is 'The OIDC issuer that it trusts.';
 comment on column public.service_accounts.audience is 'The audience that tokens of that issuer must have.';
-comment on column public.service_accounts.bound_claims is 'Claims that such a token must have, by name.';
+comment on column public.service_accounts.bound_claims is 'Claims that such a token must have, by name; at least one, or every workload of the issuer would be let in.';
 comment on column public.service_accounts.has_secret is 'Whether it also has a client secret.';
 comment on column public.service_accounts.secret_hint is 'The last four characters of that secret.';
 comment on column public.service_accounts.is_disabled is 'A disabled one opens no session.';
@@ -54,7 +54,7 @@ create trigger ring after insert or update on public.service_accounts for each r
 
 create table private.service_account_secrets (
   service_account_id uuid primary key references public.service_accounts (id) on delete cascade,
-  hash text not null check (hash ~ '^\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}$'),
+  hash text not null check (private.is_bcrypt_hash(hash)),
   created_at timestamptz not null default now()
 );
 alter table private.service_account_secrets enable row level security;
@@ -70,7 +70,7 @@ create table public.cloud_identities (
   provider text not null default 'aws' check (provider = 'aws'),
   account_id text not null check (account_id ~ '^\d{12}$'),
   role_arn text not null check (role_arn ~ '^arn:aws[a-z-]*:iam::\d{12}:role/.+$'),
-  external_id text not null default replace(gen_random_uuid()::text, '-', ''),
+  external_id text not null unique default replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''),
   regions text[] not null check (cardinality(regions) between 1 and 50),
   network jsonb not null default '{"create_vpc": true}' check (jsonb_typeof(network) = 'object'),
   verified_at timestamptz,
@@ -93,7 +93,7 @@ comment on column public.cloud_identities.name is 'The name, unique in the organ
 comment on column public.cloud_identities.provider is 'The cloud.';
 comment on column public.cloud_identities.account_id is 'The account''s number.';
 comment on column public.cloud_identities.role_arn is 'The role that the deploying runner assumes.';
-comment on column public.cloud_identities.external_id is 'The external id that the role''s trust policy must demand.';
+comment on column public.cloud_identities.external_id is 'The external id that the role''s trust policy must demand. Always made here, never taken.';
 comment on column public.cloud_identities.regions is 'Regions that may be used.';
 comment on column public.cloud_identities.network is 'Where tasks run: {subnets, security_groups, create_vpc}.';
 comment on column public.cloud_identities.verified_at is 'When assuming the role last worked.';
@@ -133,13 +133,12 @@ declare
   v_identity public.cloud_identities;
 begin
   perform private.need_role(p_org, 'admin');
-  perform private.refuse_unknown_keys(p_spec, array['name', 'provider', 'account_id', 'role_arn', 'external_id', 'regions', 'network']);
-  insert into public.cloud_identities (org_id, name, provider, account_id, role_arn, external_id, regions, network, created_by)
+  perform private.refuse_unknown_keys(p_spec, array['name', 'provider', 'account_id', 'role_arn', 'regions', 'network']);
+  insert into public.cloud_identities (org_id, name, provider, account_id, role_arn, regions, network, created_by)
   values (p_org, trim(p_spec ->> 'name'), coalesce(p_spec ->> 'provider', 'aws'),
     coalesce(p_spec ->> 'account_id', split_part(p_spec ->> 'role_arn', ':', 5)),
-    p_spec ->> 'role_arn', coalesce(p_spec ->> 'external_id', replace(gen_random_uuid()::pg_catalog.text, '-', '')),
-      private.text_list(p_spec -> 'regions'),
-    coalesce(p_spec -> 'network', '{"create_vpc": true}'), private.caller_id())
+    p_spec ->> 'role_arn', private.text_list(p_spec -> 'regions'), coalesce(p_spec -> 'network', '{"create_vpc": true}'),
+    private.caller_id())
   returning * into v_identity;
   perform private.audit(p_org, 'cloud_identity.created', 'cloud_identity', v_identity.id::pg_catalog.text, v_identity.name);
   return to_jsonb(v_identity);
@@ -162,13 +161,12 @@ as $$
 declare
   v_identity public.cloud_identities := private.my_identity(p_identity);
 begin
-  perform private.refuse_unknown_keys(p_spec, array['name', 'role_arn', 'account_id', 'external_id', 'regions', 'network']);
+  perform private.refuse_unknown_keys(p_spec, array['name', 'role_arn', 'account_id', 'regions', 'network']);
   v_identity := jsonb_populate_record(v_identity, p_spec);
   update public.cloud_identities set name = trim(v_identity.name), role_arn = v_identity.role_arn, account_id = v_identity.account_id,
-    external_id = v_identity.external_id, regions = v_identity.regions, network = v_identity.network,
-    verified_at = case when p_spec ?| array['role_arn', 'account_id', 'external_id', 'regions', 'network'] then null else verified_at end,
-    verification_error = case when p_spec ?| array['role_arn', 'account_id', 'external_id', 'regions', 'network'] then null
-      else verification_error end
+    regions = v_identity.regions, network = v_identity.network,
+    verified_at = case when p_spec ?| array['role_arn', 'account_id', 'regions', 'network'] then null else verified_at end,
+    verification_error = case when p_spec ?| array['role_arn', 'account_id', 'regions', 'network'] then null else verification_error end
   where id = p_identity returning * into v_identity;
   perform private.audit(v_identity.org_id, 'cloud_identity.updated', 'cloud_identity', p_identity::pg_catalog.text, v_identity.name);
   return to_jsonb(v_identity);
@@ -233,7 +231,7 @@ begin
   update public.service_accounts set has_secret = true, secret_hint = right(p_hint, 4) where id = p_account;
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'The secret must come as a bcrypt hash.', 'Make the secret where you show it; send only its hash.');
+    perform private.fail('RY422', 'The secret must come as a bcrypt hash of cost 8 to 12.', 'Make the secret where you show it; send only its hash.');
 end;
 $$;
 comment on function private.set_account_secret(uuid, text, text) is 'Stores the hash of a service account''s secret.';
@@ -270,7 +268,7 @@ exception
     perform private.fail('RY409', format('There is already a service account "%s".', p_spec ->> 'name'), 'Choose another name.');
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'A field of the service account is missing or not valid.',
-      'An issuer is an https address and comes with an audience.');
+      'An issuer is an https address and comes with an audience and at least one bound claim.');
 end;
 $$;
 comment on function private.create_service_account(uuid, jsonb, text, text) is 'Body of public.create_service_account.';
@@ -301,7 +299,7 @@ exception
     perform private.fail('RY409', format('There is already a service account "%s".', p_spec ->> 'name'), 'Choose another name.');
   when check_violation or not_null_violation or invalid_text_representation then
     perform private.fail('RY422', 'A field of the service account is not valid.',
-      'An issuer is an https address and comes with an audience.');
+      'An issuer is an https address and comes with an audience and at least one bound claim.');
 end;
 $$;
 comment on function private.update_service_account(uuid, jsonb) is 'Body of public.update_service_account.';
@@ -317,13 +315,13 @@ declare
 begin
   for v_worker in select distinct s.worker_id from private.sessions as s where s.service_account_id = p_account
     and s.ended_at is null order by 1 loop
-    perform private.end_sessions(v_worker, null, null, p_reason);
+    perform private.end_sessions(v_worker, null, p_account, p_reason);
     perform private.refresh_worker_status(v_worker);
     perform private.ring_worker(v_worker);
   end loop;
 end;
 $$;
-comment on function private.end_account_sessions(uuid, text) is 'Ends the sessions of all runners that signed in with a service account.';
+comment on function private.end_account_sessions(uuid, text) is 'Ends the sessions that were opened with a service account.';
 
 create function private.rotate_service_account_secret(p_account uuid, p_secret_hash text, p_secret_hint text)
 returns jsonb
@@ -334,6 +332,7 @@ declare
   v_account public.service_accounts := private.my_account(p_account);
 begin
   perform private.set_account_secret(p_account, p_secret_hash, p_secret_hint);
+  perform private.end_account_sessions(p_account, 'its service account''s secret was rotated');
   perform private.audit(v_account.org_id, 'service_account.secret_rotated', 'service_account', p_account::pg_catalog.text, v_account.name);
   return (select to_jsonb(a) from public.service_accounts as a where a.id = p_account);
 end;
@@ -354,6 +353,7 @@ begin
   update public.service_accounts set removed_at = now(), is_disabled = true, has_secret = false, secret_hint = null
     where id = p_account returning * into v_account;
   delete from private.service_account_secrets where service_account_id = p_account;
+  perform private.end_account_sessions(p_account, 'its service account was removed');
   perform private.audit(v_account.org_id, 'service_account.removed', 'service_account', p_account::pg_catalog.text, v_account.name);
   return to_jsonb(v_account);
 end;

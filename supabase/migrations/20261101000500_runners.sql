@@ -183,7 +183,7 @@ create policy "Members see their organisation's assignments" on public.worker_as
 create table private.worker_tokens (
   id uuid primary key default gen_random_uuid(),
   worker_id uuid not null references public.workers (id) on delete cascade,
-  hash text not null check (hash ~ '^\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}$'),
+  hash text not null check (private.is_bcrypt_hash(hash)),
   hint text not null check (length(hint) = 4),
   created_by uuid,
   created_at timestamptz not null default now(),
@@ -214,12 +214,14 @@ create table private.sessions (
   boot_id uuid not null,
   opened_at timestamptz not null default now(),
   renewed_at timestamptz not null default now(),
+  expires_at timestamptz,
   ended_at timestamptz,
   end_reason text
 );
 create unique index sessions_live_idx on private.sessions (instance_id) where ended_at is null;
 create index sessions_worker_id_idx on private.sessions (worker_id) where ended_at is null;
 create index sessions_token_id_idx on private.sessions (token_id) where ended_at is null;
+create index sessions_expires_at_idx on private.sessions (expires_at) where ended_at is null and expires_at is not null;
 create index sessions_ended_at_idx on private.sessions (ended_at) where ended_at is not null;
 alter table private.sessions enable row level security;
 comment on table private.sessions is
@@ -233,6 +235,7 @@ comment on column private.sessions.epoch is 'The instance''s epoch; the highest 
 comment on column private.sessions.boot_id is 'The process that opened it.';
 comment on column private.sessions.opened_at is 'When it was opened.';
 comment on column private.sessions.renewed_at is 'When its token was last renewed.';
+comment on column private.sessions.expires_at is 'When the token that opened it ends; rotating that token brings it nearer.';
 comment on column private.sessions.ended_at is 'When it ended.';
 comment on column private.sessions.end_reason is 'Why, in words that the runner prints.';
 

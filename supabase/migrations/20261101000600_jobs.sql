@@ -351,6 +351,7 @@ create table public.approvals (
   user_label text not null,
   decision text not null check (decision in ('approve', 'reject')),
   comment text not null default '' check (length(comment) <= 2000),
+  is_override boolean not null default false,
   created_at timestamptz not null default now(),
   unique (job_id, user_id)
 );
@@ -368,6 +369,7 @@ comment on column public.approvals.user_id is 'The member.';
 comment on column public.approvals.user_label is 'Their name at that time.';
 comment on column public.approvals.decision is 'approve or reject.';
 comment on column public.approvals.comment is 'What they said.';
+comment on column public.approvals.is_override is 'Whether an owner who is alone approved a job of their own; the comment is why.';
 comment on column public.approvals.created_at is 'When.';
 create trigger ring after insert on public.approvals for each row execute function private.ring_changed_row();
 

@@ -43,7 +43,7 @@ begin
   return v_id;
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'The token must come as a bcrypt hash with a hint of four characters.',
+    perform private.fail('RY422', 'The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters.',
       'Make the token where you show it; send only its hash.');
 end;
 $$;
@@ -138,7 +138,7 @@ $$;
 comment on function private.refresh_worker_status(uuid) is
   'Writes a runner''s status where it has changed, with an event. Nothing is written otherwise.';
 
-create function private.end_sessions(p_worker uuid, p_instance uuid, p_token uuid, p_reason text)
+create function private.end_sessions(p_worker uuid, p_instance uuid, p_credential uuid, p_reason text)
 returns integer
 language plpgsql
 set search_path = ''
@@ -151,7 +151,7 @@ begin
   with ended as (
     update private.sessions as s set ended_at = now(), end_reason = p_reason
     where s.ended_at is null and s.worker_id = p_worker
-      and (p_instance is null or s.instance_id = p_instance) and (p_token is null or s.token_id = p_token)
+      and (p_instance is null or s.instance_id = p_instance) and (p_credential is null or p_credential in (s.token_id, s.service_account_id))
     returning s.instance_id, s.id
   ), silenced as (
     delete from private.heartbeats as h using ended as e where h.instance_id = e.instance_id and h.session_id = e.id
@@ -162,7 +162,7 @@ begin
 end;
 $$;
 comment on function private.end_sessions(uuid, uuid, uuid, text) is
-  'Ends live sessions of a runner, of one instance, or opened with one token. Their next call is refused with the reason.';
+  'Ends live sessions of a runner, of one instance, or opened with one token or service account. Their next call is refused with the reason.';
 
 -- ---------------------------------------------------------------------------------------------- tokens
 
@@ -192,14 +192,21 @@ begin
   update private.worker_tokens as t set expires_at = least(t.expires_at, now() + make_interval(secs => p_overlap_seconds))
   where t.worker_id = p_worker and t.revoked_at is null and (t.expires_at is null or t.expires_at > now());
   -- Two live tokens at most: the newest of the old ones may overlap, the others end now.
-  update private.worker_tokens as t set revoked_at = now()
-  where t.worker_id = p_worker and t.revoked_at is null and t.id not in (
-    select o.id from private.worker_tokens as o where o.worker_id = p_worker and o.revoked_at is null order by o.created_at desc limit 1);
+  for v_token in
+    update private.worker_tokens as t set revoked_at = now()
+    where t.worker_id = p_worker and t.revoked_at is null and t.id not in (
+      select o.id from private.worker_tokens as o where o.worker_id = p_worker and o.revoked_at is null order by o.created_at desc limit 1)
+    returning t.*
+  loop
+    perform private.end_sessions(p_worker, null, v_token.id, 'its token was revoked');
+  end loop;
+  update private.sessions as s set expires_at = t.expires_at from private.worker_tokens as t
+  where s.worker_id = p_worker and s.ended_at is null and t.id = s.token_id and s.expires_at is distinct from t.expires_at;
   -- On its own line: in a where clause it would be called for every row, and add a token each time.
   v_token.id := private.add_token(p_worker, p_token_hash, p_token_hint, null);
   select * into v_token from private.worker_tokens where id = v_token.id;
   perform private.refresh_worker_status(p_worker);
-  perform private.record_worker_event(p_worker, 'token_rotated', 'Rotated by ' || private.caller_label());
+  perform private.record_worker_event(p_worker, 'token_rotated', 'Rotated by ' || private.caller_label(v_worker.org_id));
   perform private.audit(v_worker.org_id, 'worker.token_rotated', 'worker', p_worker::pg_catalog.text, v_worker.name,
     jsonb_build_object('hint', p_token_hint, 'overlap_seconds', p_overlap_seconds));
   return private.token_json(v_token);
@@ -217,7 +224,8 @@ declare
   v_token private.worker_tokens;
   v_worker public.workers;
 begin
-  select * into v_token from private.worker_tokens where id = p_token;
+  select t.* into v_token from private.worker_tokens as t join public.workers as w on w.id = t.worker_id
+  where t.id = p_token and w.removed_at is null and (w.is_shared or w.org_id in (select private.my_org_ids()));
   if v_token.id is null then
     perform private.fail('RY404', 'There is no such token.');
   end if;
@@ -226,7 +234,7 @@ begin
   perform private.end_sessions(v_worker.id, null, p_token, 'its token was revoked');
   perform private.refresh_worker_status(v_worker.id);
   perform private.ring_worker(v_worker.id);
-  perform private.record_worker_event(v_worker.id, 'token_revoked', 'Revoked by ' || private.caller_label());
+  perform private.record_worker_event(v_worker.id, 'token_revoked', 'Revoked by ' || private.caller_label(v_worker.org_id));
   perform private.audit(v_worker.org_id, 'worker.token_revoked', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
     jsonb_build_object('hint', v_token.hint));
   return private.token_json(v_token);
@@ -241,7 +249,8 @@ language plpgsql stable security definer
 set search_path = ''
 as $$
 begin
-  perform private.need_role(w.org_id, 'admin') from public.workers as w where w.id = p_worker and not w.is_shared;
+  perform private.need_role(w.org_id, 'admin') from public.workers as w
+  where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids());
   if not found then
     perform private.fail('RY404', 'There is no such runner.');
   end if;
@@ -271,7 +280,8 @@ begin
       'Told to drain') end
   where id = p_worker;
   perform private.refresh_worker_status(p_worker);
-  perform private.record_worker_event(p_worker, p_action, coalesce(nullif(trim(p_reason), ''), 'By ' || private.caller_label()));
+  perform private.record_worker_event(p_worker, p_action,
+    coalesce(nullif(trim(p_reason), ''), 'By ' || private.caller_label(v_worker.org_id)));
   perform private.audit(v_worker.org_id, 'worker.' || p_action, 'worker', p_worker::pg_catalog.text, v_worker.name,
     jsonb_build_object('reason', p_reason));
   perform private.ring_worker(p_worker);

@@ -189,7 +189,7 @@ begin
   insert into public.worker_assignments (org_id, worker_id, path, created_by)
   select p_org, v_worker.id, a, private.caller_id() from unnest(private.text_list(p_options -> 'assignments')) as a on conflict do nothing;
   perform private.reroute(p_org, v_worker.id);
-  perform private.record_worker_event(v_worker.id, 'registered', 'Registered by ' || private.caller_label());
+  perform private.record_worker_event(v_worker.id, 'registered', 'Registered by ' || private.caller_label(p_org));
   perform private.audit(p_org, 'worker.registered', 'worker', v_worker.id::pg_catalog.text, v_worker.name, coalesce(p_options, '{}'));
   return to_jsonb(v_worker);
 end;
@@ -203,9 +203,9 @@ language plpgsql security definer
 set search_path = ''
 as $$
 declare
-  v_worker public.workers;
+  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_account pg_catalog.uuid := v_worker.service_account_id;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
   -- What only registration takes would be ignored here.
   perform private.refuse_unknown_keys(p_options, array['name', 'labels', 'capacity', 'accepted_job_types', 'allow_multiple_instances',
     'is_assigned_to_all_modules', 'service_account_id', 'scaling']);
@@ -223,13 +223,16 @@ begin
     scaling = coalesce(p_options -> 'scaling', scaling)
   where id = p_worker returning * into v_worker;
   perform private.check_account_scope(v_worker);
+  if v_account is not null and v_account is distinct from v_worker.service_account_id then
+    perform private.end_sessions(p_worker, null, v_account, 'its service account was taken from it');
+  end if;
   update public.worker_instances as i set capacity = least(v_worker.capacity,
     coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity))
   where i.worker_id = p_worker and i.capacity <> least(v_worker.capacity, coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity));
   perform private.reroute(v_worker.org_id, p_worker);
   perform private.refresh_worker_status(p_worker);
   perform private.ring_worker(p_worker);
-  perform private.record_worker_event(p_worker, 'updated', 'Settings changed by ' || private.caller_label());
+  perform private.record_worker_event(p_worker, 'updated', 'Settings changed by ' || private.caller_label(v_worker.org_id));
   perform private.audit(v_worker.org_id, 'worker.updated', 'worker', p_worker::pg_catalog.text, v_worker.name, p_options);
   return to_jsonb(v_worker);
 exception
@@ -331,7 +334,11 @@ declare
   v_worker public.workers;
 begin
   v_worker := private.lock_worker(p_worker, 'admin');
-  perform private.retire_worker(p_worker, 'removed by ' || private.caller_label());
+  if v_worker.type = 'cloud-hosted' then
+    perform private.fail('RY409', format('"%s" runs in your cloud, and would go on there.', v_worker.name),
+      'Call remove_cloud_worker instead: it takes down what was deployed, and the record goes with it.');
+  end if;
+  perform private.retire_worker(p_worker, 'removed by ' || private.caller_label(v_worker.org_id));
   perform private.audit(v_worker.org_id, 'worker.removed', 'worker', p_worker::pg_catalog.text, v_worker.name);
   perform private.ring_worker(p_worker);
   return (select to_jsonb(w) from public.workers as w where w.id = p_worker);

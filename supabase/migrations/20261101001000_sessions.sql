@@ -104,8 +104,8 @@ begin
     perform private.fail('RY404', 'There is no such runner.', 'Check WORKER_ID; the runner may have been removed.');
   end if;
   if num_nonnulls(p_token, p_service_account) <> 1
-    or p_token is not null and not exists (select from private.worker_tokens where id = p_token and worker_id = p_worker
-      and revoked_at is null)
+    or p_token is not null and not exists (select from private.worker_tokens as t where t.id = p_token and t.worker_id = p_worker
+      and t.revoked_at is null and (t.expires_at is null or t.expires_at > now()))
     or p_service_account is not null and not exists (select from public.service_accounts as a
       where a.id = p_service_account and a.id = v_worker.service_account_id and a.removed_at is null and not a.is_disabled) then
     perform private.fail('RY403', 'These credentials do not belong to this runner.',
@@ -120,8 +120,9 @@ begin
   values (p_worker, v_worker.org_id, v_worker.is_shared, p_instance)
   on conflict (worker_id, name) do update set name = excluded.name returning * into v_instance;
   perform private.take_over(v_worker, v_instance, v_session, p_boot_id);
-  insert into private.sessions (id, worker_id, instance_id, token_id, service_account_id, epoch, boot_id)
-  values (v_session, p_worker, v_instance.id, p_token, p_service_account, v_instance.epoch + 1, p_boot_id);
+  insert into private.sessions (id, worker_id, instance_id, token_id, service_account_id, epoch, boot_id, expires_at)
+  values (v_session, p_worker, v_instance.id, p_token, p_service_account, v_instance.epoch + 1, p_boot_id,
+    (select t.expires_at from private.worker_tokens as t where t.id = p_token));
   update private.worker_tokens set last_used_at = now() where id = p_token;
   update public.service_accounts set last_used_at = now() where id = p_service_account;
   perform private.announce_instance(v_worker, v_instance.id, v_session, p_boot_id, coalesce(p_facts, '{}'));
@@ -153,20 +154,22 @@ end;
 $$;
 comment on function private.take_over(public.workers, public.worker_instances, uuid, uuid) is 'Ends the sessions that a new one replaces.';
 
-create function private.check_facts(p_facts jsonb)
+create function private.check_facts(p_facts jsonb, p_instance uuid)
 returns void
-language plpgsql immutable
+language plpgsql stable
 set search_path = ''
 as $$
 begin
   if jsonb_typeof(p_facts) <> 'object' or coalesce(p_facts ->> 'capacity', '1') !~ '^[0-9]{1,6}$'
-    or jsonb_typeof(coalesce(nullif(p_facts -> 'engines', 'null'), '{}')) <> 'object' or octet_length(p_facts::pg_catalog.text) > 65536 then
+    or jsonb_typeof(coalesce(nullif(p_facts -> 'engines', 'null'), '{}')) <> 'object'
+    -- News are added to what is known: both together have one size, or they would grow with every heartbeat.
+    or (select octet_length((i.facts || p_facts)::pg_catalog.text) from public.worker_instances as i where i.id = p_instance) > 65536 then
     perform private.fail('RY422', 'What a runner tells of its host is not valid.',
-      'It is an object of at most 64 KiB; capacity is a number, and engines an object of names and versions.');
+      'All of it is an object of at most 64 KiB; capacity is a number, and engines an object of names and versions.');
   end if;
 end;
 $$;
-comment on function private.check_facts(jsonb) is 'Refuses facts about a host that cannot be read.';
+comment on function private.check_facts(jsonb, uuid) is 'Refuses facts about a host that cannot be read, or that are too much with what its instance told before.';
 
 create function private.announce_instance(p_worker public.workers, p_instance uuid, p_session uuid, p_boot_id uuid, p_facts jsonb)
 returns void
@@ -174,18 +177,19 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  perform private.check_facts(p_facts);
+  perform private.check_facts(p_facts, p_instance);
   update public.worker_instances as i set
     epoch = i.epoch + 1, boot_id = p_boot_id, status = 'ONLINE', connected_at = now(), disconnected_at = null, last_error = null,
-    hostname = coalesce(p_facts ->> 'hostname', i.hostname), facts = i.facts || p_facts,
-    engines = coalesce(nullif(p_facts -> 'engines', 'null'), i.engines), version = coalesce(p_facts ->> 'version', i.version),
+    hostname = coalesce(left(p_facts ->> 'hostname', 255), i.hostname), facts = i.facts || p_facts,
+    engines = coalesce(nullif(p_facts -> 'engines', 'null'), i.engines), version = coalesce(left(p_facts ->> 'version', 50), i.version),
     capacity = least(p_worker.capacity, coalesce((p_facts ->> 'capacity')::integer, p_worker.capacity))
   where i.id = p_instance;
   insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, tick_at)
   values (p_instance, p_session, p_worker.id, now(), date_bin('15 minutes', now(), '2000-01-01'))
   on conflict (instance_id) do update set session_id = excluded.session_id, last_seen_at = excluded.last_seen_at, is_draining = false;
   if p_facts ->> 'version' is not null then
-    update public.workers set version = p_facts ->> 'version' where id = p_worker.id and version is distinct from p_facts ->> 'version';
+    update public.workers set version = left(p_facts ->> 'version', 50)
+    where id = p_worker.id and version is distinct from left(p_facts ->> 'version', 50);
   end if;
   perform private.record_worker_event(p_worker.id, 'connected', null,
     (select i.name from public.worker_instances as i where i.id = p_instance));
@@ -203,7 +207,14 @@ as $$
 declare
   v_session private.sessions;
 begin
-  update private.sessions as s set renewed_at = now() where s.id = p_session and s.ended_at is null returning * into v_session;
+  update private.sessions as s set renewed_at = now()
+  from public.workers as w
+  where s.id = p_session and s.ended_at is null and w.id = s.worker_id and w.removed_at is null and (
+    exists (select from private.worker_tokens as t
+      where t.id = s.token_id and t.revoked_at is null and (t.expires_at is null or t.expires_at > now()))
+    or exists (select from public.service_accounts as a
+      where a.id = s.service_account_id and a.id = w.service_account_id and a.removed_at is null and not a.is_disabled))
+  returning s.* into v_session;
   if v_session.id is null then
     perform private.fail('RY401', 'This session has ended.', 'Open a new one with the runner''s token.');
   end if;
@@ -243,9 +254,10 @@ begin
   join public.workers as w on w.id = s.worker_id
   join public.worker_instances as i on i.id = s.instance_id
   left join private.heartbeats as h on h.instance_id = s.instance_id
-  where s.id = v_session and s.ended_at is null and w.removed_at is null;
+  where s.id = v_session and s.ended_at is null and (s.expires_at is null or s.expires_at > now()) and w.removed_at is null;
   if v_runner.session_id is null then
-    select s.end_reason into v_reason from private.sessions as s where s.id = v_session;
+    select coalesce(s.end_reason, case when s.expires_at <= now() then 'its token expired' end) into v_reason
+    from private.sessions as s where s.id = v_session;
     perform private.fail('RY401', 'This session has ended: ' || coalesce(v_reason, 'it is not known') || '.',
       'Stop. If the runner should go on, open a new session with its token.');
   end if;
@@ -291,6 +303,18 @@ $$;
 comment on function private.check_scope(bigint, integer) is
   'Refuses an executor (a process that a runner started for one job) that names another job or attempt than its token does.';
 
+create function private.known_job(p_runner private.runner, p_job bigint)
+returns public.provision_jobs
+language sql stable
+set search_path = ''
+as $$
+  select j.* from public.provision_jobs as j
+  where j.id = p_job and (j.org_id = p_runner.org_id or exists (
+    select from public.job_events as e where e.job_id = j.id and e.event = 'claimed' and e.actor_id = p_runner.worker_id))
+$$;
+comment on function private.known_job(private.runner, bigint) is
+  'A job that a runner may hear about: of its organisation, or once given to it. Null for every other, as for one that does not exist.';
+
 create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer)
 returns private.live_jobs
 language plpgsql stable
@@ -305,8 +329,8 @@ begin
   if v_live.job_id is null then
     perform private.fail('RY410', format('Attempt %s of job %s is not this runner''s any more.', p_attempt, p_job),
       'Stop working on it; what it wrote until now is kept.',
-      (select jsonb_build_object('job', j.id, 'attempt', j.attempt, 'status', j.status)::pg_catalog.text from public.provision_jobs as j
-        where j.id = p_job));
+      (select jsonb_build_object('job', j.id, 'attempt', j.attempt, 'status', j.status)::pg_catalog.text
+        from private.known_job(p_runner, p_job) as j where j.id is not null));
   end if;
   return v_live;
 end;

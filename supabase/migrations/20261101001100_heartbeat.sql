@@ -112,7 +112,7 @@ begin
   from (
     select p_status as status, coalesce(p_version, o.version) as version,
       o.facts || coalesce(p_facts - 'engines' - 'engine_note' - 'last_error', '{}') as facts,
-      coalesce(p_facts ->> 'hostname', o.hostname) as hostname, coalesce(nullif(p_facts -> 'engines', 'null'), o.engines) as engines,
+      coalesce(left(p_facts ->> 'hostname', 255), o.hostname) as hostname, coalesce(nullif(p_facts -> 'engines', 'null'), o.engines) as engines,
       case when p_facts ? 'engine_note' then left(p_facts ->> 'engine_note', 300) else o.engine_note end as engine_note,
       case when p_facts ? 'last_error' then left(p_facts ->> 'last_error', 1000) else o.last_error end as last_error,
       least(w.capacity, greatest(1, coalesce((p_facts ->> 'capacity')::integer, (o.facts ->> 'capacity')::integer, w.capacity))) as capacity
@@ -234,7 +234,7 @@ begin
   end if;
   v_has_news := private.has_news(v_runner, p_status::public.worker_status, p_version, p_facts);
   if v_has_news then
-    perform private.check_facts(coalesce(p_facts, '{}'));
+    perform private.check_facts(coalesce(p_facts, '{}'), v_runner.instance_id);
     v_runner := private.hold_runner(v_runner);
   end if;
   select count(*) into v_used from private.live_jobs as q where q.instance_id = v_runner.instance_id and q.stage = 'RUNNING';

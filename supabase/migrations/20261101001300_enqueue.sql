@@ -226,7 +226,7 @@ begin
       coalesce((p_options ->> 'priority')::smallint, 100), coalesce((p_options ->> 'max_attempts')::integer, 3), n.approvals,
       case when n.approvals > 0 then now() + make_interval(secs => m.approval_timeout_seconds) end,
       (p_options ->> 'plan_job_id')::bigint, p_keys[p.place], (v_claims ->> 'sub')::pg_catalog.uuid,
-      coalesce(v_claims ->> 'email', v_claims ->> 'sub', 'system'), case when n.approvals = 0 then now() end
+      private.caller_label(p_org), case when n.approvals = 0 then now() end
     from unnest(p_modules) with ordinality as p (id, place)
     join public.modules as m on m.id = p.id and m.org_id = p_org and m.deleted_at is null
     -- A request may ask for more approvals than the module does, never for fewer.

@@ -85,6 +85,43 @@ begin
 end;
 $$;
 
+create function private.is_object(p_value jsonb, p_bytes integer)
+returns boolean
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  return p_value is null or jsonb_typeof(p_value) in ('object', 'null') and pg_column_size(p_value) <= p_bytes;
+end;
+$$;
+comment on function private.is_object(jsonb, integer) is 'Whether a report is nothing, or an object of at most so many bytes.';
+
+create function private.check_report(p_steps jsonb, p_plan_summary jsonb, p_result jsonb, p_error jsonb)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  -- Pages read these for every member: what they cannot read must not get in.
+  if jsonb_typeof(p_steps) <> 'null' and (jsonb_typeof(p_steps) <> 'array' or pg_column_size(p_steps) > 262144
+    or jsonb_array_length(p_steps) > 500 or jsonb_path_exists(p_steps, 'strict $[*] ? (@.type() != "object")')) then
+    perform private.fail('RY422', 'Steps are a list of at most 500 objects and 256 KiB.');
+  end if;
+  if not private.is_object(p_plan_summary, 2097152) then
+    perform private.fail('RY422', 'A plan''s summary is an object of at most 2 MiB.');
+  end if;
+  if not private.is_object(p_result, 4194304) then
+    perform private.fail('RY422', 'A result is an object of at most 4 MiB.');
+  end if;
+  if not private.is_object(p_error, 65536) or jsonb_typeof(p_error -> 'code') not in ('string', 'null')
+    or jsonb_typeof(p_error -> 'message') not in ('string', 'null') or jsonb_typeof(p_error -> 'hint') not in ('string', 'null') then
+    perform private.fail('RY422', 'An error is an object with code, message and hint as texts, of at most 64 KiB.');
+  end if;
+end;
+$$;
+comment on function private.check_report(jsonb, jsonb, jsonb, jsonb) is
+  'Refuses steps, a plan''s summary, a result or an error that has not the shape and size that everybody relies on.';
+
 create function private.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb, p_plan_summary jsonb)
 returns jsonb
 language plpgsql security definer
@@ -95,15 +132,17 @@ declare
   v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
   v_job public.provision_jobs;
 begin
-  if p_phase is null or p_steps is not null and (jsonb_typeof(p_steps) <> 'array' or octet_length(p_steps::pg_catalog.text) > 262144) then
-    perform private.fail('RY422', 'A report needs a phase, and steps as a list of at most 256 KiB.');
+  if p_phase is null then
+    perform private.fail('RY422', 'A report needs a phase.');
   end if;
+  perform private.check_report(p_steps, p_plan_summary, null, null);
   if p_phase in ('APPLY', 'DESTROY') and not v_live.has_touched then
     update private.live_jobs set has_touched = true where job_id = p_job;
   end if;
   select * into v_job from public.provision_jobs where id = p_job;
   update public.provision_jobs set
-    status = 'PROCESSING', phase = p_phase, steps = coalesce(p_steps, steps), plan_summary = coalesce(p_plan_summary, plan_summary),
+    status = 'PROCESSING', phase = p_phase, steps = coalesce(nullif(p_steps, 'null'), steps),
+    plan_summary = coalesce(nullif(p_plan_summary, 'null'), plan_summary),
     started_at = coalesce(started_at, now())
   where id = p_job;
   if v_job.status = 'CLAIMED' then
@@ -177,14 +216,15 @@ returns jsonb
 language sql stable
 set search_path = ''
 as $$
-  select coalesce(jsonb_agg(jsonb_build_array(g.first, g.last) order by g.first), '[]')
+  -- From what is there, not from what was announced: a number costs nothing to say.
+  select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
   from (
-    select min(m.seq) as first, max(m.seq) as last from (
-      select s.seq, s.seq - row_number() over (order by s.seq) as island
-      from generate_series(1, p_last) as s (seq)
-      where not exists (select from public.job_log_chunks as c where c.job_id = p_job and c.attempt = p_attempt and c.seq = s.seq)
-    ) as m group by m.island
+    select c.seq, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
+      select k.seq from public.job_log_chunks as k where k.job_id = p_job and k.attempt = p_attempt and k.seq <= p_last
+      union all select p_last + 1
+    ) as c
   ) as g
+  where g.seq > g.before + 1
 $$;
 comment on function private.log_gaps(bigint, integer, integer) is 'Ranges of chunks that have not arrived: [[from, to], …].';
 

@@ -155,6 +155,10 @@ begin
   if p_job is null or p_attempt is null or p_status is null or p_status not in ('SUCCEEDED', 'FAILED', 'CANCELLED') then
     perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED or CANCELLED.', 'Send its number, its attempt and one of these.');
   end if;
+  perform private.check_report(null, p_plan_summary, p_result, p_error);
+  if jsonb_typeof(p_log) not in ('object', 'null') then
+    perform private.fail('RY422', 'A log is announced by an object.', 'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
+  end if;
   perform private.check_scope(p_job, p_attempt);
   perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q where q.job_id = p_job;
   -- The fence: only the session that still has the attempt ends it.

@@ -187,12 +187,13 @@ language plpgsql immutable
 set search_path = ''
 as $$
 begin
-  if jsonb_typeof(p_running) <> 'array' or exists (
+  if jsonb_typeof(p_running) <> 'array' or jsonb_array_length(case jsonb_typeof(p_running) when 'array' then p_running end) > 1000
+    or exists (
     select from jsonb_array_elements(case jsonb_typeof(p_running) when 'array' then p_running end) as l
     where coalesce(l ->> 'job', '') !~ '^[0-9]{1,18}$' or coalesce(l ->> 'attempt', '') !~ '^[0-9]{1,9}$'
       or coalesce(l ->> 'is_dead', 'true') not in ('true', 'false')
   ) then
-    perform private.fail('RY422', 'What runs is a list of jobs with their attempts.', 'Send [{"job": 1, "attempt": 1}], or [] for nothing.');
+    perform private.fail('RY422', 'What runs is a list of at most 1,000 jobs with their attempts.', 'Send [{"job": 1, "attempt": 1}], or [] for nothing.');
   end if;
 end;
 $$;
@@ -228,7 +229,7 @@ begin
   from jsonb_array_elements(coalesce(p_running, '[]')) as l
   left join private.live_jobs as q on q.job_id = (l ->> 'job')::bigint and q.attempt = (l ->> 'attempt')::integer
     and q.session_id = v_runner.session_id and q.stage = 'RUNNING'
-  left join public.provision_jobs as j on j.id = (l ->> 'job')::bigint;
+  left join lateral private.known_job(v_runner, (l ->> 'job')::bigint) as j on true;
   return jsonb_build_object('jobs', v_answer);
 end;
 $$;

@@ -24,13 +24,46 @@ $$;
 comment on function private.my_job(bigint, public.member_role) is
   'A job that the caller may decide about, with everything locked that a decision changes.';
 
-create function private.approve_job(p_job bigint, p_decision text, p_comment text)
+create function private.check_own_approval(p_job public.provision_jobs, p_override_reason text)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  -- An organisation has an owner: who is alone is one.
+  v_is_alone boolean := not exists (
+    select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id() and m.role <= 'operator');
+  v_is_own boolean := p_job.created_by = private.caller_id() and not (
+    select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
+begin
+  if not coalesce(v_is_own, false) then
+    if p_override_reason is not null then
+      perform private.fail('RY422', 'There is nothing to override: you may approve this job.', 'Approve it without a reason for an override.');
+    end if;
+  elsif not v_is_alone and p_override_reason is not null then
+    perform private.fail('RY403', 'You are not alone: somebody else can approve it.', 'Ask another operator, admin or owner.');
+  elsif p_override_reason is null then
+    perform private.fail('RY403', 'You asked for this job; somebody else approves it.', case when v_is_alone
+      then 'You are the only one who could: give a reason, and approve it all the same.'
+      else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
+  elsif trim(p_override_reason) = '' then
+    perform private.fail('RY422', 'An override needs a reason.', 'Say why you approve a job of your own.');
+  end if;
+end;
+$$;
+comment on function private.check_own_approval(public.provision_jobs, text) is
+  'Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and may.';
+
+create function private.approve_job(p_job bigint, p_decision text, p_comment text, p_override_reason text)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
 as $$
 declare
   v_job public.provision_jobs := private.my_job(p_job, 'operator');
+  v_is_override boolean := p_decision = 'approve' and p_override_reason is not null;
+  v_comment pg_catalog.text := coalesce(case when v_is_override then trim(p_override_reason) else p_comment end, '');
+  v_label pg_catalog.text := private.caller_label(v_job.org_id);
 begin
   if p_decision is null or p_decision not in ('approve', 'reject') then
     perform private.fail('RY422', 'A decision is "approve" or "reject".');
@@ -38,21 +71,26 @@ begin
   if v_job.status <> 'AWAITING_APPROVAL' then
     perform private.fail('RY409', format('The job is %s; it does not wait for approval.', v_job.status), 'Look at it again.');
   end if;
-  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment)
-  values (v_job.org_id, p_job, private.caller_id(), private.caller_label(), p_decision, coalesce(p_comment, ''));
-  perform private.audit(v_job.org_id, 'job.' || p_decision, 'job', p_job::pg_catalog.text,
-    v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('comment', p_comment));
-  if p_decision = 'reject' then
-    return to_jsonb(private.end_job(p_job, 'CANCELLED', 'rejected', 'user', private.caller_id(), private.caller_label(), p_comment));
+  if p_decision = 'approve' then
+    perform private.check_own_approval(v_job, p_override_reason);
   end if;
-  update public.provision_jobs set approvals_received = approvals_received + 1 where id = p_job returning * into v_job;
+  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override)
+  values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override);
+  perform private.audit(v_job.org_id, 'job.' || case when v_is_override then 'approval_overridden' else p_decision end, 'job',
+    p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
+    jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment));
+  if p_decision = 'reject' then
+    return to_jsonb(private.end_job(p_job, 'CANCELLED', 'rejected', 'user', private.caller_id(), v_label, v_comment));
+  end if;
+  -- Nobody else is there to approve the rest of what an override stands for.
+  update public.provision_jobs set approvals_received = case when v_is_override then approvals_required else approvals_received + 1 end
+  where id = p_job returning * into v_job;
   if v_job.approvals_received >= v_job.approvals_required then
     update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = p_job returning * into v_job;
-    perform private.record_job_event(v_job, 'approved', 'AWAITING_APPROVAL', 'QUEUED', 'user', private.caller_id(), private.caller_label(),
-      p_comment);
+    perform private.record_job_event(v_job, 'approved', 'AWAITING_APPROVAL', 'QUEUED', 'user', private.caller_id(), v_label, v_comment);
     perform private.queue_jobs(array[v_job]);
   else
-    perform private.record_job_event(v_job, 'approval', null, null, 'user', private.caller_id(), private.caller_label(), p_comment);
+    perform private.record_job_event(v_job, 'approval', null, null, 'user', private.caller_id(), v_label, v_comment);
   end if;
   return to_jsonb(v_job);
 exception
@@ -62,8 +100,8 @@ exception
     perform private.fail('RY422', 'The comment is too long.', 'At most 2,000 characters.');
 end;
 $$;
-comment on function private.approve_job(bigint, text, text) is 'Body of public.approve_job.';
-grant execute on function private.approve_job(bigint, text, text) to authenticated;
+comment on function private.approve_job(bigint, text, text, text) is 'Body of public.approve_job.';
+grant execute on function private.approve_job(bigint, text, text, text) to authenticated;
 
 create function private.cancel_job(p_job bigint, p_kind public.cancel_kind, p_reason text)
 returns jsonb
@@ -74,15 +112,17 @@ declare
   v_job public.provision_jobs := private.my_job(p_job, 'operator');
 begin
   if v_job.status in ('AWAITING_APPROVAL', 'QUEUED') then
-    v_job := private.end_job(p_job, 'CANCELLED', 'cancelled', 'user', private.caller_id(), private.caller_label(), p_reason);
+    v_job := private.end_job(p_job, 'CANCELLED', 'cancelled', 'user', private.caller_id(),
+      private.caller_label(v_job.org_id), p_reason);
   elsif v_job.status in ('CLAIMED', 'PROCESSING') then
     -- Asking again may only ask for more: from "after this step" to "now".
     update public.provision_jobs set
       cancel_kind = greatest(cancel_kind, coalesce(p_kind, 'GRACEFUL')), cancel_requested_at = coalesce(cancel_requested_at, now()),
-      cancel_requested_by = private.caller_label()
+      cancel_requested_by = private.caller_label(v_job.org_id)
     where id = p_job returning * into v_job;
     update private.live_jobs set cancel_kind = v_job.cancel_kind where job_id = p_job;
-    perform private.record_job_event(v_job, 'cancel_requested', null, null, 'user', private.caller_id(), private.caller_label(), p_reason,
+    perform private.record_job_event(v_job, 'cancel_requested', null, null, 'user', private.caller_id(),
+      private.caller_label(v_job.org_id), p_reason,
       jsonb_build_object('kind', v_job.cancel_kind));
     perform private.ring_worker(v_job.worker_id);
   elsif v_job.status = 'NEEDS_ATTENTION' then
@@ -107,14 +147,16 @@ as $$
 declare
   v_old public.provision_jobs := private.my_job(p_job, 'operator');
   v_new public.provision_jobs := v_old;
+  v_module public.modules;
 begin
   if v_old.status not in ('FAILED', 'CANCELLED') then
     perform private.fail('RY409', format('The job is %s; only a failed or cancelled one can be retried.', v_old.status),
       case when v_old.status = 'NEEDS_ATTENTION' then 'Resolve it first.' else 'Enqueue a new one instead.' end);
   end if;
+  select * into v_module from public.modules where id = v_old.module_id and deleted_at is null;
   if v_old.module_id is null then
     perform private.need_role(v_old.org_id, 'admin');
-  elsif not exists (select from public.modules where id = v_old.module_id and deleted_at is null) then
+  elsif v_module.id is null then
     perform private.fail('RY409', 'Its module was removed.', 'Nothing is left to run it for.');
   end if;
   perform private.need_pinned_runner(v_old);
@@ -125,12 +167,16 @@ begin
   v_new.idempotency_key := null;
   v_new.rollout_id := null;
   v_new.created_by := private.caller_id();
-  v_new.created_by_label := private.caller_label();
-  v_new.approval_deadline_at := case when v_old.approvals_required > 0
-    then now() + make_interval(secs => coalesce((select m.approval_timeout_seconds from public.modules as m where m.id = v_old.module_id),
-      86400)) end;
+  v_new.created_by_label := private.caller_label(v_old.org_id);
+  -- What the module asks for now counts, unless the job asked for more.
+  if v_old.type in ('APPLY', 'DESTROY') then
+    v_new.approvals_required := greatest(v_old.approvals_required, v_module.approvals_required);
+  end if;
+  v_new.approval_deadline_at := case when v_new.approvals_required > 0
+    then now() + make_interval(secs => coalesce(v_module.approval_timeout_seconds, 86400)) end;
   v_new := private.add_job(v_new, coalesce(p_reason, format('Retry of job %s.', p_job)));
-  perform private.record_job_event(v_old, 'retried_as', null, null, 'user', private.caller_id(), private.caller_label(), p_reason,
+  perform private.record_job_event(v_old, 'retried_as', null, null, 'user', private.caller_id(),
+    private.caller_label(v_old.org_id), p_reason,
     jsonb_build_object('job', v_new.id));
   perform private.audit(v_old.org_id, 'job.retried', 'job', p_job::pg_catalog.text, v_old.type || ' ' || coalesce(v_old.module_path, ''),
     jsonb_build_object('as', v_new.id));
@@ -180,8 +226,8 @@ begin
     v_answer := private.inspect_job(v_job);
   elsif p_action = 'retry' then
     perform private.need_pinned_runner(v_job);
-    perform private.requeue_job(v_live, 'retried', 'user', private.caller_id(), private.caller_label(), 'Decided to run it again',
-      interval '0');
+    perform private.requeue_job(v_live, 'retried', 'user', private.caller_id(), private.caller_label(v_job.org_id),
+      'Decided to run it again', interval '0');
     -- A person's decision to try again is worth one attempt more than the limit.
     update public.provision_jobs set max_attempts = least(20, greatest(max_attempts, attempt + 1)), error = null
       where id = p_job returning to_jsonb(provision_jobs.*) into v_answer;
@@ -196,7 +242,8 @@ begin
   else
     perform private.fail('RY422', 'An action is refresh_plan, retry, mark_failed or release_lock.');
   end if;
-  perform private.record_job_event(v_job, 'resolved', null, null, 'user', private.caller_id(), private.caller_label(), p_action);
+  perform private.record_job_event(v_job, 'resolved', null, null, 'user', private.caller_id(),
+    private.caller_label(v_job.org_id), p_action);
   perform private.audit(v_job.org_id, 'job.resolved', 'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
     jsonb_build_object('action', p_action));
   return v_answer;
@@ -215,7 +262,8 @@ declare
   v_job public.provision_jobs;
 begin
   select * into v_lock from private.state_locks where module_id = p_job.module_id and job_id = p_job.id;
-  v_job := private.end_job(p_job.id, 'FAILED', 'marked_failed', 'user', private.caller_id(), private.caller_label(), 'Marked as failed');
+  v_job := private.end_job(p_job.id, 'FAILED', 'marked_failed', 'user', private.caller_id(),
+    private.caller_label(p_job.org_id), 'Marked as failed');
   -- Ending a job releases its lock and lets the next one begin; this lock stays unless the caller showed that they know it, and
   -- with it everybody waits.
   if v_lock.module_id is not null and p_proof is null then

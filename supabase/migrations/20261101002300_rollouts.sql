@@ -277,7 +277,8 @@ begin
       perform private.cancel_job(v_job, 'GRACEFUL', 'The rollout was aborted.');
     end loop;
   end if;
-  update public.rollouts set status = p_to, reason = case when p_to = 'RUNNING' then null else 'By ' || private.caller_label() end,
+  update public.rollouts set status = p_to,
+    reason = case when p_to = 'RUNNING' then null else 'By ' || private.caller_label(v_rollout.org_id) end,
     finished_at = case when p_to = 'ABORTED' then now() end
   where id = p_rollout and status = any (p_from) returning * into v_rollout;
   if not found then

@@ -22,7 +22,7 @@ begin
   v_job.priority := 50;
   v_job.max_attempts := 3;
   v_job.created_by := private.caller_id();
-  v_job.created_by_label := private.caller_label();
+  v_job.created_by_label := private.caller_label(p_worker.org_id);
   v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object(
     'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'region', p_worker.region,
     'identity', jsonb_build_object('id', v_identity.id, 'provider', v_identity.provider, 'account_id', v_identity.account_id, 'role_arn',
@@ -102,7 +102,7 @@ begin
     insert into public.worker_assignments (org_id, worker_id, path, created_by)
     select p_org, v_worker.id, a, private.caller_id()
       from unnest(private.text_list(p_options -> 'assignments')) as a on conflict do nothing;
-    perform private.record_worker_event(v_worker.id, 'registered', 'Deployed by ' || private.caller_label());
+    perform private.record_worker_event(v_worker.id, 'registered', 'Deployed by ' || private.caller_label(p_org));
   end if;
   perform private.refuse_second_lifecycle_job(v_worker.id);
   -- What the task is made of is kept: the next deployment and every update make it the same, at their own version.
@@ -348,7 +348,7 @@ begin
     v_job.priority := 50;
     v_job.max_attempts := 3;
     v_job.created_by := private.caller_id();
-    v_job.created_by_label := private.caller_label();
+    v_job.created_by_label := private.caller_label(v_identity.org_id);
     v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object('regions', to_jsonb(v_identity.regions),
       'identity', jsonb_build_object('id', v_identity.id, 'name', v_identity.name, 'provider', v_identity.provider, 'account_id',
         v_identity.account_id,

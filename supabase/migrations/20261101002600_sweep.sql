@@ -75,6 +75,29 @@ $$;
 comment on function private.sweep_workers() is
   'Marks runners and instances OFFLINE that have not beaten for 60 s, and wakes those who may take their place.';
 
+create function private.sweep_sessions()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_session pg_catalog.record;
+  v_count integer := 0;
+begin
+  for v_session in
+    select s.worker_id, s.instance_id, s.token_id from private.sessions as s join public.workers as w on w.id = s.worker_id
+    where s.ended_at is null and s.expires_at <= now() order by w.id limit 500 for no key update of w, s skip locked
+  loop
+    perform private.end_sessions(v_session.worker_id, v_session.instance_id, v_session.token_id, 'its token expired');
+    perform private.refresh_worker_status(v_session.worker_id);
+    v_count := v_count + 1;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.sweep_sessions() is
+  'Ends the sessions whose token has expired. Their calls are refused already; this says so on the runner''s page.';
+
 create function private.sweep_leases()
 returns integer
 language plpgsql
@@ -155,7 +178,7 @@ begin
   if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
     return jsonb_build_object('skipped', 'Another sweep is running.');
   end if;
-  v_done := jsonb_build_object('removed', private.sweep_removals());
+  v_done := jsonb_build_object('removed', private.sweep_removals(), 'ended', private.sweep_sessions());
   if private.is_past_grace() then
     v_done := v_done || jsonb_build_object('lost', private.sweep_leases(), 'unheard', private.sweep_updates());
   end if;

@@ -9,11 +9,14 @@ as $$ select private.create_organization(p_name, p_slug) $$;
 comment on function public.create_organization(text, text) is 'Creates an organisation; the caller becomes its owner.';
 grant execute on function public.create_organization(text, text) to authenticated;
 
-create function public.update_organization(p_org uuid, p_name text default null, p_log_retention_days integer default null)
+create function public.update_organization(
+  p_org uuid, p_name text default null, p_log_retention_days integer default null, p_can_approve_own_jobs boolean default null
+)
 returns jsonb language sql set search_path = ''
-as $$ select private.update_organization(p_org, p_name, p_log_retention_days) $$;
-comment on function public.update_organization(uuid, text, integer) is 'Renames an organisation or changes how long logs are kept. Owners.';
-grant execute on function public.update_organization(uuid, text, integer) to authenticated;
+as $$ select private.update_organization(p_org, p_name, p_log_retention_days, p_can_approve_own_jobs) $$;
+comment on function public.update_organization(uuid, text, integer, boolean) is
+  'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs. Owners.';
+grant execute on function public.update_organization(uuid, text, integer, boolean) to authenticated;
 
 create function public.my_organizations()
 returns jsonb language sql stable set search_path = ''
@@ -83,7 +86,7 @@ create function public.rotate_worker_token(p_worker uuid, p_token_hash text, p_t
 returns jsonb language sql set search_path = ''
 as $$ select private.rotate_worker_token(p_worker, p_token_hash, p_token_hint, p_overlap_seconds) $$;
 comment on function public.rotate_worker_token(uuid, text, text, integer) is
-  'Gives a runner a new token; the present one stays good for the overlap. Sessions go on. Admins.';
+  'Gives a runner a new token; the present one, and the sessions that it opened, stay good for the overlap. Admins.';
 grant execute on function public.rotate_worker_token(uuid, text, text, integer) to authenticated;
 
 create function public.revoke_worker_token(p_token uuid)
@@ -120,7 +123,7 @@ grant execute on function public.resume_worker(uuid) to authenticated;
 create function public.remove_worker(p_worker uuid)
 returns jsonb language sql set search_path = ''
 as $$ select private.remove_worker(p_worker) $$;
-comment on function public.remove_worker(uuid) is 'Removes a runner: its sessions end, its jobs are requeued or flagged. Admins.';
+comment on function public.remove_worker(uuid) is 'Removes a runner that was started by you: its sessions end, its jobs are requeued or flagged. Admins.';
 grant execute on function public.remove_worker(uuid) to authenticated;
 
 create function public.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}')
@@ -168,7 +171,7 @@ create function public.update_module(p_module uuid, p_spec jsonb)
 returns jsonb language sql set search_path = ''
 as $$ select private.update_module(p_module, p_spec) $$;
 comment on function public.update_module(uuid, jsonb) is
-  'Changes the fields of a module that are named. Jobs that are already queued keep what they had. Operators.';
+  'Changes the fields of a module that are named. Jobs that are already queued keep what they had. Operators; admins to lower approvals_required.';
 grant execute on function public.update_module(uuid, jsonb) to authenticated;
 
 create function public.delete_module(p_module uuid, p_confirm_name text)
@@ -178,12 +181,12 @@ comment on function public.delete_module(uuid, text) is
   'Removes a module from the tree, with its name as confirmation. What it created in the world stays. Admins.';
 grant execute on function public.delete_module(uuid, text) to authenticated;
 
-create function public.approve_job(p_job bigint, p_decision text, p_comment text default null)
+create function public.approve_job(p_job bigint, p_decision text, p_comment text default null, p_override_reason text default null)
 returns jsonb language sql set search_path = ''
-as $$ select private.approve_job(p_job, p_decision, p_comment) $$;
-comment on function public.approve_job(bigint, text, text) is
-  'Approves or rejects a job, once per member. The last approval that is needed queues it. Operators.';
-grant execute on function public.approve_job(bigint, text, text) to authenticated;
+as $$ select private.approve_job(p_job, p_decision, p_comment, p_override_reason) $$;
+comment on function public.approve_job(bigint, text, text, text) is
+  'Approves or rejects a job, once per member; who asked for it does not, unless an owner is alone and says why. The last approval needed queues it. Operators.';
+grant execute on function public.approve_job(bigint, text, text, text) to authenticated;
 
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default 'GRACEFUL', p_reason text default null)
 returns jsonb language sql set search_path = ''
@@ -196,7 +199,7 @@ create function public.retry_job(p_job bigint, p_reason text default null)
 returns jsonb language sql set search_path = ''
 as $$ select private.retry_job(p_job, p_reason) $$;
 comment on function public.retry_job(bigint, text) is
-  'Enqueues a failed or cancelled job again, as a new job with the same frozen payload. Operators; admins for runners'' own jobs.';
+  'Enqueues a failed or cancelled job again, as a new job with the same frozen payload and the larger number of approvals. Operators; admins for runners'' own jobs.';
 grant execute on function public.retry_job(bigint, text) to authenticated;
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null)
@@ -284,7 +287,7 @@ create function public.create_cloud_identity(p_org uuid, p_spec jsonb)
 returns jsonb language sql set search_path = ''
 as $$ select private.create_cloud_identity(p_org, p_spec) $$;
 comment on function public.create_cloud_identity(uuid, jsonb) is
-  'Adds a place to deploy runners to: {name, role_arn, regions, account_id, external_id, network}. Admins.';
+  'Adds a place to deploy runners to: {name, role_arn, regions, account_id, network}. Its external id is made here. Admins.';
 grant execute on function public.create_cloud_identity(uuid, jsonb) to authenticated;
 
 create function public.update_cloud_identity(p_identity uuid, p_spec jsonb)
@@ -317,7 +320,7 @@ create function public.rotate_service_account_secret(p_account uuid, p_secret_ha
 returns jsonb language sql set search_path = ''
 as $$ select private.rotate_service_account_secret(p_account, p_secret_hash, p_secret_hint) $$;
 comment on function public.rotate_service_account_secret(uuid, text, text) is
-  'Gives a service account a new secret (bcrypt hash); the old one is void at once. Admins.';
+  'Gives a service account a new secret (bcrypt hash); the old one is void at once, and the account''s sessions end. Admins.';
 grant execute on function public.rotate_service_account_secret(uuid, text, text) to authenticated;
 
 create function public.remove_service_account(p_account uuid)

@@ -32,7 +32,7 @@ create function public.renew_worker_session(p_session uuid)
 returns jsonb language sql set search_path = ''
 as $$ select private.renew_worker_session(p_session) $$;
 comment on function public.renew_worker_session(uuid) is
-  'Notes that a live session gets a new token; refuses an ended one. Edge functions only.';
+  'Notes that a live session gets a new token; refuses one that ended, or whose token or account is not good any more. Edge functions only.';
 grant execute on function public.renew_worker_session(uuid) to service_role;
 
 create function public.worker_close_session(p_reason text default null)

@@ -69,7 +69,7 @@ class QueueMachine(Promises):
         return multiple()
 
     def approve(self, job: int, is_yes: bool) -> None:
-        self.org.owner.call("approve_job", p_job=job, p_decision="approve" if is_yes else "reject")
+        self.approver.call("approve_job", p_job=job, p_decision="approve" if is_yes else "reject")
         self.model[job].end("QUEUED" if is_yes else "CANCELLED")
 
     def resolve(self, job: int, is_yes: bool) -> None:

@@ -20,6 +20,8 @@ class Promises(RuleBasedStateMachine):
         super().__init__()
         self.world = world
         self.org = world.organization()
+        # Whoever asks for a job does not approve it.
+        self.approver = self.org.member("operator")
         for path in MODULES:
             self.org.module(path)
         self.seats: list[Runner] = [

@@ -41,6 +41,7 @@ def test_a_secret_is_a_hash_and_rotates_at_once(world: World, org: Organization)
         ({"name": "x"}, "RY422"),
         ({"name": "x", "issuer": "https://i.example"}, "RY422"),
         ({"name": "x", "issuer": "ftp://i.example", "audience": "a"}, "RY422"),
+        ({**TRUST, "bound_claims": {}}, "RY422"),
         ({**TRUST, "path": "nowhere"}, "RY404"),
         ({**TRUST, "colour": "red"}, "RY422"),
     ],

@@ -116,7 +116,7 @@ def test_only_what_failed_or_was_cancelled_is_retried(org: Organization, runner:
 def test_a_retried_apply_needs_approval_again(world: World, org: Organization, runner: Runner) -> None:
     org.module("a/b", approvals_required=1)
     job = org.enqueue("a/b", "APPLY")
-    org.owner.call("approve_job", p_job=job, p_decision="approve")
+    org.member("operator").call("approve_job", p_job=job, p_decision="approve")
     runner.finish(runner.claim_one(), "FAILED")
     assert org.owner.call("retry_job", p_job=job)["status"] == "AWAITING_APPROVAL"
 
@@ -198,7 +198,7 @@ def test_final_statuses_have_no_way_out() -> None:
 
 def test_every_event_that_changes_a_status_is_listed(world: World, org: Organization, runner: Runner) -> None:
     org.module("x/y", approvals_required=1)
-    org.owner.call("approve_job", p_job=org.enqueue("x/y", "APPLY"), p_decision="approve")
+    org.member("operator").call("approve_job", p_job=org.enqueue("x/y", "APPLY"), p_decision="approve")
     org.enqueue("a/b")
     for job in runner.claim(5):
         runner.report(job, "PLAN")

@@ -36,10 +36,12 @@ def test_a_report_brings_a_wish_to_cancel(org: Organization, runner: Runner) -> 
 def test_reports_are_bounded(org: Organization, runner: Runner) -> None:
     org.enqueue("a/b")
     job = runner.claim_one()
-    with refused("RY422", "A report needs a phase, and steps as a list of at most 256 KiB."):
+    with refused("RY422", "Steps are a list of at most 500 objects and 256 KiB."):
         runner.report(job, "PLAN", p_steps=[{"name": "x" * 300_000}])
     with refused("22P02"):
         runner.report(job, "LUNCH")
+    with refused("RY422", "A report needs a phase."):
+        runner.call("worker_report", p_job=job["id"], p_attempt=1, p_phase=None)
 
 
 def test_chunks_are_idempotent_and_counted(org: Organization, runner: Runner) -> None:

@@ -38,7 +38,7 @@ def build(world: World) -> Site:
     job = holder.claim_one()
     holder.append(job, (1, "line\n"))
     holder.call("worker_state_put", p_job=job["id"], p_attempt=1, p_body='{"serial": 1}')
-    unapproved = org.enqueue("a/b", "APPLY")
+    unapproved = ask_for_an_apply(org)
     org.owner.call("approve_job", p_job=org.enqueue("a/b", "APPLY"), p_decision="reject")
     world.service.call("publish_release", p_spec={"version": "1.0.0"})
     things = fill(world, org, holder, job, unapproved)
@@ -51,10 +51,16 @@ def build(world: World) -> Site:
     return Site(world, org, stranger, callers, things)
 
 
+def ask_for_an_apply(org: Organization) -> int:
+    """A job that waits for approval, asked for by nobody who is at the doors: who asks does not approve."""
+    asked = org.member("operator").call("enqueue_job", p_org=org.id, p_type="APPLY", p_module=org.modules["a/b"])
+    return int(asked["id"])
+
+
 def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], unapproved: int) -> dict[str, Any]:
     """One of everything, by the name of the argument that asks for it."""
     identity = org.cloud_identity()
-    trust = {"name": "sa", "issuer": "https://i.example", "audience": "x"}
+    trust = {"name": "sa", "issuer": "https://i.example", "audience": "x", "bound_claims": {"sub": "ci"}}
     account = org.owner.call("create_service_account", p_org=org.id, p_spec=trust)["id"]
     invitation = org.owner.call(
         "invite_member", p_org=org.id, p_email="g@example.org", p_role="viewer", p_token_hash=sha256("s")
@@ -103,7 +109,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "create_module": {"p_group_path": "a", "p_name": "new"},
     "create_organization": {"p_name": "New", "p_slug": "brand-new"},
-    "create_service_account": {"p_spec": {"name": "n", "issuer": "https://i.example", "audience": "x"}},
+    "create_service_account": {
+        "p_spec": {"name": "n", "issuer": "https://i.example", "audience": "x", "bound_claims": {"sub": "ci"}}
+    },
     "delete_module": {"p_confirm_name": "c"},
     "deploy_worker": {"p_name": "new", "p_region": "eu-west-1"},
     "enqueue_job": {"p_type": "PLAN"},

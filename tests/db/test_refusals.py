@@ -174,7 +174,7 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
     "a long comment": (
         "RY422",
         "The comment is too long.",
-        lambda org: org.owner.call(
+        lambda org: org.member("operator").call(
             "approve_job",
             p_job=org.enqueue("a/b", "APPLY", approvals_required=1),
             p_decision="approve",
@@ -301,7 +301,7 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
     ),
     "a secret that is no hash": (
         "RY422",
-        "The secret must come as a bcrypt hash.",
+        "The secret must come as a bcrypt hash of cost 8 to 12.",
         owner("create_service_account", p_spec={"name": "ci", "path": ""}, p_secret_hash="s", p_secret_hint="abcd"),
     ),
     "an account of no name": ("RY422", "A field of the service account is not valid.", update_account),

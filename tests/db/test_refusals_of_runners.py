@@ -37,7 +37,7 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
     ),
     "an attempt of no job": (
         "RY422",
-        "What runs is a list of jobs with their attempts.",
+        "What runs is a list of at most 1,000 jobs with their attempts.",
         lambda runner, _: runner.call("worker_recover", p_running=[{"job": "x"}]),
     ),
     "a decision of many tasks": (

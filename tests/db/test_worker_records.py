@@ -57,7 +57,7 @@ def test_bad_settings_are_refused(org: Organization, name: str, options: dict[st
 
 
 def test_a_token_must_come_as_a_hash(org: Organization) -> None:
-    with refused("RY422", "The token must come as a bcrypt hash with a hint of four characters."):
+    with refused("RY422", "The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters."):
         org.owner.call("register_worker", p_org=org.id, p_name="r1", p_token_hash="plain", p_token_hint="abcd")
     with refused("RY422", "A runner needs a token or a service account."):
         org.owner.call("register_worker", p_org=org.id, p_name="r1", p_token_hash=None, p_token_hint=None)
@@ -120,7 +120,13 @@ def scoped_account(org: Organization) -> str:
     """A service account that serves platform, beside modules that it does not serve."""
     org.module("platform/eu/vpc")
     org.module("apps/web")
-    spec = {"name": "sa", "path": "platform", "issuer": "https://issuer.example", "audience": "runyard"}
+    spec = {
+        "name": "sa",
+        "path": "platform",
+        "issuer": "https://issuer.example",
+        "audience": "runyard",
+        "bound_claims": {"sub": "ci"},
+    }
     return str(org.owner.call("create_service_account", p_org=org.id, p_spec=spec)["id"])
 
 

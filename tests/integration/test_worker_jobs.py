@@ -46,7 +46,9 @@ def test_plan_approve_apply_output_destroy_of_a_module_from_git(bench: Bench, re
 
     apply = bench.enqueue("APPLY", module, plan_job_id=plan["id"])
     assert bench.job(apply)["status"] == "AWAITING_APPROVAL"
-    bench.rpc("approve_job", p_job=apply, p_decision="approve", p_comment="looks right")
+    bench.rpc(
+        "approve_job", p_job=apply, p_decision="approve", p_override_reason="looks right, and nobody else is here"
+    )
     applied = bench.wait_job(apply)
     assert applied["status"] == "SUCCEEDED", bench.log_of(apply)
     assert "load-plan" in [step["name"] for step in applied["steps"]]
@@ -63,7 +65,7 @@ def test_plan_approve_apply_output_destroy_of_a_module_from_git(bench: Bench, re
     assert not drift["plan_summary"]["has_changes"]
 
     destroy = bench.enqueue("DESTROY", module)
-    bench.rpc("approve_job", p_job=destroy, p_decision="approve", p_comment="")
+    bench.rpc("approve_job", p_job=destroy, p_decision="approve", p_override_reason="nobody else is here")
     destroyed = bench.wait_job(destroy)
     assert destroyed["status"] == "SUCCEEDED", bench.log_of(destroy)
     assert destroyed["plan_summary"]["delete"] == 2

@@ -34,17 +34,24 @@ def _approval(approval: rx.Var[ApprovalView]) -> rx.Component:
     return _item(mark, approval["label"], rx.fragment(clock_time(approval["at"].to(str)), said))
 
 
+def _override() -> rx.Component:
+    act = JobActionState.decide("override")
+    return rx.button("Approve my own", on_click=act, variant="surface", color_scheme="gray")
+
+
 def _decide() -> rx.Component:
     plan_words = rx.cond(
         View["plan_job_id"].to(int) > 0,
         rx.fragment("You approve the plan of #", View["plan_job_id"], ". A new plan asks again."),
         "You approve that it plans and then makes what the plan says.",
     )
+    # Who asked does not approve; the database lets an owner whom nobody else could approve for do so, and asks for the reason.
+    may_override = JobState.is_own & (SessionState.role == "owner")
     return rx.el.div(
         rx.input(
             id="approval-comment",
             default_value="",
-            placeholder="Say why, if you like",
+            placeholder=rx.cond(may_override, "Why, if nobody else can approve it", "Say why, if you like"),
             aria_label="Comment",
             on_blur=JobActionState.set_comment,
             auto_complete="off",
@@ -58,7 +65,13 @@ def _decide() -> rx.Component:
                 high_contrast=True,
             ),
             rx.button("Reject", on_click=JobActionState.decide("reject"), variant="surface", color_scheme="gray"),
+            rx.cond(may_override, _override(), rx.fragment()),
             class_name="ry-acts",
+        ),
+        rx.cond(
+            JobState.is_own,
+            rx.el.small("You asked for it: somebody else approves it, unless nobody else could.", class_name="ry-hint"),
+            rx.fragment(),
         ),
         rx.el.small(plan_words, class_name="ry-hint"),
         class_name="ry-sheetpart",

@@ -112,15 +112,18 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def decide(self, decision: str) -> list[Any]:
-        """Approve or reject the job."""
-        if decision not in ("approve", "reject"):
+        """Approve or reject the job; "override" is an owner's approval of a job of their own, with the comment as the reason."""
+        if decision not in ("approve", "reject", "override"):
             return []
         said = (
-            ("Approved", "It runs as soon as nobody else is asked.")
-            if decision == "approve"
-            else ("Rejected", "The job is cancelled.")
+            ("Rejected", "The job is cancelled.")
+            if decision == "reject"
+            else ("Approved", "It runs as soon as nobody else is asked.")
         )
-        done = await self._do("approve_job", {"p_decision": decision, "p_comment": self.comment.strip()}, *said)
+        args = {"p_decision": decision, "p_comment": self.comment.strip()}
+        if decision == "override":
+            args = {"p_decision": "approve", "p_override_reason": self.comment.strip()}
+        done = await self._do("approve_job", args, *said)
         self.comment = ""
         return [*done, rx.set_value("approval-comment", "")]
 

@@ -56,6 +56,7 @@ class JobState(LivePage, rx.State):
     approvals_required: int = 0
     approvals_received: int = 0
     has_decided: bool = False
+    is_own: bool = False
     events: list[EventView] = []
     more_events: int = 0
     is_all_events: bool = False
@@ -95,6 +96,7 @@ class JobState(LivePage, rx.State):
         who = await self._who()
         self._assign("approvals", [_approval(row) for row in decisions])
         self._assign("has_decided", any(str(row["user_id"]) == who.user_id for row in decisions))
+        self._assign("is_own", bool(who.user_id) and str(self._job.get("created_by") or "") == who.user_id)
         await self._read_state()
 
     async def _read_state(self) -> None:

@@ -156,10 +156,15 @@ def _organisation_form() -> rx.Component:
             type="number",
             on_change=state.touch,
         ),
+        rx.el.label(
+            rx.checkbox(name="can_approve_own", default_checked=state.can_approve_own, on_change=state.touch_check),
+            "People may approve jobs that they asked for themselves",
+            class_name="ry-row c6 ry-check",
+        ),
         rx.el.div(save, rx.el.span(said, class_name="sm"), class_name="ry-acts"),
         on_submit=state.save,
         class_name="ry-pb ry-org-form",
-        key=state.ident + state.name + state.retention,
+        key=state.ident + state.name + state.retention + state.can_approve_own.to_string(),
     )
 
 

@@ -21,6 +21,7 @@ class OrganisationState(LivePage, rx.State):
     name: str = ""
     slug: str = ""
     retention: str = ""
+    can_approve_own: bool = False
     created_at: str = ""
     errors: dict[str, str] = {}
     is_changed: bool = False
@@ -32,12 +33,19 @@ class OrganisationState(LivePage, rx.State):
         row = page.rows[0] if page.rows else {}
         self.ident, self.slug = str(row.get("id", "")), str(row.get("slug", ""))
         self.name, self.retention = str(row.get("name", "")), str(row.get("log_retention_days", ""))
+        self.can_approve_own = bool(row.get("can_approve_own_jobs"))
         self.created_at, self.errors, self.is_changed = str(row.get("created_at", "")), {}, False
 
     @rx.event
     def touch(self, text: str) -> None:
         """Notice that something was typed."""
         del text
+        self.is_changed = True
+
+    @rx.event
+    def touch_check(self, is_on: bool) -> None:
+        """Notice that something was ticked."""
+        del is_on
         self.is_changed = True
 
     @rx.event
@@ -51,7 +59,8 @@ class OrganisationState(LivePage, rx.State):
             self.errors = {**self.errors, "retention": str(wrong)}
         if self.errors:
             return None
-        args = {"p_org": await self._org_id(), "p_name": name, "p_log_retention_days": days}
+        args: dict[str, Any] = {"p_org": await self._org_id(), "p_name": name, "p_log_retention_days": days}
+        args["p_can_approve_own_jobs"] = bool(form.get("can_approve_own"))
         try:
             await self._rpc("update_organization", args)
             who = await self._who()

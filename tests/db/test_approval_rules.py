@@ -1,0 +1,198 @@
+"""Approvals bind: whoever asks does not approve, numbers go down by admins only, and the audit says who and what."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.world import Organization, User, World, refused
+
+OWN = "You asked for this job; somebody else approves it."
+
+
+def approve(person: User, job: int, **more: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = person.call("approve_job", p_job=job, p_decision="approve", **more)
+    return answer
+
+
+def ask(org: Organization, person: User | None = None, approvals: int = 1, **options: Any) -> int:
+    """An apply that needs approval, asked for by this person."""
+    module = org.modules.get("a/b") or org.module("a/b", approvals_required=approvals)
+    asked = (person or org.owner).call("enqueue_job", p_org=org.id, p_type="APPLY", p_module=module, p_options=options)
+    return int(asked["id"])
+
+
+def audited(world: World, org: Organization, action: str) -> list[Any]:
+    query = "select actor_label, detail from public.audit_events where org_id = %s and action = %s order by id"
+    return world.owner.rows(query, org.id, action)
+
+
+@pytest.mark.parametrize("role", ["operator", "admin"])
+def test_whoever_asked_does_not_approve(world: World, org: Organization, role: str) -> None:
+    person = org.member(role)
+    job = ask(org, person)
+    with refused("RY403", OWN):
+        approve(person, job)
+    assert world.status(job) == "AWAITING_APPROVAL"
+    assert approve(org.owner, job)["status"] == "QUEUED"
+
+
+def test_whoever_asked_may_still_reject(org: Organization) -> None:
+    person = org.member("operator")
+    job = ask(org, person)
+    assert person.call("approve_job", p_job=job, p_decision="reject")["status"] == "CANCELLED"
+
+
+def test_an_owner_with_colleagues_does_not_override(world: World, org: Organization) -> None:
+    job = ask(org)
+    org.member("operator")
+    with refused("RY403", OWN):
+        approve(org.owner, job)
+    with refused("RY403", "You are not alone: somebody else can approve it."):
+        approve(org.owner, job, p_override_reason="in a hurry")
+    assert world.status(job) == "AWAITING_APPROVAL"
+
+
+@pytest.mark.parametrize("approvals", [1, 3])
+def test_an_owner_who_is_alone_overrides_with_a_reason(world: World, org: Organization, approvals: int) -> None:
+    job = ask(org, approvals=approvals)
+    org.member("viewer")
+    with refused("RY403", OWN) as caught:
+        approve(org.owner, job)
+    assert "reason" in str(caught.value.diag.message_hint)
+    with refused("RY422", "An override needs a reason"):
+        approve(org.owner, job, p_override_reason="  ")
+    assert approve(org.owner, job, p_override_reason="nobody else is here")["status"] == "QUEUED"
+    ((_, detail),) = audited(world, org, "job.approval_overridden")
+    assert detail["reason"] == "nobody else is here"
+    assert audited(world, org, "job.approve") == []
+    said = world.owner.one("select is_override, comment from public.approvals where job_id = %s", job)
+    assert said == (True, "nobody else is here")
+
+
+def test_only_an_owner_overrides(org: Organization) -> None:
+    operator = org.member("operator")
+    job = ask(org, operator)
+    with refused("RY403", "You are not alone: somebody else can approve it."):
+        approve(operator, job, p_override_reason="please")
+
+
+def test_an_override_is_for_ones_own_jobs(org: Organization) -> None:
+    job = ask(org, org.member("operator"))
+    with refused("RY422", "There is nothing to override"):
+        approve(org.owner, job, p_override_reason="why not")
+
+
+def test_an_organisation_may_let_people_approve_their_own(world: World, org: Organization) -> None:
+    with refused("RY403"):
+        org.member("admin").call("update_organization", p_org=org.id, p_can_approve_own_jobs=True)
+    changed = org.owner.call("update_organization", p_org=org.id, p_can_approve_own_jobs=True)
+    assert changed["can_approve_own_jobs"] is True
+    job = ask(org, approvals=2)
+    with refused("RY422", "There is nothing to override"):
+        approve(org.owner, job, p_override_reason="one for two")
+    assert approve(org.owner, job)["approvals_received"] == 1
+    ((_, detail),) = audited(world, org, "organization.updated")
+    assert detail["changes"]["can_approve_own_jobs"] == {"from": False, "to": True}
+
+
+def test_a_retry_is_asked_for_by_whoever_retries(world: World, org: Organization) -> None:
+    operator, other = org.member("operator"), org.member("operator")
+    job = ask(org, operator)
+    operator.call("cancel_job", p_job=job)
+    again = other.call("retry_job", p_job=job)["id"]
+    with refused("RY403", OWN):
+        approve(other, again)
+    assert approve(operator, again)["status"] == "QUEUED"
+
+
+def test_an_apply_that_follows_a_plan_was_asked_for_by_who_planned(world: World, org: Organization) -> None:
+    operator = org.member("operator")
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    module = org.module("a/b", approvals_required=1, auto_apply=True)
+    operator.call("enqueue_job", p_org=org.id, p_type="PLAN", p_module=module)
+    runner.finish(runner.claim_one(), p_plan_summary={"has_changes": True})
+    job = world.owner.one("select id from public.provision_jobs where org_id = %s and type = 'APPLY'", org.id)
+    with refused("RY403", OWN):
+        approve(operator, job)
+    assert approve(org.owner, job)["status"] == "QUEUED"
+
+
+# ---------------------------------------------------------------------- the module's number
+
+
+@pytest.mark.parametrize(("role", "allowed"), [("operator", False), ("admin", True), ("owner", True)])
+def test_only_admins_lower_the_number(world: World, org: Organization, role: str, allowed: bool) -> None:
+    module = org.module("a/b", approvals_required=3)
+    person = org.owner if role == "owner" else org.member(role)
+    if allowed:
+        assert (
+            person.call("update_module", p_module=module, p_spec={"approvals_required": 0})["approvals_required"] == 0
+        )
+        return
+    with refused("RY403", "Your role is operator; this needs admin."):
+        person.call("update_module", p_module=module, p_spec={"approvals_required": 2, "description": "x"})
+    assert world.owner.one("select approvals_required, description from public.modules where id = %s", module) == (
+        3,
+        "",
+    )
+    for number in (3, 4):
+        person.call("update_module", p_module=module, p_spec={"approvals_required": number})
+
+
+@pytest.mark.parametrize(("before", "now", "needed"), [(0, 3, 3), (2, 1, 2), (1, 1, 1), (0, 0, 0)])
+def test_a_retry_needs_the_larger_number(world: World, org: Organization, before: int, now: int, needed: int) -> None:
+    module = org.module("a/b", approvals_required=before)
+    job = ask(org)
+    org.owner.call("cancel_job", p_job=job)
+    org.owner.call("update_module", p_module=module, p_spec={"approvals_required": now})
+    again = world.job(org.owner.call("retry_job", p_job=job)["id"])
+    assert (again["approvals_required"], again["status"]) == (needed, "AWAITING_APPROVAL" if needed else "QUEUED")
+    assert (again["approval_deadline_at"] is not None) == bool(needed)
+
+
+def test_a_retried_plan_needs_nobody(world: World, org: Organization) -> None:
+    org.module("a/b", approvals_required=2)
+    job = org.enqueue("a/b")
+    org.owner.call("cancel_job", p_job=job)
+    assert world.status(org.owner.call("retry_job", p_job=job)["id"]) == "QUEUED"
+
+
+# ---------------------------------------------------------------------- the audit
+
+
+def test_the_audit_names_the_member_not_the_token(world: World, org: Organization) -> None:
+    """An address that somebody gave themselves is not the one that was invited."""
+    operator = org.member("operator")
+    world.act_as(operator, "authenticated", sub=operator.id, email="security@auditors.example")
+    job = ask(org, operator)
+    operator.call("cancel_job", p_job=job, p_reason="no")
+    labels = world.owner.rows(
+        "select actor_label from public.audit_events where actor_id = %s union select actor_label from public.job_events"
+        " where actor_id = %s union select created_by_label from public.provision_jobs where created_by = %s",
+        *[operator.id] * 3,
+    )
+    assert labels == [operator.email]
+
+
+def test_somebody_who_leaves_is_named(world: World, org: Organization) -> None:
+    person = org.member("viewer")
+    world.act_as(person, "authenticated", sub=person.id, email="else@example.org")
+    person.call("remove_member", p_org=org.id, p_user=person.id)
+    assert [label for label, _ in audited(world, org, "member.removed")] == [person.email]
+
+
+def test_a_changed_module_says_from_what_to_what(world: World, org: Organization) -> None:
+    module = org.module("a/b", approvals_required=1, inputs={"size": 1})
+    files = {"main.tf": "x" * 5000}
+    org.owner.call(
+        "update_module",
+        p_module=module,
+        p_spec={"approvals_required": 0, "inputs": {"size": 2}, "description": "", "source": {"files": files}},
+    )
+    ((_, detail),) = audited(world, org, "module.updated")
+    changes = detail["changes"]
+    assert changes["approvals_required"] == {"from": 1, "to": 0}
+    assert changes["inputs"] == {"from": {"size": 1}, "to": {"size": 2}}
+    assert set(changes) == {"approvals_required", "inputs", "source"}, "what stayed the same is not a change"
+    assert changes["source"]["to"]["bytes"] > 5000, "what is large is named by its size and its digest"
+    assert len(changes["source"]["to"]["sha256"]) == 64

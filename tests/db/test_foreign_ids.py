@@ -1,0 +1,116 @@
+"""What belongs to another organisation is answered like what does not exist: same code, same words, same detail."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.db.world import Organization, Runner, World, refused
+
+NO_JOB = 999_999_999
+
+
+def refusal(call: Callable[[], Any]) -> tuple[str | None, ...]:
+    """What somebody who is refused is told."""
+    with pytest.raises(psycopg.Error) as caught:
+        call()
+    said = caught.value.diag
+    return caught.value.sqlstate, said.message_primary, said.message_detail, said.message_hint
+
+
+def running_job(org: Organization) -> dict[str, Any]:
+    runner = org.runner("holder", is_assigned_to_all_modules=True)
+    org.enqueue("a/b", "APPLY")
+    job = runner.claim_one()
+    runner.report(job, "APPLY")
+    return job
+
+
+@pytest.fixture
+def spy(other_org: Organization) -> Runner:
+    return other_org.runner("spy")
+
+
+def test_recovering_tells_nothing_of_foreign_jobs(org: Organization, spy: Runner) -> None:
+    foreign = running_job(org)
+    named = [{"job": job, "attempt": 1} for job in (foreign["id"], NO_JOB)]
+    answers = spy.call("worker_recover", p_running=named)["jobs"]
+    assert [{key: row[key] for key in row if key != "job"} for row in answers] == [
+        {"attempt": "1", "status": None, "action": "drop", "has_touched": None}
+    ] * 2
+
+
+def test_recovering_tells_of_ones_own(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    runner.finish(runner.claim_one())
+    (answer,) = runner.call("worker_recover", p_running=[{"job": job, "attempt": 1}])["jobs"]
+    assert (answer["status"], answer["action"]) == ("SUCCEEDED", "drop")
+
+
+def test_a_shared_runner_is_told_of_what_it_was_given(fresh_world: World) -> None:
+    runner = fresh_world.connect_runner(fresh_world.shared_worker())
+    mine, foreign = fresh_world.organization(), fresh_world.organization()
+    job = mine.enqueue("a/b")
+    runner.finish(runner.claim_one())
+    other = running_job(foreign)
+    rows = runner.call("worker_recover", p_running=[{"job": number, "attempt": 1} for number in (job, other["id"])])[
+        "jobs"
+    ]
+    assert {int(row["job"]): row["status"] for row in rows} == {job: "SUCCEEDED", other["id"]: None}
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "worker_report": {"p_phase": "PLAN"},
+    "worker_append_logs": {"p_chunks": [{"seq": 1, "body": "x"}]},
+    "worker_finish": {"p_status": "SUCCEEDED"},
+    "worker_return_job": {},
+    "worker_job": {},
+    "worker_state_get": {},
+    "worker_state_put": {"p_body": "{}"},
+    "worker_get_artifact": {"p_name": "x"},
+    "worker_target_status": {},
+}
+
+
+@pytest.mark.parametrize("function", CALLS)
+def test_a_refusal_tells_nothing_of_foreign_jobs(org: Organization, spy: Runner, function: str) -> None:
+    foreign = running_job(org)["id"]
+
+    def told(job: int) -> tuple[str | None, ...]:
+        said = refusal(lambda: spy.call(function, p_job=job, p_attempt=1, **CALLS[function]))
+        return tuple(text and text.replace(f"ob {job} ", "ob N ") for text in said)
+
+    assert told(foreign) == told(NO_JOB)
+
+
+def test_a_refusal_says_what_became_of_ones_own(world: World, org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    runner.finish(job)
+    with refused("RY410", "is not this runner's any more") as caught:
+        runner.report(job, "PLAN")
+    assert '"status": "SUCCEEDED"' in str(caught.value.diag.message_detail)
+
+
+def test_a_runner_names_a_thousand_attempts_at_most(spy: Runner) -> None:
+    with refused("RY422", "What runs is a list of at most 1,000 jobs with their attempts."):
+        spy.call("worker_recover", p_running=[{"job": number, "attempt": 1} for number in range(1, 1002)])
+
+
+@pytest.mark.parametrize(
+    ("function", "argument"), [("list_worker_tokens", "p_worker"), ("revoke_worker_token", "p_token")]
+)
+def test_foreign_tokens_are_unknown_ones(
+    org: Organization, other_org: Organization, function: str, argument: str
+) -> None:
+    runner = org.runner("r1")
+    known = {"p_worker": runner.worker_id, "p_token": runner.token_id}[argument]
+    foreign = refusal(lambda: other_org.owner.call(function, **{argument: known}))
+    unknown = refusal(lambda: other_org.owner.call(function, **{argument: str(uuid.uuid4())}))
+    assert foreign == unknown
+    assert foreign[0] == "RY404"
+    assert runner.beat()

@@ -76,7 +76,7 @@ lint-only:
 	@echo "==> import contracts" && { .venv/bin/lint-imports >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }; }
 	@echo "==> deptry" && $(PY) -m deptry worker --no-ansi >.venv/deptry.log 2>&1 \
 	  && $(PY) -m deptry app cli stack worker --config .deptry.toml --no-ansi >.venv/deptry.log 2>&1 || { cat .venv/deptry.log; exit 1; }
-	@echo "==> vulture" && ! $(PY) -m vulture | grep -v "unused \(variable\|attribute\) '[a-z_]"
+	@echo "==> vulture" && ! $(PY) -m vulture | grep -v "unused \(variable\|attribute\) "
 	@echo "==> deno" && .venv/bin/deno lint --quiet stack/edge supabase/functions \
 	  && .venv/bin/deno check --quiet --config supabase/functions/deno.json stack/edge/router.ts supabase/functions/*/index.ts
 

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def main() -> None:
     mode = sys.argv[1] if len(sys.argv) > 1 else "run"
     if mode not in REQUIREMENTS:
         fail(f"scripts/setup knows {', '.join(REQUIREMENTS)}, not {mode}.")
+    check_platform()
     with (ROOT / ".venv.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_current(mode):
@@ -36,6 +38,26 @@ def main() -> None:
         prepare_browser()
         prepare_redis()
         prepare_engine()
+
+
+def check_platform() -> None:
+    """Say at once what this system cannot do, rather than after minutes of installing."""
+    if sys.platform == "darwin":
+        step("macOS: good for trying out; docs/platforms.md lists what differs from Linux")
+    elif sys.platform != "linux":
+        fail(
+            f"Runyard does not run on {sys.platform}.",
+            "On Windows use WSL 2; docs/platforms.md lists what is supported.",
+        )
+    elif is_musl():
+        step(
+            "this Linux has no glibc: the embedded stack's Deno has no wheel here; docs/platforms.md lists what is supported"
+        )
+
+
+def is_musl() -> bool:
+    """Whether this Python was built for musl, as Alpine's is."""
+    return "musl" in (sysconfig.get_config_var("HOST_GNU_TYPE") or "")
 
 
 def is_current(mode: str) -> bool:

@@ -1,0 +1,55 @@
+"""The documentation is found, has one form, and names things that exist."""
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from stack.settings import PROJECT
+from tests.unit.house.test_rules import tracked
+
+DOCS = PROJECT / "docs"
+DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
+
+
+def pages_of(nav: object) -> list[str]:
+    if isinstance(nav, str):
+        return [nav]
+    values = nav.values() if isinstance(nav, dict) else nav
+    return [page for value in values for page in pages_of(value)]  # type: ignore[attr-defined]
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    nav = tomllib.loads((PROJECT / "zensical.toml").read_text())["project"]["nav"]
+    assert sorted(pages_of(nav)) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
+def test_decisions_have_one_form(page: Path) -> None:
+    text = page.read_text()
+    assert text.startswith(f"# {int(page.name[:4])}. ")
+    places = [text.find(f"\n**{part}") for part in ("Status:**", "Context.**", "Decision.**", "Consequences.**")]
+    assert -1 not in places, "status, context, decision and consequences"
+    assert places == sorted(places)
+
+
+def test_the_readme_names_every_folder() -> None:
+    folders = {path.relative_to(PROJECT).parts[0] for path in tracked() if len(path.relative_to(PROJECT).parts) > 1}
+    named = set(re.findall(r"^\| `([\w.]+)/` \|", (PROJECT / "README.md").read_text(), re.MULTILINE))
+    assert named == {folder for folder in folders if not folder.startswith(".")}
+
+
+@cache
+def everything() -> str:
+    kinds = (".py", ".sql", ".ts", ".toml")
+    return "\n".join(path.read_text() for path in tracked() if path.suffix in kinds and "tests" not in path.parts)
+
+
+def test_the_glossary_names_what_exists() -> None:
+    lines = [line for line in (DOCS / "glossary.md").read_text().splitlines() if line.startswith("| ")]
+    names = {name for line in lines for name in re.findall(r"`([\w./]+)`", line.split("|")[-2])}
+    paths = {name for name in names if "/" in name}
+    assert {path for path in paths if not (PROJECT / path).exists()} == set()
+    assert {name for name in names - paths if name.removeprefix("private.") not in everything()} == set()

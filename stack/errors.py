@@ -43,9 +43,3 @@ class Unhealthy(StackError):
     """A part did not become healthy in time."""
 
     exit_code = 7
-
-
-class Refused(StackError):
-    """The project said no, or said nothing."""
-
-    exit_code = 8

@@ -6,12 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stack.settings import PROJECT, Settings
+from cli.dashboard.settings import DashboardSettings
+from cli.folders import PROJECT
 
 CONFIG = "zensical.toml"
 
 
-def build_documentation(settings: Settings) -> Path:
+def build_documentation(settings: DashboardSettings) -> Path:
     """Return the folder of the built site; a site that cannot be built must not keep the page from starting."""
     folder = settings.home / "documentation"
     stamp, fingerprint = folder / "stamp", _fingerprint()
@@ -24,7 +25,7 @@ def build_documentation(settings: Settings) -> Path:
         if done.returncode == 0:
             stamp.write_text(fingerprint)
         else:
-            print(f"the documentation could not be built: {done.stderr[-500:]}", flush=True)  # noqa: T201
+            print(f"the documentation could not be built: {done.stderr[-500:]}", flush=True)
     return folder / "site"
 
 

@@ -13,14 +13,15 @@ from urllib.parse import urlsplit
 
 from cli.dashboard.documentation import build_documentation
 from cli.dashboard.kept_pages import provide_page
-from stack.errors import StackError
-from stack.settings import PROJECT, Settings
+from cli.dashboard.settings import DashboardSettings
+from cli.errors import CommandError
+from cli.folders import PROJECT
 
 VENV_BIN = Path(sys.prefix) / "bin"
 SOURCES = ("app", "assets", "reflex.lock", "rxconfig.py", "requirements.txt")
 
 
-def run_dashboard(settings: Settings) -> None:
+def run_dashboard(settings: DashboardSettings) -> None:
     """Build if needed and become the server; does not return."""
     environment = dashboard_environment(settings)
     environment["RUNYARD_DOCS_DIRECTORY"] = str(build_documentation(settings))
@@ -34,7 +35,7 @@ def run_dashboard(settings: Settings) -> None:
     os.execve(sys.executable, _serve_command(settings), environment)  # noqa: S606 - the supervisor watches this process
 
 
-def dashboard_environment(settings: Settings) -> dict[str, str]:
+def dashboard_environment(settings: DashboardSettings) -> dict[str, str]:
     """What Reflex needs to build and serve on one port without asking anything of the outside."""
     return {
         **os.environ,
@@ -48,7 +49,7 @@ def dashboard_environment(settings: Settings) -> dict[str, str]:
     }
 
 
-def socket_address(settings: Settings) -> str:
+def socket_address(settings: DashboardSettings) -> str:
     """Where the page connects to, which is baked into it.
 
     For localhost it takes the host that it was opened by: with this port over http, with https's own port over https.
@@ -59,7 +60,7 @@ def socket_address(settings: Settings) -> str:
     return settings.dashboard_local_url if is_found else f"{parts.scheme}://{parts.netloc}"
 
 
-def build_fingerprint(settings: Settings) -> str:
+def build_fingerprint(settings: DashboardSettings) -> str:
     """Changes when a source of the page or the address that it connects to changes."""
     return f"{source_fingerprint()} {socket_address(settings)}"
 
@@ -73,7 +74,7 @@ def source_fingerprint() -> str:
     return digest.hexdigest()
 
 
-def _provide(settings: Settings, environment: Mapping[str, str]) -> None:
+def _provide(settings: DashboardSettings, environment: Mapping[str, str]) -> None:
     """Take the page that was built from the same sources for this machine, or build it."""
     address = socket_address(settings)
     if address != settings.dashboard_local_url:
@@ -83,8 +84,8 @@ def _provide(settings: Settings, environment: Mapping[str, str]) -> None:
     provide_page(shelf, source_fingerprint, _built(settings), address, lambda: _build(settings, environment))
 
 
-def _build(settings: Settings, environment: Mapping[str, str]) -> None:
-    print("building the page; half a minute, a little more the first time", flush=True)  # noqa: T201
+def _build(settings: DashboardSettings, environment: Mapping[str, str]) -> None:
+    print("building the page; half a minute, a little more the first time", flush=True)
     settings.home.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "reflex", "export", "--frontend-only", "--no-zip", "--loglevel", "warning"]
     with _lock_kept(PROJECT / "reflex.lock" / "package.json"):
@@ -92,7 +93,7 @@ def _build(settings: Settings, environment: Mapping[str, str]) -> None:
     if result.returncode != 0:
         # What a broken attempt left behind could break the next one, too.
         shutil.rmtree(settings.home / "web", ignore_errors=True)
-        raise StackError("The dashboard could not be built.", "What Reflex printed above says why.")
+        raise CommandError("The dashboard could not be built.", "What Reflex printed above says why.")
 
 
 @contextmanager
@@ -104,7 +105,7 @@ def _lock_kept(file: Path) -> Iterator[None]:
         file.write_text(before)
 
 
-def _serve_command(settings: Settings) -> list[str]:
+def _serve_command(settings: DashboardSettings) -> list[str]:
     return [
         sys.executable, "-c", SERVE, "--interface", "asgi", "--factory", "app.app:app",
         "--host", settings.host, "--port", str(settings.dashboard_port),
@@ -124,7 +125,7 @@ entrypoint()
 """
 
 
-def _built(settings: Settings) -> Path:
+def _built(settings: DashboardSettings) -> Path:
     return settings.home / "web" / "build" / "client"
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cli.engines.catalog import Engine
-from stack.settings import Settings
+from cli.folders import cache_folder as shared_cache
 
 CACHE_VARIABLE = "RUNYARD_ENGINE_CACHE"
 
@@ -17,7 +17,7 @@ def cache_folder() -> Path:
     """Return the user's cache folder for engines."""
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen).expanduser()
-    return Settings().cache_folder / "engines"
+    return shared_cache() / "engines"
 
 
 def binary_folder(engine: Engine) -> Path:

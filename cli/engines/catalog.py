@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stack.errors import StackError
+from cli.errors import CommandError
 
 RECIPES = Path(__file__).resolve().parent / "modules"
 PULUMI_VERSION_FLAG = "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version"
 
 
-class EngineError(StackError):
+class EngineError(CommandError):
     """An engine could not be provided; the message says what was tried."""
 
 

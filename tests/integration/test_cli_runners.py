@@ -1,22 +1,18 @@
-"""`runyard runner`, `service-account` and `shared-runners`, as an administrator types them, against a real stack."""
+"""`runyard runners`, `accounts` and `shared-runners`, as an administrator types them, against a real stack."""
 
-import json
-import os
 import subprocess
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
-from cli.main import cli
-from stack.errors import Missing, Refused, StackError
+from cli.errors import Missing, NoAnswer, Refused, SignedOut, Usage
 from tests.integration.edge.people import Person
-from tests.support.stack import RunningStack, clean_environment
+from tests.support.stack import RunningStack
+from tests.support.terminal import Terminal
 
 SHARED = """
 [[shared_runners]]
@@ -30,44 +26,14 @@ accepted_job_types = ["PLAN", "DRIFT"]
 """
 
 
-@dataclass(frozen=True)
-class Done:
-    """How a command ended, and what it said."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@dataclass(frozen=True)
-class Terminal:
-    """A shell with some variables set; the commands run in this process, which spares a second each."""
-
-    environment: dict[str, str]
-
-    def run(self, *arguments: str) -> Done:
-        foreign = {name: None for name in os.environ if name not in clean_environment()}
-        done = CliRunner().invoke(cli, arguments, env={**foreign, **self.environment})
-        if isinstance(done.exception, StackError):
-            return Done(done.exception.exit_code, done.stdout, str(done.exception))
-        if done.exception is not None and not isinstance(done.exception, SystemExit):
-            raise done.exception
-        return Done(done.exit_code, done.stdout, done.stderr)
-
-    def json(self, *arguments: str) -> Any:
-        done = self.run(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-
 @pytest.fixture
 def person(running_stack: RunningStack) -> Person:
     return Person(running_stack)
 
 
 @pytest.fixture
-def terminal(running_stack: RunningStack, person: Person) -> Terminal:
-    return Terminal({**running_stack.client_environment, "RUNYARD_ACCESS_TOKEN": person.token})
+def terminal(running_stack: RunningStack, person: Person, tmp_path: Path) -> Terminal:
+    return Terminal(tmp_path / "config", {**running_stack.client_environment, "RUNYARD_ACCESS_TOKEN": person.token})
 
 
 def opens_a_session(stack: RunningStack, **proof: str) -> bool:
@@ -79,37 +45,37 @@ def opens_a_session(stack: RunningStack, **proof: str) -> bool:
 
 def test_a_runner_s_whole_life(terminal: Terminal, person: Person, running_stack: RunningStack) -> None:
     person.rpc("upsert_group", p_org=person.org_id, p_path="platform")
-    made = terminal.json("runner", "register", "build-1", "--assign", "platform", "--label", "gpu", "--capacity", "3")
+    made = terminal.json("runners", "register", "build-1", "--assign", "platform", "--label", "gpu", "--capacity", "3")
     assert opens_a_session(running_stack, worker_id=made["id"], worker_token=made["token"])
-    (listed,) = [row for row in terminal.json("runner", "list") if not row["is_shared"]]
+    (listed,) = [row for row in terminal.json("runners", "list") if not row["is_shared"]]
     assert (listed["id"], listed["labels"], listed["capacity"]) == (made["id"], ["gpu"], 3)
     changed = terminal.json(
-        "runner", "update", "build-1", "--name", "build-2", "--no-labels", "--accept", "PLAN", "--several-instances"
+        "runners", "update", "build-1", "--name", "build-2", "--no-labels", "--accept", "PLAN", "--several-instances"
     )
     assert (changed["name"], changed["labels"], changed["accepted_job_types"]) == ("build-2", [], ["PLAN"])
-    assert terminal.json("runner", "drain", "build-2", "--reason", "New disk")["drain_reason"] == "New disk"
-    assert terminal.json("runner", "resume", made["id"])["is_draining"] is False
-    assert terminal.json("runner", "disable", "build-2")["is_disabled"] is True
-    assert terminal.json("runner", "enable", "build-2")["is_disabled"] is False
-    newer = terminal.json("runner", "rotate", "build-2", "--overlap", "0")
+    assert terminal.json("runners", "drain", "build-2", "--reason", "New disk")["drain_reason"] == "New disk"
+    assert terminal.json("runners", "resume", made["id"])["is_draining"] is False
+    assert terminal.json("runners", "disable", "build-2")["is_disabled"] is True
+    assert terminal.json("runners", "enable", "build-2")["is_disabled"] is False
+    newer = terminal.json("runners", "rotate", "build-2", "--overlap", "0")
     assert not opens_a_session(running_stack, worker_id=made["id"], worker_token=made["token"])
     assert opens_a_session(running_stack, worker_id=made["id"], worker_token=newer["token"])
-    assert terminal.json("runner", "remove", "build-2", "--yes")["removed_at"]
-    assert terminal.run("runner", "drain", "build-2").returncode == 1
+    assert terminal.json("runners", "remove", "build-2", "--yes")["removed_at"]
+    assert terminal.run("runners", "drain", "build-2").returncode == 1
 
 
 def test_assignments_come_and_go(terminal: Terminal, person: Person) -> None:
     person.rpc("upsert_group", p_org=person.org_id, p_path="data")
-    terminal.json("runner", "register", "r1")
-    assert terminal.run("runner", "assign", "r1", "data").returncode == 0
-    assert terminal.run("runner", "assign", "r1", "data", "--remove").returncode == 0
-    again = terminal.run("runner", "assign", "r1", "data", "--remove")
+    terminal.json("runners", "register", "r1")
+    assert terminal.run("runners", "assign", "r1", "data").returncode == 0
+    assert terminal.run("runners", "assign", "r1", "data", "--remove").returncode == 0
+    again = terminal.run("runners", "assign", "r1", "data", "--remove")
     assert (again.returncode, 'not assigned to "data"' in again.stderr) == (Refused.exit_code, True)
 
 
 def test_a_runner_of_a_service_account_has_no_token(terminal: Terminal, running_stack: RunningStack) -> None:
-    account = terminal.json("service-account", "create", "ci")
-    made = terminal.json("runner", "register", "r1", "--service-account", "ci", "--no-token", "--all-modules")
+    account = terminal.json("accounts", "create", "ci")
+    made = terminal.json("runners", "register", "r1", "--service-account", "ci", "--no-token", "--all-modules")
     assert (made["service_account_id"], "token" in made) == (account["id"], False)
     grant = {
         "grant_type": "client_credentials",
@@ -118,63 +84,67 @@ def test_a_runner_of_a_service_account_has_no_token(terminal: Terminal, running_
     }
     answer = httpx.post(f"{running_stack.url}/functions/v1/service-account-token", json=grant, timeout=60)
     assert opens_a_session(running_stack, worker_id=made["id"], access_token=answer.json()["access_token"])
-    assert terminal.json("runner", "update", "r1", "--no-service-account")["service_account_id"] is None
+    assert terminal.json("runners", "update", "r1", "--no-service-account")["service_account_id"] is None
 
 
 def test_a_trust_names_its_claims(terminal: Terminal) -> None:
     trust = ("--issuer", "https://issuer.example", "--audience", "runyard", "--claim", "repository=acme/infra")
-    made = terminal.json("service-account", "create", "ci", *trust)
+    made = terminal.json("accounts", "create", "ci", *trust)
     assert (made["issuer"], made["bound_claims"]) == ("https://issuer.example", {"repository": "acme/infra"})
     assert "client_secret" not in made
-    assert "name=value" in terminal.run("service-account", "create", "x", *trust, "--claim", "nonsense").stderr
+    assert "name=value" in terminal.run("accounts", "create", "x", *trust, "--claim", "nonsense").stderr
 
 
 def test_what_is_printed_for_people_can_be_evaluated(terminal: Terminal) -> None:
-    said = terminal.run("runner", "register", "r1").stdout
+    said = terminal.run("runners", "register", "r1").stdout
     shell = subprocess.run(
         ["/bin/sh", "-c", f"{said}\nprintf %s:%s $WORKER_ID $WORKER_TOKEN"], capture_output=True, text=True, check=True
     )
     worker, token = shell.stdout.split(":")
     assert (len(worker), token[:4]) == (36, "ryw_")
-    listed = terminal.run("runner", "list").stdout
+    listed = terminal.run("runners", "list").stdout
     assert "r1" in listed
     assert worker in listed
     assert token not in listed
 
 
-def test_a_password_signs_in_and_several_organisations_need_a_name(running_stack: RunningStack, person: Person) -> None:
+def test_a_password_signs_in_and_several_organisations_need_a_name(
+    running_stack: RunningStack, person: Person, tmp_path: Path
+) -> None:
     headers = {"apikey": running_stack.publishable_key}
     account = {"email": f"{uuid.uuid4().hex[:8]}@example.com", "password": uuid.uuid4().hex}
     httpx.post(f"{running_stack.url}/auth/v1/signup", json=account, headers=headers, timeout=30).raise_for_status()
     by_password = {"RUNYARD_EMAIL": account["email"], "RUNYARD_PASSWORD": account["password"]}
-    terminal = Terminal({**running_stack.client_environment, **by_password})
-    none = terminal.run("runner", "list")
+    terminal = Terminal(tmp_path, {**running_stack.client_environment, **by_password})
+    none = terminal.run("runners", "list")
     assert (none.returncode, "There is no organisation of yours." in none.stderr) == (1, True)
-    wrong = Terminal({**terminal.environment, "RUNYARD_PASSWORD": "wrong"}).run("runner", "list")
-    assert (wrong.returncode, "could not sign in" in wrong.stderr) == (Refused.exit_code, True)
+    wrong = terminal.also(RUNYARD_PASSWORD="wrong").run("runners", "list")
+    assert (wrong.returncode, "could not sign in" in wrong.stderr) == (SignedOut.exit_code, True)
     slug = f"org-{uuid.uuid4().hex[:8]}"
     person.rpc("create_organization", p_name=slug, p_slug=slug)
-    mine = Terminal({**running_stack.client_environment, "RUNYARD_ACCESS_TOKEN": person.token})
-    assert "Which organisation?" in mine.run("runner", "list").stderr
-    assert mine.run("runner", "list", "--organization", slug).returncode == 0
+    mine = Terminal(tmp_path, {**running_stack.client_environment, "RUNYARD_ACCESS_TOKEN": person.token})
+    assert "Which organisation?" in mine.run("runners", "list").stderr
+    assert mine.run("runners", "list", "--organization", slug).returncode == 0
 
 
-def test_what_is_missing_is_named_at_once() -> None:
-    done = Terminal({}).run("runner", "list")
-    assert (done.returncode, "Set SUPABASE_URL and SUPABASE_PUBLISHABLE_KEY." in done.stderr) == (
-        Missing.exit_code,
-        True,
-    )
-    silent = {"SUPABASE_URL": "http://127.0.0.1:9", "SUPABASE_PUBLISHABLE_KEY": "k"}
-    assert "RUNYARD_EMAIL" in Terminal(silent).run("runner", "list").stderr
-    unreachable = Terminal({**silent, "RUNYARD_ACCESS_TOKEN": "t"}).run("runner", "list")
-    assert (unreachable.returncode, "does not answer" in unreachable.stderr) == (Refused.exit_code, True)
+def test_what_is_missing_is_named_at_once(tmp_path: Path) -> None:
+    nobody = Terminal(tmp_path).run("runners", "list")
+    assert (nobody.returncode, "runyard login" in nobody.stderr) == (SignedOut.exit_code, True)
+    nowhere = Terminal(tmp_path, {"RUNYARD_ACCESS_TOKEN": "t"}).run("runners", "list")
+    assert (nowhere.returncode, "Set SUPABASE_URL." in nowhere.stderr) == (Missing.exit_code, True)
+    silent = {"SUPABASE_URL": "http://127.0.0.1:9", "SUPABASE_PUBLISHABLE_KEY": "k", "RUNYARD_ACCESS_TOKEN": "t"}
+    unreachable = Terminal(tmp_path, silent).run("runners", "list")
+    assert (unreachable.returncode, "does not answer" in unreachable.stderr) == (NoAnswer.exit_code, True)
+    nonsense = Terminal(tmp_path, {**silent, "SUPABASE_URL": "example"}).run("runners", "list")
+    assert (nonsense.returncode, "not the address" in nonsense.stderr) == (Usage.exit_code, True)
 
 
 @pytest.fixture
 def installation(running_stack: RunningStack, tmp_path: Path) -> Iterator[Terminal]:
     """The installation's administrator; no shared runner is left for other tests of this stack."""
-    terminal = Terminal({"SUPABASE_URL": running_stack.url, "SUPABASE_SECRET_KEY": running_stack.secret_key})
+    terminal = Terminal(
+        tmp_path / "operator", {"SUPABASE_URL": running_stack.url, "SUPABASE_SECRET_KEY": running_stack.secret_key}
+    )
     yield terminal
     empty = tmp_path / "empty.toml"
     empty.write_text("")
@@ -195,15 +165,15 @@ def test_shared_runners_are_as_the_file_says(
     assert opens_a_session(running_stack, worker_id=made["one"]["id"], worker_token=made["one"]["token"])
     again = apply()
     assert {(row["action"], row["token"]) for row in again.values()} == {("unchanged", None)}
-    seen = {row["name"]: row for row in terminal.json("runner", "list")}
+    seen = {row["name"]: row for row in terminal.json("runners", "list")}
     assert (seen["one"]["labels"], seen["one"]["capacity"]) == (["gpu", "region=eu"], 4)
     assert seen["two"]["accepted_job_types"] == ["PLAN", "DRIFT"]
-    refused = terminal.run("runner", "drain", "one")
+    refused = terminal.run("runners", "drain", "one")
     assert "no organisation can change it" in refused.stderr
     file.write_text('[[shared_runners]]\nname = "one"\n')
     changed = apply()
     assert {name: row["action"] for name, row in changed.items()} == {"one": "changed", "two": "removed"}
-    assert {row["name"]: row["capacity"] for row in terminal.json("runner", "list")} == {"one": 1}
+    assert {row["name"]: row["capacity"] for row in terminal.json("runners", "list")} == {"one": 1}
     assert not opens_a_session(running_stack, worker_id=made["two"]["id"], worker_token=made["two"]["token"])
     rotated = apply("--rotate", "one")["one"]
     assert (rotated["id"], rotated["action"]) == (made["one"]["id"], "given a new token")
@@ -230,4 +200,4 @@ def test_a_mistake_in_the_file_is_named_and_changes_nothing(
     done = installation.run("shared-runners", "apply", str(file))
     assert done.returncode != 0
     assert said in done.stderr
-    assert not [row for row in terminal.json("runner", "list") if row["name"].lower() == "x"]
+    assert not [row for row in terminal.json("runners", "list") if row["name"].lower() == "x"]

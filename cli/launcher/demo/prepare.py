@@ -8,22 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
-
-from cli.admin.api import Api
-from cli.admin.shared import SharedRunner, give_token
-from cli.admin.tokens import make_token
+from cli.client import auth
+from cli.client.api import Api
+from cli.client.http import Connection
+from cli.client.tokens import make_token
 from cli.engines.cache import binary_folder
 from cli.engines.catalog import ENGINES
 from cli.launcher.demo.content import GROUPS, MODULES, ORGANISATION, RELEASES
 from cli.launcher.demo.credentials import TokenFile
 from cli.launcher.process import Part
+from cli.runners.shared import SharedRunner, give_token
 from stack.secrets import Secrets
 from stack.settings import PROJECT, Settings
 
 DEMO_EMAIL = "demo@runyard.local"
 SHARED, OWN, OLDER, WAITING = "shared-default", "build-host-01", "build-host-02", "gpu-lab"
-REQUEST_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -37,17 +36,7 @@ class Demo:
 
 async def prepare_demo(settings: Settings, secrets: Secrets) -> Demo:
     """Make what is missing of the demo, through the API as anybody would; safe to run again."""
-    tokens = TokenFile(settings.home / "demo.json")
-    async with httpx.AsyncClient(base_url=settings.url, timeout=REQUEST_SECONDS) as http:
-        administrator = Api.administrator(http, secrets.secret_key)
-        person = await administrator.sign_in(secrets.publishable_key, DEMO_EMAIL, secrets.demo_password)
-        organisation = await _organisation(person)
-        await _releases(administrator)
-        await _content(person, organisation)
-        shared = await _shared_runner(administrator, tokens)
-        own = await _runner(person, organisation, tokens, OWN, {"capacity": 2, "is_assigned_to_all_modules": True})
-        older = await _runner(person, organisation, tokens, OLDER, {"assignments": ["data"]})
-        await _runner(person, organisation, tokens, WAITING, {"assignments": ["ml/training"], "labels": ["gpu=true"]})
+    shared, own, older = await asyncio.to_thread(_prepare, settings, secrets)
     await _begin_engine()
     parts = [
         runner_part(settings, SHARED, shared),
@@ -58,51 +47,67 @@ async def prepare_demo(settings: Settings, secrets: Secrets) -> Demo:
     return Demo(DEMO_EMAIL, secrets.demo_password, parts)
 
 
-async def _organisation(person: Api) -> str:
+def _prepare(settings: Settings, secrets: Secrets) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    tokens = TokenFile(settings.home / "demo.json")
+    connection = Connection(settings.url)
+    operator = Api(connection, secrets.secret_key, secrets.secret_key)
+    auth.make_account(operator, DEMO_EMAIL, secrets.demo_password)
+    session = auth.sign_in(connection, secrets.publishable_key, DEMO_EMAIL, secrets.demo_password)
+    person = Api(connection, secrets.publishable_key, session.access_token)
+    organisation = _organisation(person)
+    _releases(operator)
+    _content(person, organisation)
+    shared = _shared_runner(operator, tokens)
+    own = _runner(person, organisation, tokens, OWN, {"capacity": 2, "is_assigned_to_all_modules": True})
+    older = _runner(person, organisation, tokens, OLDER, {"assignments": ["data"]})
+    _runner(person, organisation, tokens, WAITING, {"assignments": ["ml/training"], "labels": ["gpu=true"]})
+    connection.close()
+    return shared, own, older
+
+
+def _organisation(person: Api) -> str:
     name, slug = ORGANISATION
-    mine = await person.call("my_organizations")
+    mine = person.call("my_organizations")
     found = next((one["id"] for one in mine if one["slug"] == slug), None)
-    return str(found or (await person.call("create_organization", name=name, slug=slug))["id"])
+    return str(found or person.call("create_organization", name=name, slug=slug)["id"])
 
 
-async def _releases(administrator: Api) -> None:
-    published = {row["version"] for row in await administrator.rows("worker_releases", select="version")}
+def _releases(administrator: Api) -> None:
+    published = {row["version"] for row in administrator.rows("worker_releases", select="version")}
     for release in RELEASES:
         if release["version"] not in published:
-            await administrator.call("publish_release", spec=release)
+            administrator.call("publish_release", spec=release)
 
 
-async def _content(person: Api, organisation: str) -> None:
-    rows = await person.rows("modules", select="path", org_id=f"eq.{organisation}")
+def _content(person: Api, organisation: str) -> None:
+    rows = person.rows("modules", select="path", org_id=f"eq.{organisation}")
     standing = {row["path"] for row in rows}
     if not standing:
         for path, description in GROUPS.items():
-            await person.call("upsert_group", org=organisation, path=path, description=description)
+            person.call("upsert_group", org=organisation, path=path, description=description)
     for module in MODULES:
         if f"{module.group}/{module.name}" not in standing and not standing:
-            await person.call(
+            person.call(
                 "create_module", org=organisation, group_path=module.group, name=module.name, spec=module.as_spec()
             )
 
 
-async def _runner(
-    person: Api, organisation: str, tokens: TokenFile, name: str, options: dict[str, Any]
-) -> dict[str, str]:
+def _runner(person: Api, organisation: str, tokens: TokenFile, name: str, options: dict[str, Any]) -> dict[str, str]:
     known = tokens.get(name)
     if known is not None:
         return known
-    token = await make_token()
-    made = await person.call(
+    token = make_token()
+    made = person.call(
         "register_worker", org=organisation, name=name, token_hash=token.hash, token_hint=token.hint, options=options
     )
     return tokens.put(name, made["id"], token.text)
 
 
-async def _shared_runner(administrator: Api, tokens: TokenFile) -> dict[str, str]:
+def _shared_runner(administrator: Api, tokens: TokenFile) -> dict[str, str]:
     known = tokens.get(SHARED)
     if known is not None:
         return known
-    made = await give_token(administrator, SharedRunner(name=SHARED, capacity=2), "made")
+    made = give_token(administrator, SharedRunner(name=SHARED, capacity=2), "made")
     return tokens.put(SHARED, made.id, made.token or "")
 
 

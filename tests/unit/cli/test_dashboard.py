@@ -3,6 +3,7 @@
 import pytest
 
 from cli.dashboard.serve import build_fingerprint, dashboard_environment, socket_address
+from cli.dashboard.settings import DashboardSettings
 from stack.settings import Settings
 
 
@@ -19,13 +20,35 @@ from stack.settings import Settings
     ],
 )
 def test_the_page_connects_to_where_it_is_opened(url: str, address: str) -> None:
-    settings = Settings(dashboard_address=url)
+    settings = DashboardSettings(dashboard_address=url)
     assert socket_address(settings) == address
     assert dashboard_environment(settings)["REFLEX_API_URL"] == address
 
 
 def test_another_address_builds_the_page_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = build_fingerprint(Settings())
+    before = build_fingerprint(DashboardSettings())
     monkeypatch.setenv("RUNYARD_DASHBOARD_URL", "http://runyard.internal/")
-    assert Settings().dashboard_url == "http://runyard.internal"
-    assert build_fingerprint(Settings()) != before
+    assert DashboardSettings().dashboard_url == "http://runyard.internal"
+    assert build_fingerprint(DashboardSettings()) != before
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"RUNYARD_PORT_OFFSET": "100", "RUNYARD_HOME": "somewhere", "RUNYARD_CACHE": "~/elsewhere"},
+        {
+            "RUNYARD_DASHBOARD_URL": "https://runyard.example.com/",
+            "RUNYARD_DASHBOARD_BASE": "4000",
+            "RUNYARD_HOST": "0.0.0.0",
+        },
+    ],
+)
+def test_the_dashboard_reads_its_variables_as_the_stack_does(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    ours, stack = DashboardSettings(), Settings()
+    names = ("home", "host", "dashboard_port", "dashboard_url", "dashboard_local_url", "cache_folder")
+    assert {name: getattr(ours, name) for name in names} == {name: getattr(stack, name) for name in names}

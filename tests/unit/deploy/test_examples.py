@@ -2,7 +2,7 @@
 
 import re
 
-from cli.admin.shared import read_configuration
+from cli.runners.shared import read_configuration
 from stack.settings import PROJECT
 from worker.settings import load_settings
 from worker.settings.sources import path_of_variable

@@ -1,9 +1,7 @@
-"""What the administrator's commands print for people."""
+"""What the commands about runners print for people."""
 
 from collections.abc import Sequence
 from typing import Any
-
-COLUMNS = ("name", "type", "status", "version", "capacity", "labels", "id")
 
 
 def sentence(row: dict[str, Any]) -> str:
@@ -24,22 +22,6 @@ def account(row: dict[str, Any]) -> str:
     return "\n".join(
         lines + ([f"export WORKER_CLIENT_SECRET={row['client_secret']}"] if "client_secret" in row else [])
     )
-
-
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Lay runners out in columns."""
-    cells = [[_cell(row[column]) for column in COLUMNS] for row in rows]
-    table = [[column.upper() for column in COLUMNS], *cells]
-    widths = [max(len(line[index]) for line in table) for index in range(len(COLUMNS))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table
-    )
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(value) or "-"
-    return "-" if value is None else str(value)
 
 
 def outcomes(outcomes: Sequence[dict[str, Any]]) -> str:

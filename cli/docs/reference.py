@@ -1,15 +1,14 @@
-"""Reference pages that are read off the database itself: `python -m cli.reference DATABASE_URL` writes them."""
+"""Reference pages that are read off the database itself: `runyard docs reference DATABASE_URL` writes them."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from stack.settings import PROJECT
+from cli.folders import PROJECT
 
 FOLDER = PROJECT / "docs" / "reference"
-GENERATED = "<!-- Written by `python -m cli.reference`; a test compares it with the database. -->"
+GENERATED = "<!-- Written by `runyard docs reference`; a test compares it with the database. -->"
 CLIENTS = ("anon", "authenticated", "worker", "executor", "service_role")
 
 STATES = """# Job states
@@ -122,7 +121,3 @@ def write(database_url: str, folder: Path = FOLDER) -> None:
     with psycopg.connect(database_url) as connection:
         for name, make in PAGES.items():
             (folder / name).write_text(make(connection))
-
-
-if __name__ == "__main__":
-    write(sys.argv[1])

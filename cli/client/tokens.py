@@ -1,11 +1,8 @@
 """Tokens of runners and secrets of service accounts: made here, shown once, hashed for the database."""
 
-import asyncio
 import secrets
 import string
 from dataclasses import dataclass, field
-
-import bcrypt
 
 RUNNER, SERVICE_ACCOUNT = "ryw_", "rys_"
 ALPHABET = string.ascii_letters + string.digits
@@ -22,8 +19,10 @@ class NewToken:
     hint: str
 
 
-async def make_token(prefix: str = RUNNER) -> NewToken:
-    """Make a token; the hash takes a while, off the event loop."""
+def make_token(prefix: str = RUNNER) -> NewToken:
+    """Make a token; only its hash and its last characters ever leave for the database."""
+    import bcrypt
+
     text = prefix + "".join(secrets.choice(ALPHABET) for _ in range(TOKEN_LENGTH))
-    digest = await asyncio.to_thread(bcrypt.hashpw, text.encode(), bcrypt.gensalt(COST))
+    digest = bcrypt.hashpw(text.encode(), bcrypt.gensalt(COST))
     return NewToken(text, digest.decode(), text[-4:])

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from cli.admin.api import Api
-from cli.admin.tokens import NewToken, make_token
-from stack.errors import StackError
+from cli.client.api import Api
+from cli.client.tokens import NewToken, make_token
+from cli.errors import CommandError, Missing
 
 
 class SharedRunner(BaseModel):
@@ -61,50 +61,50 @@ def read_configuration(file: Path) -> Configuration:
     try:
         return Configuration.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise StackError(f"{file} cannot be read: {error}") from error
+        raise Missing(f"{file} cannot be read: {error}") from error
     except ValidationError as error:
         mistakes = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
-        raise StackError(f"{file} is not valid.", "\n  ".join(mistakes)) from error
+        raise CommandError(f"{file} is not valid.", "\n  ".join(mistakes)) from error
 
 
-async def give_token(installation: Api, wanted: SharedRunner, action: str) -> Outcome:
+def give_token(installation: Api, wanted: SharedRunner, action: str) -> Outcome:
     """Make or change one shared runner with a new token; a token that it had before is void."""
-    token = await make_token()
-    made = await _ensure(installation, wanted, token)
+    token = make_token()
+    made = _ensure(installation, wanted, token)
     return Outcome(made["name"], made["id"], action, token.text)
 
 
-async def apply_configuration(
+def apply_configuration(
     installation: Api, wanted: Configuration, rotate: frozenset[str] = frozenset()
 ) -> list[Outcome]:
     """Let the installation have exactly the shared runners of the file; the same again changes nothing."""
-    rows = await installation.all_rows("workers", is_shared="is.true", removed_at="is.null", order="name")
+    rows = installation.all_rows("workers", is_shared="is.true", removed_at="is.null", order="name")
     standing = {row["name"].casefold(): row for row in rows}
     named = {runner.name.casefold() for runner in wanted.shared_runners}
     if unknown := rotate - {runner.name for runner in wanted.shared_runners}:
-        raise StackError(f"The file names no shared runner {', '.join(sorted(unknown))}.")
+        raise CommandError(f"The file names no shared runner {', '.join(sorted(unknown))}.")
     done = []
     for runner in wanted.shared_runners:
         row = standing.get(runner.name.casefold())
         if row is None or runner.name in rotate:
-            done.append(await give_token(installation, runner, "made" if row is None else "given a new token"))
+            done.append(give_token(installation, runner, "made" if row is None else "given a new token"))
         else:
-            done.append(await _change(installation, runner, row))
+            done.append(_change(installation, runner, row))
     for row in rows:
         if row["name"].casefold() not in named:
-            await installation.call("remove_shared_worker", name=row["name"])
+            installation.call("remove_shared_worker", name=row["name"])
             done.append(Outcome(row["name"], row["id"], "removed"))
     return done
 
 
-async def _change(installation: Api, wanted: SharedRunner, before: dict[str, Any]) -> Outcome:
-    after = await _ensure(installation, wanted, None)
+def _change(installation: Api, wanted: SharedRunner, before: dict[str, Any]) -> Outcome:
+    after = _ensure(installation, wanted, None)
     is_same = all(before[name] == after[name] for name in wanted.options())
     return Outcome(after["name"], after["id"], "unchanged" if is_same else "changed")
 
 
-async def _ensure(installation: Api, wanted: SharedRunner, token: NewToken | None) -> dict[str, Any]:
-    made: dict[str, Any] = await installation.call(
+def _ensure(installation: Api, wanted: SharedRunner, token: NewToken | None) -> dict[str, Any]:
+    made: dict[str, Any] = installation.call(
         "ensure_shared_worker",
         name=wanted.name,
         token_hash=token.hash if token else None,

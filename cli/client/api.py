@@ -1,0 +1,80 @@
+"""The API as a person and an operator use it: call functions, read rows."""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from cli.client.http import Connection, Reply
+from cli.errors import CommandError, Refused, SignedOut
+
+PAGE = 1000
+UNAUTHORIZED = 401
+
+
+class Api:
+    """Calls of one identity; `renew` gives another token when the present one has expired."""
+
+    def __init__(self, connection: Connection, key: str, token: str, renew: Callable[[], str] | None = None) -> None:
+        self.connection = connection
+        self._key = key
+        self._token = token
+        self._renew = renew
+
+    @property
+    def url(self) -> str:
+        """The project's address."""
+        return self.connection.url
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What says who asks."""
+        return {"apikey": self._key, "Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+
+    def call(self, name: str, /, **arguments: Any) -> Any:
+        """Call a function of the database."""
+        body = {f"p_{key}": value for key, value in arguments.items()}
+        return self.request("POST", f"/rest/v1/rpc/{name}", name, body)
+
+    def rows(self, table: str, **filters: str) -> list[dict[str, Any]]:
+        """Read rows; the server gives at most a thousand."""
+        return list(self.request("GET", f"/rest/v1/{table}?{urlencode(filters)}", table))
+
+    def all_rows(self, table: str, **filters: str) -> list[dict[str, Any]]:
+        """Read every row, a page at a time; the filters must name an order."""
+        found: list[dict[str, Any]] = []
+        while True:
+            page = self.rows(table, **filters, limit=str(PAGE), offset=str(len(found)))
+            found += page
+            if len(page) < PAGE:
+                return found
+
+    def request(self, method: str, path: str, what: str, body: Any = None) -> Any:
+        """One request as this identity; `what` stands before a refusal that says nothing by itself."""
+        reply = self._send(method, path, body)
+        if reply.status == UNAUTHORIZED and self._renew is not None:
+            self._token = self._renew()
+            reply = self._send(method, path, body)
+        if reply.is_error:
+            raise refusal(what, reply)
+        return reply.json()
+
+    def _send(self, method: str, path: str, body: Any) -> Reply:
+        return self.connection.request(method, path, self.headers, body)
+
+
+def refusal(what: str, reply: Reply) -> CommandError:
+    """Say what the project said: the database's and Auth's own message and hint, where there is one."""
+    message, hint = _said(reply)
+    if reply.status == UNAUTHORIZED:
+        return SignedOut(f"The project does not accept this login: {message}", "Sign in again: runyard login.")
+    return Refused(f"{what}: {message}", hint)
+
+
+def _said(reply: Reply) -> tuple[str, str]:
+    try:
+        said = reply.json()
+        message = said.get("message") or said.get("msg") or said.get("error_description")
+        hint = said.get("hint") or ""
+    except (ValueError, AttributeError):
+        message, hint = None, ""
+    return message or f"HTTP {reply.status} {reply.text[:300]}", str(hint)

@@ -1,0 +1,85 @@
+"""Who acts: the environment's identity in a pipeline, the profile's at a desk, the secret key for the operator."""
+
+import os
+
+from cli.client.api import Api
+from cli.client.auth import refresh, sign_in
+from cli.client.http import Connection
+from cli.client.profiles import Profile, Profiles, profiles_of
+from cli.errors import Missing, SignedOut
+
+ADDRESS = ("RUNYARD_API_URL", "SUPABASE_URL")
+
+
+def address() -> str:
+    """The project that the environment names; nothing when it names none."""
+    return next((os.environ[name] for name in ADDRESS if os.environ.get(name)), "")
+
+
+def person(wanted: str | None = None) -> tuple[Api, Profile]:
+    """Act as somebody: the profile that is named, else who the environment names, else the profile in use."""
+    chosen = wanted or os.environ.get("RUNYARD_PROFILE")
+    if not chosen and (os.environ.get("RUNYARD_ACCESS_TOKEN") or os.environ.get("RUNYARD_EMAIL")):
+        return _from_environment()
+    profiles = profiles_of(os.environ)
+    name = chosen or profiles.current()
+    if not name:
+        raise SignedOut(
+            "Nobody is signed in.",
+            "Sign in: runyard login. In a pipeline set SUPABASE_URL, SUPABASE_PUBLISHABLE_KEY and RUNYARD_ACCESS_TOKEN.",
+        )
+    return _from_profile(profiles, profiles.get(name))
+
+
+def operator() -> Api:
+    """Act for the installation, with its secret key."""
+    (key,) = need_variables("SUPABASE_SECRET_KEY")
+    return Api(Connection(_need_address()), key, key)
+
+
+def need_variables(*names: str) -> list[str]:
+    """Read variables that a command cannot do without; all that are missing are named at once."""
+    missing = [name for name in names if not os.environ.get(name)]
+    if missing:
+        raise Missing(
+            f"Set {' and '.join(missing)}.",
+            "`runyard env` prints the address and the keys of the local stack; `supabase status` or the project's API "
+            "settings show those of another.",
+        )
+    return [os.environ[name] for name in names]
+
+
+def _need_address() -> str:
+    return address() or need_variables("SUPABASE_URL")[0]
+
+
+def _from_environment() -> tuple[Api, Profile]:
+    url, (key,) = _need_address(), need_variables("SUPABASE_PUBLISHABLE_KEY")
+    connection = Connection(url)
+    email, token = os.environ.get("RUNYARD_EMAIL", ""), os.environ.get("RUNYARD_ACCESS_TOKEN")
+    if not token:
+        (password,) = need_variables("RUNYARD_PASSWORD")
+        token = sign_in(connection, key, email, password).access_token
+    dashboard = os.environ.get("RUNYARD_DASHBOARD_URL", "")
+    return Api(connection, key, token), Profile("environment", url, key, email, dashboard=dashboard)
+
+
+def _from_profile(profiles: Profiles, profile: Profile) -> tuple[Api, Profile]:
+    connection = Connection(profile.url)
+
+    def renew() -> str:
+        with profiles.lock():
+            # Another command may have renewed it while this one waited for the lock.
+            kept = profiles.session(profile)
+            if kept is None:
+                raise SignedOut(f'The profile "{profile.name}" is signed out.', "Sign in again: runyard login.")
+            if kept.access_token != used and not kept.is_stale:
+                return kept.access_token
+            fresh = refresh(connection, profile.key, kept.refresh_token)
+            profiles.renew(profile, fresh)
+            return fresh.access_token
+
+    session = profiles.session(profile)
+    used = session.access_token if session else ""
+    token = used if session and not session.is_stale else renew()
+    return Api(connection, profile.key, token, renew), profile

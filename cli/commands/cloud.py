@@ -1,0 +1,149 @@
+"""`runyard cloud`: cloud identities, and runners that are deployed with them."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from cli.command import Here, command, new_app
+from cli.errors import Usage
+
+app = new_app("Cloud identities, and runners that are deployed with them.")
+identities = new_app("Where cloud-hosted runners are deployed: a role to assume, and regions.")
+app.add_typer(identities, name="identities")
+
+Identity = Annotated[str, typer.Argument(metavar="IDENTITY", help="Its name or id.")]
+Role = Annotated[str | None, typer.Option("--role-arn", help="The role that runners' jobs assume.")]
+AccountId = Annotated[str | None, typer.Option("--account-id", help="The account's 12 digits.")]
+Regions = Annotated[list[str] | None, typer.Option("--region", help="May be repeated.")]
+ExternalId = Annotated[str | None, typer.Option("--external-id", help="Made up if it is left out.")]
+Network = Annotated[str | None, typer.Option("--network", help='JSON, such as {"create_vpc": true}.')]
+Options = Annotated[
+    list[str] | None, typer.Option("--set", metavar="FIELD=JSON", help="Such as cpu=1024 or capacity=2.")
+]
+COLUMNS = ("name", "account_id", "regions", "verified_at", "verification_error", "id")
+PAGE = "Settings → Cloud identities"
+
+
+@command(identities, "list", page=PAGE)
+def list_identities(here: Here) -> None:
+    """List the cloud identities."""
+    rows = here.api.all_rows("cloud_identities", org_id=f"eq.{here.org.id}", removed_at="is.null", order="name")
+    here.printer.rows(rows, COLUMNS, "No cloud identities.")
+
+
+@command(identities, "create", calls=("create_cloud_identity",), page=f"{PAGE} → Add")
+def create(
+    here: Here,
+    name: Annotated[str, typer.Argument(help="A name that no other identity has.")],
+    role_arn: Role = None,
+    account_id: AccountId = None,
+    region: Regions = None,
+    external_id: ExternalId = None,
+    network: Network = None,
+) -> None:
+    """Add a place to deploy runners to."""
+    spec = {"name": name, **_spec(role_arn, account_id, region, external_id, network)}
+    made = here.api.call("create_cloud_identity", org=here.org.id, spec=spec)
+    here.printer.result(made, lambda row: f"{row['name']}  {row['id']}  external id {row['external_id']}")
+
+
+@command(identities, "update", calls=("update_cloud_identity",), page=f"{PAGE} → Edit")
+def update(
+    here: Here,
+    identity: Identity,
+    name: Annotated[str | None, typer.Option("--name", help="Another name.")] = None,
+    role_arn: Role = None,
+    account_id: AccountId = None,
+    region: Regions = None,
+    external_id: ExternalId = None,
+    network: Network = None,
+) -> None:
+    """Change what is named."""
+    spec = _spec(role_arn, account_id, region, external_id, network) | ({"name": name} if name else {})
+    after = here.api.call("update_cloud_identity", identity=here.org.cloud_identity(identity)["id"], spec=spec)
+    here.printer.result(after, lambda row: f"{row['name']}  {row['id']}")
+
+
+@command(identities, "verify", calls=("verify_cloud_identity",), page=f"{PAGE} → Verify")
+def verify(here: Here, identity: Identity) -> None:
+    """Queue the job that tries an identity in all of its regions."""
+    job = here.api.call("verify_cloud_identity", identity=here.org.cloud_identity(identity)["id"])
+    here.printer.result(job, lambda made: f"job {made['id']}  {made['status']}")
+
+
+@command(identities, "remove", calls=("remove_cloud_identity",), page=f"{PAGE} → Remove")
+def remove(
+    here: Here, identity: Identity, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+) -> None:
+    """Remove an identity that no runner uses."""
+    row = here.org.cloud_identity(identity)
+    here.confirm(f"Remove the cloud identity {row['name']}?", yes)
+    done = here.api.call("remove_cloud_identity", identity=row["id"])
+    here.printer.result(done, lambda _: f"Removed {row['name']}")
+
+
+@command(app, "deploy", calls=("deploy_worker",), page="Runners → Deploy runner")
+def deploy(
+    here: Here,
+    name: Annotated[str, typer.Argument(help="The runner's name; one that is there is deployed again.")],
+    identity: Annotated[str, typer.Option("--identity", help="The cloud identity's name or id.")],
+    region: Annotated[str, typer.Option("--region", help="One of the identity's regions.")],
+    options: Options = None,
+) -> None:
+    """Deploy a cloud-hosted runner; how many tasks it has is among its options."""
+    where = here.org.cloud_identity(identity)["id"]
+    made = here.api.call(
+        "deploy_worker", org=here.org.id, name=name, cloud_identity=where, region=region, options=_fields(options)
+    )
+    here.printer.result(made, lambda job: f"job {job.get('id') or job.get('job_id')}  deploys {name}")
+
+
+@command(app, "scale", calls=("update_worker",), page="Runner → Scaling")
+def scale(
+    here: Here,
+    runner: Annotated[str, typer.Argument(metavar="RUNNER", help="The runner's name, or its id.")],
+    options: Options = None,
+) -> None:
+    """Change how a cloud-hosted runner scales, or show what was decided about it."""
+    row = here.org.runner(runner)
+    if options:
+        after = here.api.call("update_worker", worker=row["id"], options=_fields(options))
+        here.printer.result(after, lambda done: f"{done['name']}  {done['id']}")
+        return
+    found = here.api.rows("scaling_decisions", worker_id=f"eq.{row['id']}", order="id.desc", limit="50")
+    here.printer.rows(found, ("at", "from_count", "to_count", "reason"), "Nothing was decided yet.")
+
+
+def _spec(
+    role_arn: str | None,
+    account_id: str | None,
+    regions: list[str] | None,
+    external_id: str | None,
+    network: str | None,
+) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "role_arn": role_arn,
+        "account_id": account_id,
+        "regions": regions or None,
+        "external_id": external_id,
+        "network": _json(network, "--network") if network else None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _fields(texts: list[str] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in texts or ():
+        name, is_pair, value = text.partition("=")
+        if not is_pair or not name:
+            raise Usage(f'"{text}" is not FIELD=VALUE.', "Write --set cpu=1024.")
+        found[name] = value if not value[:1].isdigit() and value[:1] not in '[{"tfn' else _json(value, name)
+    return found
+
+
+def _json(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Usage(f"{place} is not JSON: {error}") from error

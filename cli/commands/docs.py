@@ -1,0 +1,40 @@
+"""`runyard docs`: the pages that are written by programs."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.command import new_app
+from cli.errors import Missing
+from cli.folders import PROJECT
+
+app = new_app("Write the pages of the documentation that are read off the code and the database.")
+Folder = Annotated[Path, typer.Option("--to", help="Where to write.")]
+
+
+@app.command("reference")
+def reference(
+    url: Annotated[
+        str | None, typer.Argument(help="A database with every migration; SUPABASE_DB_URL otherwise.")
+    ] = None,
+    folder: Folder = PROJECT / "docs" / "reference",
+) -> None:
+    """Write the pages on states and permissions."""
+    from cli.docs.reference import write
+
+    where = url or os.environ.get("SUPABASE_DB_URL")
+    if not where:
+        raise Missing(
+            "Which database?", "Name it, or set SUPABASE_DB_URL: `runyard env` prints that of the local stack."
+        )
+    write(where, folder)
+
+
+@app.command("commands")
+def commands(folder: Folder = PROJECT / "docs" / "reference") -> None:
+    """Write the table of pages, commands and public functions."""
+    from cli.docs.commands import page
+
+    (folder / "commands.md").write_text(page(), encoding="utf-8")

@@ -1,0 +1,92 @@
+"""`runyard doctor`: is this program well, and does it reach a project that is?"""
+
+import os
+import platform
+import time
+from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+import typer
+
+from cli.client.http import Connection
+from cli.client.profiles import profiles_of
+from cli.command import Here, command, new_app
+from cli.errors import CommandError, ExitCode
+from cli.version import __version__
+
+app = new_app("Check this program, the login and the project.")
+CLOCK_SECONDS = 60
+FUNCTIONS = ("health", "worker-session", "service-account-token")
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    name: str
+    is_well: bool
+    said: str
+
+
+@command(app, "doctor", calls=("my_organizations",))
+def doctor(here: Here) -> None:
+    """Check client, login, project, clock and functions; with SUPABASE_SECRET_KEY the queue's sweep, too."""
+    found = [Check("program", True, f"runyard {__version__}, Python {platform.python_version()}"), *_checks(here)]
+    if here.printer.as_json:
+        here.printer.document([check._asdict() for check in found])
+    else:
+        for check in found:
+            print(f"{'ok  ' if check.is_well else 'FAIL'}  {check.name:<14}{check.said}")
+    if not all(check.is_well for check in found):
+        raise typer.Exit(ExitCode.UNHEALTHY)
+
+
+def _checks(here: Here) -> Iterator[Check]:
+    file = profiles_of(os.environ).file
+    if file.exists():
+        mode = file.stat().st_mode & 0o777
+        yield Check("login file", mode == 0o600, f"{file}, mode {mode:o}" + ("" if mode == 0o600 else "; chmod 600 it"))
+    login = _try("login", lambda: f"{here.identity[1].email or 'a token'} at {here.api.url}")
+    yield login
+    if not login.is_well:
+        return
+    yield _try("project", lambda: _project(here))
+    yield _try("clock", lambda: _clock(here.api.connection))
+    for name in FUNCTIONS:
+        yield _try(f"functions/{name}", lambda name=name: _function(here.api.connection, name))
+    if os.environ.get("SUPABASE_SECRET_KEY"):
+        yield _try(
+            "secret key", lambda: f"works; {len(here.operator.rows('organizations', select='id'))} organisations"
+        )
+
+
+def _try(name: str, look: Any) -> Check:
+    try:
+        return Check(name, True, look())
+    except CommandError as error:
+        return Check(name, False, str(error).replace("\n ", ""))
+
+
+def _project(here: Here) -> str:
+    mine = here.api.call("my_organizations")
+    return ", ".join(f"{one['slug']} ({one['role']})" for one in mine) or "answers; you have no organisation yet"
+
+
+def _clock(connection: Connection) -> str:
+    told = connection.head("/auth/v1/health").get("date")
+    if not told:
+        return "the project does not tell its time"
+    behind = parsedate_to_datetime(told).timestamp() - time.time()
+    if abs(behind) > CLOCK_SECONDS:
+        raise CommandError(
+            f"differs by {behind:+.0f} s from the project's.", "Logins and tokens depend on it: set it right."
+        )
+    return f"differs by {behind:+.0f} s"
+
+
+def _function(connection: Connection, name: str) -> str:
+    """A function that is there answers something else than 404, whatever it makes of an empty request."""
+    reply = connection.request("POST", f"/functions/v1/{name}", {}, {})
+    if reply.status in (404, 502, 503):
+        raise CommandError(f"HTTP {reply.status}", "Deploy the edge functions: supabase functions deploy.")
+    return "is there"

@@ -1,0 +1,62 @@
+"""`runyard groups`: the tree that modules stand in."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from cli.command import Here, command, new_app
+from cli.errors import NotFound, Usage
+
+app = new_app("The groups that modules stand in; their hooks and variables apply to every module below.")
+Path = Annotated[str, typer.Argument(metavar="PATH", help="Such as platform/network.")]
+
+
+@command(app, "list", page="Modules")
+def list_groups(here: Here) -> None:
+    """List the groups."""
+    rows = here.api.all_rows("groups", org_id=f"eq.{here.org.id}", order="path")
+    here.printer.rows(rows, ("path", "description", "env", "hooks"), "No groups.")
+
+
+@command(app, "set", calls=("upsert_group",), page="Modules → Group")
+def set_group(
+    here: Here,
+    path: Path,
+    description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", help="NAME=VALUE; together they replace what was there.")
+    ] = None,
+    hooks: Annotated[str | None, typer.Option("--hooks", help='JSON, such as {"before_plan": "…"}.')] = None,
+) -> None:
+    """Create a group, with those above it, or change it."""
+    after = here.api.call(
+        "upsert_group", org=here.org.id, path=path, description=description, env=_pairs(env), hooks=_hooks(hooks)
+    )
+    here.printer.result(after, lambda row: f"{row['path']}  {row['id']}")
+
+
+@command(app, "delete", calls=("delete_group",), page="Modules → Group → Delete")
+def delete(here: Here, path: Path, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Delete an empty group."""
+    found = here.api.rows("groups", org_id=f"eq.{here.org.id}", path=f"eq.{path.strip('/')}")
+    if not found:
+        raise NotFound(f'There is no group "{path}".', "`runyard groups list` shows those that there are.")
+    here.confirm(f"Delete the group {path}?", yes)
+    here.printer.result(here.api.call("delete_group", group=found[0]["id"]), lambda _: f"Deleted {path}")
+
+
+def _pairs(texts: list[str] | None) -> dict[str, str] | None:
+    if not texts:
+        return None
+    pairs = dict(text.partition("=")[::2] for text in texts)
+    if "" in pairs or any("=" not in text for text in texts):
+        raise Usage("A variable is NAME=VALUE.")
+    return pairs
+
+
+def _hooks(text: str | None) -> Any:
+    try:
+        return json.loads(text) if text else None
+    except ValueError as error:
+        raise Usage(f"--hooks is not JSON: {error}") from error

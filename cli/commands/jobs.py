@@ -1,0 +1,193 @@
+"""`runyard jobs`: list, show, follow, decide."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli.client.organization import Row
+from cli.command import Here, command, new_app
+from cli.commands.run import leave
+from cli.errors import Usage
+from cli.jobs.follow import Follower
+from cli.jobs.plan import plan_lines
+from cli.output import say
+
+app = new_app("List, show, follow, approve, cancel and retry jobs.")
+
+Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's number.")]
+Comment = Annotated[str | None, typer.Option("--comment", help="Shown with the decision.")]
+Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it; the exit code says how it ended.")]
+LISTED = "id,type,status,phase,module_path,worker_name,created_by_label,created_at,started_at,finished_at,error"
+COLUMNS = ("id", "type", "status", "module_path", "worker_name", "created_by_label", "created_at")
+SHOWN = (
+    "id", "type", "status", "phase", "module_path", "worker_name", "instance_name", "attempt", "created_by_label", "created_at",
+    "queued_at", "started_at", "finished_at", "approvals_required", "approvals_received", "cancel_kind", "plan_job_id", "retry_of", "error",
+)  # fmt: skip
+KINDS = {"after-step": "AFTER_STEP", "graceful": "GRACEFUL", "kill": "KILL"}
+RESOLUTIONS = ("refresh-plan", "retry", "mark-failed", "release-lock")
+
+
+@command(app, "list", page="Jobs")
+def list_jobs(
+    here: Here,
+    status: Annotated[
+        list[str] | None, typer.Option("--status", help="Such as QUEUED or FAILED; may be repeated.")
+    ] = None,
+    module: Annotated[str | None, typer.Option("--module", help="Only this module's.")] = None,
+    kind: Annotated[str | None, typer.Option("--type", help="Such as PLAN.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many of the newest.")] = 30,
+) -> None:
+    """List the newest jobs."""
+    filters = {"org_id": f"eq.{here.org.id}", "order": "id.desc", "limit": str(limit), "select": LISTED}
+    if status:
+        filters["status"] = f"in.({','.join(each.upper() for each in status)})"
+    if kind:
+        filters["type"] = f"eq.{kind.upper()}"
+    if module:
+        filters["module_id"] = f"eq.{here.org.module(module)['id']}"
+    here.printer.rows(here.api.rows("provision_jobs", **filters), COLUMNS, "No jobs match.")
+
+
+@command(app, "show", page="Job")
+def show(here: Here, job: Job) -> None:
+    """Show one job, and what its plan changes."""
+    row = here.org.job(job)
+    here.printer.row(row, SHOWN)
+    if row["plan_summary"] and not here.printer.as_json:
+        print("\n".join(plan_lines(row["plan_summary"])))
+
+
+@command(app, "logs", page="Job → Log")
+def logs(
+    here: Here,
+    job: Job,
+    follow_it: Annotated[
+        bool, typer.Option("--follow", "-f", help="Until the job has ended; the exit code says how.")
+    ] = False,
+    attempt: Annotated[int | None, typer.Option("--attempt", help="An earlier attempt's log.")] = None,
+) -> None:
+    """Print a job's log."""
+    row = here.org.job(job)
+    if follow_it:
+        leave(here, [row])
+    Follower(here.api, int(row["id"])).print_log(attempt or row["attempt"])
+
+
+@command(app, "cancel", calls=("cancel_job",), page="Job → Cancel")
+def cancel(
+    here: Here,
+    job: Job,
+    kind: Annotated[str, typer.Option("--kind", help="after-step, graceful or kill.")] = "graceful",
+    reason: Annotated[str | None, typer.Option("--reason", help="Shown with the job.")] = None,
+) -> None:
+    """Cancel a job: one that waits at once, one that runs after the step, gracefully, or now."""
+    if kind not in KINDS:
+        raise Usage(f'"{kind}" is no way to stop a job.', f"Choose from {', '.join(KINDS)}.")
+    row = here.org.job(job)
+    after = here.api.call("cancel_job", job=row["id"], kind=KINDS[kind], reason=reason)
+    here.printer.result(after, _sentence)
+
+
+@command(app, "approve", calls=("approve_job",), page="Job → Approve")
+def approve(
+    here: Here,
+    job: Job,
+    comment: Comment = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    wait: Wait = False,
+) -> None:
+    """Show what a job would change, and approve it."""
+    row = here.org.job(job)
+    summary = _planned(here, row)
+    if not here.printer.as_json:
+        say("\n".join([_sentence(row), *(plan_lines(summary) if summary else ["  No plan was saved for it."])]))
+    here.confirm(f"Approve job {row['id']}?", yes)
+    after = here.api.call("approve_job", job=row["id"], decision="approve", comment=comment)
+    _end(here, after, wait)
+
+
+@command(app, "reject", calls=("approve_job",), page="Job → Reject")
+def reject(here: Here, job: Job, comment: Comment = None) -> None:
+    """Reject a job that waits for approval; it is cancelled."""
+    after = here.api.call("approve_job", job=here.org.job(job)["id"], decision="reject", comment=comment)
+    here.printer.result(after, _sentence)
+
+
+@command(app, "retry", calls=("retry_job",), page="Job → Retry")
+def retry(
+    here: Here,
+    job: Job,
+    reason: Annotated[str | None, typer.Option("--reason", help="Shown with the new job.")] = None,
+    wait: Wait = False,
+) -> None:
+    """Queue a failed or cancelled job again, as a new job with what the old one had."""
+    _end(here, here.api.call("retry_job", job=here.org.job(job)["id"], reason=reason), wait)
+
+
+@command(app, "resolve", calls=("resolve_attention",), page="Job → Needs attention")
+def resolve(
+    here: Here,
+    job: Job,
+    action: Annotated[str, typer.Argument(help=", ".join(RESOLUTIONS))],
+    proof: Annotated[str | None, typer.Option("--proof", help="For release-lock: the lock's id.")] = None,
+) -> None:
+    """Decide about a job whose runner was lost while it changed infrastructure."""
+    if action not in RESOLUTIONS:
+        raise Usage(f'"{action}" is no decision.', f"Choose from {', '.join(RESOLUTIONS)}.")
+    row = here.org.job(job)
+    after = here.api.call("resolve_attention", job=row["id"], action=action.replace("-", "_"), proof=proof)
+    here.printer.result(after, lambda value: _sentence(value) if value.get("id") else json.dumps(value))
+
+
+@command(app, "why", calls=("explain_queue",), page="Job → Why is it waiting?")
+def why(here: Here, job: Job) -> None:
+    """Say why a job waits: for which runners, and what would help."""
+    answer = here.api.call("explain_queue", job=here.org.job(job)["id"])
+    here.printer.result(answer, _explanation)
+
+
+@command(app, "events", page="Job → Timeline")
+def events(
+    here: Here,
+    job: Job,
+    export: Annotated[Path | None, typer.Option("--export", help="Write JSON Lines to this file.")] = None,
+) -> None:
+    """List everything that happened to a job."""
+    row = here.org.job(job)
+    found = here.api.all_rows("job_events", job_id=f"eq.{row['id']}", order="id")
+    if export is not None:
+        export.write_text("".join(f"{json.dumps(each)}\n" for each in found))
+        say(f"{len(found)} events are in {export}.")
+        return
+    here.printer.rows(found, ("at", "event", "from_status", "to_status", "actor_label", "reason"))
+
+
+def _end(here: Here, row: Row, wait: bool) -> None:
+    if not wait:
+        here.printer.result(row, _sentence)
+        return
+    leave(here, [row])
+
+
+def _planned(here: Here, row: Row) -> dict[str, Any] | None:
+    if row["plan_job_id"] is None:
+        return None
+    summary: dict[str, Any] | None = here.org.job(str(row["plan_job_id"]))["plan_summary"]
+    return summary
+
+
+def _sentence(row: Row) -> str:
+    return f"job {row['id']}  {row['type']} {row.get('module_path') or ''}  {row['status']}"
+
+
+def _explanation(answer: dict[str, Any]) -> str:
+    lines = [answer["summary"], answer["help"]] if answer["help"] else [answer["summary"]]
+    if answer["position"]:
+        lines.append(f"It is number {answer['position']} in line.")
+    lines += [
+        f"  {each['name']} ({each['status']}): {each['reason']} {each['help'] or ''}".rstrip()
+        for each in answer["runners"]
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,270 @@
+"""`runyard modules`: the tree of modules, as rows and as files."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli.client.organization import Row
+from cli.command import Here, command, new_app
+from cli.errors import CommandError, NotFound, Usage
+from cli.modules.files import difference, document_of, read_document, read_files, spec_of, write_toml
+from cli.output import say
+
+app = new_app("Modules, their files, outputs and states.")
+state = new_app("The state of a module.")
+app.add_typer(state, name="state")
+
+Module = Annotated[str, typer.Argument(metavar="MODULE", help="The module's path, such as platform/vpc, or its id.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="TOML files, or folders of them.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=JSON", help='Such as engine=terraform or inputs={"region":"eu"}.'),
+]
+COLUMNS = ("path", "engine", "source_kind", "last_job", "last_type", "last_status")
+SHOWN = (
+    "path", "description", "engine", "engine_version", "source_kind", "source", "inputs", "env", "labels", "hooks", "approvals_required",
+    "auto_apply", "runner_instance_name", "pinned_worker_id", "created_at", "updated_at", "id",
+)  # fmt: skip
+
+
+@command(app, "list", page="Modules")
+def list_modules(
+    here: Here, group: Annotated[str | None, typer.Option("--group", help="At and below this path.")] = None
+) -> None:
+    """List the modules with their newest jobs."""
+    last = {row["module_id"]: row for row in here.api.all_rows("last_jobs", org_id=f"eq.{here.org.id}", order="path")}
+    rows = []
+    for row in here.org.modules(group):
+        job = last.get(row["id"], {})
+        rows.append({**row, "last_job": job.get("id"), "last_type": job.get("type"), "last_status": job.get("status")})
+    here.printer.rows(rows, COLUMNS, "No modules. `runyard modules create` makes one.")
+
+
+@command(app, "show", page="Module")
+def show(here: Here, module: Module) -> None:
+    """Show one module."""
+    here.printer.row(here.org.module(module), SHOWN)
+
+
+@command(app, "create", calls=("create_module",), page="Modules → Create module")
+def create(
+    here: Here,
+    path: Annotated[str, typer.Argument(help="Where it will be: group/name; missing groups are made.")],
+    folder: Annotated[
+        Path | None, typer.Option("--from", help="A folder whose *.tf, *.tf.json and *.yaml become its inline files.")
+    ] = None,
+    git: Annotated[str | None, typer.Option("--git", help="A repository that its files come from.")] = None,
+    ref: Annotated[str | None, typer.Option("--ref", help="With --git: branch, tag or commit.")] = None,
+    subfolder: Annotated[str | None, typer.Option("--subfolder", help="With --git: the folder in it.")] = None,
+    settings: Settings = None,
+) -> None:
+    """Create a module."""
+    spec = _source(folder, git, ref, subfolder) | _settings(settings)
+    made = _create(here, {"path": path.strip("/")}, spec)
+    here.printer.result(made, lambda row: f"Created {row['path']}  {row['id']}")
+
+
+@command(app, "edit", calls=("update_module",), page="Module → Edit")
+def edit(here: Here, module: Module, settings: Settings = None, yes: Yes = False) -> None:
+    """Change a module: the fields that --set names, or in your editor as the file that `export` writes."""
+    row = here.org.module(module)
+    before = document_of(here.org, row)
+    after = {**before, **_settings(settings)} if settings else _edited(before)
+    if after["path"] != row["path"]:
+        raise Usage("A module's path cannot be changed.", "Create one at the new path, and delete this one.")
+    _write(here, [after], yes)
+
+
+@command(app, "import", calls=("create_module", "update_module"), page="Modules → Create module; Module → Edit")
+def import_files(here: Here, files: Files, yes: Yes = False) -> None:
+    """Let modules be as files say: shows the difference, asks, writes; the same again changes nothing."""
+    _write(here, read_files(files), yes)
+
+
+@command(app, "export", page="Module")
+def export(
+    here: Here,
+    modules: Annotated[
+        list[str] | None, typer.Argument(metavar="MODULE…", help="All of them if none is named.")
+    ] = None,
+    folder: Annotated[Path | None, typer.Option("--to", help="Write a file for each below this folder.")] = None,
+) -> None:
+    """Write modules as TOML files, which `import` reads."""
+    rows = [here.org.module(each) for each in modules] if modules else here.org.modules()
+    documents = [document_of(here.org, row) for row in rows]
+    if here.printer.as_json:
+        here.printer.document(documents)
+    elif folder is None:
+        if len(documents) != 1:
+            raise Usage(f"{len(documents)} modules do not fit into one file.", "Name one, or a folder with --to.")
+        print(write_toml(documents[0]), end="")
+    else:
+        for document in documents:
+            file = folder / f"{document['path']}.toml"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(write_toml(document), encoding="utf-8")
+        say(f"Wrote {len(documents)} files below {folder}.")
+
+
+@command(app, "delete", calls=("delete_module",), page="Module → Delete")
+def delete(here: Here, module: Module, yes: Yes = False) -> None:
+    """Remove a module from the tree; what it created in the world stays."""
+    row = here.org.module(module)
+    here.confirm(f"Remove {row['path']}? What it created in the world stays.", yes)
+    after = here.api.call("delete_module", module=row["id"], confirm_name=row["name"])
+    here.printer.result(after, lambda done: f"Removed {done['path']}")
+
+
+@command(app, "outputs", page="Module → Outputs")
+def outputs(
+    here: Here, module: Module, name: Annotated[str | None, typer.Argument(help="Only this one's value.")] = None
+) -> None:
+    """Show the outputs that the newest job read; secrets are masked."""
+    row = here.org.module(module)
+    found = _outputs(here, row)
+    if name is None:
+        rows = [{"name": each, **found[each], "value": _shown(found[each])} for each in sorted(found)]
+        here.printer.rows(rows, ("name", "value"), "No outputs.")
+        return
+    if name not in found:
+        raise NotFound(f'{row["path"]} has no output "{name}".', f"It has: {', '.join(sorted(found)) or 'none'}.")
+    value = _shown(found[name])
+    here.printer.result(value, lambda shown: shown if isinstance(shown, str) else json.dumps(shown))
+
+
+@command(state, "versions", calls=("state_info",), page="Module → State")
+def state_versions(here: Here, module: Module) -> None:
+    """List the versions of a state, the newest first, and who holds its lock."""
+    info = here.api.call("state_info", module=here.org.module(module)["id"])
+    if here.printer.as_json:
+        here.printer.document(info)
+        return
+    here.printer.rows(info["versions"], ("serial", "size", "job_id", "created_at", "sha256"), "No state yet.")
+    if lock := info["lock"]:
+        say(f"Locked by job {lock['job_id']} since {lock['created_at']}: lock {lock['id']}")
+
+
+@command(state, "pull", calls=("state_info", "state_version"), page="Module → State → Download")
+def state_pull(
+    here: Here,
+    module: Module,
+    serial: Annotated[int | None, typer.Option("--serial", help="An older version than the newest.")] = None,
+) -> None:
+    """Print a state's text; reading it is written down in the audit log."""
+    row = here.org.module(module)
+    newest = here.api.call("state_info", module=row["id"])["serial"]
+    if newest is None:
+        raise NotFound(f"{row['path']} has no state yet.", "An apply makes one.")
+    version = here.api.call("state_version", module=row["id"], serial=newest if serial is None else serial)
+    print(version["body"])
+
+
+@command(state, "unlock", calls=("state_info", "force_unlock_state"), page="Module → State → Unlock")
+def state_unlock(
+    here: Here,
+    module: Module,
+    lock: Annotated[str, typer.Argument(help="The lock's id, as `state versions` shows it.")],
+    yes: Yes = False,
+) -> None:
+    """Release a state's lock that no running job holds."""
+    row = here.org.module(module)
+    here.confirm(f"Release the lock {lock} of {row['path']}?", yes)
+    done = here.api.call("force_unlock_state", module=row["id"], lock_id=lock)
+    here.printer.result(done, lambda said: f"Unlocked {row['path']}; job {said['job_id']} had it.")
+
+
+def _write(here: Here, documents: list[dict[str, Any]], yes: bool) -> None:
+    rows = {row["path"]: row for row in here.org.modules()}
+    changes = []
+    for document in documents:
+        row = rows.get(document["path"])
+        found = difference(document_of(here.org, row) if row else None, document)
+        if found:
+            changes.append((document, row))
+            say(found)
+    if not changes:
+        here.printer.result([], lambda _: f"Nothing to do: {len(documents)} as they should be.")
+        return
+    here.confirm(f"Write {len(changes)} of {len(documents)}?", yes)
+    done = [_apply(here, document, row) for document, row in changes]
+    here.printer.result(done, lambda after: "\n".join(f"{each['action']} {each['path']}" for each in after))
+
+
+def _apply(here: Here, document: dict[str, Any], row: Row | None) -> dict[str, Any]:
+    spec = spec_of(here.org, document, row)
+    if row is None:
+        return {"path": _create(here, document, spec)["path"], "action": "created"}
+    here.api.call("update_module", module=row["id"], spec=spec)
+    return {"path": row["path"], "action": "changed"}
+
+
+def _create(here: Here, document: dict[str, Any], spec: dict[str, Any]) -> Row:
+    group, _, name = document["path"].rpartition("/")
+    if not group:
+        raise Usage(f'"{document["path"]}" has no group.', "A module's path is group/name.")
+    made: Row = here.api.call("create_module", org=here.org.id, group_path=group, name=name, spec=spec)
+    return made
+
+
+def _edited(before: dict[str, Any]) -> dict[str, Any]:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not editor or not sys.stdin.isatty():
+        raise Usage("There is no editor here.", "Set EDITOR and use a terminal, or name what changes with --set.")
+    with tempfile.NamedTemporaryFile("w+", suffix=".toml", encoding="utf-8") as file:
+        file.write(write_toml(before))
+        file.flush()
+        if subprocess.run([*shlex.split(editor), file.name], check=False).returncode != 0:
+            raise CommandError("The editor failed, so nothing was changed.")
+        return read_document(Path(file.name).read_text(encoding="utf-8"), "What you wrote")
+
+
+def _settings(texts: list[str] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in texts or ():
+        name, is_pair, value = text.partition("=")
+        if not is_pair or not name:
+            raise Usage(f'"{text}" is not FIELD=VALUE.')
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def _source(folder: Path | None, git: str | None, ref: str | None, subfolder: str | None) -> dict[str, Any]:
+    if folder is not None and git is not None:
+        raise Usage("Files come from a folder or from a repository, not from both.")
+    if git is not None:
+        place = {"url": git, "ref": ref, "subfolder": subfolder}
+        return {"source_kind": "git", "source": {name: value for name, value in place.items() if value}}
+    if folder is None:
+        return {}
+    if not folder.is_dir():
+        raise Usage(f"{folder} is not a folder.")
+    names = sorted(
+        each for each in folder.iterdir() if each.is_file() and each.name.endswith((".tf", ".tf.json", ".yaml"))
+    )
+    if not names:
+        raise Usage(f"There is no *.tf, *.tf.json or *.yaml in {folder}.")
+    return {"source_kind": "inline", "source": {"files": {each.name: each.read_text() for each in names}}}
+
+
+def _outputs(here: Here, row: Row) -> dict[str, Any]:
+    found = here.api.rows(
+        "provision_jobs", module_id=f"eq.{row['id']}", status="eq.SUCCEEDED", type="in.(APPLY,OUTPUT)", order="id.desc",
+        limit="1", select="result",
+    )  # fmt: skip
+    outputs: dict[str, Any] = ((found[0]["result"] or {}).get("outputs") if found else None) or {}
+    return outputs
+
+
+def _shown(output: dict[str, Any]) -> Any:
+    return "(sensitive)" if output.get("sensitive") else output.get("value")

@@ -1,0 +1,67 @@
+"""`runyard orgs`: your organisations."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from cli.client.profiles import profiles_of
+from cli.command import Here, command, new_app
+from cli.errors import Usage
+from cli.output import say
+
+app = new_app("Your organisations.")
+Days = Annotated[int | None, typer.Option("--log-retention-days", help="How long logs are kept.")]
+
+
+@command(app, "list", calls=("my_organizations",), page="The menu of organisations")
+def list_orgs(here: Here) -> None:
+    """List your organisations, with your role in each."""
+    here.printer.rows(here.api.call("my_organizations"), ("slug", "name", "role", "id"), "No organisations.")
+
+
+@command(app, "create", calls=("create_organization",), page="Create organisation")
+def create(
+    here: Here,
+    slug: Annotated[str, typer.Argument(help="Short name for addresses and commands.")],
+    name: Annotated[str | None, typer.Option("--name", help="Display name.")] = None,
+) -> None:
+    """Create an organisation; you become its owner."""
+    made = here.api.call("create_organization", name=name or slug, slug=slug)
+    here.printer.result(made, lambda row: f"{row['slug']}  {row['id']}")
+
+
+@command(app, "update", calls=("update_organization",), page="Settings → Organisation")
+def update(
+    here: Here,
+    name: Annotated[str | None, typer.Option("--name", help="Display name.")] = None,
+    log_retention_days: Days = None,
+) -> None:
+    """Rename the organisation, or change how long logs are kept."""
+    if name is None and log_retention_days is None:
+        raise Usage("Nothing to change.", "Give --name or --log-retention-days.")
+    after = here.api.call("update_organization", org=here.org.id, name=name, log_retention_days=log_retention_days)
+    here.printer.result(after, lambda row: f"{row['slug']}  {row['name']}  logs {row['log_retention_days']} days")
+
+
+@command(app, "use", page="The menu of organisations")
+def use(here: Here, slug: Annotated[str, typer.Argument(help="Its slug.")]) -> None:
+    """Let this profile's commands act in an organisation unless another is named."""
+    from cli.client.organization import find_organization
+
+    found = find_organization(here.api, slug)
+    profiles = profiles_of(os.environ)
+    profile = here.identity[1]
+    if profile.name not in profiles.names():
+        raise Usage("The environment says who you are, and no profile.", "Set RUNYARD_ORGANIZATION there, too.")
+    profiles.choose_organization(profile.name, found.slug)
+    say(f"Using {found.slug}.")
+
+
+@command(app, "audit", page="Settings → Audit log")
+def audit(
+    here: Here, limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many of the newest.")] = 50
+) -> None:
+    """List what people did, the newest first. Admins."""
+    rows = here.api.rows("audit_events", org_id=f"eq.{here.org.id}", order="id.desc", limit=str(limit))
+    here.printer.rows(rows, ("at", "actor_label", "action", "target_label", "detail"), "No events that you may see.")

@@ -1,0 +1,58 @@
+"""`runyard rollouts`: updating the outdated runners in waves."""
+
+from typing import Annotated
+
+import typer
+
+from cli.client.organization import is_id
+from cli.command import Here, command, new_app
+from cli.errors import NotFound
+
+app = new_app("Updating the outdated runners in waves.")
+Rollout = Annotated[str | None, typer.Argument(metavar="ROLLOUT", help="Its id; the newest if it is left out.")]
+COLUMNS = ("id", "version", "status", "wave", "reason", "created_at", "finished_at")
+PAGE = "Runners → Rollout"
+
+
+@command(app, "list", page=PAGE)
+def list_rollouts(here: Here) -> None:
+    """List the rollouts, the newest first."""
+    rows = here.api.all_rows("rollouts", org_id=f"eq.{here.org.id}", order="created_at.desc")
+    here.printer.rows(rows, COLUMNS, "No rollouts.")
+
+
+@command(app, "start", calls=("update_outdated_workers",), page="Runners → Update outdated")
+def start(here: Here) -> None:
+    """Update every outdated runner that a job can update: one, then a quarter, then the rest."""
+    made = here.api.call("update_outdated_workers", org=here.org.id)
+    here.printer.result(made, lambda row: f"Rollout {row.get('id')}  {row.get('version')}  {row.get('status')}")
+
+
+@command(app, "pause", calls=("pause_rollout",), page=f"{PAGE} → Pause")
+def pause(here: Here, rollout: Rollout = None) -> None:
+    """Begin no further wave; jobs that are queued go on."""
+    _act(here, "pause_rollout", rollout)
+
+
+@command(app, "resume", calls=("resume_rollout",), page=f"{PAGE} → Resume")
+def resume(here: Here, rollout: Rollout = None) -> None:
+    """Go on with a paused rollout."""
+    _act(here, "resume_rollout", rollout)
+
+
+@command(app, "abort", calls=("abort_rollout",), page=f"{PAGE} → Abort")
+def abort(
+    here: Here, rollout: Rollout = None, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+) -> None:
+    """End a rollout and cancel its queued jobs; runners that were updated stay updated."""
+    here.confirm("End the rollout?", yes)
+    _act(here, "abort_rollout", rollout)
+
+
+def _act(here: Here, function: str, rollout: str | None) -> None:
+    wanted = {"id": f"eq.{rollout}"} if rollout and is_id(rollout) else {}
+    found = here.api.rows("rollouts", org_id=f"eq.{here.org.id}", order="created_at.desc", limit="1", **wanted)
+    if not found or (rollout and not wanted):
+        raise NotFound(f"There is no rollout {rollout or ''}".rstrip() + ".", "`runyard rollouts start` begins one.")
+    after = here.api.call(function, rollout=found[0]["id"])
+    here.printer.result(after, lambda row: f"Rollout {row['id']}  {row['status']}")

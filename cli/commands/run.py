@@ -1,0 +1,246 @@
+"""`runyard run plan|apply|destroy|drift|output`: queue a job, and follow it."""
+
+import signal
+import sys
+import uuid
+from typing import Annotated, Any
+
+import typer
+
+from cli.client.organization import Row
+from cli.command import Here, command, new_app
+from cli.errors import ExitCode, Usage
+from cli.jobs.follow import ENDS, Follower
+from cli.jobs.plan import plan_lines
+from cli.output import say
+
+app = new_app("Queue a plan, apply, destroy, drift check or output, and follow it.")
+
+Modules = Annotated[list[str] | None, typer.Argument(metavar="MODULE…", help="Paths or ids of modules.")]
+Group = Annotated[str | None, typer.Option("--group", help="Every module at and below this path.")]
+Targets = Annotated[list[str] | None, typer.Option("--target", help="Only this resource; may be repeated.")]
+Replace = Annotated[list[str] | None, typer.Option("--replace", help="Replace this resource; may be repeated.")]
+RefreshOnly = Annotated[bool, typer.Option("--refresh-only", help="Only bring the state up to date.")]
+Runner = Annotated[str | None, typer.Option("--runner", help="Only this runner may run it.")]
+Reason = Annotated[str | None, typer.Option("--reason", help="Shown with the job.")]
+Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it; the exit code says how it ended.")]
+AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do not ask here; approvals of others still count.")]
+Key = Annotated[str | None, typer.Option("--key", help="The same key again queues nothing new (for pipelines).")]
+COLUMNS = ("id", "type", "status", "module_path")
+PAGE = "Module → Plan, Apply, …; New job"
+
+
+@command(app, "plan", calls=("enqueue_job", "enqueue_jobs"), page=PAGE)
+def plan(
+    here: Here,
+    modules: Modules = None,
+    group: Group = None,
+    target: Targets = None,
+    replace: Replace = None,
+    refresh_only: RefreshOnly = False,
+    destroy: Annotated[bool, typer.Option("--destroy", help="Plan the removal of everything.")] = False,
+    runner: Runner = None,
+    reason: Reason = None,
+    key: Key = None,
+    wait: Wait = False,
+) -> None:
+    """Show what an apply would do."""
+    options = _options(here, target, replace, refresh_only, runner, reason) | ({"destroy": True} if destroy else {})
+    _leave(here, _queue(here, "PLAN", modules, group, options, key), wait)
+
+
+@command(app, "apply", calls=("enqueue_job", "enqueue_jobs"), page=PAGE)
+def apply(
+    here: Here,
+    modules: Modules = None,
+    group: Group = None,
+    plan_job: Annotated[str | None, typer.Option("--plan", help="Apply what this finished plan saved.")] = None,
+    target: Targets = None,
+    replace: Replace = None,
+    refresh_only: RefreshOnly = False,
+    runner: Runner = None,
+    reason: Reason = None,
+    key: Key = None,
+    wait: Wait = False,
+    auto_approve: AutoApprove = False,
+) -> None:
+    """Make the change: plans, asks, and applies that plan; with --auto-approve it applies at once."""
+    options = _options(here, target, replace, refresh_only, runner, reason)
+    if plan_job is not None:
+        _leave(here, _apply_plan(here, here.org.job(plan_job), key, auto_approve), wait)
+    elif auto_approve:
+        _leave(here, _queue(here, "APPLY", modules, group, options, key), wait)
+    else:
+        _need_terminal("apply")
+        planned = _queue(here, "PLAN", modules, group, options, None)
+        _leave(here, [row for job in planned for row in _ask_and_apply(here, _followed(here, job))], wait)
+
+
+@command(app, "destroy", calls=("enqueue_job", "enqueue_jobs"), page=PAGE)
+def destroy(
+    here: Here,
+    modules: Modules = None,
+    group: Group = None,
+    target: Targets = None,
+    runner: Runner = None,
+    reason: Reason = None,
+    key: Key = None,
+    wait: Wait = False,
+    auto_approve: AutoApprove = False,
+) -> None:
+    """Destroy what the modules made."""
+    found = _found(here, modules, group)
+    if not auto_approve:
+        _need_terminal("destroy")
+        paths = ", ".join(row["path"] for row in found)
+        if not typer.confirm(f"Destroy everything that {paths} made?"):
+            raise typer.Exit(1)
+    options = _options(here, target, None, False, runner, reason)
+    _leave(here, _enqueue(here, "DESTROY", found, options, key), wait)
+
+
+@command(app, "drift", calls=("enqueue_job", "enqueue_jobs"), page=PAGE)
+def drift(
+    here: Here,
+    modules: Modules = None,
+    group: Group = None,
+    runner: Runner = None,
+    reason: Reason = None,
+    key: Key = None,
+    wait: Wait = False,
+) -> None:
+    """Look for differences between the infrastructure and the configuration."""
+    _leave(here, _queue(here, "DRIFT", modules, group, _options(here, None, None, False, runner, reason), key), wait)
+
+
+@command(app, "output", calls=("enqueue_job", "enqueue_jobs"), page=PAGE)
+def output(
+    here: Here,
+    modules: Modules = None,
+    group: Group = None,
+    runner: Runner = None,
+    reason: Reason = None,
+    key: Key = None,
+    wait: Wait = False,
+) -> None:
+    """Read the outputs again; `modules outputs` shows those that were read last."""
+    _leave(here, _queue(here, "OUTPUT", modules, group, _options(here, None, None, False, runner, reason), key), wait)
+
+
+def follow(here: Here, jobs: list[Row]) -> list[Row]:
+    """Follow jobs one after the other; Ctrl-C asks what is to become of them."""
+    done: list[Row] = []
+    for job in jobs:
+        try:
+            done.append(_followed(here, job))
+        except KeyboardInterrupt:
+            _interrupted(here, jobs[len(done) :])
+    return done
+
+
+def worst_end(rows: list[Row]) -> int:
+    """The exit code of several jobs: the gravest of theirs."""
+    return max((int(ENDS[row["status"]]) for row in rows), default=0)
+
+
+def _followed(here: Here, job: Row) -> Row:
+    return Follower(here.api, int(job["id"]), is_for_program=here.printer.as_json).until_end()
+
+
+def _interrupted(here: Here, left: list[Row]) -> None:
+    numbers = ", ".join(str(job["id"]) for job in left)
+    if sys.stdin.isatty():
+        # A second Ctrl-C at the question leaves at once.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if typer.prompt(f"\nJob {numbers}: [l]eave it running or [c]ancel it?", default="l").lower().startswith("c"):
+            for job in left:
+                here.api.call("cancel_job", job=job["id"], kind="GRACEFUL", reason="Cancelled from the command line")
+            say(f"Asked job {numbers} to stop. `runyard jobs logs -f` shows how it ends.")
+            raise typer.Exit(ExitCode.JOB_CANCELLED)
+    say(f"Job {numbers} goes on. `runyard jobs logs -f {left[0]['id']}` follows it again.")
+    raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def _leave(here: Here, jobs: list[Row], wait: bool) -> None:
+    """Say what was queued, or follow it and end as it ended."""
+    if not wait:
+        here.printer.rows(jobs, COLUMNS)
+        return
+    leave(here, jobs)
+
+
+def leave(here: Here, jobs: list[Row]) -> None:
+    """Follow jobs, and end as they ended."""
+    done = follow(here, jobs)
+    if here.printer.as_json:
+        here.printer.document(done)
+    raise typer.Exit(worst_end(done))
+
+
+def _queue(
+    here: Here, kind: str, modules: list[str] | None, group: str | None, options: dict[str, Any], key: str | None
+) -> list[Row]:
+    return _enqueue(here, kind, _found(here, modules, group), options, key)
+
+
+def _found(here: Here, modules: list[str] | None, group: str | None) -> list[Row]:
+    found = [here.org.module(each) for each in modules or ()]
+    found += here.org.modules(group) if group is not None else []
+    if not found:
+        problem = f'There is no module at or below "{group}".' if group else "Which module?"
+        raise Usage(problem, "Name modules, or a group with --group. `runyard modules list` shows them.")
+    return list({row["id"]: row for row in found}.values())
+
+
+def _enqueue(here: Here, kind: str, modules: list[Row], options: dict[str, Any], key: str | None) -> list[Row]:
+    # With a key of our own a lost answer can be asked for again without a second job.
+    whole = {**options, "idempotency_key": key or f"cli-{uuid.uuid4()}"}
+    if len(modules) == 1:
+        return [here.api.call("enqueue_job", org=here.org.id, type=kind, module=modules[0]["id"], options=whole)]
+    ids = [row["id"] for row in modules]
+    made = here.api.call("enqueue_jobs", org=here.org.id, type=kind, modules=ids, options=whole)
+    paths = {row["id"]: row["path"] for row in modules}
+    return [{"type": kind, "module_path": paths.get(row.get("module_id")), **row} for row in made]
+
+
+def _ask_and_apply(here: Here, planned: Row) -> list[Row]:
+    """After a plan: say what it changes, ask, and queue the apply of exactly that."""
+    if planned["status"] != "SUCCEEDED":
+        raise typer.Exit(int(ENDS[planned["status"]]))
+    if not (planned["plan_summary"] or {}).get("has_changes", True):
+        say(f"{planned['module_path']}: no changes, nothing to apply.")
+        return []
+    return _apply_plan(here, here.org.job(str(planned["id"])), None, False)
+
+
+def _apply_plan(here: Here, planned: Row, key: str | None, is_agreed: bool) -> list[Row]:
+    if not is_agreed:
+        _need_terminal("apply")
+        say("\n".join([f"{planned['module_path']}:", *plan_lines(planned["plan_summary"] or {})]))
+        if not typer.confirm("Apply this plan?"):
+            raise typer.Exit(1)
+    module = {"id": planned["module_id"], "path": planned["module_path"]}
+    return _enqueue(here, "APPLY", [module], {"plan_job_id": planned["id"]}, key)
+
+
+def _need_terminal(what: str) -> None:
+    if not sys.stdin.isatty():
+        raise Usage(f"run {what} asks before it changes anything, and nobody can be asked here.", "Add --auto-approve.")
+
+
+def _options(
+    here: Here,
+    targets: list[str] | None,
+    replace: list[str] | None,
+    refresh_only: bool,
+    runner: str | None,
+    reason: str | None,
+) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "targets": targets,
+        "replace": replace,
+        "refresh_only": refresh_only or None,
+        "pinned_worker_id": here.org.runner(runner)["id"] if runner else None,
+        "reason": reason,
+    }
+    return {name: value for name, value in given.items() if value}

@@ -1,0 +1,250 @@
+"""`runyard runners`: register, list and look after them."""
+
+from typing import Annotated, Any
+
+import typer
+
+from cli.client.organization import Row
+from cli.client.tokens import make_token
+from cli.command import Here, command, new_app
+from cli.runners import wording
+
+app = new_app("Register, list and look after the runners of an organisation.")
+
+Runner = Annotated[str, typer.Argument(metavar="RUNNER", help="The runner's name, or its id.")]
+Labels = Annotated[list[str] | None, typer.Option("--label", help='Such as "gpu" or "region=eu"; may be repeated.')]
+Capacity = Annotated[int | None, typer.Option("--capacity", help="Jobs at a time, 1 to 256.")]
+Types = Annotated[
+    list[str] | None, typer.Option("--accept", help="A type of job that it takes, such as PLAN; may be repeated.")
+]
+Account = Annotated[
+    str | None, typer.Option("--service-account", help="Name, client id or id of the account it signs in with.")
+]
+AllModules = Annotated[
+    bool | None, typer.Option("--all-modules/--no-all-modules", help="Whether it serves every module.")
+]
+Several = Annotated[
+    bool | None, typer.Option("--several-instances/--one-instance", help="Whether many processes may share the record.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+COLUMNS = ("name", "type", "status", "version", "capacity", "labels", "id")
+SHOWN = (
+    "name", "type", "status", "status_reason", "version", "capacity", "labels", "accepted_job_types", "is_assigned_to_all_modules",
+    "assignments", "service_account_id", "is_draining", "drain_reason", "is_disabled", "allow_multiple_instances", "id",
+)  # fmt: skip
+CLOUD = "cloud-hosted"
+
+
+@command(app, "list", page="Runners")
+def list_runners(here: Here) -> None:
+    """List the runners of the organisation, and the shared ones."""
+    here.printer.rows(here.org.runners(), COLUMNS, "No runners. `runyard runners register` adds one.")
+
+
+@command(app, "show", page="Runner")
+def show(here: Here, name: Runner) -> None:
+    """Show one runner, what it serves, and its connected processes."""
+    row = here.org.runner(name)
+    paths = here.api.all_rows("worker_assignments", worker_id=f"eq.{row['id']}", order="path", select="path")
+    instances = here.api.all_rows("worker_instances", worker_id=f"eq.{row['id']}", order="name")
+    whole = {**row, "assignments": [each["path"] for each in paths], "instances": instances}
+    here.printer.row(whole, SHOWN)
+    if instances and not here.printer.as_json:
+        here.printer.rows(instances, ("name", "status", "version", "hostname", "connected_at"))
+
+
+@command(app, "load", calls=("fleet_overview",), page="Runners")
+def load(here: Here) -> None:
+    """Show the runners' live numbers: heartbeats, load and counts."""
+    overview = here.api.call("fleet_overview", org=here.org.id)
+    if here.printer.as_json:
+        here.printer.document(overview)
+        return
+    names = {row["id"]: row["name"] for row in here.org.runners()}
+    rows = [{"name": names.get(row["id"]), **row} for row in overview["workers"]]
+    here.printer.rows(rows, ("name", "status", "status_reason", "used", "capacity", "last_seen_at"), "No runners.")
+
+
+@command(app, "stats", calls=("fleet_stats",), page="Runners → Statistics")
+def stats(here: Here, hours: Annotated[int, typer.Option(min=1, max=168, help="How far back.")] = 24) -> None:
+    """Print queue wait, throughput, pass rate and utilisation per hour, as JSON."""
+    here.printer.document(here.api.call("fleet_stats", org=here.org.id, hours=hours))
+
+
+@command(app, "history", calls=("worker_history",), page="Runner → History")
+def history(
+    here: Here, name: Runner, hours: Annotated[int, typer.Option(min=1, max=168, help="How far back.")] = 24
+) -> None:
+    """Print a runner's quarters of an hour, as JSON."""
+    here.printer.document(here.api.call("worker_history", worker=here.org.runner(name)["id"], hours=hours))
+
+
+@command(app, "register", calls=("register_worker",), page="Runners → Add runner")
+def register(
+    here: Here,
+    name: Annotated[str, typer.Argument(help="A name that no other runner of the organisation has.")],
+    assign: Annotated[
+        list[str] | None, typer.Option("--assign", help="A group or module that it serves; may be repeated.")
+    ] = None,
+    label: Labels = None,
+    capacity: Capacity = None,
+    accept: Types = None,
+    service_account: Account = None,
+    all_modules: AllModules = None,
+    several_instances: Several = None,
+    token: Annotated[
+        bool, typer.Option("--token/--no-token", help="--no-token: it signs in with its service account only.")
+    ] = True,
+) -> None:
+    """Register a self-hosted runner; its id and token are printed, the token this once."""
+    options = _options(None, label, capacity, accept, all_modules, several_instances)
+    options |= {"assignments": assign} if assign else {}
+    if service_account:
+        options["service_account_id"] = here.org.account(service_account)["id"]
+    secret = make_token() if token else None
+    made: Row = here.api.call(
+        "register_worker",
+        org=here.org.id,
+        name=name,
+        token_hash=secret.hash if secret else None,
+        token_hint=secret.hint if secret else None,
+        options=options,
+    )
+    here.printer.result({**made, "token": secret.text} if secret else made, wording.credentials)
+
+
+@command(app, "update", calls=("update_worker",), page="Runner → Edit")
+def update(
+    here: Here,
+    name: Runner,
+    new_name: Annotated[str | None, typer.Option("--name", help="Another name.")] = None,
+    label: Labels = None,
+    no_labels: Annotated[bool, typer.Option("--no-labels", help="Take all labels away.")] = False,
+    capacity: Capacity = None,
+    accept: Types = None,
+    accept_all: Annotated[bool, typer.Option("--accept-all", help="Take every type of job.")] = False,
+    service_account: Account = None,
+    no_service_account: Annotated[
+        bool, typer.Option("--no-service-account", help="Sign in with its token again.")
+    ] = False,
+    all_modules: AllModules = None,
+    several_instances: Several = None,
+) -> None:
+    """Change a runner's settings; only what is named changes, and lists replace what was there."""
+    options = _options(new_name, label, capacity, accept, all_modules, several_instances)
+    options |= {"labels": []} if no_labels else {}
+    options |= {"accepted_job_types": None} if accept_all else {}
+    options |= {"service_account_id": None} if no_service_account else {}
+    if service_account:
+        options["service_account_id"] = here.org.account(service_account)["id"]
+    _act(here, "update_worker", name, options=options)
+
+
+@command(app, "assign", calls=("assign_worker", "unassign_worker"), page="Runner → Assignments")
+def assign_path(
+    here: Here,
+    name: Runner,
+    path: Annotated[str, typer.Argument(help='A group or module, such as platform/network; "" is all modules.')],
+    take_away: Annotated[bool, typer.Option("--remove", help="Take the assignment away instead.")] = False,
+) -> None:
+    """Let a runner serve a module, or all below a group."""
+    _act(here, "unassign_worker" if take_away else "assign_worker", name, path=path)
+
+
+@command(app, "drain", calls=("drain_worker",), page="Runner → Drain")
+def drain(
+    here: Here,
+    name: Runner,
+    reason: Annotated[str | None, typer.Option(help="Shown with the runner until it is resumed.")] = None,
+) -> None:
+    """Let a runner finish what it runs and take nothing new."""
+    _act(here, "drain_worker", name, reason=reason)
+
+
+@command(app, "resume", calls=("resume_worker",), page="Runner → Resume")
+def resume(here: Here, name: Runner) -> None:
+    """Let a drained runner take jobs again."""
+    _act(here, "resume_worker", name)
+
+
+@command(app, "disable", calls=("set_worker_disabled",), page="Runner → Disable")
+def disable(here: Here, name: Runner) -> None:
+    """Give a runner no new jobs; it stays connected."""
+    _act(here, "set_worker_disabled", name, disabled=True)
+
+
+@command(app, "enable", calls=("set_worker_disabled",), page="Runner → Enable")
+def enable(here: Here, name: Runner) -> None:
+    """Give a disabled runner jobs again."""
+    _act(here, "set_worker_disabled", name, disabled=False)
+
+
+@command(app, "rotate", calls=("rotate_worker_token",), page="Runner → Tokens → Rotate")
+def rotate(
+    here: Here,
+    name: Runner,
+    overlap: Annotated[int, typer.Option(help="Seconds for which the old token works on.")] = 86400,
+) -> None:
+    """Give a runner a new token, printed this once."""
+    row, token = here.org.runner(name), make_token()
+    here.api.call(
+        "rotate_worker_token",
+        worker=row["id"],
+        token_hash=token.hash,
+        token_hint=token.hint,
+        overlap_seconds=overlap,
+    )
+    here.printer.result({**row, "token": token.text}, wording.credentials)
+
+
+@command(app, "remove", calls=("remove_worker", "remove_cloud_worker"), page="Runner → Remove")
+def remove(here: Here, name: Runner, yes: Yes = False) -> None:
+    """Remove a runner; of a cloud-hosted one its parts in the cloud, too, by a job."""
+    row = here.org.runner(name)
+    if row["type"] == CLOUD:
+        here.confirm(f"Remove {row['name']} and its parts in the cloud?", yes)
+        job = here.api.call("remove_cloud_worker", worker=row["id"])
+        here.printer.result(job, lambda made: f"job {made['id']}  removes {row['name']} and its parts in the cloud")
+        return
+    here.confirm(f"Remove {row['name']}? Its token is void at once.", yes)
+    _act(here, "remove_worker", name)
+
+
+@command(app, "upgrade", calls=("update_one_worker",), page="Runner → Update")
+def upgrade(
+    here: Here,
+    name: Runner,
+    version: Annotated[
+        str | None, typer.Option("--version", help="Another release than the newest stable one.")
+    ] = None,
+) -> None:
+    """Queue the update of one runner to the newest stable release, or to a named one."""
+    job = here.api.call("update_one_worker", worker=here.org.runner(name)["id"], version=version)
+    here.printer.result(job, lambda made: f"job {made['id']}  updates {name}")
+
+
+def _act(here: Here, function: str, name: str, **arguments: Any) -> None:
+    """Call a function about one runner, and say what became of it."""
+    row = here.org.runner(name)
+    here.api.call(function, worker=row["id"], **arguments)
+    (after,) = here.api.rows("workers", id=f"eq.{row['id']}")
+    here.printer.result(after, wording.sentence)
+
+
+def _options(
+    name: str | None,
+    labels: list[str] | None,
+    capacity: int | None,
+    types: list[str] | None,
+    all_modules: bool | None,
+    several: bool | None,
+) -> dict[str, Any]:
+    given = {
+        "name": name,
+        "labels": labels,
+        "capacity": capacity,
+        "accepted_job_types": types,
+        "is_assigned_to_all_modules": all_modules,
+        "allow_multiple_instances": several,
+    }
+    return {key: value for key, value in given.items() if value is not None and value != []}

@@ -1,0 +1,40 @@
+"""`runyard shared-runners`: the installation's own runners, from a file, with the secret key."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.command import Here, command, new_app
+from cli.runners import wording
+
+app = new_app(
+    "The installation's own runners, from a file. It needs SUPABASE_URL and SUPABASE_SECRET_KEY, which "
+    'eval "$(runyard env)" sets for the local stack.'
+)
+
+
+@command(app, "list")
+def list_shared(here: Here) -> None:
+    """List the shared runners."""
+    rows = here.operator.all_rows("workers", is_shared="is.true", removed_at="is.null", order="name")
+    here.printer.rows(rows, ("name", "status", "version", "capacity", "labels", "id"), "No shared runners.")
+
+
+@command(app, "apply", calls=("ensure_shared_worker", "remove_shared_worker"))
+def apply(
+    here: Here,
+    file: Annotated[
+        Path, typer.Argument(help="TOML with a [[shared_runners]] table for each; see docs/runner/shared.md.")
+    ],
+    rotate: Annotated[
+        list[str] | None, typer.Option("--rotate", help="Give this one a new token; may be repeated.")
+    ] = None,
+) -> None:
+    """Make, change and remove shared runners until they are as the file says; tokens of new ones are printed once."""
+    from cli.runners.shared import apply_configuration, read_configuration
+
+    wanted = read_configuration(file)
+    done = apply_configuration(here.operator, wanted, frozenset(rotate or ()))
+    here.printer.result([asdict(outcome) for outcome in done], wording.outcomes)

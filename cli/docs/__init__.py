@@ -1,0 +1,1 @@
+"""Pages of the documentation that are read off the code and the database."""

@@ -1,0 +1,84 @@
+"""Which command does what a page does, and which public function is behind both."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import NamedTuple
+
+import typer
+
+from cli.main import LAZY
+
+HEAD = """# Pages, commands, functions
+
+<!-- Written by `runyard docs commands`; a test compares it with the program and the database. -->
+
+Whatever a page does, a command does through the same public function of the database, with the same roles and refusals.
+
+| on the page | command | public function |
+|---|---|---|
+"""
+REASONS_HEAD = """
+## Functions without a command
+
+| function | why |
+|---|---|
+"""
+RUNNER = "a runner calls it, with its session; `runyard-worker` is its command"
+EDGE = "the edge functions call it, with the secret key, after they have checked a credential"
+PLANNER = "the scaling planner calls it"
+# Public functions that no person calls.
+REASONS: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "worker_append_logs", "worker_claim", "worker_close_session", "worker_finish", "worker_get_artifact", "worker_heartbeat",
+            "worker_job", "worker_put_artifact", "worker_recover", "worker_report", "worker_return_job", "worker_state_get",
+            "worker_state_lock", "worker_state_put", "worker_state_unlock", "worker_target_status",
+            "worker_target_token", "worker_target_update",
+        ),
+        RUNNER,
+    ),
+    **dict.fromkeys(
+        ("open_worker_session", "rate_limit", "renew_worker_session", "service_account_for", "worker_token_hashes"), EDGE
+    ),
+    **dict.fromkeys(
+        ("record_scaling_decision", "scaling_inputs", "worker_scaling_decided", "worker_scaling_inputs"), PLANNER
+    ),
+    "sweep": "pg_cron and the embedded stack call it; harmless to run twice or not at all",
+}  # fmt: skip
+
+
+class Entry(NamedTuple):
+    """One command, the page that does the same, and the functions behind it."""
+
+    command: str
+    page: str
+    calls: tuple[str, ...]
+
+
+def entries() -> Iterator[Entry]:
+    """Every client command of the program."""
+    for name, (module, _) in LAZY.items():
+        yield from _entries(import_module(module).app, name)
+
+
+def _entries(app: typer.Typer, name: str) -> Iterator[Entry]:
+    for each in app.registered_commands:
+        calls = getattr(each.callback, "calls", None)
+        is_alone = each.name in LAZY
+        if calls is not None and (not is_alone or each.name == name):
+            words = f"runyard {name}" if is_alone else f"runyard {name} {each.name}"
+            yield Entry(words, getattr(each.callback, "page", ""), calls)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            yield from _entries(group.typer_instance, f"{name} {group.name}")
+
+
+def page() -> str:
+    """The page with the table, and the reasons of what is not in it."""
+    rows = [f"| {each.page or '–'} | `{each.command}` | {_functions(each.calls)} |\n" for each in entries()]
+    reasons = [f"| `{name}` | {why} |\n" for name, why in sorted(REASONS.items())]
+    return HEAD + "".join(rows) + REASONS_HEAD + "".join(reasons)
+
+
+def _functions(calls: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in calls) or "reads rows"

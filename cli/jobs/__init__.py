@@ -1,0 +1,1 @@
+"""Following jobs as the engine would show them."""

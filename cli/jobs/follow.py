@@ -1,0 +1,145 @@
+"""Following a job: its log on stdout, what happens to it on stderr, until it has ended."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from cli.client.api import Api
+from cli.client.organization import Row
+from cli.errors import ExitCode, NoAnswer
+from cli.jobs.plan import plan_counts
+from cli.output import is_coloured, say
+
+ENDS: dict[str, ExitCode] = {
+    "SUCCEEDED": ExitCode.DONE,
+    "FAILED": ExitCode.JOB_FAILED,
+    "CANCELLED": ExitCode.JOB_CANCELLED,
+    "NEEDS_ATTENTION": ExitCode.JOB_NEEDS_ATTENTION,
+}
+SOON, LATE, SLOWER = 0.3, 2.0, 1.3
+PATIENCE_SECONDS = 300.0
+PAGE = 500
+SEEN = "id,type,status,phase,module_path,worker_name,attempt,error,plan_summary,result,approvals_required,approvals_received"
+
+
+@dataclass
+class Follower:
+    """One job's log from where it was read to, and its status as last told."""
+
+    api: Api
+    job: int
+    attempt: int = 0
+    seq: int = 0
+    told: str = ""
+    # A program reads stdout: the log goes where remarks go.
+    is_for_program: bool = False
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    _silent_since: float | None = field(default=None, repr=False)
+
+    def until_end(self) -> Row:
+        """Follow until the job has ended; its row then."""
+        pause = SOON
+        while True:
+            row, has_news = self._look()
+            if row is not None and row["status"] in ENDS:
+                self._tell_end(row)
+                return row
+            pause = SOON if has_news else min(pause * SLOWER, LATE)
+            self.sleep(pause)
+
+    def _look(self) -> tuple[Row | None, bool]:
+        """The job's row after everything that it wrote so far was printed; a project that is away is waited for."""
+        try:
+            (row,) = self.api.rows("provision_jobs", id=f"eq.{self.job}", select=SEEN)
+            before = self.seq
+            has_changed = self._tell(row)
+            self.print_log(row["attempt"])
+        except NoAnswer as error:
+            self._wait_for_answer(error)
+            return None, False
+        self._silent_since = None
+        return row, has_changed or self.seq != before
+
+    def print_log(self, attempt: int) -> None:
+        """Print what the log has beyond what was printed."""
+        if attempt != self.attempt:
+            self.attempt, self.seq = attempt, 0
+        out = sys.stderr if self.is_for_program else sys.stdout
+        for chunk in log_chunks(self.api, self.job, self.attempt, self.seq):
+            self.seq = chunk["seq"]
+            out.write(chunk["body"])
+        out.flush()
+
+    def _tell(self, row: Row) -> bool:
+        words = f"{describe(row)}{self._why(row) if row['status'] == 'QUEUED' else ''}"
+        if words == self.told:
+            return False
+        self.told = words
+        if row["status"] not in ENDS:
+            say(_dim(f"job {self.job}: {words}"))
+        return True
+
+    def _why(self, row: Row) -> str:
+        summary = self.api.call("explain_queue", job=self.job).get("summary") or ""
+        return f". {summary}"
+
+    def _tell_end(self, row: Row) -> None:
+        say(f"job {self.job}: {describe(row)}")
+
+    def _wait_for_answer(self, error: NoAnswer) -> None:
+        now = self.clock()
+        if self._silent_since is None:
+            self._silent_since = now
+            say(_dim(f"{error.message}; trying again"))
+        elif now - self._silent_since > PATIENCE_SECONDS:
+            raise error
+
+
+def log_chunks(api: Api, job: int, attempt: int, after: int = 0) -> Iterator[dict[str, Any]]:
+    """The chunks of one attempt's log beyond a place, a page at a time."""
+    while True:
+        page = api.rows(
+            "job_log_chunks", job_id=f"eq.{job}", attempt=f"eq.{attempt}", seq=f"gt.{after}", select="seq,step,body",
+            order="seq", limit=str(PAGE),
+        )  # fmt: skip
+        yield from page
+        if len(page) < PAGE:
+            return
+        after = page[-1]["seq"]
+
+
+def describe(row: Row) -> str:
+    """Where a job is, in a few words."""
+    match row["status"]:
+        case "AWAITING_APPROVAL":
+            return f"waits for approval ({row['approvals_received']} of {row['approvals_required']})"
+        case "QUEUED":
+            return "queued"
+        case "CLAIMED" | "PROCESSING":
+            return f"running on {row['worker_name']}"
+        case "SUCCEEDED":
+            return f"succeeded{_counts(row)}"
+        case "FAILED":
+            return f"failed{_reason(row)}"
+        case "CANCELLED":
+            return f"cancelled{_reason(row)}"
+        case _:
+            return f"needs attention{_reason(row)}"
+
+
+def _counts(row: Row) -> str:
+    summary = row.get("plan_summary")
+    return f": {plan_counts(summary)}" if summary else ""
+
+
+def _reason(row: Row) -> str:
+    error = row.get("error") or {}
+    parts = [error.get("message"), error.get("hint")]
+    return "".join(f"\n  {part}" for part in parts if part)
+
+
+def _dim(text: str) -> str:
+    return f"\x1b[2m{text}\x1b[0m" if is_coloured(sys.stderr) else text

@@ -1,0 +1,23 @@
+"""A plan in words: how much it changes, and what."""
+
+from collections.abc import Mapping
+from typing import Any
+
+SIGNS = {"create": "+", "update": "~", "replace": "±", "delete": "-", "read": "<"}
+COUNTED = {"create": "to create", "update": "to change", "replace": "to replace", "delete": "to destroy"}
+MOST_SHOWN = 200
+
+
+def plan_counts(summary: Mapping[str, Any]) -> str:
+    """How much a plan changes, in one line."""
+    found = [f"{summary[name]} {words}" for name, words in COUNTED.items() if summary.get(name)]
+    return ", ".join(found) or ("outputs change" if summary.get("has_changes") else "no changes")
+
+
+def plan_lines(summary: Mapping[str, Any]) -> list[str]:
+    """What a plan changes, a line for each resource."""
+    resources = summary.get("resources") or []
+    lines = [f"  {SIGNS.get(each['action'], '?')} {each['address']}" for each in resources[:MOST_SHOWN]]
+    if len(resources) > MOST_SHOWN:
+        lines.append(f"  … and {len(resources) - MOST_SHOWN} more")
+    return [*lines, f"Plan: {plan_counts(summary)}."]

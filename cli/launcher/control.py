@@ -1,0 +1,161 @@
+"""The embedded stack's switches: start, stop, look, migrate, reset."""
+
+import asyncio
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cli.launcher.health import is_dashboard_healthy, is_functions_healthy, is_gateway_healthy
+from cli.launcher.journal import Journal
+from cli.launcher.runfiles import RunFiles
+from cli.launcher.supervisor import Supervisor, Wanted
+from stack.auth.outbox import Outbox
+from stack.bootstrap import bootstrap
+from stack.errors import Unhealthy
+from stack.migrations import migrate as apply_migrations
+from stack.postgres import Cluster, find_cluster
+from stack.secrets import Secrets, load_secrets
+from stack.settings import Settings
+
+DOWN_SECONDS = 90
+
+
+def start(with_dashboard: bool, demo: bool) -> None:
+    """Start everything and stay until somebody ends it."""
+    settings, secrets = _load()
+    journal = Journal(settings.log_folder)
+    asyncio.run(_supervise(settings, secrets, journal, Wanted(with_dashboard, demo)))
+
+
+def stop() -> bool:
+    """Stop the stack that runs from this folder; whether there was one."""
+    files = RunFiles(Settings())
+    pid = files.holder()
+    if pid is None:
+        return False
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + DOWN_SECONDS
+    while files.holder() == pid:
+        if time.monotonic() > deadline:
+            raise Unhealthy(
+                f"Process {pid} did not stop within {DOWN_SECONDS} s.", "Look at what it says in its terminal."
+            )
+        time.sleep(0.1)
+    return True
+
+
+def report() -> dict[str, Any]:
+    """Addresses, keys and the health of each part."""
+    settings, secrets = _load()
+    parts = RunFiles(settings).read_state().get("parts", {})
+    health = asyncio.run(_health(settings, secrets, parts))
+    return {"running": bool(parts), "health": health, "parts": parts, **_environment(settings, secrets)}
+
+
+def is_well(report: dict[str, Any]) -> bool:
+    """Whether everything that should run does."""
+    return bool(report["parts"]) and all(report["health"].values())
+
+
+def describe(report: dict[str, Any]) -> str:
+    """The report for people."""
+    settings = Settings()
+    lines = ["running" if report["running"] else "not running (start it with `make up`)", ""]
+    for name, value in report.items():
+        if name.startswith("SUPABASE_"):
+            lines.append(f"{name:<26}{value}")
+    lines += [f"{'dashboard':<26}{settings.dashboard_url}", f"{'logs':<26}{settings.log_folder}", ""]
+    for name, is_healthy in report["health"].items():
+        part = report["parts"].get(name, {})
+        restarts = f" (restarts: {part['restarts']})" if part.get("restarts") else ""
+        lines.append(f"{name:<26}{'healthy' if is_healthy else 'not answering'}{restarts}")
+    return "\n".join(lines)
+
+
+def exports() -> str:
+    """What clients need, as shell exports."""
+    settings, secrets = _load()
+    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in _environment(settings, secrets).items())
+
+
+def mails() -> list[str]:
+    """The mails that were kept instead of sent, the newest first."""
+    settings, secrets = _load()
+    with _running_database(find_cluster(settings, secrets), settings, secrets):
+        address = settings.database_url("supabase_auth_admin", secrets.password("supabase_auth_admin"))
+        found = Outbox(secrets.jwt_secret).recent(address)
+    return [f"{item.created_at:%Y-%m-%d %H:%M}  {item.kind} for {item.email}\n  {item.link}" for item in found]
+
+
+def migrate() -> list[str]:
+    """Apply the migrations that are not applied yet; their names."""
+    settings, secrets = _load()
+    with _running_database(find_cluster(settings, secrets), settings, secrets):
+        owner = settings.database_url("postgres", secrets.password("postgres"))
+        return list(apply_migrations(owner, settings.supabase_folder))
+
+
+def home() -> Path:
+    """The state folder."""
+    return Settings().home
+
+
+def reset() -> None:
+    """Delete the database, the secrets and the logs."""
+    settings, secrets = _load()
+    stop()
+    find_cluster(settings, secrets).remove()
+    shutil.rmtree(settings.home, ignore_errors=True)
+
+
+async def _supervise(settings: Settings, secrets: Secrets, journal: Journal, wanted: Wanted) -> None:
+    await Supervisor(settings, secrets, journal, wanted).run()
+
+
+def _load() -> tuple[Settings, Secrets]:
+    settings = Settings()
+    return settings, load_secrets(settings.secrets_file)
+
+
+def _environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
+    return {
+        "SUPABASE_URL": settings.url,
+        "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key,
+        "SUPABASE_SECRET_KEY": secrets.secret_key,
+        "SUPABASE_DB_URL": settings.database_url("postgres", secrets.password("postgres")),
+    }
+
+
+async def _health(settings: Settings, secrets: Secrets, parts: dict[str, Any]) -> dict[str, bool]:
+    health = {
+        "gateway": await is_gateway_healthy(settings),
+        "functions": await is_functions_healthy(settings),
+        "postgres": await asyncio.to_thread(find_cluster(settings, secrets).is_ready),
+    }
+    if "dashboard" in parts:
+        health["dashboard"] = await is_dashboard_healthy(settings)
+    return health
+
+
+@contextlib.contextmanager
+def _running_database(cluster: Cluster, settings: Settings, secrets: Secrets) -> Iterator[None]:
+    """The running server, or one for the time of this command."""
+    if cluster.is_ready():
+        yield
+        return
+    settings.log_folder.mkdir(parents=True, exist_ok=True)
+    cluster.stop()
+    cluster.prepare()
+    cluster.start(settings.log_folder / "postgres.log")
+    try:
+        bootstrap(cluster.url, secrets)
+        yield
+    finally:
+        cluster.stop()

@@ -1,0 +1,99 @@
+"""What commands print: tables on a terminal, plain lines in a pipe, JSON for programs."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]
+COLOURS = {
+    "SUCCEEDED": "green", "ONLINE": "green", "FAILED": "red", "NEEDS_ATTENTION": "red", "CANCELLED": "yellow",
+    "AWAITING_APPROVAL": "yellow", "DRAINING": "yellow", "PROCESSING": "cyan", "CLAIMED": "cyan",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Printer:
+    """Prints as `--json` or the place that it prints to wants it."""
+
+    as_json: bool = False
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person reads it."""
+        return sys.stdout.isatty()
+
+    def rows(self, rows: Sequence[Row], columns: Sequence[str], nothing: str = "None.") -> None:
+        """A list: a table with headings, or a line of tab-separated values for each."""
+        if self.as_json:
+            self.document(list(rows))
+        elif not self.is_terminal:
+            for row in rows:
+                print("\t".join(cell(row.get(column)) for column in columns))
+        elif rows:
+            _table(rows, columns)
+        else:
+            print(nothing)
+
+    def row(self, row: Row, columns: Sequence[str]) -> None:
+        """One thing: a line for each of its fields."""
+        if self.as_json:
+            self.document(row)
+            return
+        width = max(len(column) for column in columns) + 2
+        for column in columns:
+            name = column.replace("_", " ")
+            print(
+                f"{name:<{width}}{cell(row.get(column))}" if self.is_terminal else f"{column}\t{cell(row.get(column))}"
+            )
+
+    def result(self, value: Any, describe: Callable[[Any], str]) -> None:
+        """What was done: a sentence, or the thing itself."""
+        if self.as_json:
+            self.document(value)
+        else:
+            print(describe(value))
+
+    def document(self, value: Any) -> None:
+        """JSON, whatever the place."""
+        print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def say(text: str) -> None:
+    """A remark for the person; what programs read goes to stdout."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def cell(value: Any) -> str:
+    """One value on one line."""
+    if value is None or value in ([], "", {}):
+        return "-"
+    if isinstance(value, list):
+        return ",".join(cell(each) for each in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    return " ".join(str(value).split())
+
+
+def is_coloured(stream: Any = None) -> bool:
+    """Whether colours are wanted there (https://no-color.org)."""
+    return bool((stream or sys.stdout).isatty()) and not os.environ.get("NO_COLOR")
+
+
+def _table(rows: Iterable[Row], columns: Sequence[str]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column.replace("_", " ").upper(), overflow="fold")
+    for row in rows:
+        cells = [cell(row.get(column)) for column in columns]
+        table.add_row(*(Text(text, style=COLOURS.get(text, "")) for text in cells))
+    Console(no_color=not is_coloured()).print(table)

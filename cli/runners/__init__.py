@@ -1,0 +1,1 @@
+"""What is written about runners for people, and shared runners from a file."""

@@ -1,0 +1,202 @@
+"""`runyard modules`, `run` and `jobs` with a real runner and a real OpenTofu."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.errors import ExitCode
+from stack.settings import PROJECT
+from tests.integration.worker_bench import MODULE, Bench, bench
+from tests.support.stack import RunningStack, clean_environment
+from tests.support.terminal import Terminal
+from tests.support.waiting import wait_until
+
+__all__ = ["bench"]
+BROKEN = 'output "x" { value = local.missing }'
+
+
+@pytest.fixture
+def terminal(bench: Bench, running_stack: RunningStack, tmp_path: Path) -> Terminal:
+    return Terminal(tmp_path / "config", {**running_stack.client_environment, "RUNYARD_ACCESS_TOKEN": bench.token})
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """A folder with a module's files."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "main.tf").write_text(MODULE)
+    return folder
+
+
+def process(terminal: Terminal, *arguments: str) -> "subprocess.Popen[str]":
+    """The program as a process of its own, which can be interrupted."""
+    environment = {**clean_environment(), "RUNYARD_CONFIG_HOME": str(terminal.home), **terminal.environment}
+    command = [sys.executable, "-m", "cli", *arguments]
+    return subprocess.Popen(
+        command, cwd=PROJECT, env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def test_from_a_folder_to_outputs(terminal: Terminal, bench: Bench, code: Path) -> None:
+    bench.runner()
+    assert terminal.run("modules", "create", "apps/site", "--from", str(code)).returncode == 0
+    plan = terminal.run("run", "plan", "apps/site", "--wait")
+    assert plan.returncode == 0, plan.stderr
+    assert "terraform_data.greeting" in plan.stdout
+    assert "correct-horse-battery" not in plan.stdout
+    assert "succeeded: 2 to create" in plan.stderr
+    (planned,) = terminal.json("jobs", "list", "--module", "apps/site")
+    applied = terminal.run("run", "apply", "--plan", str(planned["id"]), "--auto-approve", "--wait")
+    assert applied.returncode == 0, applied.stderr
+    outputs = {row["name"]: row["value"] for row in terminal.json("modules", "outputs", "apps/site")}
+    assert outputs == {"greeting": "hello world", "password": "(sensitive)"}
+    assert terminal.run("modules", "outputs", "apps/site", "greeting").stdout == "hello world\n"
+    newest = terminal.json("jobs", "list", "--limit", "1")[0]
+    assert "Apply complete" in terminal.run("jobs", "logs", str(newest["id"])).stdout
+    assert [row["event"] for row in terminal.json("jobs", "events", str(newest["id"]))][-1] == "succeeded"
+    assert json.loads(terminal.run("modules", "state", "pull", "apps/site").stdout)["resources"]
+    assert terminal.json("modules", "state", "versions", "apps/site")["versions"]
+    assert terminal.run("run", "destroy", "apps/site", "--auto-approve", "--wait").returncode == 0
+
+
+def test_the_exit_code_says_how_the_job_ended(terminal: Terminal, bench: Bench, code: Path) -> None:
+    bench.runner()
+    (code / "main.tf").write_text(BROKEN)
+    terminal.run("modules", "create", "apps/broken", "--from", str(code))
+    failed = terminal.run("run", "plan", "apps/broken", "--wait")
+    assert failed.returncode == ExitCode.JOB_FAILED, failed.stdout
+    assert "local.missing" in failed.stdout
+    (job,) = terminal.json("jobs", "list")
+    again = terminal.json("jobs", "retry", str(job["id"]))
+    assert again["retry_of"] == job["id"]
+    assert terminal.run("jobs", "logs", "-f", str(again["id"])).returncode == ExitCode.JOB_FAILED
+
+
+def test_a_job_that_waits_says_why_and_can_be_cancelled(terminal: Terminal, code: Path) -> None:
+    terminal.run("modules", "create", "apps/waiting", "--from", str(code))
+    (job,) = terminal.json("run", "plan", "apps/waiting", "--key", "once")
+    assert terminal.json("run", "plan", "apps/waiting", "--key", "once")[0]["id"] == job["id"]
+    why = terminal.run("jobs", "why", str(job["id"]))
+    assert (why.returncode, why.stdout.strip() != "") == (0, True)
+    following = process(terminal, "jobs", "logs", "-f", str(job["id"]))
+    assert terminal.run("jobs", "cancel", str(job["id"]), "--reason", "not needed").returncode == 0
+    _, said = following.communicate(timeout=60)
+    assert (following.returncode, "cancelled" in said) == (ExitCode.JOB_CANCELLED, True)
+    again = terminal.run("jobs", "cancel", str(job["id"]))
+    assert (again.returncode, "CANCELLED already" in again.stderr) == (ExitCode.REFUSED, True)
+
+
+def test_an_interrupted_follower_leaves_the_job_running(terminal: Terminal, code: Path) -> None:
+    terminal.run("modules", "create", "apps/site", "--from", str(code))
+    following = process(terminal, "run", "plan", "apps/site", "--wait")
+    (job,) = wait_until(lambda: terminal.json("jobs", "list"))
+    assert following.stderr is not None
+    assert "queued" in following.stderr.readline()
+    following.send_signal(signal.SIGINT)
+    _, said = following.communicate(timeout=60)
+    assert (following.returncode, "goes on" in said) == (ExitCode.INTERRUPTED, True)
+    assert terminal.json("jobs", "show", str(job["id"]))["status"] == "QUEUED"
+
+
+def test_an_apply_that_needs_approval_shows_its_plan_first(terminal: Terminal, bench: Bench, code: Path) -> None:
+    bench.runner()
+    terminal.run("modules", "create", "apps/guarded", "--from", str(code), "--set", "approvals_required=1")
+    (planned,) = terminal.json("run", "plan", "apps/guarded", "--wait")
+    (job,) = terminal.json("run", "apply", "--plan", str(planned["id"]), "--auto-approve")
+    assert job["status"] == "AWAITING_APPROVAL"
+    asked = terminal.run("jobs", "approve", str(job["id"]))
+    assert (asked.returncode, "+ terraform_data.greeting" in asked.stderr) == (ExitCode.USAGE, True)
+    done = terminal.run("jobs", "approve", str(job["id"]), "--yes", "--wait")
+    assert done.returncode == 0, done.stderr
+    (second,) = terminal.json("run", "destroy", "apps/guarded", "--auto-approve")
+    assert terminal.json("jobs", "reject", str(second["id"]), "--comment", "not today")["status"] == "CANCELLED"
+
+
+def test_many_modules_are_queued_at_once(terminal: Terminal, code: Path) -> None:
+    for name in ("a", "b", "c"):
+        terminal.run("modules", "create", f"apps/{name}", "--from", str(code))
+    made = terminal.json("run", "drift", "--group", "apps")
+    assert sorted(row["module_path"] for row in made) == ["apps/a", "apps/b", "apps/c"]
+    assert {row["status"] for row in terminal.json("jobs", "list", "--status", "queued")} == {"QUEUED"}
+    plain = terminal.run("jobs", "list", "--limit", "2").stdout.splitlines()
+    assert [line.split("\t")[1] for line in plain] == ["DRIFT", "DRIFT"]
+
+
+def test_modules_are_files(terminal: Terminal, code: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    terminal.run(
+        "modules",
+        "create",
+        "apps/site",
+        "--from",
+        str(code),
+        "--set",
+        'inputs={"who":"you"}',
+        "--set",
+        "auto_apply=true",
+    )
+    assert terminal.run("modules", "export", "--to", str(folder)).returncode == 0
+    file = folder / "apps" / "site.toml"
+    same = terminal.run("modules", "import", str(folder))
+    assert (same.returncode, "Nothing to do" in same.stdout) == (0, True)
+    file.write_text(file.read_text().replace('who = "you"', 'who = "all"').replace("auto_apply = true\n", ""))
+    unsure = terminal.run("modules", "import", str(file))
+    assert (unsure.returncode, '-who = "you"' in unsure.stderr, '+who = "all"' in unsure.stderr) == (2, True, True)
+    assert terminal.json("modules", "show", "apps/site")["inputs"] == {"who": "you"}
+    assert terminal.run("modules", "import", str(file), "--yes").returncode == 0
+    changed = terminal.json("modules", "show", "apps/site")
+    assert (changed["inputs"], changed["auto_apply"]) == ({"who": "all"}, False)
+    (folder / "apps" / "second.toml").write_text(file.read_text().replace("apps/site", "apps/second"))
+    assert terminal.json("modules", "import", str(folder), "--yes") == [{"path": "apps/second", "action": "created"}]
+    assert terminal.run("modules", "import", str(folder), "--yes").stdout.startswith("Nothing to do")
+    assert terminal.run("modules", "delete", "apps/second", "--yes").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("run", "plan", "apps/none"), ExitCode.PROBLEM, "There is no module"),
+        (("run", "plan"), ExitCode.USAGE, "Which module?"),
+        (("run", "plan", "--group", "none"), ExitCode.USAGE, 'at or below "none"'),
+        (("run", "apply", "apps/none"), ExitCode.USAGE, "--auto-approve"),
+        (("run", "plan", "apps/none", "--runner", "none"), ExitCode.PROBLEM, "no runner"),
+        (("jobs", "show", "999999999"), ExitCode.PROBLEM, "There is no job"),
+        (("jobs", "show", "x"), ExitCode.PROBLEM, "There is no job"),
+        (("jobs", "list", "--status", "DANCING"), ExitCode.REFUSED, "DANCING"),
+        (("jobs", "cancel", "1", "--kind", "softly"), ExitCode.USAGE, "after-step"),
+        (("modules", "create", "alone"), ExitCode.USAGE, "no group"),
+        (("modules", "create", "apps/x", "--from", "/nowhere"), ExitCode.USAGE, "not a folder"),
+        (("modules", "create", "apps/x", "--set", "colour=red"), ExitCode.REFUSED, "colour"),
+        (("modules", "import", "/nowhere.toml"), ExitCode.MISSING, "cannot be read"),
+        (("jobs", "list", "--organization", "another"), ExitCode.PROBLEM, "no organisation another"),
+        (("jobs", "dance"), ExitCode.USAGE, "No such command"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_code(
+    terminal: Terminal, arguments: tuple[str, ...], code: ExitCode, said: str
+) -> None:
+    done = terminal.run(*arguments)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
+def test_a_role_that_may_not_is_told_so(
+    terminal: Terminal, bench: Bench, running_stack: RunningStack, code: Path
+) -> None:
+    terminal.run("modules", "create", "apps/site", "--from", str(code))
+    other = Bench(running_stack, bench.folder, bench.tofu)
+    other.sign_up()
+    guest = terminal.also(RUNYARD_ACCESS_TOKEN=other.token)
+    invited = terminal.json("members", "invite", guest.json("whoami")["email"], "--role", "viewer")
+    assert guest.run("members", "accept", invited["id"], invited["secret"]).returncode == 0
+    slug = terminal.json("orgs", "list")[0]["slug"]
+    refused = guest.run("run", "plan", "apps/site", "--organization", slug)
+    assert refused.returncode == ExitCode.REFUSED, refused.stderr
+    assert guest.run("jobs", "list", "--organization", slug).returncode == 0
+    assert os.environ.get("RUNYARD_ACCESS_TOKEN") is None

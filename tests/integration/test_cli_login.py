@@ -1,0 +1,149 @@
+"""`runyard login`, `whoami`, `logout` and profiles, against a real stack."""
+
+import json
+import os
+import stat
+import sys
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from cli.client.identity import person
+from cli.errors import ExitCode
+from tests.support.stack import RunningStack
+from tests.support.terminal import Terminal
+
+
+@pytest.fixture
+def account(running_stack: RunningStack) -> dict[str, str]:
+    """Somebody who has signed up."""
+    made = {"email": f"{uuid.uuid4().hex[:12]}@example.com", "password": uuid.uuid4().hex}
+    headers = {"apikey": running_stack.publishable_key}
+    httpx.post(f"{running_stack.url}/auth/v1/signup", json=made, headers=headers, timeout=30).raise_for_status()
+    return made
+
+
+@pytest.fixture
+def terminal(running_stack: RunningStack, tmp_path: Path) -> Terminal:
+    return Terminal(tmp_path / "config")
+
+
+def sign_in(terminal: Terminal, stack: RunningStack, account: dict[str, str], *more: str) -> None:
+    arguments = ("login", stack.url, "--key", stack.publishable_key, "--email", account["email"], "--password-stdin")
+    done = terminal.run(*arguments, *more, typed=f"{account['password']}\n")
+    assert done.returncode == 0, done.stderr
+
+
+def expire(terminal: Terminal, **session: str) -> None:
+    file = terminal.home / "profiles.json"
+    document = json.loads(file.read_text())
+    document["sessions"]["default"] |= {"expires_at": 0, **session}
+    file.write_text(json.dumps(document))
+
+
+def test_a_login_is_kept_for_this_user_alone(
+    terminal: Terminal, running_stack: RunningStack, account: dict[str, str]
+) -> None:
+    sign_in(terminal, running_stack, account)
+    file = terminal.home / "profiles.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert account["password"] not in file.read_text()
+    assert terminal.json("whoami")["email"] == account["email"]
+    made = terminal.json("orgs", "create", f"org-{uuid.uuid4().hex[:8]}")
+    assert [one["slug"] for one in terminal.json("whoami")["organizations"]] == [made["slug"]]
+    assert account["email"] in terminal.run("whoami").stdout
+
+
+def test_an_expired_token_is_renewed_once_though_many_ask(
+    terminal: Terminal, running_stack: RunningStack, account: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in(terminal, running_stack, account)
+    expire(terminal)
+    for name in [name for name in os.environ if name.startswith(("RUNYARD_", "SUPABASE_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("RUNYARD_CONFIG_HOME", str(terminal.home))
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: person()[0].call("my_organizations"), range(4)))
+    assert answers == [[]] * 4
+    assert terminal.run("whoami").returncode == 0
+
+
+def test_a_login_that_was_ended_says_what_to_do(
+    terminal: Terminal, running_stack: RunningStack, account: dict[str, str]
+) -> None:
+    sign_in(terminal, running_stack, account)
+    expire(terminal, refresh_token="gone")
+    done = terminal.run("jobs", "list")
+    assert (done.returncode, "runyard login" in done.stderr) == (ExitCode.SIGNED_OUT, True)
+
+
+def test_several_profiles_stand_side_by_side(
+    terminal: Terminal, running_stack: RunningStack, account: dict[str, str]
+) -> None:
+    sign_in(terminal, running_stack, account)
+    sign_in(terminal, running_stack, account, "--profile", "second")
+    listed = {row["name"]: row["current"] for row in terminal.json("profiles", "list")}
+    assert listed == {"default": False, "second": True}
+    assert terminal.run("profiles", "use", "default").returncode == 0
+    assert terminal.json("whoami")["profile"] == "default"
+    assert terminal.json("whoami", "--profile", "second")["profile"] == "second"
+    unknown = terminal.run("whoami", "--profile", "third")
+    assert (unknown.returncode, "default, second" in unknown.stderr) == (ExitCode.PROBLEM, True)
+
+
+def test_signing_out_ends_the_login_here_and_there(
+    terminal: Terminal, running_stack: RunningStack, account: dict[str, str]
+) -> None:
+    sign_in(terminal, running_stack, account)
+    kept = json.loads((terminal.home / "profiles.json").read_text())["sessions"]["default"]
+    assert terminal.run("logout").returncode == 0
+    assert kept["access_token"] not in (terminal.home / "profiles.json").read_text()
+    assert terminal.run("whoami").returncode == ExitCode.SIGNED_OUT
+    body = {"refresh_token": kept["refresh_token"]}
+    headers = {"apikey": running_stack.publishable_key}
+    url = f"{running_stack.url}/auth/v1/token?grant_type=refresh_token"
+    assert httpx.post(url, json=body, headers=headers, timeout=30).status_code >= 400
+
+
+def test_a_wrong_password_a_wrong_key_and_nobody_to_ask(
+    terminal: Terminal, running_stack: RunningStack, account: dict[str, str]
+) -> None:
+    place = ("login", running_stack.url, "--key", running_stack.publishable_key, "--email", account["email"])
+    wrong = terminal.run(*place, "--password-stdin", typed="wrong\n")
+    assert (wrong.returncode, "could not sign in" in wrong.stderr) == (ExitCode.SIGNED_OUT, True)
+    assert terminal.run(*place).returncode == ExitCode.USAGE
+    assert terminal.run("login", "http://127.0.0.1:9", *place[2:], "--password-stdin", typed="x\n").returncode == (
+        ExitCode.NO_ANSWER
+    )
+    assert not (terminal.home / "profiles.json").exists()
+
+
+def test_tokens_may_live_in_the_keyring(
+    terminal: Terminal, running_stack: RunningStack, account: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[tuple[str, str], str] = {}
+    fake = SimpleNamespace(
+        get_password=lambda *place: kept.get(place),
+        set_password=lambda service, name, text: kept.update({(service, name): text}),
+        delete_password=lambda *place: kept.pop(place),
+    )
+    monkeypatch.setitem(sys.modules, "keyring", fake)
+    sign_in(terminal, running_stack, account, "--keyring")
+    assert json.loads((terminal.home / "profiles.json").read_text())["sessions"] == {}
+    assert terminal.json("whoami")["email"] == account["email"]
+    assert terminal.run("logout").returncode == 0
+    assert kept == {}
+
+
+def test_doctor_names_what_is_wrong(terminal: Terminal, running_stack: RunningStack, account: dict[str, str]) -> None:
+    assert terminal.run("doctor").returncode == ExitCode.UNHEALTHY
+    sign_in(terminal, running_stack, account)
+    well = terminal.run("doctor")
+    assert (well.returncode, "FAIL" in well.stdout) == (0, False), well.stdout
+    (terminal.home / "profiles.json").chmod(0o644)
+    open_to_all = terminal.run("doctor")
+    assert (open_to_all.returncode, "chmod 600" in open_to_all.stdout) == (ExitCode.UNHEALTHY, True)

@@ -1,0 +1,111 @@
+"""The program as a whole: how it starts, what it lists, how it reads plain arguments and prints."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.docs.commands import entries, page
+from cli.errors import EXPLANATIONS, ExitCode
+from cli.main import LAZY, load
+from cli.output import Printer, cell
+from stack.settings import PROJECT
+from tests.support.terminal import Terminal
+
+HEAVY = ("app", "asyncio", "httpx", "pydantic", "rich", "stack", "supabase", "worker")
+ADDED = """
+import sys
+sys.argv = ["runyard", *{arguments!r}]
+from cli.main import main
+try:
+    main()
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["jobs", "list"], ["run", "plan", "x"], ["runners", "list"], ["whoami"]]
+)
+def test_a_client_command_begins_without_what_is_heavy(arguments: list[str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ADDED.format(arguments=arguments)],
+        cwd=PROJECT, env={"RUNYARD_CONFIG_HOME": str(tmp_path), "PATH": "/usr/bin"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    imported = {name.partition(".")[0] for name in done.stderr.splitlines()[-1].split()}
+    assert "cli" in imported
+    assert imported & set(HEAVY) == set()
+
+
+def test_every_name_in_the_list_is_a_command() -> None:
+    assert {name for name in LAZY if load(name).name != name} == set()
+
+
+def test_every_command_explains_itself(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    for entry in entries():
+        done = terminal.run(*entry.command.split()[1:], "--help")
+        assert (done.returncode, "--json" in done.stdout) == (0, True), entry.command
+
+
+def test_the_table_of_commands_is_in_step_with_the_program() -> None:
+    written = (PROJECT / "docs" / "reference" / "commands.md").read_text()
+    assert written == page(), "run `runyard docs commands`"
+
+
+def called(module: Path) -> set[str]:
+    """The database's functions that a module names in its calls."""
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+            texts = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            found |= set(texts[:1]) if name in ("call", "_act") else set()
+    return found
+
+
+def test_a_command_declares_the_functions_that_it_calls() -> None:
+    declared = {name for entry in entries() for name in entry.calls}
+    for module in sorted((PROJECT / "cli" / "commands").glob("*.py")):
+        assert called(module) <= declared, module.name
+
+
+def test_the_documented_exit_codes_are_the_program_s() -> None:
+    assert set(EXPLANATIONS) == set(ExitCode)
+    text = (PROJECT / "docs" / "cli.md").read_text()
+    assert [code for code, words in EXPLANATIONS.items() if f"| {code.value} | {words} |" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"), [("x", "not a whole number"), ("0", "not between"), ("1001", "not between")]
+)
+def test_a_number_out_of_range_is_a_wrong_argument(limit: str, said: str, tmp_path: Path) -> None:
+    done = Terminal(tmp_path).run("jobs", "list", "--limit", limit)
+    assert (done.returncode, said in done.stderr) == (ExitCode.USAGE, True)
+
+
+def test_a_value_is_one_cell_whatever_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    values = [None, [], "", ["a", "b"], True, {"a": 1}, "two\n lines", 0]
+    assert [cell(value) for value in values] == ["-", "-", "-", "a,b", "yes", '{"a": 1}', "two lines", "0"]
+    Printer().rows([{"a": 1, "b": "x\ty"}], ("a", "b", "c"))
+    assert capsys.readouterr().out == "1\tx y\t-\n"
+    Printer(as_json=True).rows([], ("a",))
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_without_the_stack_its_commands_say_what_is_missing(tmp_path: Path) -> None:
+    without = (
+        "import sys; sys.modules['stack'] = None; sys.argv = ['runyard', 'status']\nfrom cli.main import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", without],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"HOME": str(tmp_path)},
+    )
+    assert (done.returncode, "is not installed here" in done.stderr) == (ExitCode.MISSING, True), done.stderr

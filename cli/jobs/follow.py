@@ -1,5 +1,6 @@
 """Following a job: its log on stdout, what happens to it on stderr, until it has ended."""
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,12 @@ ENDS: dict[str, ExitCode] = {
 SOON, LATE, SLOWER = 0.3, 2.0, 1.3
 PATIENCE_SECONDS = 300.0
 PAGE = 500
+SGR = re.compile(r"\x1b\[[0-9;:]*m")
+# CSI and OSC sequences, other strings up to their end, and lone escapes.
+ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\\\)?|\x1b[ -/]*[0-~]?|\x9b[0-?]*[ -/]*[@-~]"
+)
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x0c\x0e-\x1a\x1c-\x1f\x7f\x80-\x9f]")
 SEEN = "id,type,status,phase,module_path,worker_name,attempt,error,plan_summary,result,approvals_required,approvals_received"
 
 
@@ -70,7 +77,7 @@ class Follower:
         out = sys.stderr if self.is_for_program else sys.stdout
         for chunk in log_chunks(self.api, self.job, self.attempt, self.seq):
             self.seq = chunk["seq"]
-            out.write(chunk["body"])
+            out.write(shown(chunk["body"], is_coloured(out)))
         out.flush()
 
     def _tell(self, row: Row) -> bool:
@@ -109,6 +116,12 @@ def log_chunks(api: Api, job: int, attempt: int, after: int = 0) -> Iterator[dic
         if len(page) < PAGE:
             return
         after = page[-1]["seq"]
+
+
+def shown(text: str, has_colours: bool) -> str:
+    """A log for this terminal: colours where they are wanted, and nothing else that could command it."""
+    text = ESCAPES.sub(lambda found: found[0] if has_colours and SGR.fullmatch(found[0]) else "", text)
+    return CONTROLS.sub("", text)
 
 
 def describe(row: Row) -> str:

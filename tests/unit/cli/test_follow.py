@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.errors import NoAnswer
-from cli.jobs.follow import PATIENCE_SECONDS, Follower, describe
+from cli.jobs.follow import PATIENCE_SECONDS, Follower, describe, shown
 from cli.jobs.plan import plan_lines
 
 JOB: dict[str, Any] = {
@@ -114,3 +114,20 @@ def test_an_end_says_what_it_was() -> None:
     assert describe(row(status="AWAITING_APPROVAL", approvals_required=2, approvals_received=1)) == (
         "waits for approval (1 of 2)"
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "coloured", "plain"),
+    [
+        ("\x1b[1mPlan:\x1b[0m 1", "\x1b[1mPlan:\x1b[0m 1", "Plan: 1"),
+        ("a\tb\r\n", "a\tb\r\n", "a\tb\r\n"),
+        ("\x1b]0;title\x07x", "x", "x"),
+        ("\x1b]52;c;cm0gLXJm\x1b\\x", "x", "x"),
+        ("\x1b[2J\x1b[1;1Hgone", "gone", "gone"),
+        ("\x1bc\x07\x00x\x9b31m", "x", "x"),
+        ("Grüße … ±", "Grüße … ±", "Grüße … ±"),
+    ],
+)
+def test_a_log_colours_the_terminal_and_commands_it_nothing(written: str, coloured: str, plain: str) -> None:
+    assert shown(written, True) == coloured
+    assert shown(written, False) == plain

@@ -95,6 +95,10 @@ def approve(
     here: Here,
     job: Job,
     comment: Comment = None,
+    override: Annotated[
+        str | None,
+        typer.Option("--override-reason", help="An owner who is alone approves their own job, and says why."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     wait: Wait = False,
 ) -> None:
@@ -104,7 +108,7 @@ def approve(
     if not here.printer.as_json:
         say("\n".join([_sentence(row), *(plan_lines(summary) if summary else ["  No plan was saved for it."])]))
     here.confirm(f"Approve job {row['id']}?", yes)
-    after = here.api.call("approve_job", job=row["id"], decision="approve", comment=comment)
+    after = here.api.call("approve_job", job=row["id"], decision="approve", comment=comment, override_reason=override)
     _end(here, after, wait)
 
 

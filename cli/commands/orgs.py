@@ -36,11 +36,17 @@ def update(
     here: Here,
     name: Annotated[str | None, typer.Option("--name", help="Display name.")] = None,
     log_retention_days: Days = None,
+    own_approvals: Annotated[
+        bool | None,
+        typer.Option("--own-approvals/--no-own-approvals", help="Whether people may approve their own jobs."),
+    ] = None,
 ) -> None:
-    """Rename the organisation, or change how long logs are kept."""
-    if name is None and log_retention_days is None:
-        raise Usage("Nothing to change.", "Give --name or --log-retention-days.")
-    after = here.api.call("update_organization", org=here.org.id, name=name, log_retention_days=log_retention_days)
+    """Rename the organisation, change how long logs are kept, or whether people may approve their own jobs."""
+    given = {"name": name, "log_retention_days": log_retention_days, "can_approve_own_jobs": own_approvals}
+    wanted = {field: value for field, value in given.items() if value is not None}
+    if not wanted:
+        raise Usage("Nothing to change.", "Give --name, --log-retention-days or --own-approvals.")
+    after = here.api.call("update_organization", org=here.org.id, **wanted)
     here.printer.result(after, lambda row: f"{row['slug']}  {row['name']}  logs {row['log_retention_days']} days")
 
 

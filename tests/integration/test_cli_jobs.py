@@ -113,7 +113,10 @@ def test_an_apply_that_needs_approval_shows_its_plan_first(terminal: Terminal, b
     assert job["status"] == "AWAITING_APPROVAL"
     asked = terminal.run("jobs", "approve", str(job["id"]))
     assert (asked.returncode, "+ terraform_data.greeting" in asked.stderr) == (ExitCode.USAGE, True)
-    done = terminal.run("jobs", "approve", str(job["id"]), "--yes", "--wait")
+    own = terminal.run("jobs", "approve", str(job["id"]), "--yes")
+    assert own.returncode == ExitCode.REFUSED, own.stderr
+    reason = ("--override-reason", "nobody else is here")
+    done = terminal.run("jobs", "approve", str(job["id"]), "--yes", "--wait", *reason)
     assert done.returncode == 0, done.stderr
     (second,) = terminal.json("run", "destroy", "apps/guarded", "--auto-approve")
     assert terminal.json("jobs", "reject", str(second["id"]), "--comment", "not today")["status"] == "CANCELLED"

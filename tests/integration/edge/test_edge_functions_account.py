@@ -180,14 +180,6 @@ def test_an_issuer_that_names_another_is_refused(edge: Edge, person: Person, iss
     assert answer.status_code == 401
 
 
-def test_an_issuer_without_a_bound_claim_proves_nothing(
-    edge: Edge, person: Person, issuer: Issuer, sql: psycopg.Connection[Any]
-) -> None:
-    client_id = trusting(person, issuer)
-    sql.execute("update public.service_accounts set bound_claims = '{}' where client_id = %s", [client_id])
-    assert edge.post("service-account-token", by_identity(client_id, issuer.token())).status_code == 401
-
-
 def test_an_issuer_inside_our_network_is_not_asked(running_stack_edge: Edge, person: Person, issuer: Issuer) -> None:
     """The stack's own functions run without the leave that these tests give theirs."""
     body = by_identity(trusting(person, issuer), issuer.token())

@@ -87,3 +87,14 @@ def test_an_issuer_s_name_must_be_public() -> None:
 )
 def test_an_issuer_s_name_must_lead_outside(resolved: dict[str, list[str]], is_taken: bool) -> None:
     assert taken(["https://issuer.example.com"], **resolved) == [is_taken]
+
+
+def test_an_issuer_without_a_bound_claim_proves_nothing() -> None:
+    """The database refuses such an account, too; everybody at a public issuer would be let in."""
+    said = run("""
+        import { verifyIdentity } from "@shared/oidc.ts";
+        const trust = { issuer: "https://issuer.example.com", audience: "runyard", bound_claims: {} };
+        const said = await verifyIdentity("a.b.c", trust).then(() => "believed", (error) => error.message);
+        console.log(JSON.stringify(said));
+    """)
+    assert said == "no claim is bound"

@@ -10,6 +10,9 @@ from app.project.settings import read_settings
 
 PORT = int(os.environ.get("RUNYARD_DASHBOARD_PORT", "3000"))
 SETTINGS = read_settings()
+# Often enough that a page which hears nothing for 20 s (assets/connection.js) knows that it is alone.
+os.environ.setdefault("REFLEX_SOCKET_INTERVAL", "7")
+os.environ.setdefault("REFLEX_SOCKET_TIMEOUT", "20")
 
 
 config = rx.Config(

@@ -35,6 +35,8 @@ PAGES = (
 
 def _head() -> list[rx.Component]:
     return [
+        # Not deferred: it must be there before the page's scripts open their socket.
+        rx.el.script(src="/connection.js"),
         rx.el.script(src="/runyard.js", defer=True),
         rx.el.link(rel="icon", href="/mark.svg", type="image/svg+xml"),
         rx.el.link(

@@ -71,14 +71,19 @@
       if (this.title !== title) this.title = title;
     }
   }
-  class Clock extends HTMLElement {
-    static observedAttributes = ["now"];
-    attributeChangedCallback() {
-      const at = new Date(this.getAttribute("now") || "").getTime();
-      // Half a second of travel is not a wrong clock.
-      if (!isNaN(at) && Math.abs(at - Date.now() - skew) > 1500) skew = at - Date.now();
-    }
+  /* The server's clock, asked for and measured here: a time that waited in a state would be an old one. */
+  async function setClock() {
+    const sent = Date.now();
+    try {
+      const { now: at } = await (await fetch("/clock", { cache: "no-store" })).json();
+      const travel = Date.now() - sent;
+      // What took long says little; half a second of travel is not a wrong clock.
+      if (travel < 5000 && Math.abs(at + travel / 2 - Date.now() - skew) > 700) skew = at + travel / 2 - Date.now();
+    } catch { /* asked again when there is a server */ }
   }
+  setClock();
+  setInterval(setClock, 300_000);
+  window.addEventListener("ry-mended", setClock);
   class Load extends HTMLElement {
     static observedAttributes = ["used", "of", "state"];
     connectedCallback() { this.paint(); }
@@ -118,9 +123,8 @@
   customElements.define("ry-secret", Secret);
   customElements.define("ry-ago", Ago);
   customElements.define("ry-load", Load);
-  customElements.define("ry-clock", Clock);
   setInterval(() => { if (!document.hidden) document.querySelectorAll("ry-ago").forEach((el) => el.paint()); }, 1000);
-  document.addEventListener("visibilitychange", () => document.querySelectorAll("ry-ago").forEach((el) => el.paint()));
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) document.querySelectorAll("ry-ago").forEach((el) => el.paint()); });
 
   async function copy(text) {
     try { await navigator.clipboard.writeText(text); }
@@ -281,6 +285,18 @@
     opener = null;
     if (el && el.isConnected) setTimeout(() => el.focus(), 60);
   }
+
+  /* A dialog has the focus while it is open, also when the menu that it was opened from gives it back to its button. */
+  const FIELDS = "input:not([type=hidden]):not([disabled]), textarea:not([disabled]), select:not([disabled]), [role=combobox]";
+  const OVER = "[role=menu], [role=listbox], [role=dialog], [role=alertdialog], [data-sonner-toaster]";
+  const asked = () => [...document.querySelectorAll("[role=dialog][data-state=open], [role=alertdialog][data-state=open]")].at(-1);
+  function enter() {
+    const dialog = asked();
+    if (!dialog || dialog.contains(document.activeElement) || document.querySelector("[role=menu][data-state=open]")) return;
+    (dialog.querySelector(FIELDS) || dialog.querySelector("button:not([disabled])") || dialog).focus();
+  }
+  document.addEventListener("focusin", (event) => { if (!event.target.closest(OVER)) requestAnimationFrame(enter); });
+  new MutationObserver(() => requestAnimationFrame(enter)).observe(document.body, { childList: true });
 
   window.runyard = {
     now,

@@ -20,14 +20,14 @@ from app.shared.session import SessionState
 from app.shared.table import bare_table, cell, heads, search_box, turns
 
 HEADS = (
-    ("Job", ""),
+    ("Job", "c-xl"),
     ("Module", ""),
-    ("Status", ""),
-    ("Runner", ""),
-    ("Attempt", "hide-w"),
-    ("Time", "r"),
-    ("Asked by", "hide-m"),
-    ("Asked at", "r"),
+    ("Status", "c-wide"),
+    ("Runner", "c-xl"),
+    ("Attempt", "hide-w c-s"),
+    ("Time", "r c-m"),
+    ("Requested by", "hide-m c-xl"),
+    ("Requested", "r c-s"),
 )
 
 
@@ -108,7 +108,7 @@ def _row(held: Any) -> rx.Component:
 def _table() -> rx.Component:
     is_waiting = JobsState.is_loading & (JobsState.rows.length() == 0)
     rows = rx.cond(is_waiting, skeleton_rows(8), rx.foreach(JobsState.rows, _row))
-    table = bare_table("Jobs", heads(*HEADS), rows, class_name="ry-jobs", aria_busy=is_waiting)
+    table = bare_table("Jobs", heads(*HEADS), rows, class_name="ry-jobs ry-fixed", aria_busy=is_waiting)
     return holding(table, JobsState.hold)
 
 

@@ -16,6 +16,7 @@ import structlog
 from app.project.errors import AppError, SignedOut
 from app.project.gate import Gate
 from app.project.models import Row, Session
+from app.project.shapes import shaped
 from app.project.snapshot import BELLS, bindings_of, read_row, read_snapshot, slim
 from app.project.store import LIVE_TABLES, Link, OrgStore, version_of
 from app.project.wire import Event, Joined, Wire, WireBroken
@@ -143,7 +144,7 @@ class Feed:
         elif event.is_partial or not self._needed[event.table] <= event.record.keys():
             await self._read_again(event)
         else:
-            self.store.put(event.table, slim(event.record))
+            self.store.put(event.table, slim(shaped(event.table, event.record)))
 
     def _ring(self, table: str, row_id: str, again_ms: float | None) -> None:
         """Ring now, and once more after the pause in which the database keeps a busy bell silent."""
@@ -235,7 +236,9 @@ class Feed:
 
     async def load_overview(self, session: Session) -> None:
         """Read the numbers that rows do not carry."""
+        sent = time.time()
         overview = await self._gate.rpc(session, "fleet_overview", {"p_org": self.store.org_id})
+        self._gate.project_clock.learn((overview or {}).get("server_time"), sent)
         self.store.set_overview(overview or {})
 
     async def load_figures(self, session: Session) -> None:

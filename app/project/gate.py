@@ -9,9 +9,11 @@ from weakref import WeakValueDictionary
 from supabase_auth.types import Session as AuthSession
 
 from app.project.client import Client, expiry_of
+from app.project.clock import ProjectClock
 from app.project.errors import Refused, SignedOut
 from app.project.models import Page, Query, Session
 from app.project.sessions import Sessions, new_sid
+from app.project.shapes import shaped
 
 REFRESH_BEFORE_SECONDS = 90.0
 
@@ -23,6 +25,7 @@ class Gate:
         """Join the HTTP client and the table of sessions."""
         self.client = client
         self.sessions = sessions
+        self.project_clock = ProjectClock()
         self._clock = clock
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -87,7 +90,7 @@ class Gate:
     async def select(self, session: Session, table: str, query: Query | None = None) -> Page:
         """Read rows as this person."""
         page: Page = await self._with_token(session, lambda token: self.client.select(token, table, query))
-        return page
+        return Page([shaped(table, row) for row in page.rows], page.total)
 
     async def _with_token(self, session: Session, call: Callable[[str], Awaitable[Any]]) -> Any:
         session = await self.fresh(session)

@@ -62,6 +62,7 @@ class OrgStore:
     figures: dict[str, Any] = field(default_factory=dict)
     link: Link = Link.POLLING
     link_detail: str = ""
+    link_since: str = ""
     is_loaded: bool = False
     changed_at: float = 0.0
     _revisions: Counter[str] = field(default_factory=Counter)
@@ -149,6 +150,8 @@ class OrgStore:
     def set_link(self, link: Link, detail: str = "") -> None:
         """Say how changes arrive from now on."""
         if (link, detail) != (self.link, self.link_detail):
+            if link != self.link:
+                self.link_since = datetime.now(UTC).isoformat()
             self.link, self.link_detail = link, detail
             self.ring("link")
 

@@ -17,17 +17,6 @@ class AgoElement(rx.Component):
         return ['const RyAgo = "ry-ago"']
 
 
-class ClockElement(rx.Component):
-    """`<ry-clock now=…>`: tells the page the server's time, so that a wrong clock does no harm."""
-
-    tag = "RyClock"
-    now: rx.Var[str]
-
-    def add_custom_code(self) -> list[str]:
-        """Name the element."""
-        return ['const RyClock = "ry-clock"']
-
-
 class LoadElement(rx.Component):
     """`<ry-load used=… of=…>`: one bar per slot up to 8, a meter above; the number beside it."""
 

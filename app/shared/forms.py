@@ -71,7 +71,7 @@ def question(
             rx.alert_dialog.title(title, size="4", margin_bottom="6px"),
             rx.alert_dialog.description(text, size="2", class_name="mut"),
             rx.el.div(
-                rx.button("Keep it", on_click=on_keep, variant="surface", color_scheme="gray"),
+                rx.button("Cancel", on_click=on_keep, variant="surface", color_scheme="gray"),
                 rx.button(act, on_click=on_act, **color),
                 class_name="ry-acts ry-dialog-acts",
             ),

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import reflex as rx
 
 from app.shared.connection import connection_banner, connection_mark
-from app.shared.elements import ClockElement
 from app.shared.icons import icon
 from app.shared.keyboard import keyboard_help
 from app.shared.runner.dialogs import confirmations
@@ -38,6 +37,7 @@ def _top(title: rx.Var[str] | str, crumbs: Sequence[tuple[str, str]]) -> rx.Comp
             size="1",
             aria_label="Switch between light and dark",
             title="Switch between light and dark",
+            custom_attrs={"data-local": ""},
         ),
         class_name="ry-top",
     )
@@ -66,7 +66,6 @@ def page(
             class_name="ry-main",
         ),
         bottom_tabs(active),
-        ClockElement.create(now=SessionState.server_time),
         keyboard_help(),
         release_notes(),
         *confirmations(SessionState.outdated_by_job, SessionState.latest_version),

@@ -10,10 +10,9 @@ from app.project.models import Filter, Organisation, Page, Query, Session
 from app.project.runtime import runtime
 from app.project.store import Link, OrgStore
 from app.shared.runner.versions import outdated_of
-from app.shared.words import initials, parse_time
+from app.shared.words import initials
 
 OPERATORS = frozenset({"owner", "admin", "operator"})
-CLOCK_SECONDS = 60.0
 ADMINS = frozenset({"owner", "admin"})
 
 
@@ -28,6 +27,12 @@ class OrgItem(TypedDict):
 
 class Sparing(rx.State, mixin=True):
     """A state that sends only what differs: whatever is assigned is sent, and sent whole."""
+
+    def __init_subclass__(cls, mixin: bool = False, **kwargs: Any) -> None:
+        """Have no event kept while there is no connection: a click of minutes ago is not what somebody wants now."""
+        super().__init_subclass__(mixin=mixin, **kwargs)
+        for handler in cls.event_handlers.values():
+            handler.event_actions.setdefault("temporal", True)
 
     def _assign(self, name: str, value: object) -> None:
         """Assign unless it is so already; compared without Reflex's proxy, which costs ten times as much."""
@@ -49,8 +54,7 @@ class SessionState(Sparing, rx.State):
     can_operate: bool = False
     can_admin: bool = False
     link: str = Link.POLLING.value
-    link_detail: str = ""
-    server_time: str = ""
+    link_since: str = ""
     runner_count: int = 0
     needs_me_count: int = 0
     module_count: int = 0
@@ -103,19 +107,12 @@ class SessionState(Sparing, rx.State):
         """Tell how changes arrive, and the counts beside the menu entries."""
         behind = outdated_of(store)
         self._assign("link", store.link.value)
-        self._assign("link_detail", store.link_detail)
+        self._assign("link_since", store.link_since)
         self._assign("runner_count", len(store.tables["workers"]))
         self._assign("latest_version", behind.latest)
         self._assign("outdated_by_job", behind.by_job)
         self._assign("outdated_count", behind.by_job + behind.by_hand)
         self._assign("needs_me_count", store.derive("needs_me", ("provision_jobs",), _needs_me))
-        self._show_clock(str(store.overview.get("server_time", "")))
-
-    def _show_clock(self, server_time: str) -> None:
-        """Tell the browser the server's time, once a minute: it only mends a clock that is wrong."""
-        held, told = parse_time(self.server_time), parse_time(server_time)
-        if told is not None and (held is None or (told - held).total_seconds() > CLOCK_SECONDS):
-            self.server_time = server_time
 
     async def _count_modules(self, session: Session) -> None:
         filters = (Filter("org_id", "eq", self.org_id), Filter("deleted_at", "is", "null"))

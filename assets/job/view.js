@@ -15,6 +15,9 @@ const POLL_MS = 5_000;
 const SAFETY_MS = 15_000;
 const SEARCH_MS = 180;
 const SEARCH_HERE_BYTES = 3_000_000;
+// What hides the page's edges: the bar at its top, the menu of a narrow screen below.
+const TOP_BAR = 72;
+const BELOW = 96;
 const LIVE = ["CLAIMED", "PROCESSING"];
 
 export class LogView {
@@ -275,8 +278,15 @@ export class LogView {
     const at = block.top + this.model.offsetIn(block, line - block.first);
     const { top, room } = this.scroller;
     if (at < top + 40 || at > top + room - 60) this.scroller.top = at - room / 2;
+    this.#bringToSight(at);
     this.#draw();
     return true;
+  }
+
+  /** Scrolls the page too, when the place that was asked for is above or below what can be seen of it. */
+  #bringToSight(at) {
+    const y = this.parts.body.getBoundingClientRect().top + at - this.scroller.top;
+    if (y < TOP_BAR || y > innerHeight - BELOW) scrollBy({ top: y - innerHeight / 2, behavior: "instant" });
   }
 
   #open(key, find) {
@@ -308,6 +318,7 @@ export class LogView {
     if (!key) return;
     this.isFollowing = false;
     this.scroller.top = this.#open(key, () => heads().find((block) => block.section.key === key)).top;
+    this.#bringToSight(this.scroller.top);
     this.#draw();
   }
 

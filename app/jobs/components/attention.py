@@ -70,17 +70,43 @@ def _ways() -> list[rx.Component]:
     ]
 
 
-def _story() -> rx.Component:
-    told = rx.cond(
+def _killed_ways() -> list[rx.Component]:
+    check = rx.button("Run a check plan", on_click=JobActionState.check_killed, color_scheme="gray", high_contrast=True)
+    return [
+        _way(
+            "search-check",
+            "Check first",
+            "Compares what exists with the state. Changes nothing, and cannot see what the state never learned of.",
+            check,
+        ),
+        _way(
+            "rotate-cw",
+            "Run it again",
+            rx.fragment("What the killed attempt created but did not record would be created a second time."),
+            _surface("Run again", JobActionState.retry),
+        ),
+    ]
+
+
+def _told() -> rx.Var[str]:
+    return rx.cond(
         View["total"].to(int) > 0,
         ", after " + View["done"].to_string() + " of " + View["total"].to_string() + " changes were reported",
         "",
     )
-    return rx.el.p(
+
+
+def _story() -> rx.Component:
+    killed = rx.fragment("It was killed", _told())
+    lost = rx.fragment(
+        "No heartbeat of ",
         View["runner"],
-        " stopped answering at ",
+        " for a minute: it was called lost at ",
         clock_seconds(View["lost_at"].to(str)),
-        told,
+        _told(),
+    )
+    return rx.el.p(
+        rx.cond(View["is_kill"], killed, lost),
         ". It was not retried by itself, because doing it twice can create resources twice. "
         "The state stays locked until you choose.",
         class_name="mut ry-story",
@@ -89,21 +115,37 @@ def _story() -> rx.Component:
 
 def attention() -> rx.Component:
     """What happened, why nothing was done by itself, then the ways out; the safe one first."""
-    title = rx.fragment(
-        "The runner was lost during ", View["title"].to(str).lower(), ", so nobody knows how far it got"
+    what = View["title"].to(str).lower()
+    title = rx.cond(
+        View["is_kill"],
+        rx.fragment("This ", what, " was killed, so nobody knows how far it got"),
+        rx.fragment("The runner was lost during ", what, ", so nobody knows how far it got"),
     )
-    panel = rx.el.section(
+    killed = rx.el.p(
+        "It was killed",
+        _told(),
+        ". What it was creating may exist without being in the state. Look before the next apply.",
+        class_name="mut ry-story",
+    )
+    return rx.cond(
+        View["status"] == "NEEDS_ATTENTION",
+        _attention_panel(title, _story(), _ways()),
+        rx.cond(View["was_killed"], _attention_panel(title, killed, _killed_ways()), rx.fragment()),
+    )
+
+
+def _attention_panel(title: Any, story: rx.Component, ways: list[rx.Component]) -> rx.Component:
+    return rx.el.section(
         rx.el.div(
             rx.el.span(icon("triangle-alert", "l"), class_name="t-org"),
-            rx.el.div(rx.el.h2(title, class_name="ry-h2"), _story(), class_name="grow"),
+            rx.el.div(rx.el.h2(title, class_name="ry-h2"), story, class_name="grow"),
             class_name="ry-attention",
         ),
-        rx.el.ul(*_ways(), class_name="ry-list"),
+        rx.el.ul(*ways, class_name="ry-list"),
         class_name="ry-panel ry-orange",
-        custom_attrs={"data-accent-color": "orange"},
+        custom_attrs={"data-accent-color": "orange", "data-testid": "attention"},
         aria_label="Needs attention",
     )
-    return rx.cond(View["status"] == "NEEDS_ATTENTION", panel, rx.fragment())
 
 
 def late_report() -> rx.Component:

@@ -11,8 +11,9 @@ from app.shared.session import AppState, say_error
 CANCEL_SAID = {
     "AFTER_STEP": ("It stops after this step", "What this step changes stays changed."),
     "GRACEFUL": ("It is being stopped", "One interrupt was sent. The state is saved."),
-    "KILL": ("It is being killed", "Check the state before the next apply."),
+    "KILL": ("It is being killed", "Check what it left behind before the next apply."),
 }
+CANCEL_REASON = {"AFTER_STEP": "After this step", "GRACEFUL": "Stop now", "KILL": "Kill"}
 ASKED_FIRST = ("KILL", "retry", "mark_failed", "release_lock")
 
 
@@ -27,7 +28,9 @@ class JobActionState(AppState, rx.State):
     async def _job(self) -> JobState:
         return await self.get_state(JobState)
 
-    async def _do(self, name: str, args: dict[str, Any], title: str, text: str = "") -> list[Any]:
+    async def _do(
+        self, name: str, args: dict[str, Any], title: str, text: str = "", *, is_grave: bool = False
+    ) -> list[Any]:
         """Call the database, say what came of it, and look again."""
         page = await self._job()
         if not page.is_found:
@@ -38,7 +41,8 @@ class JobActionState(AppState, rx.State):
         except AppError as error:
             return [say_error(error)]
         self.asking = self.typed = ""
-        return [rx.toast.success(title, description=text)]
+        say = rx.toast.error if is_grave else rx.toast.success
+        return [say(title, description=text)]
 
     @rx.event
     def ask(self, what: str) -> None:
@@ -77,7 +81,8 @@ class JobActionState(AppState, rx.State):
             said = ("Cancelled", "No runner had it, so nothing was changed.")
         else:
             said = CANCEL_SAID[kind]
-        return await self._do("cancel_job", {"p_kind": kind, "p_reason": "Cancelled on the job's page"}, *said)
+        args = {"p_kind": kind, "p_reason": CANCEL_REASON[kind]}
+        return await self._do("cancel_job", args, *said, is_grave=kind == "KILL")
 
     @rx.event
     async def retry(self) -> list[Any]:
@@ -143,6 +148,24 @@ class JobActionState(AppState, rx.State):
             rx.redirect(f"/dashboard/jobs/{int(job['id'])}"),
             rx.toast.success("A check plan is queued", description=text),
         ]
+
+    @rx.event
+    async def check_killed(self) -> list[Any]:
+        """Look at what a killed job left behind: a plan that only compares."""
+        page = await self._job()
+        if not page.is_found or not page.view["was_killed"]:
+            return []
+        args = {
+            "p_org": await self._org_id(),
+            "p_type": "PLAN",
+            "p_module": page.view["module_id"],
+            "p_options": {"refresh_only": True},
+        }
+        try:
+            job = await self._rpc("enqueue_job", args)
+        except AppError as error:
+            return [say_error(error)]
+        return [rx.redirect(f"/dashboard/jobs/{int(job['id'])}")]
 
     @rx.event
     async def resolve(self, way: str) -> list[Any]:

@@ -69,6 +69,7 @@ class JobState(LivePage, rx.State):
     _job: Row = {}
     _events: list[Row] = []
     _asked_at: float = 0.0
+    _read_for: tuple[str, ...] = ()
 
     def _job_id(self) -> int:
         found = re.search(r"/dashboard/jobs/(\d{1,18})/?$", self.router.url.path)
@@ -78,7 +79,7 @@ class JobState(LivePage, rx.State):
 
     async def _prepare(self, session: Session) -> None:
         self.is_found, self.is_all_resources, self.is_all_events = False, False, False
-        self._job, self._events, self._asked_at, self.log_seq = {}, [], 0.0, 0
+        self._job, self._events, self._asked_at, self.log_seq, self._read_for = {}, [], 0.0, 0, ()
         self.why, self.state = queue.Why(), module_states.StateView()
         mine = (Filter("id", "eq", str(self._job_id())), Filter("org_id", "eq", await self._org_id()))
         page = await self._select("provision_jobs", Query(filters=mine, limit=1))
@@ -89,7 +90,13 @@ class JobState(LivePage, rx.State):
         await self._read_around()
 
     async def _read_around(self) -> None:
-        """Read what stands around the row: events, decisions, the state and its lock."""
+        """Read what stands around the row, and remember for which row it was read."""
+        read_for = _mark_of(self._job)
+        await self._read_events()
+        self._read_for = read_for
+
+    async def _read_events(self) -> None:
+        """Read events, decisions, the state and its lock."""
         of_job = (Filter("job_id", "eq", str(self._job["id"])),)
         self._events = (await self._select("job_events", Query(filters=of_job, order="id", limit=500))).rows
         decisions = (await self._select("approvals", Query(filters=of_job, order="created_at"))).rows
@@ -130,11 +137,10 @@ class JobState(LivePage, rx.State):
 
     async def _renew(self, store: OrgStore, changed: Changed) -> None:
         live = store.row("provision_jobs", str(self._job["id"]))
-        before = self._job.get("status"), self._job.get("attempt"), self._job.get("approvals_received")
         if live is not None and str(live.get("updated_at")) >= str(self._job.get("updated_at")):
             self._job = {**self._job, **live}
-        after = self._job.get("status"), self._job.get("attempt"), self._job.get("approvals_received")
-        if not changed.is_everything and (before != after or "approvals" in changed.tables):
+        # What was read must belong to this row: also after a read that failed, or one that came too early.
+        if self._read_for != _mark_of(self._job) or "approvals" in changed.tables:
             await self._read_around()
             await self._read_heavy()
             self.log_seq += 1
@@ -233,6 +239,12 @@ class JobState(LivePage, rx.State):
             await self._ask_why()
         except AppError:
             self._asked_at = time.monotonic()
+
+
+def _mark_of(job: Row) -> tuple[str, ...]:
+    """Name what events and decisions follow from: when it differs, there are new ones."""
+    names = ("status", "attempt", "phase", "approvals_received", "cancel_kind")
+    return tuple(str(job.get(name) or "") for name in names)
 
 
 def _approval(row: Row) -> ApprovalView:

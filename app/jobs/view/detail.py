@@ -51,6 +51,8 @@ class JobView(TypedDict):
     can_choose_cancel: bool
     can_retry: bool
     can_apply: bool
+    was_killed: bool
+    is_kill: bool
     is_waiting: bool
 
 
@@ -134,7 +136,15 @@ def _offers(job: Row) -> dict[str, bool]:
         "can_retry": status in ("FAILED", "CANCELLED"),
         "can_apply": status == "SUCCEEDED" and job["type"] == "PLAN" and bool(summary.get("has_changes")) and is_module,
         "is_waiting": status == "QUEUED" and not is_asked,
+        "was_killed": was_killed_while_changing(job),
+        "is_kill": job.get("cancel_kind") == "KILL",
     }
+
+
+def was_killed_while_changing(job: Row) -> bool:
+    """Say whether nobody knows how far a job got because its engine was killed: as grave as a lost runner."""
+    is_changing = str(job.get("phase")) in ("APPLY", "DESTROY")
+    return is_changing and job.get("cancel_kind") == "KILL" and job.get("status") in ("CANCELLED", "FAILED")
 
 
 def _time_label(status: str) -> str:
@@ -211,7 +221,7 @@ EVENT_WORDS: dict[str, tuple[str, str]] = {
     "succeeded": ("circle-check", "Succeeded"),
     "failed": ("circle-x", "Failed"),
     "cancelled": ("ban", "Cancelled"),
-    "cancel_requested": ("square", "Asked to stop"),
+    "cancel_requested": ("square", "Stop requested"),
     "late_report": ("inbox", "Late report kept, not believed"),
     "retried": ("rotate-cw", "Run again"),
     "retried_as": ("rotate-cw", "Run again as a new job"),
@@ -244,12 +254,19 @@ def build_events(events: Iterable[Row]) -> list[EventView]:
 def _event(event: Row) -> EventView:
     name = str(event.get("event") or "")
     icon, said = EVENT_WORDS.get(name, ("dot", name.replace("_", " ").capitalize()))
+    if name == "cancel_requested" and _detail(event).get("kind") == "KILL":
+        icon, said = "octagon-x", "Kill requested"
     if name == "claimed" or name in _SAYS_WHO:
         said += f" by {event.get('actor_label')}"
     reason = str(event.get("reason") or "")
     if reason and reason.rstrip(".").lower() not in said.lower():
         said += f": {reason}"
     return {"key": str(event.get("id")), "at": str(event.get("at") or ""), "icon": icon, "words": said}
+
+
+def _detail(event: Row) -> Row:
+    detail = event.get("detail")
+    return detail if isinstance(detail, Mapping) else {}
 
 
 def log_note(job: Row) -> str:
@@ -263,7 +280,7 @@ def log_steps(job: Row, events: Sequence[Row] = ()) -> str:
     """Tell the log view which steps there are, as JSON."""
     bars = [bar for bar in timeline.build(job, events).bars if bar.is_step]
     found = []
-    for step, bar in zip(job.get("steps") or [], bars, strict=False):
+    for step, bar in zip(timeline.steps_of(job), bars, strict=False):
         name = str(step.get("name") or "")
         found.append(
             {"name": name, "title": bar.label, "status": bar.status, "from_ms": bar.from_ms, "to_ms": bar.to_ms}

@@ -12,6 +12,16 @@ from app.shared.job.words import FINISHED, PHASE_WORDS, STATUS_WORDS
 
 Row = Mapping[str, Any]
 _LOST = {"NEEDS_ATTENTION": "NEEDS_ATTENTION", "FAILED": "FAILED", "CANCELLED": "CANCELLED"}
+_AHEAD = ("QUEUED", "CLAIMED", "PROCESSING")
+_BEFORE = (("prepare", "Prepare"), ("fetch", "Fetch source"), ("inputs", "Write inputs and extra files"))
+_TASKS: dict[str, tuple[str, ...]] = {
+    "PLAN": ("init", "plan", "save-plan"),
+    "DRIFT": ("init", "plan"),
+    "APPLY": ("init", "plan", "apply", "output"),
+    "DESTROY": ("init", "plan", "destroy"),
+    "OUTPUT": ("init", "output"),
+}
+_TITLES = {"save-plan": "Save plan", "load-plan": "Download plan"}
 _STAMPS = (
     ("CLAIMED", "claimed_at"),
     ("PROCESSING", "started_at"),
@@ -57,7 +67,60 @@ def build(job: Row, events: Sequence[Row] = ()) -> Timeline:
     end = _end(job, moves)
     states = _states(moves, end)
     steps = list(_steps(job, states, end))
+    if not end:
+        # What is still to come has its place from the start, so that nothing below moves when it begins.
+        states += _states_ahead(states)
+        steps += _steps_ahead(job)
     return Timeline(moves[0][1], end, tuple(_woven(states, steps)))
+
+
+def _states_ahead(states: Sequence[Bar]) -> list[Bar]:
+    last = states[-1].status if states else ""
+    if last not in ("AWAITING_APPROVAL", *_AHEAD):
+        return []
+    coming = _AHEAD[_AHEAD.index(last) + 1 :] if last in _AHEAD else _AHEAD
+    return [Bar(f"ahead-{status}", STATUS_WORDS[status], "PENDING") for status in coming]
+
+
+def _steps_ahead(job: Row) -> list[Bar]:
+    if str(job.get("status")) not in ("AWAITING_APPROVAL", *_AHEAD):
+        return []
+    told = {str(step.get("name")) for step in steps_of(job)}
+    return [
+        Bar(f"ahead-{name}", title, "PENDING", is_step=True) for name, title in expected_steps(job) if name not in told
+    ]
+
+
+def expected_steps(job: Row) -> list[tuple[str, str]]:
+    """List the steps that a job of this type will have, as its runner will name them."""
+    tasks = _TASKS.get(str(job.get("type")))
+    if tasks is None:
+        return []
+    hooks = _hooks(job)
+    steps = list(_BEFORE)
+    for task in tasks:
+        if task == "plan" and job.get("plan_job_id"):
+            steps.append(("load-plan", _TITLES["load-plan"]))
+            continue
+        before, after = f"before-{task}", f"after-{task}"
+        steps += [(before, f"Hook before {task}")] if before in hooks else []
+        steps.append((task, _TITLES.get(task, task.capitalize())))
+        steps += [(after, f"Hook after {task}")] if after in hooks else []
+    return steps
+
+
+def _hooks(job: Row) -> set[str]:
+    module = (job.get("payload") or {}).get("module") or {}
+    hooks = module.get("hooks") if isinstance(module, Mapping) else None
+    return (
+        {str(name).replace("_", "-") for name, text in hooks.items() if text} if isinstance(hooks, Mapping) else set()
+    )
+
+
+def steps_of(job: Row) -> list[Row]:
+    """List the steps that a runner reported; whatever else stands there is passed over."""
+    steps = job.get("steps")
+    return [step for step in steps if isinstance(step, Mapping)] if isinstance(steps, list) else []
 
 
 def _moves_of_events(events: Sequence[Row]) -> list[tuple[str, int]]:
@@ -106,7 +169,7 @@ def _states(moves: Sequence[tuple[str, int]], end: int) -> list[Bar]:
 def _steps(job: Row, states: Sequence[Bar], end: int) -> Iterable[Bar]:
     running = _home(states)
     closed = running.to_ms if running else end
-    for at, step in enumerate(job.get("steps") or []):
+    for at, step in enumerate(steps_of(job)):
         started, finished = to_ms(step.get("started_at")), to_ms(step.get("finished_at"))
         bar = Bar(
             key=f"step-{at}",
@@ -139,8 +202,14 @@ def _home(states: Sequence[Bar]) -> Bar | None:
     return held[-1] if held else None
 
 
+def _place(states: Sequence[Bar]) -> Bar | None:
+    """Find the bar under which the steps stand: the one that they belong to, or will."""
+    ahead = [bar for bar in states if bar.key == "ahead-PROCESSING"]
+    return ahead[-1] if ahead else _home(states)
+
+
 def _woven(states: Sequence[Bar], steps: Sequence[Bar]) -> Iterable[Bar]:
-    home = _home(states)
+    home = _place(states)
     for bar in states:
         yield bar
         if bar is home:

@@ -17,13 +17,13 @@ from app.shared.session import SessionState
 from app.shared.table import bare_table, cell, heads
 
 HEADS = (
-    ("Job", ""),
+    ("Job", "c-xl"),
     ("Module", ""),
-    ("Status", ""),
-    ("Runner", ""),
-    ("Time", "r"),
-    ("Asked by", "hide-n"),
-    ("Actions", "r"),
+    ("Status", "c-xl"),
+    ("Runner", "c-xl"),
+    ("Time", "r c-m"),
+    ("Requested by", "hide-n c-xl"),
+    ("Actions", "r c-l"),
 )
 
 
@@ -88,7 +88,7 @@ def _job(job: Any) -> rx.Component:
 def _table() -> rx.Component:
     is_waiting = RunnersState.is_loading & (RunnersState.job_count == 0)
     rows = rx.cond(is_waiting, skeleton_rows(7, 3), rx.foreach(RunnersState.jobs, _job))
-    table = bare_table("Active jobs", heads(*HEADS), rows)
+    table = bare_table("Active jobs", heads(*HEADS), rows, class_name="ry-fixed")
     return holding(table, lambda is_held: RunnersState.hold("jobs", is_held))
 
 

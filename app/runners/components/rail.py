@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.runners.state.runner import RunnerState
 from app.shared.elements import ago, date
+from app.shared.forms import question
 from app.shared.icons import icon
 from app.shared.runner.actions import RunnerActionState
 from app.shared.session import SessionState
@@ -125,11 +126,12 @@ def _token(token: Any) -> rx.Component:
     badge = rx.match(
         token["word"],
         ("in use", rx.badge("in use", color_scheme="green", radius="full")),
+        ("new, not used yet", rx.badge("new, not used yet", color_scheme="blue", radius="full")),
         rx.badge(token["word"], color_scheme="gray", radius="full"),
     )
     revoke = rx.button(
         "Revoke",
-        on_click=State.revoke_token(token["id"]),
+        on_click=State.ask_revoke(token["id"]),
         variant="ghost",
         color_scheme="gray",
         size="1",
@@ -160,6 +162,14 @@ def tokens() -> rx.Component:
     panel = rx.el.section(
         rx.el.div(rx.el.h2("Tokens"), rx.el.span(class_name="grow"), rotate, class_name="ry-ph"),
         rx.el.ul(rx.foreach(State.tokens, _token), class_name="ry-list"),
+        question(
+            is_open=State.revoking_id != "",
+            title="Revoke the token ending " + State.revoking_hint + "?",
+            text=State.revoking_effect,
+            act="Revoke token",
+            on_act=State.revoke_token,
+            on_keep=State.keep_token,
+        ),
         class_name="ry-panel",
     )
     return rx.cond(_may_change() & ~State.row["is_cloud"].to(bool), panel, rx.fragment())

@@ -19,14 +19,14 @@ from app.shared.table import bare_table, cell, turns
 
 HEADS = (
     ("Name", ""),
-    ("Type", "hide-n"),
-    ("Region", "hide-m"),
-    ("Status", ""),
-    ("Version", ""),
-    ("Load", ""),
-    ("Last seen", "r"),
-    ("Created", "r hide-m"),
-    ("Actions", "r"),
+    ("Type", "hide-n c-m"),
+    ("Region", "hide-m c-m"),
+    ("Status", "c-wide"),
+    ("Version", "c-s"),
+    ("Load", "c-m"),
+    ("Last seen", "r c-s"),
+    ("Created", "r hide-m c-s"),
+    ("Actions", "r c-l"),
 )
 
 
@@ -174,7 +174,7 @@ def runners_table() -> rx.Component:
     is_waiting = RunnersState.is_loading & (RunnersState.rows.length() == 0)
     rows = rx.cond(is_waiting, skeleton_rows(9), rx.foreach(RunnersState.rows, _record))
     head = rx.el.thead(rx.el.tr(*heads, role="row"))
-    table = bare_table("Runners", head, rows, class_name="ry-runners", aria_busy=is_waiting)
+    table = bare_table("Runners", head, rows, class_name="ry-runners ry-fixed", aria_busy=is_waiting)
     held = holding(table, lambda is_held: RunnersState.hold("runners", is_held))
     has_table = is_waiting | (RunnersState.rows.length() > 0)
     return rx.el.section(

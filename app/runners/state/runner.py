@@ -7,6 +7,7 @@ import reflex as rx
 from app.live.page import LivePage
 from app.project.errors import AppError, NotThere, Refused
 from app.project.models import Filter, Query, Row, Session
+from app.project.runtime import runtime
 from app.project.snapshot import JOB_COLUMNS
 from app.project.store import Changed, OrgStore
 from app.runners.state.scaling import RunnerScalingState
@@ -23,6 +24,7 @@ from app.runners.view.detail import (
     build_instances,
     build_strip,
     build_tokens,
+    say_revocation,
     sentence,
 )
 from app.runners.view.jobs import target_of
@@ -92,12 +94,15 @@ class RunnerState(LivePage, rx.State):
     paths: list[str] = []
     chosen_path: str = ""
     is_assigning: bool = False
+    revoking_id: str = ""
+    revoking_hint: str = ""
+    revoking_effect: str = ""
 
     def _id(self) -> str:
         return str(getattr(self, "runner_id", ""))
 
     async def _prepare(self, session: Session) -> None:
-        self.is_assigning, self.chosen_path = False, ""
+        self.is_assigning, self.chosen_path, self.revoking_id = False, "", ""
         if self.row["id"] != self._id():
             self.row = NOBODY
 
@@ -226,11 +231,37 @@ class RunnerState(LivePage, rx.State):
         return await self._change("unassign_worker", {"p_path": path}, f"Serves {path} no more")
 
     @rx.event
-    async def revoke_token(self, token_id: str) -> rx.event.EventSpec | None:
-        """End a token and the sessions that it opened, at once."""
+    async def ask_revoke(self, token_id: str) -> rx.event.EventSpec | None:
+        """Ask before a token is ended, with who is connected by it."""
+        token = next((token for token in self.tokens if token["id"] == token_id), None)
+        if token is None:
+            return None
+        who = await self._who()
+        try:
+            store = await runtime().hub.open(who.org_id, await who._must_session())
+        except AppError as error:
+            return say_error(error)
+        jobs = sum(
+            str(job.get("worker_id")) == self._id() and job["status"] in RUNNING for job in store.rows("provision_jobs")
+        )
+        self.revoking_id, self.revoking_hint = token_id, token["hint"]
+        self.revoking_effect = say_revocation(token, self.connected_count, jobs)
+        return None
+
+    @rx.event
+    def keep_token(self) -> None:
+        """Keep the token."""
+        self.revoking_id = ""
+
+    @rx.event
+    async def revoke_token(self) -> rx.event.EventSpec | None:
+        """End the token that was asked about, and the sessions that it opened, at once."""
+        token_id, self.revoking_id = self.revoking_id, ""
+        if not token_id:
+            return None
         try:
             await self._rpc("revoke_worker_token", {"p_token": token_id})
-            self.tokens = build_tokens(await self._rpc("list_worker_tokens", {"p_worker": self._id()}) or [])
+            await self._again()
         except AppError as error:
             return say_error(error)
         return rx.toast.success("The token is revoked", description="Sessions that it opened have ended.")

@@ -121,24 +121,37 @@ def _assignment(path: str, groups: set[str], modules: Sequence[str]) -> Assignme
 
 
 def build_tokens(rows: Iterable[Row]) -> list[TokenRow]:
-    """List tokens, the newest live one as the one in use."""
-    tokens: list[TokenRow] = []
-    for row in rows:
-        is_live = bool(row.get("is_live"))
-        is_first = is_live and not any(token["is_live"] for token in tokens)
-        word = "in use" if is_first else "old" if is_live else "ended"
-        tokens.append(
-            {
-                "id": str(row["id"]),
-                "hint": str(row.get("hint") or ""),
-                "word": word,
-                "is_live": is_live,
-                "last_used_at": str(row.get("last_used_at") or ""),
-                "ends_at": str(row.get("revoked_at") or row.get("expires_at") or ""),
-                "created_at": str(row.get("created_at") or ""),
-            }
-        )
-    return tokens
+    """List tokens; the one in use is the live one that was used last, whatever was made after it."""
+    told = list(rows)
+    used = [row for row in told if row.get("is_live") and parse_time(row.get("last_used_at"))]
+    newest = max(used, key=lambda row: str(row["last_used_at"]), default=None)
+    return [_token(row, is_in_use=row is newest) for row in told]
+
+
+def _token(row: Row, *, is_in_use: bool) -> TokenRow:
+    is_live, last_used = bool(row.get("is_live")), str(row.get("last_used_at") or "")
+    waiting = "old" if last_used else "new, not used yet"
+    return {
+        "id": str(row["id"]),
+        "hint": str(row.get("hint") or ""),
+        "word": "in use" if is_in_use else waiting if is_live else "ended",
+        "is_live": is_live,
+        "last_used_at": last_used,
+        "ends_at": str(row.get("revoked_at") or row.get("expires_at") or ""),
+        "created_at": str(row.get("created_at") or ""),
+    }
+
+
+def say_revocation(token: TokenRow, connected: int, jobs: int) -> str:
+    """Say what stops when a token is revoked: whoever it connected, and their jobs."""
+    if token["word"] == "new, not used yet" or not connected:
+        return "Nothing is connected with it now. A runner that starts with it later is refused."
+    stops = f"{count(connected, 'instance')} {'is' if connected == 1 else 'are'} connected with this token and "
+    stops += "stops now" if connected == 1 else "stop now"
+    if token["word"] == "old":
+        stops = f"Instances that still use this token stop now ({connected} connected in all)"
+    lost = f", and {count(jobs, 'running job')} {'is' if jobs == 1 else 'are'} lost" if jobs else ""
+    return f"{stops}{lost}. This cannot be undone."
 
 
 EVENT_WORDS = {

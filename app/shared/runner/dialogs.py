@@ -157,13 +157,13 @@ def _rotated() -> rx.Component:
             rx.el.div(
                 rx.el.div(
                     rx.el.span("Token", class_name="k"),
-                    secret(owner, "%TOKEN%", class_name="ry-el"),
+                    secret(owner, "%TOKEN%", class_name="ry-whole"),
                     copy_button("%TOKEN%", "Copy the token", owner=owner),
                     class_name="ry-sec1",
                 ),
                 class_name="ry-code ry-dialog-field",
             ),
-            token_warning(),
+            rx.el.div(token_warning(), class_name="ry-dialog-field"),
             rx.el.div(
                 rx.button(
                     icon("check"), "I have it", on_click=State.forget_token, color_scheme="gray", high_contrast=True

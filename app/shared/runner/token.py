@@ -15,7 +15,7 @@ def token_warning() -> rx.Component:
     return rx.el.p(
         rx.el.span(icon("triangle-alert"), class_name="t-amb", style={"display": "flex"}),
         rx.el.span(
-            "It is shown once and stored only as a hash. If you lose it, register the runner again. ",
+            "It is shown once and stored only as a hash. If you lose it, create a new one with Rotate token. ",
             doc_link("How tokens are checked", "authentication"),
         ),
         class_name="ry-hint",

@@ -100,6 +100,37 @@ def test_a_finished_job_has_no_open_bar() -> None:
     assert laid_out(timeline)[-2] == ("Apply", "CANCELLED", ms(124), ms(200))
 
 
+def test_what_is_to_come_has_its_place_from_the_start() -> None:
+    job = {
+        "type": "PLAN",
+        "status": "QUEUED",
+        "created_at": at(0),
+        "payload": {"module": {"hooks": {"before_init": "x"}}},
+    }
+    labels = [bar.label for bar in build(job).bars]
+    assert labels == [
+        *("Queued", "Claimed", "Processing", "Prepare", "Fetch source", "Write inputs and extra files"),
+        *("Hook before init", "Init", "Plan", "Save plan"),
+    ]
+    begun = {
+        **job,
+        "status": "PROCESSING",
+        "claimed_at": at(1),
+        "started_at": at(2),
+        "steps": [{"name": "prepare", "title": "Prepare", "status": "RUNNING", "started_at": at(2)}],
+    }
+    assert [bar.label for bar in build(begun).bars] == labels
+    assert [bar.status for bar in build(begun).bars][2:5] == ["PROCESSING", "RUNNING", "PENDING"]
+    over = {**begun, "status": "FAILED", "finished_at": at(9)}
+    assert "Plan" not in [bar.label for bar in build(over).bars]
+
+
+def test_an_apply_of_a_plan_downloads_it_instead_of_planning() -> None:
+    job = {"type": "APPLY", "status": "QUEUED", "created_at": at(0), "plan_job_id": 7}
+    labels = [bar.label for bar in build(job).bars if bar.is_step]
+    assert labels[-3:] == ["Download plan", "Apply", "Output"]
+
+
 def test_nothing_known_is_an_empty_timeline() -> None:
     assert build({}) == Timeline()
 
@@ -111,6 +142,6 @@ def test_nothing_known_is_an_empty_timeline() -> None:
 )
 def test_bars_follow_each_other_and_never_run_backwards(moves: list[tuple[float, str]]) -> None:
     events = [event(number, seconds, status) for number, (seconds, status) in enumerate(moves)]
-    bars = [bar for bar in build({"status": "PROCESSING"}, events).bars if not bar.is_step]
+    bars = [bar for bar in build({"status": "PROCESSING"}, events).bars if bar.from_ms and not bar.is_step]
     assert all(bar.to_ms >= bar.from_ms for bar in bars if bar.to_ms)
     assert all(left.from_ms <= right.from_ms for left, right in pairwise(bars))

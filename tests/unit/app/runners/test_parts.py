@@ -8,7 +8,7 @@ import bcrypt
 import pytest
 
 from app.runners.view.deployment import EXPECTED, build_steps, read_test
-from app.runners.view.detail import build_assignments, build_events, build_strip, build_tokens
+from app.runners.view.detail import build_assignments, build_events, build_strip, build_tokens, say_revocation
 from app.runners.view.tiles import build_tiles
 from app.shared.curves import NO_CURVE, bars, smooth
 from app.shared.runner.reach import covers, reach_of, say_reach
@@ -160,11 +160,23 @@ def test_draining_quarters_are_marked() -> None:
 
 def test_tokens_say_which_one_is_in_use() -> None:
     rows = [
-        {"id": 3, "hint": "jTeA", "is_live": True},
-        {"id": 2, "hint": "c0Xw", "is_live": True},
+        {"id": 4, "hint": "jTeA", "is_live": True},
+        {"id": 3, "hint": "c0Xw", "is_live": True, "last_used_at": "2026-11-15T14:00:05+00:00"},
+        {"id": 2, "hint": "p3Qz", "is_live": True, "last_used_at": "2026-11-15T14:00:00+00:00"},
         {"id": 1, "is_live": False},
     ]
-    assert [token["word"] for token in build_tokens(rows)] == ["in use", "old", "ended"]
+    assert [token["word"] for token in build_tokens(rows)] == ["new, not used yet", "in use", "old", "ended"]
+
+
+def test_revoking_says_what_is_connected_and_what_is_lost() -> None:
+    new, used, *_ = build_tokens(
+        [{"id": 2, "is_live": True}, {"id": 1, "is_live": True, "last_used_at": "2026-11-15T14:00:00+00:00"}]
+    )
+    assert say_revocation(used, 1, 2).startswith(
+        "1 instance is connected with this token and stops now, and 2 running jobs are lost."
+    )
+    assert say_revocation(new, 1, 2).startswith("Nothing is connected with it now.")
+    assert say_revocation(used, 0, 0).startswith("Nothing is connected with it now.")
 
 
 def test_events_put_who_did_it_into_its_own_column() -> None:

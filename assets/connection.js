@@ -1,0 +1,78 @@
+/* Knows whether the server is there, before Reflex does: its socket alone would notice a dead network after minutes.
+   Loaded before the page's own scripts, so that it sees every socket that they open. */
+(() => {
+  "use strict";
+  /* The server pings every few seconds (rxconfig.py): whoever hears nothing for this long is alone. */
+  const SILENT_MS = 20_000;
+  const GRACE_MS = 1_500;
+  const RETRY_MS = 3_000;
+  const root = document.documentElement;
+  let socket = null;
+  let heardAt = 0;
+  let leaving = 0;
+
+  function cut() {
+    clearTimeout(leaving);
+    leaving = 0;
+    if (root.dataset.cut) return;
+    root.dataset.cut = new Date(heardAt || Date.now()).toISOString();
+    const at = new Date(root.dataset.cut).toTimeString().slice(0, 8);
+    for (const place of document.querySelectorAll("[data-cut-since]")) place.textContent = ` since ${at}`;
+    window.dispatchEvent(new Event("ry-cut"));
+  }
+  function mend() {
+    clearTimeout(leaving);
+    leaving = 0;
+    if (!root.dataset.cut) return;
+    delete root.dataset.cut;
+    window.dispatchEvent(new Event("ry-mended"));
+  }
+  function watch(opened) {
+    socket = opened;
+    opened.addEventListener("message", (event) => {
+      heardAt = Date.now();
+      // "0" only says that there is a server; what comes after it says that the page is served.
+      if (opened === socket && typeof event.data === "string" && !event.data.startsWith("0")) mend();
+    });
+    opened.addEventListener("close", () => { if (opened === socket && !leaving) leaving = setTimeout(cut, GRACE_MS); });
+  }
+  const Plain = window.WebSocket;
+  window.WebSocket = class extends Plain {
+    constructor(...args) {
+      super(...args);
+      if (new URL(args[0], location.href).pathname.startsWith("/_event")) watch(this);
+    }
+  };
+  setInterval(() => {
+    if (socket?.readyState !== Plain.OPEN || Date.now() - heardAt < SILENT_MS || !heardAt) return;
+    cut();
+    socket.close();
+  }, 1_000);
+  /* Reflex looks at its socket when a page becomes visible, and never gives up then. */
+  setInterval(() => { if (root.dataset.cut) document.dispatchEvent(new Event("visibilitychange")); }, RETRY_MS);
+  window.addEventListener("pagehide", () => clearTimeout(leaving));
+
+  /* ---- while cut off nothing can be asked for: it is said at once, and not done minutes later ---- */
+  const ACTING = "button, input[type=submit], [role=menuitem], [role=switch], [role=checkbox], [role=radio]";
+  const HERE = "a[href], [data-local], [data-copy], [aria-haspopup=menu], ry-log, dialog, form[data-auth]";
+  let said = 0;
+  function refuse(event) {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    const note = document.querySelector("[data-testid=not-sent]") || document.createElement("div");
+    note.className = "ry-unsent";
+    note.dataset.testid = "not-sent";
+    note.setAttribute("role", "alert");
+    note.textContent = "Not sent: no connection. Try again when this page is live.";
+    document.body.append(note);
+    clearTimeout(said);
+    said = setTimeout(() => note.remove(), 5_000);
+  }
+  document.addEventListener("click", (event) => {
+    const control = root.dataset.cut && event.target instanceof Element && event.target.closest(ACTING);
+    if (control && !control.closest(HERE)) refuse(event);
+  }, true);
+  document.addEventListener("submit", (event) => {
+    if (root.dataset.cut && !event.target.closest(HERE)) refuse(event);
+  }, true);
+})();

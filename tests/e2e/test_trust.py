@@ -1,0 +1,226 @@
+"""What must hold before anybody trusts the page: its clock, its clicks, its questions, its focus."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, WebSocketRoute, expect
+
+from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
+from tests.e2e.test_runners_page import SOON, Open, person, row, sign_in
+from tests.e2e.test_work_pages import STEP, enqueue, make_module, open_as, status
+
+__all__ = ["open_as", "person", "sign_in"]
+pytestmark = pytest.mark.timeout(600)
+APPLYING = {**STEP, "name": "apply", "title": "Apply", "phase": "APPLY"}
+SKEW = "window.runyard.now() - Date.now()"
+
+
+class Line:
+    """The way between a page and the dashboard, which a test can cut, loudly or silently."""
+
+    def __init__(self, page: Page) -> None:
+        """Stand between from the next load on."""
+        self._is_cut = self._is_silent = False
+        self._open: list[WebSocketRoute] = []
+        page.route_web_socket(re.compile("/_event"), self._joined)
+
+    def _joined(self, browser: WebSocketRoute) -> None:
+        if self._is_cut:
+            browser.close()
+            return
+        server = browser.connect_to_server()
+        self._open.append(browser)
+        browser.on_message(lambda text: None if self._is_silent else server.send(text))
+        server.on_message(lambda text: None if self._is_silent else browser.send(text))
+
+    def cut(self) -> None:
+        """Break what is open and refuse what comes."""
+        self._is_cut = True
+        for browser in self._open:
+            browser.close()
+        self._open = []
+
+    def silence(self) -> None:
+        """Let nothing pass and say nothing, as a network does that died."""
+        self._is_silent = True
+
+    def mend(self) -> None:
+        """Let everything pass again."""
+        self._is_cut = self._is_silent = False
+
+
+def mark(page: Page, word: str) -> Locator:
+    return page.locator(".ry-live:visible", has_text=word)
+
+
+def test_the_clock_is_right_after_every_navigation_and_reload(person: Person, sign_in: Open) -> None:
+    page = sign_in(person)
+    # Long enough that a time which was sent with the first load would be an old one.
+    page.wait_for_function("performance.now() > 9000", timeout=SOON)
+    for name in ("Jobs", "Modules", "Runners"):
+        page.get_by_role("link", name=name).first.click()
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible(timeout=SOON)
+        assert abs(page.evaluate(SKEW)) < 2000
+    page.reload()
+    expect(mark(page, "Live")).to_be_visible(timeout=SOON)
+    assert abs(page.evaluate(SKEW)) < 2000
+
+
+def test_a_browser_with_a_wrong_clock_is_put_right(person: Person, sign_in: Open) -> None:
+    page = sign_in(person)
+    page.clock.install(time="2026-01-01T00:00:00Z")
+    page.reload()
+    expect(mark(page, "Live")).to_be_visible(timeout=SOON)
+    page.wait_for_function(f"{SKEW} > 86400000", timeout=SOON)
+
+
+def test_clicks_made_without_a_connection_are_not_done_later(product: Product, person: Person, sign_in: Open) -> None:
+    module = make_module(product, person, "platform/vpc")
+    page = sign_in(person)
+    line = Line(page)
+    page.goto(f"/dashboard/modules?module={module}")
+    plan = page.get_by_role("button", name="Plan", exact=True)
+    expect(plan).to_be_visible(timeout=SOON)
+    line.cut()
+    expect(mark(page, "Offline")).to_be_visible(timeout=SOON)
+    expect(page.get_by_test_id("connection-banner").filter(visible=True)).to_contain_text("since")
+    for _ in range(3):
+        plan.click()
+    expect(page.get_by_test_id("not-sent")).to_be_visible()
+    line.mend()
+    expect(mark(page, "Live")).to_be_visible(timeout=SOON)
+    plan.click()
+    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"), timeout=SOON)
+    [(count,)] = product.sql("select count(*) from provision_jobs where org_id = %s", person.org_id)
+    assert count == 1
+
+
+def test_a_network_that_dies_silently_is_noticed(person: Person, sign_in: Open) -> None:
+    page = sign_in(person)
+    line = Line(page)
+    page.reload()
+    expect(mark(page, "Live")).to_be_visible(timeout=SOON)
+    line.silence()
+    expect(mark(page, "Offline")).to_be_visible(timeout=SOON)
+    line.mend()
+    expect(mark(page, "Live")).to_be_visible(timeout=SOON)
+
+
+def test_revoking_a_token_asks_and_says_what_stops(product: Product, person: Person, sign_in: Open) -> None:
+    runner = ScriptedRunner(product, person, "build-1")
+    page = sign_in(person)
+    page.goto(f"/dashboard/runners/{runner.worker['id']}")
+    page.get_by_role("button", name=re.compile("Revoke the token")).click(timeout=SOON)
+    question = page.get_by_role("alertdialog", name=re.compile("Revoke the token"))
+    expect(question).to_contain_text("1 instance is connected with this token", timeout=SOON)
+    question.get_by_role("button", name="Cancel").click()
+    expect(question).to_be_hidden(timeout=SOON)
+    assert runner.beat()
+    page.get_by_role("button", name=re.compile("Revoke the token")).click()
+    question.get_by_role("button", name="Revoke token").click()
+    expect(page.locator(".ry-head [data-status=OFFLINE]").first).to_be_visible(timeout=SOON)
+
+
+def test_a_rotated_token_is_listed_at_once_and_the_used_one_stays_in_use(
+    product: Product, person: Person, sign_in: Open
+) -> None:
+    runner = ScriptedRunner(product, person, "build-1")
+    page = sign_in(person)
+    page.goto(f"/dashboard/runners/{runner.worker['id']}")
+    expect(page.get_by_text("in use", exact=True)).to_be_visible(timeout=SOON)
+    page.get_by_role("button", name="Rotate", exact=True).click()
+    page.get_by_role("alertdialog").get_by_role("button", name=re.compile("new token")).click()
+    shown = page.get_by_role("alertdialog", name="Copy the new token now")
+    expect(shown.locator("ry-secret")).to_have_text(re.compile(r"^ryw_[0-9A-Za-z]{43}$"), timeout=SOON)
+    fits = "(el) => el.scrollWidth <= el.clientWidth + 1 && el.getBoundingClientRect().height < 60"
+    assert shown.locator("ry-secret").evaluate(fits)
+    shown.get_by_role("button").last.click()
+    used = page.locator("li", has_text=f"…{runner.worker['id'] and 'aaaa'}")
+    expect(page.get_by_text("new, not used yet", exact=True)).to_be_visible(timeout=SOON)
+    expect(used).to_contain_text("in use")
+    expect(page.get_by_text("Token rotated").first).to_be_visible(timeout=SOON)
+
+
+def test_a_killed_apply_is_as_grave_as_a_lost_one(
+    product: Product, person: Person, open_as: Callable[[Person], Page]
+) -> None:
+    runner = ScriptedRunner(product, person, "build-1")
+    number = enqueue(product, person, make_module(product, person, "payments/db"), "APPLY")
+    job = runner.claim(number)
+    runner.report(job, "APPLY", [APPLYING])
+    page = open_as(person)
+    page.goto(f"/dashboard/jobs/{number}")
+    expect(status(page)).to_have_attribute("data-status", "PROCESSING", timeout=SOON)
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("menuitem", name="Kill").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Kill", exact=True).click()
+    expect(page.locator("[data-sonner-toast][data-type=error]")).to_be_visible(timeout=SOON)
+    expect(page.get_by_text("Kill requested by")).to_be_visible(timeout=SOON)
+    runner.finish(job, "CANCELLED")
+    expect(page.get_by_test_id("attention")).to_contain_text("was killed, so nobody knows how far it got", timeout=SOON)
+    expect(page.get_by_test_id("attention").get_by_role("button", name="Run a check plan")).to_be_visible()
+
+
+FOCUSED = "(el) => el.contains(document.activeElement)"
+
+
+@pytest.mark.parametrize(("item", "title"), [("Drain", "Drain"), ("Remove", "Remove"), ("Disable", "Disable")])
+def test_a_dialog_opened_from_a_menu_has_the_focus(
+    product: Product, person: Person, sign_in: Open, item: str, title: str
+) -> None:
+    product.runner(person, "prod-us")
+    page = sign_in(person)
+    expect(row(page, "prod-us")).to_be_visible(timeout=SOON)
+    page.keyboard.press("j")
+    page.keyboard.press(".")
+    expect(page.get_by_role("menuitem", name=item)).to_be_visible(timeout=SOON)
+    page.get_by_role("menuitem", name=item).focus()
+    page.keyboard.press("Enter")
+    question = page.get_by_role("alertdialog", name=re.compile(f"^{title} prod-us"))
+    expect(question).to_be_visible(timeout=SOON)
+    expect(page.get_by_role("menu")).to_be_hidden()
+    page.wait_for_function("document.querySelector('[role=alertdialog]')?.contains(document.activeElement)")
+    # The menu gives the focus back a moment later: it must be here after that too.
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 300)))")
+    assert question.evaluate(FOCUSED)
+    page.keyboard.type("prod-us")
+    page.keyboard.press("Tab")
+    assert question.evaluate(FOCUSED)
+
+
+@pytest.fixture
+def long_log(product: Product, person: Person) -> int:
+    runner = ScriptedRunner(product, person, "build-1")
+    number = enqueue(product, person, make_module(product, person, "platform/log"), "PLAN")
+    job = runner.claim(number)
+    runner.report(job, "PLAN", [STEP])
+    lines = "".join(f"line {at}{' needle' if at == 380 else ''}\n" for at in range(1, 401))
+    runner.log(job, 1, "plan", lines)
+    runner.finish(job, "SUCCEEDED", last_seq=1)
+    return number
+
+
+def in_sight(place: Locator) -> bool:
+    box: Any = place.bounding_box()
+    return bool(place.page.evaluate("([y, height]) => y >= 0 && y + height <= innerHeight", [box["y"], box["height"]]))
+
+
+def test_a_link_to_a_line_and_a_hit_are_in_sight(
+    person: Person, open_as: Callable[[Person], Page], long_log: int
+) -> None:
+    page = open_as(person)
+    page.set_viewport_size({"width": 1440, "height": 700})
+    page.goto(f"/dashboard/jobs/{long_log}#L390")
+    expect(page.locator("#L390")).to_be_visible(timeout=SOON)
+    page.wait_for_function(
+        "document.querySelector('#L390').getBoundingClientRect().bottom <= innerHeight", timeout=SOON
+    )
+    assert in_sight(page.locator("#L390"))
+    page.evaluate("scrollTo(0, 0)")
+    page.get_by_label("Search the log").fill("needle")
+    expect(page.locator("#L380 mark").first).to_be_visible(timeout=SOON)
+    page.wait_for_function("document.querySelector('#L380 mark').getBoundingClientRect().bottom <= innerHeight")
+    assert in_sight(page.locator("#L380 mark").first)

@@ -1,0 +1,44 @@
+"""A job's page: what stands around the row is read for the row that is shown."""
+
+import pytest
+
+from app.jobs.state.job import JobState
+from app.project.errors import Unreachable
+from app.project.store import Changed, OrgStore
+
+JOB = {
+    "id": 7,
+    "type": "PLAN",
+    "status": "PROCESSING",
+    "attempt": 1,
+    "created_at": "2026-11-15T14:00:00+00:00",
+    "updated_at": "2026-11-15T14:00:00+00:00",
+}
+ENDED = {**JOB, "status": "SUCCEEDED", "updated_at": "2026-11-15T14:00:09+00:00"}
+MINE = Changed({"provision_jobs": frozenset({"7"})})
+
+
+async def test_the_last_event_is_read_even_when_the_first_try_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = JobState(_reflex_internal_init=True)
+    state._job, state.is_found = dict(JOB), True
+    reads: list[str] = []
+
+    async def read(self: JobState) -> None:
+        reads.append(str(self._job["status"]))
+        if len(reads) == 1:
+            raise Unreachable
+        self._events = [{"id": 1, "event": "succeeded", "at": ENDED["updated_at"]}]
+
+    async def heavy(self: JobState) -> None:
+        """Nothing more to read here."""
+
+    monkeypatch.setattr(JobState, "_read_events", read)
+    monkeypatch.setattr(JobState, "_read_heavy", heavy)
+    store = OrgStore("org")
+    store.replace("provision_jobs", [ENDED])
+    with pytest.raises(Unreachable):
+        await state._renew(store, MINE)
+    await state._renew(store, Changed({"provision_jobs": frozenset({"7"})}))
+    assert [event["words"] for event in state.events] == ["Succeeded"]
+    await state._renew(store, MINE)
+    assert reads == ["SUCCEEDED", "SUCCEEDED"]

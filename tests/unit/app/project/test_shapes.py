@@ -1,0 +1,45 @@
+"""One malformed report takes no page from anybody."""
+
+from typing import Any
+
+import pytest
+
+from app.jobs.view import detail, plan, timeline
+from app.project.shapes import shaped
+from app.shared.job.rows import build_row
+
+JOB: dict[str, Any] = {
+    "id": 7,
+    "type": "APPLY",
+    "module_path": "a/b",
+    "created_at": "2026-11-15T14:00:00+00:00",
+}
+NONSENSE: list[Any] = [[1], "x", 1, True, {}, {"message": [1]}, [["x"]], None, {"resources": [1], "create": "many"}]
+COLUMNS = ("error", "steps", "labels", "plan_summary", "result", "payload", "late_report")
+
+
+@pytest.mark.parametrize("status", ["QUEUED", "PROCESSING", "SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_ATTENTION"])
+@pytest.mark.parametrize("value", NONSENSE)
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_job_with_nonsense_in_it_is_shown(column: str, value: Any, status: str) -> None:
+    job = shaped("provision_jobs", {**JOB, "status": status, column: value})
+    assert build_row(job, {})["id"] == 7
+    assert detail.build_view(job, {}, ())["id"] == 7
+    plan.build(job)
+    timeline.build(job)
+    detail.log_steps(job)
+    detail.build_outputs(job)
+
+
+def test_what_is_well_formed_stays_as_it_is() -> None:
+    job = {
+        **JOB,
+        "error": {"message": "no"},
+        "steps": [{"name": "plan"}],
+        "plan_summary": {"create": 1, "resources": []},
+    }
+    assert shaped("provision_jobs", job) == job
+
+
+def test_other_tables_are_not_touched() -> None:
+    assert shaped("workers", {"steps": "x"}) == {"steps": "x"}

@@ -38,6 +38,7 @@ def _head() -> list[rx.Component]:
         # Not deferred: it must be there before the page's scripts open their socket.
         rx.el.script(src="/connection.js"),
         rx.el.script(src="/runyard.js", defer=True),
+        rx.el.script(src="/dialogs.js", defer=True),
         rx.el.link(rel="icon", href="/mark.svg", type="image/svg+xml"),
         rx.el.link(
             rel="preload",
@@ -49,6 +50,10 @@ def _head() -> list[rx.Component]:
     ]
 
 
+def _with_headers(inner: ASGIApp) -> ASGIApp:
+    return with_headers(inner, runtime().settings.origins)
+
+
 def _with_advice(inner: ASGIApp) -> ASGIApp:
     return with_origin_advice(inner, runtime().settings.origins)
 
@@ -57,8 +62,8 @@ app = rx.App(
     stylesheets=["/tokens.css", "/look.css", "/runyard.css", "/job/job.css", "/work.css"],
     head_components=_head(),
     html_lang="en-GB",
-    api_transformer=[build_api(runtime()), with_headers, _with_advice],
-    toaster=rx.toast.provider(position="bottom-right", close_button=True, visible_toasts=3),
+    api_transformer=[build_api(runtime()), _with_headers, _with_advice],
+    toaster=rx.toast.provider(position="top-right", close_button=True, visible_toasts=3),
 )
 # The mark in the top bar says the same in our words, and stays true while the server is away.
 app.app_wraps[5, "Overlay"] = lambda _stateful: None

@@ -172,8 +172,11 @@
   /* ---- sign-in forms: plain posts, because only a route can set a cookie that scripts cannot read ---- */
   const after = () => {
     const next = new URLSearchParams(window.location.search).get("next") || "";
-    // Only a path of our own: never an address that somebody put into the link.
-    return /^\/(?![\/\\])/.test(next) ? next : "/dashboard/runners";
+    // Only a path of our own, as the browser itself reads it: it drops tabs and turns \ into /, so no pattern can tell.
+    let url = null;
+    try { url = new URL(next, window.location.origin); } catch { /* no address at all */ }
+    const isOurs = url?.origin === window.location.origin && next.startsWith("/");
+    return isOurs ? url.pathname + url.search + url.hash : "/dashboard/runners";
   };
   const KEPT = "runyard-invitation";
   /* ---- links in mails: a code in the query, or, from Auth itself, a session after the #. Both leave the address at once,
@@ -286,24 +289,13 @@
     if (el && el.isConnected) setTimeout(() => el.focus(), 60);
   }
 
-  /* A dialog has the focus while it is open, also when the menu that it was opened from gives it back to its button. */
-  const FIELDS = "input:not([type=hidden]):not([disabled]), textarea:not([disabled]), select:not([disabled]), [role=combobox]";
-  const OVER = "[role=menu], [role=listbox], [role=dialog], [role=alertdialog], [data-sonner-toaster]";
-  const asked = () => [...document.querySelectorAll("[role=dialog][data-state=open], [role=alertdialog][data-state=open]")].at(-1);
-  function enter() {
-    const dialog = asked();
-    if (!dialog || dialog.contains(document.activeElement) || document.querySelector("[role=menu][data-state=open]")) return;
-    (dialog.querySelector(FIELDS) || dialog.querySelector("button:not([disabled])") || dialog).focus();
-  }
-  document.addEventListener("focusin", (event) => { if (!event.target.closest(OVER)) requestAnimationFrame(enter); });
-  new MutationObserver(() => requestAnimationFrame(enter)).observe(document.body, { childList: true });
-
   window.runyard = {
     now,
     post,
     focusIn,
     focusBack,
     secret: (owner, token) => { secrets.set(owner, token); repaint(); },
+    hasSecret: (owner) => secrets.has(owner),
     forget: (owner) => { secrets.delete(owner); repaint(); },
     signOut: async () => { await post("/auth/logout"); window.location.assign("/login"); },
   };

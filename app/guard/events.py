@@ -11,6 +11,9 @@ from reflex.state import BaseState, StateUpdate
 from reflex_base.registry import RegistrationContext
 
 from app.guard.arguments import BadArguments, check_arguments
+from app.project.errors import AppError
+from app.project.models import Session
+from app.project.runtime import runtime
 from app.shared.session import SessionState
 
 log = structlog.get_logger(__name__)
@@ -39,15 +42,29 @@ class DenyByDefault(rx.Middleware):
         if who.user_id and (session is None or session.user_id != who.user_id):
             # A tab's token is enough to be handed its states: they go when their owner is not the one who asks.
             state._get_root_state().reset()
+        is_outside = session is not None and await _is_outside(session, who.org_id)
+        if is_outside:
+            # Also a tab that was away while its membership ended: what it was shown goes with the next thing it asks.
+            state._get_root_state().reset()
         registered = RegistrationContext.get().event_handlers.get(event.name)
         if registered is None or event.name.endswith(".setvar"):
             return StateUpdate()
         if not registered.states or not registered.states[0].__module__.startswith(_OURS):
             return None
         fn = registered.handler.fn
+        if is_outside:
+            return StateUpdate(events=Event.from_event_type(rx.redirect("/dashboard/runners")))
         if session is None and not is_public(fn):
             return StateUpdate(events=Event.from_event_type(rx.redirect(_sign_in_path(state))))
         return _refuse_misfits(fn, event)
+
+
+async def _is_outside(session: Session, org_id: str) -> bool:
+    """Say whether this person no longer belongs to the organisation that the tab shows; not while nobody can tell."""
+    try:
+        return bool(org_id) and not await runtime().hub.members.is_member(session, org_id)
+    except AppError:
+        return False
 
 
 def _refuse_misfits(fn: Callable[..., Any], event: Event) -> StateUpdate | None:

@@ -1,5 +1,8 @@
 """Headers that keep a browser from doing with our pages what we never do."""
 
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -11,7 +14,6 @@ RULES = (
     "style-src 'self' 'unsafe-inline'",
     "img-src 'self' data:",
     "font-src 'self'",
-    "connect-src 'self' ws: wss:",
     "worker-src 'self' blob:",
     "object-src 'none'",
     "base-uri 'self'",
@@ -19,7 +21,6 @@ RULES = (
     "frame-ancestors 'none'",
 )
 HEADERS = {
-    "content-security-policy": "; ".join(RULES),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "same-origin",
@@ -27,14 +28,26 @@ HEADERS = {
 }
 
 
-def with_headers(inner: ASGIApp) -> ASGIApp:
+def _sockets(origins: Iterable[str]) -> str:
+    """Name the websockets of the addresses that the page may be opened by; no other is ever connected to."""
+    parts = [urlsplit(origin) for origin in origins]
+    return " ".join(f"{'wss' if part.scheme == 'https' else 'ws'}://{part.netloc}" for part in parts)
+
+
+def content_policy(origins: Iterable[str]) -> str:
+    """Write the content security policy for these addresses."""
+    return "; ".join((*RULES, f"connect-src 'self' {_sockets(origins)}".rstrip()))
+
+
+def with_headers(inner: ASGIApp, origins: Iterable[str]) -> ASGIApp:
     """Add the headers to every answer."""
+    added = {**HEADERS, "content-security-policy": content_policy(origins)}
 
     async def outer(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in added.items():
                     headers.setdefault(name, value)
             await send(message)
 

@@ -17,6 +17,7 @@ from app.http.cookies import NAME, clear_sid, set_sid
 from app.project.client import Client
 from app.project.errors import AppError, Refused, SignedOut, Unreachable
 from app.project.invitations import hash_of
+from app.project.models import Session
 from app.project.runtime import Runtime
 
 MAX_BODY = 16 * 1024
@@ -72,7 +73,10 @@ def _problem(error: AppError, status: int) -> JSONResponse:
 
 
 async def _welcome(runtime: Runtime, auth: AuthSession) -> Response:
-    session = await runtime.gate.open(auth)
+    return _signed_in(runtime, await runtime.gate.open(auth))
+
+
+def _signed_in(runtime: Runtime, session: Session) -> Response:
     response = JSONResponse({"ok": True})
     set_sid(response, session.sid, is_secure=runtime.settings.is_cookie_secure)
     return response
@@ -130,11 +134,13 @@ async def _follow(client: Client, fields: dict[str, str]) -> AuthSession:
 
 
 async def reset(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
-    """Set a new password with a recovery link, and sign in."""
+    """Set a new password with a recovery link, sign in, and end every other session: one of them may be a thief's."""
     client = runtime.gate.client
     auth = await _follow(client, fields)
     await client.set_password(auth.access_token, fields.get("password", ""))
-    return await _welcome(runtime, auth)
+    session = await runtime.gate.open(auth)
+    await runtime.gate.end_others(session)
+    return _signed_in(runtime, session)
 
 
 async def accept(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:

@@ -103,6 +103,7 @@ class _FanOut:
     async def _note(self, changes: Mapping[str, Changed]) -> None:
         for org_id, changed in changes.items():
             if "memberships" in changed.tables:
+                runtime().hub.members.forget()
                 for sid in {view.sid for view in runtime().hub.views(org_id)}:
                     await check_member(self._app, sid, org_id)
             for view in runtime().hub.views(org_id):

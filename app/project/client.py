@@ -115,15 +115,15 @@ class Client:
         answer = await self._guarded(self._auth().refresh_session(refresh_token))
         return _must_have_session(answer.session)
 
-    async def sign_out(self, session: Session) -> None:
-        """End the session at the project, so that its refresh token is dead too."""
+    async def sign_out(self, session: Session, scope: str = "local") -> None:
+        """End the session at the project, or the person's `others`, so that their refresh tokens are dead too."""
         headers = {
             "apikey": self._settings.publishable_key,
             "Authorization": f"Bearer {session.access_token}",
         }
         url = f"{self._settings.supabase_url}/auth/v1/logout"
         try:
-            await self._http.post(url, params={"scope": "local"}, headers=headers)
+            await self._http.post(url, params={"scope": scope}, headers=headers)
         except httpx.HTTPError as error:
             raise Unreachable from error
 

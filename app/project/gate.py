@@ -50,6 +50,11 @@ class Gate:
         if session is not None:
             await self.client.sign_out(session)
 
+    async def end_others(self, session: Session) -> None:
+        """End every other session of this person: here at once, and at the project."""
+        await self.sessions.end_others(session.user_id, session.sid)
+        await self.client.sign_out(session, "others")
+
     async def fresh(self, session: Session, *, is_forced: bool = False) -> Session:
         """Return the session with a token that still lives for a while."""
         if not is_forced and session.expires_at - self._clock() > REFRESH_BEFORE_SECONDS:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from app.project.errors import SignedOut
 from app.project.feed import Feed
 from app.project.gate import Gate
+from app.project.members import Members
 from app.project.models import Session
 from app.project.store import Changed, OrgStore
 from app.project.wire import Wire
@@ -62,6 +63,7 @@ class Hub:
     def __init__(self, gate: Gate, wire: Wire) -> None:
         """Start with nobody looking."""
         self.gate = gate
+        self.members = Members(gate)
         self._wire = wire
         self._views: dict[str, View] = {}
         self._open: dict[str, _Open] = {}
@@ -90,7 +92,8 @@ class Hub:
         return list(self._views.values())
 
     async def open(self, org_id: str, session: Session) -> OrgStore:
-        """Return an organisation's store, filled; starts its feed with the first look."""
+        """Return an organisation's store, filled, to one of its members; starts its feed with the first look."""
+        await self.members.check(session, org_id)
         async with self._opening:
             entry = self._open.get(org_id)
             if entry is None or entry.task.done():

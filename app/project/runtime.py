@@ -6,6 +6,7 @@ from functools import cache
 from app.project.client import Client
 from app.project.gate import Gate
 from app.project.hub import Hub
+from app.project.session_files import FileSessions
 from app.project.sessions import MemorySessions, RedisSessions, Sessions
 from app.project.settings import Settings, read_settings
 from app.project.wire import Wire
@@ -21,11 +22,13 @@ class Runtime:
 
 
 def _sessions(settings: Settings) -> Sessions:
-    if settings.redis_url is None:
-        return MemorySessions()
-    from redis.asyncio import Redis
+    if settings.redis_url is not None:
+        from redis.asyncio import Redis
 
-    return RedisSessions(Redis.from_url(settings.redis_url, decode_responses=True))
+        return RedisSessions(Redis.from_url(settings.redis_url, decode_responses=True))
+    if settings.session_directory is not None:
+        return FileSessions(settings.session_directory, settings.session_key)
+    return MemorySessions()
 
 
 def build_runtime(settings: Settings) -> Runtime:

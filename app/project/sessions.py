@@ -1,4 +1,4 @@
-"""Where sessions are kept: in this process, or in Redis when several processes share them."""
+"""Where sessions are kept: in this process (session_files.py: and in files), or in Redis when several share them."""
 
 import dataclasses
 import hashlib
@@ -26,6 +26,10 @@ class Sessions(Protocol):
 
     async def delete(self, sid: str) -> None:
         """Forget a session."""
+        ...
+
+    async def end_others(self, user_id: str, sid: str) -> None:
+        """Forget every session of somebody but one."""
         ...
 
 
@@ -60,6 +64,13 @@ class MemorySessions:
         """Forget a session."""
         self._rows.pop(sid, None)
 
+    async def end_others(self, user_id: str, sid: str) -> None:
+        """Forget every session of somebody but one."""
+        theirs = [other for other, (session, _) in self._rows.items() if session.user_id == user_id]
+        for other in theirs:
+            if other != sid:
+                del self._rows[other]
+
     def _sweep(self) -> None:
         now = self._clock()
         for sid in [sid for sid, (_, ends_at) in self._rows.items() if ends_at < now]:
@@ -88,7 +99,20 @@ class RedisSessions:
         body = dataclasses.asdict(session)
         del body["sid"]
         await self._redis.set(self._key(session.sid), json.dumps(body), ex=IDLE_SECONDS)
+        await self._redis.sadd(self._keys_of(session.user_id), self._key(session.sid))
+        await self._redis.expire(self._keys_of(session.user_id), IDLE_SECONDS)
 
     async def delete(self, sid: str) -> None:
         """Forget a session."""
         await self._redis.delete(self._key(sid))
+
+    @staticmethod
+    def _keys_of(user_id: str) -> str:
+        return f"runyard:sessions-of:{user_id}"
+
+    async def end_others(self, user_id: str, sid: str) -> None:
+        """Forget every session of somebody but one."""
+        for key in await self._redis.smembers(self._keys_of(user_id)):
+            if key != self._key(sid):
+                await self._redis.delete(key)
+                await self._redis.srem(self._keys_of(user_id), key)

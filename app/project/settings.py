@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +19,8 @@ class Settings:
     redis_url: str | None = None
     is_cookie_secure: bool = False
     docs_directory: Path = Path("site")
+    session_directory: Path | None = None
+    session_key: str = field(default="", repr=False)
     request_timeout_seconds: float = 10.0
 
 
@@ -36,6 +38,8 @@ def read_settings(env: Mapping[str, str] | None = None) -> Settings:
         redis_url=env.get("REFLEX_REDIS_URL") or None,
         is_cookie_secure=_is_cookie_secure(env),
         docs_directory=Path(env.get("RUNYARD_DOCS_DIRECTORY", "site")),
+        session_directory=Path(env["RUNYARD_SESSION_DIRECTORY"]) if env.get("RUNYARD_SESSION_DIRECTORY") else None,
+        session_key=env.get("RUNYARD_SESSION_KEY", ""),
     )
 
 

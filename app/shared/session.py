@@ -81,6 +81,7 @@ class SessionState(Sparing, rx.State):
         session = await self._must_session()
         rows = await runtime().gate.rpc(session, "my_organizations")
         organisations = [Organisation.from_row(row) for row in rows or []]
+        runtime().hub.members.note(session, frozenset(org.id for org in organisations))
         self.email, self.user_id = session.email, session.user_id
         self.orgs = [{"id": o.id, "name": o.name, "initials": initials(o.name), "role": o.role} for o in organisations]
         chosen = next((o for o in organisations if o.id == session.org_id), None)

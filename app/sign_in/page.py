@@ -118,7 +118,7 @@ def reset_password() -> rx.Component:
     """Set a new password with the link from the mail."""
     return card(
         "New password",
-        "Every other session of yours goes on.",
+        "Every other session of yours ends.",
         _form(
             "reset",
             _field("password", "New password", "password", "new-password", hint="8 characters or more."),

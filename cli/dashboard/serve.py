@@ -43,6 +43,8 @@ def dashboard_environment(settings: DashboardSettings) -> dict[str, str]:
         "RUNYARD_DASHBOARD_PORT": str(settings.dashboard_port),
         "REFLEX_WEB_WORKDIR": str(settings.home / "web"),
         "REFLEX_API_URL": socket_address(settings),
+        # Sign-ins outlive a restart: encrypted, in the folder that nobody else may read.
+        "RUNYARD_SESSION_DIRECTORY": os.environ.get("RUNYARD_SESSION_DIRECTORY", str(settings.home / "sessions")),
         "REFLEX_TELEMETRY_ENABLED": "false",
         "REFLEX_CHECK_LATEST_VERSION": "false",
         "REFLEX_ENV_MODE": "prod",

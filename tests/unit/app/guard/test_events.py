@@ -129,3 +129,31 @@ async def test_states_are_emptied_when_somebody_else_asks_with_the_tabs_token() 
     hydrate = next(name for name in RegistrationContext.get().event_handlers if name.endswith("state.hydrate"))
     await DenyByDefault().preprocess(cast("Any", None), root, Event(name=hydrate, payload={}))
     assert (who.email, runners.job_words) == ("", "")
+
+
+@pytest.mark.parametrize("name", sorted(HANDLERS))
+def test_no_event_waits_for_a_connection_to_be_done_later(name: str) -> None:
+    assert HANDLERS[name].handler.event_actions.get("temporal") is True
+
+
+@pytest.mark.anyio
+async def test_a_tab_of_somebody_who_was_removed_is_emptied_and_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    await runtime().gate.sessions.put(Session("former", "u", "ops@example.com", "a", "r", 9e12, 0.0))
+    root = visitor("former")
+    who = await root.get_state(SessionState)
+    who.user_id, who.org_id = "u", "org-1"
+    runners = await root.get_state(RunnersState)
+    runners.job_words = "4 queued"
+    asked: list[str] = []
+
+    async def rpc(session: Session, function: str, args: Any = None) -> list[dict[str, str]]:
+        asked.append(function)
+        return [{"id": "org-2"}]
+
+    monkeypatch.setattr(runtime().gate, "rpc", rpc)
+    name = next(name for name in HANDLERS if name.endswith("runners_state.search_for"))
+    update = await DenyByDefault().preprocess(cast("Any", None), root, Event(name=name, payload={"text": "x"}))
+    assert update is not None
+    assert [event.name for event in update.events] == ["_redirect"]
+    assert (who.org_id, runners.job_words, asked) == ("", "", ["my_organizations"])
+    await runtime().gate.sessions.delete("former")

@@ -8,6 +8,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
+from app.http.headers import content_policy
 from app.http.origins import MOST_ORIGINS, with_origin_advice
 from app.http.routes import is_same_origin
 from app.project.settings import read_settings
@@ -95,3 +96,10 @@ def test_a_form_behind_a_proxy_is_ours_when_its_address_is_known(origin: str | N
     headers = [(b"host", host.encode())] + ([(b"origin", origin.encode())] if origin else [])
     request = Request({"type": "http", "method": "POST", "path": "/auth/login", "headers": headers})
     assert is_same_origin(request, ("https://runyard.example.com",)) == is_ours
+
+
+def test_the_page_may_connect_to_its_own_addresses_and_nowhere_else() -> None:
+    policy = content_policy(("http://localhost:3000", "https://runyard.example.com"))
+    [rule] = [rule for rule in policy.split("; ") if rule.startswith("connect-src")]
+    assert rule == "connect-src 'self' ws://localhost:3000 wss://runyard.example.com"
+    assert content_policy(()).endswith("connect-src 'self'")

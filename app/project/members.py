@@ -1,0 +1,44 @@
+"""Who is a member of what, asked of the project and believed for seconds."""
+
+import time
+from collections.abc import Callable
+
+from app.project.errors import NotThere
+from app.project.gate import Gate
+from app.project.models import Session
+
+BELIEVED_SECONDS = 5.0
+
+
+class Members:
+    """Whether a session's person may look at an organisation; a change of members makes it be asked again."""
+
+    def __init__(self, gate: Gate, clock: Callable[[], float] = time.monotonic) -> None:
+        """Know nobody yet."""
+        self._gate = gate
+        self._clock = clock
+        self._seen: dict[str, tuple[float, frozenset[str]]] = {}
+
+    def note(self, session: Session, org_ids: frozenset[str]) -> None:
+        """Take what the project has just answered."""
+        now = self._clock()
+        self._seen = {sid: seen for sid, seen in self._seen.items() if now - seen[0] < BELIEVED_SECONDS}
+        self._seen[session.sid] = (now, org_ids)
+
+    def forget(self) -> None:
+        """Ask again about everybody: somebody's membership changed."""
+        self._seen.clear()
+
+    async def is_member(self, session: Session, org_id: str) -> bool:
+        """Say whether this person belongs to the organisation now."""
+        at, org_ids = self._seen.get(session.sid, (float("-inf"), frozenset()))
+        if self._clock() - at >= BELIEVED_SECONDS:
+            rows = await self._gate.rpc(session, "my_organizations")
+            org_ids = frozenset(str(row["id"]) for row in rows or [])
+            self.note(session, org_ids)
+        return org_id in org_ids
+
+    async def check(self, session: Session, org_id: str) -> None:
+        """Raise unless this person belongs to the organisation."""
+        if not await self.is_member(session, org_id):
+            raise NotThere("You are not a member of this organisation.", "Ask one of its admins for an invitation.")

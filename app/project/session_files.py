@@ -1,0 +1,128 @@
+"""Sessions of a single process that outlive it: encrypted files beside the process, one for each session.
+
+The browser has only its opaque id. A file is named after the id's hash and encrypted with a key that the process is
+given (RUNYARD_SESSION_KEY) or keeps beside the files, so a copy of the files alone opens nothing.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+from joserfc import jwe
+from joserfc.errors import JoseError
+from joserfc.jwk import OctKey
+
+from app.project.models import Session
+from app.project.sessions import IDLE_SECONDS, MemorySessions
+
+HEADER = {"alg": "dir", "enc": "A256GCM"}
+KEY_FILE = "key"
+# A session in use is written again this often, so that reading one does not write each time.
+TOUCH_SECONDS = 3600.0
+
+log = structlog.get_logger(__name__)
+
+
+class FileSessions(MemorySessions):
+    """Sessions in memory, and in files for the process that comes after this one."""
+
+    def __init__(self, directory: Path, secret: str = "", clock: Callable[[], float] = time.time) -> None:
+        """Keep them in a folder that nobody else may read."""
+        super().__init__(clock)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.chmod(0o700)
+        self._directory = directory
+        self._key = OctKey.import_key(hashlib.sha256((secret or _kept_secret(directory)).encode()).digest())
+        self._drop_old()
+
+    async def get(self, sid: str) -> Session | None:
+        """Find a live session, here or in its file."""
+        session = await super().get(sid) or self._read(sid)
+        if session is not None and self._age(sid) > TOUCH_SECONDS:
+            self._write(session)
+        return session
+
+    async def put(self, session: Session) -> None:
+        """Keep a session, new or changed."""
+        await super().put(session)
+        self._write(session)
+
+    async def delete(self, sid: str) -> None:
+        """Forget a session."""
+        await super().delete(sid)
+        self._path(sid).unlink(missing_ok=True)
+
+    async def end_others(self, user_id: str, sid: str) -> None:
+        """Forget every session of somebody but one."""
+        for path in self._paths():
+            session = self._open(path)
+            if session is not None and session.user_id == user_id and session.sid != sid:
+                path.unlink(missing_ok=True)
+        await super().end_others(user_id, sid)
+
+    def _path(self, sid: str) -> Path:
+        return self._directory / f"{hashlib.sha256(sid.encode()).hexdigest()}.session"
+
+    def _paths(self) -> list[Path]:
+        return list(self._directory.glob("*.session"))
+
+    def _age(self, sid: str) -> float:
+        try:
+            return self._clock() - self._path(sid).stat().st_mtime
+        except OSError:
+            return float("inf")
+
+    def _write(self, session: Session) -> None:
+        body = json.dumps(dataclasses.asdict(session)).encode()
+        path = self._path(session.sid)
+        new = path.with_suffix(f".{secrets.token_hex(4)}.new")
+        new.touch(mode=0o600)
+        new.write_text(jwe.encrypt_compact(HEADER, body, self._key), encoding="ascii")
+        os.utime(new, (self._clock(), self._clock()))
+        new.replace(path)
+
+    def _read(self, sid: str) -> Session | None:
+        """Take a session over from the process before."""
+        path = self._path(sid)
+        if self._age(sid) > IDLE_SECONDS:
+            path.unlink(missing_ok=True)
+            return None
+        session = self._open(path)
+        if session is None or session.sid != sid:
+            return None
+        self._rows[sid] = (session, self._clock() + IDLE_SECONDS)
+        return session
+
+    def _open(self, path: Path) -> Session | None:
+        try:
+            opened = jwe.decrypt_compact(path.read_text(encoding="ascii"), self._key)
+            return Session(**json.loads(opened.plaintext or b""))
+        except FileNotFoundError:
+            return None
+        except (JoseError, OSError, ValueError, TypeError) as error:
+            # Another key, or half a file: whoever had it signs in again.
+            log.warning("session_not_readable", reason=type(error).__name__)
+            path.unlink(missing_ok=True)
+            return None
+
+    def _drop_old(self) -> None:
+        for path in self._paths():
+            if self._clock() - path.stat().st_mtime > IDLE_SECONDS:
+                path.unlink(missing_ok=True)
+
+
+def _kept_secret(directory: Path) -> str:
+    """Read the key that was made with the folder, or make it."""
+    path = directory / KEY_FILE
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(32))
+    except FileExistsError:
+        pass
+    return path.read_text(encoding="ascii")

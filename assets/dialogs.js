@@ -1,0 +1,31 @@
+/* Dialogs by keyboard: they have the focus while they are open, and Enter is their act. */
+(() => {
+  "use strict";
+  /* A dialog has the focus while it is open, also when the menu that it was opened from gives it back to its button. */
+  const FIELDS = "input:not([type=hidden]):not([disabled]), textarea:not([disabled]), select:not([disabled]), [role=combobox]";
+  const OVER = "[role=menu], [role=listbox], [role=dialog], [role=alertdialog], [data-sonner-toaster]";
+  const asked = () => [...document.querySelectorAll("[role=dialog][data-state=open], [role=alertdialog][data-state=open]")].at(-1);
+  function enter() {
+    const dialog = asked();
+    if (!dialog || dialog.contains(document.activeElement) || document.querySelector("[role=menu][data-state=open]")) return;
+    (dialog.querySelector(FIELDS) || dialog.querySelector("button:not([disabled])") || dialog).focus();
+  }
+  document.addEventListener("focusin", (event) => { if (!event.target.closest(OVER)) requestAnimationFrame(enter); });
+  new MutationObserver(() => requestAnimationFrame(enter)).observe(document.body, { childList: true });
+
+  /* Enter in a field is its dialog's own act: the field is left first, so that what was typed is there before it. */
+  function pressSoon(act, tries = 60) {
+    if (!act.isConnected || !tries) return;
+    if (act.disabled || act.hasAttribute("data-disabled")) requestAnimationFrame(() => pressSoon(act, tries - 1));
+    else act.click();
+  }
+  document.addEventListener("keydown", (event) => {
+    const field = event.target instanceof HTMLInputElement ? event.target : null;
+    if (event.key !== "Enter" || event.isComposing || !field || field.form || field.matches("[data-search]")) return;
+    const act = field.closest("[role=dialog], [role=alertdialog]")?.querySelector(".ry-dialog-acts > :last-child, .ry-sf > :last-child");
+    if (!act?.matches("button")) return;
+    event.preventDefault();
+    field.blur();
+    pressSoon(act);
+  });
+})();

@@ -1,0 +1,53 @@
+"""Nobody is handed an organisation's live rows who does not belong to it now."""
+
+from typing import Any, cast
+
+import pytest
+
+from app.project.errors import NotThere
+from app.project.gate import Gate
+from app.project.hub import Hub
+from app.project.members import BELIEVED_SECONDS, Members
+from app.project.models import Session
+
+pytestmark = pytest.mark.anyio
+SOMEBODY = Session("sid", "u", "ops@example.com", "a", "r", 9e12, 0.0)
+
+
+class FakeGate:
+    """A project that knows one person's organisations."""
+
+    def __init__(self, *org_ids: str) -> None:
+        self.org_ids = list(org_ids)
+        self.asked = 0
+
+    async def rpc(self, session: Session, name: str, args: Any = None) -> list[dict[str, str]]:
+        self.asked += 1
+        return [{"id": org_id} for org_id in self.org_ids]
+
+
+async def test_an_answer_is_believed_for_seconds_and_no_longer() -> None:
+    gate, now = FakeGate("org-1"), [0.0]
+    members = Members(cast("Gate", gate), lambda: now[0])
+    assert await members.is_member(SOMEBODY, "org-1")
+    gate.org_ids = []
+    assert await members.is_member(SOMEBODY, "org-1")
+    now[0] += BELIEVED_SECONDS
+    assert not await members.is_member(SOMEBODY, "org-1")
+    assert gate.asked == 2
+
+
+async def test_a_change_of_members_is_asked_about_at_once() -> None:
+    gate = FakeGate("org-1")
+    members = Members(cast("Gate", gate))
+    assert await members.is_member(SOMEBODY, "org-1")
+    gate.org_ids = []
+    members.forget()
+    assert not await members.is_member(SOMEBODY, "org-1")
+
+
+async def test_the_hub_opens_nothing_for_somebody_outside() -> None:
+    hub = Hub(cast("Gate", FakeGate("org-2")), cast("Any", None))
+    with pytest.raises(NotThere):
+        await hub.open("org-1", SOMEBODY)
+    assert hub.store("org-1") is None

@@ -8,7 +8,7 @@ from starlette.routing import BaseRoute, Route
 
 from app.http.guard import BadQuery, guarded, number
 from app.project.errors import NotThere
-from app.project.models import Session
+from app.project.models import Filter, Query, Session
 from app.project.runtime import Runtime
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -28,5 +28,14 @@ async def download(runtime: Runtime, session: Session, request: Request) -> Resp
     body = answer.get("body") if isinstance(answer, dict) else answer
     if not isinstance(body, str):
         raise NotThere("This version of the state is not here.", "Older versions are removed after a while.")
-    headers = {"Content-Disposition": f'attachment; filename="state-{serial}.json"'}
+    name = await _name_of(runtime, session, module)
+    headers = {"Content-Disposition": f'attachment; filename="{name}-state-{serial}.json"'}
     return Response(body, media_type="application/json", headers=headers)
+
+
+async def _name_of(runtime: Runtime, session: Session, module: str) -> str:
+    """Make a file's name of a module's path: platform/network/vpc is platform-network-vpc."""
+    query = Query(columns="path", filters=(Filter("id", "eq", module),), limit=1)
+    rows = (await runtime.gate.select(session, "modules", query)).rows
+    path = str(rows[0]["path"]) if rows else "module"
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", path)

@@ -146,4 +146,4 @@ def runners() -> rx.Component:
     )
 
 
-ROUTES = (Route("/dashboard/runners", "Runners", runners, RunnersState.load),)
+ROUTES = (Route("/dashboard/runners", "Runners", runners, [AddRunnerState.come_back, RunnersState.load]),)

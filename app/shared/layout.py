@@ -10,7 +10,7 @@ from app.shared.keyboard import keyboard_help
 from app.shared.runner.dialogs import confirmations
 from app.shared.runner.release_notes import release_notes
 from app.shared.session import SessionState
-from app.shared.sidebar import bottom_tabs, sidebar
+from app.shared.sidebar import bottom_tabs, sidebar, small_menu
 
 
 def _crumb(label: rx.Var[str] | str, href: str) -> rx.Component:
@@ -19,7 +19,7 @@ def _crumb(label: rx.Var[str] | str, href: str) -> rx.Component:
 
 def _top(title: rx.Var[str] | str, crumbs: Sequence[tuple[str, str]]) -> rx.Component:
     return rx.el.header(
-        rx.el.span(rx.el.span(SessionState.org_initials, class_name="ry-sq"), class_name="only-s"),
+        rx.el.span(small_menu(), class_name="only-s"),
         rx.el.nav(
             # A link without a name, until the name is known, would be one that nobody can read.
             rx.cond(SessionState.org_name != "", _crumb(SessionState.org_name, "/dashboard/runners"), rx.fragment()),

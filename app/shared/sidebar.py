@@ -96,8 +96,38 @@ def _person() -> rx.Component:
                 on_select=rx.call_script("window.dispatchEvent(new CustomEvent('ry-help'))"),
             ),
             rx.dropdown_menu.separator(),
-            rx.dropdown_menu.item(icon("log-out"), "Sign out", on_select=rx.call_script("window.runyard.signOut()")),
+            _sign_out(),
             width="210px",
+        ),
+    )
+
+
+def _sign_out() -> rx.Component:
+    return rx.dropdown_menu.item(icon("log-out"), "Sign out", on_select=rx.call_script("window.runyard.signOut()"))
+
+
+def small_menu() -> rx.Component:
+    """What the sidebar has besides the pages, on a screen that has no room for it."""
+    docs = rx.call_script("window.open('/docs/', '_blank', 'noopener')")
+    return rx.dropdown_menu.root(
+        rx.dropdown_menu.trigger(
+            rx.el.button(
+                rx.el.span(SessionState.org_initials, class_name="ry-sq", aria_hidden="true"),
+                class_name="rt-reset ry-small-menu",
+                aria_label="Organisation and account",
+            )
+        ),
+        rx.dropdown_menu.content(
+            rx.el.div("Organisations", class_name="rt-BaseMenuLabel"),
+            rx.foreach(SessionState.orgs, _org_item),
+            rx.dropdown_menu.item(icon("plus"), "New organisation", on_select=rx.redirect("/welcome")),
+            rx.dropdown_menu.separator(),
+            rx.dropdown_menu.item(icon("book-open"), "Documentation", on_select=docs),
+            rx.dropdown_menu.item(icon("megaphone"), "Release notes", on_select=ReleaseNotesState.show("")),
+            rx.dropdown_menu.separator(),
+            rx.el.div(SessionState.email, class_name="rt-BaseMenuLabel ry-el"),
+            _sign_out(),
+            width="260px",
         ),
     )
 

@@ -9,6 +9,7 @@ from app.jobs.state.job import JobState
 from app.shared.badges import job_badge, tag
 from app.shared.elements import ago, clock_seconds, since
 from app.shared.icons import icon
+from app.shared.job.run_state import RunState
 from app.shared.session import SessionState
 
 View = JobState.view
@@ -55,6 +56,24 @@ def _button(label: str, event: Any, icon_name: str = "", *, is_ink: bool = False
     return rx.button(*mark, label, on_click=event, color_scheme="gray", **rank)
 
 
+def _plan_act() -> rx.Component:
+    """Apply the plan; or say why that is over, and offer a new one."""
+    number = JobState.applied_by.to_string()
+    used = rx.el.span("Applied by ", rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"))
+    moved_on = rx.el.span("Out of date: serial ", JobState.newer_serial, " is newer", class_name="num")
+    again = _button("Plan again", RunState.run_now("PLAN", View["module_id"].to(str)), "rotate-cw")
+    apply_it = _button("Apply this plan", JobActionState.apply_plan, "play", is_ink=True)
+    return rx.cond(
+        JobState.applied_by > 0,
+        rx.fragment(rx.el.span(used, class_name="mut", custom_attrs={"data-testid": "plan-used"}), again),
+        rx.cond(
+            JobState.newer_serial > 0,
+            rx.fragment(rx.el.span(moved_on, class_name="mut", custom_attrs={"data-testid": "plan-old"}), again),
+            apply_it,
+        ),
+    )
+
+
 def _acts() -> list[rx.Component]:
     module = rx.link(
         rx.button(icon("box"), "Open module", variant="surface", color_scheme="gray"),
@@ -68,13 +87,12 @@ def _acts() -> list[rx.Component]:
         rx.cond(View["can_cancel"], _button("Cancel", JobActionState.cancel("GRACEFUL")), rx.fragment()),
     )
     retry = _button("Run again", JobActionState.retry, "rotate-cw")
-    apply_it = _button("Apply this plan", JobActionState.apply_plan, "play", is_ink=True)
     # A job about a runner is an admin's to run again, as everything about runners is.
     may_retry = (View["module_id"] != "") | SessionState.can_admin
     offers = rx.fragment(
         cancel,
         rx.cond(View["can_retry"] & may_retry, retry, rx.fragment()),
-        rx.cond(View["can_apply"], apply_it, rx.fragment()),
+        rx.cond(View["can_apply"], _plan_act(), rx.fragment()),
     )
     return [rx.cond(View["module_id"] != "", module, rx.fragment()), rx.cond(SessionState.can_operate, offers, "")]
 

@@ -66,6 +66,8 @@ class JobState(LivePage, rx.State):
     late_status: str = ""
     why: queue.Why = queue.Why()
     state: module_states.StateView = module_states.StateView()
+    applied_by: int = 0
+    newer_serial: int = 0
     _job: Row = {}
     _events: list[Row] = []
     _asked_at: float = 0.0
@@ -105,6 +107,20 @@ class JobState(LivePage, rx.State):
         self._assign("has_decided", any(str(row["user_id"]) == who.user_id for row in decisions))
         self._assign("is_own", bool(who.user_id) and str(self._job.get("created_by") or "") == who.user_id)
         await self._read_state()
+        await self._read_use()
+
+    async def _read_use(self) -> None:
+        """Learn what became of a plan: a job that applies it, or a state that has moved on since."""
+        if self._job.get("type") != "PLAN" or self._job.get("status") != "SUCCEEDED":
+            self._assign("applied_by", 0)
+            self._assign("newer_serial", 0)
+            return
+        of_plan = Filter("plan_job_id", "eq", str(self._job["id"]))
+        is_alive = Filter("status", "not.in", "(FAILED,CANCELLED)")
+        query = Query(columns="id", filters=(of_plan, is_alive), order="id", is_descending=True, limit=1)
+        rows = (await self._select("provision_jobs", query)).rows
+        self._assign("applied_by", int(rows[0]["id"]) if rows else 0)
+        self._assign("newer_serial", detail.newer_serial(self._job, self.state))
 
     async def _read_state(self) -> None:
         module = self._job.get("module_id")
@@ -132,8 +148,18 @@ class JobState(LivePage, rx.State):
             self.log_seq += 1
         if is_mine or "approvals" in changed.tables:
             await self._renew(store, changed)
+        elif self._is_used_by(store, changed):
+            await self._read_state()
+            await self._read_use()
         self._show_lease(store)
         await self._ask_why()
+
+    def _is_used_by(self, store: OrgStore, changed: Changed) -> bool:
+        """Say whether a job changed that may have used this plan up, or made its state another."""
+        if self._job.get("type") != "PLAN" or self._job.get("status") != "SUCCEEDED":
+            return False
+        rows = (store.row("provision_jobs", job_id) or {} for job_id in changed.ids("provision_jobs"))
+        return any(row.get("module_id") == self._job.get("module_id") for row in rows)
 
     async def _renew(self, store: OrgStore, changed: Changed) -> None:
         live = store.row("provision_jobs", str(self._job["id"]))

@@ -7,6 +7,7 @@ from typing import Any, TypedDict, cast
 from app.jobs.view import timeline
 from app.shared.job import words
 from app.shared.job.rows import span, target
+from app.shared.state_versions import StateView
 
 Row = Mapping[str, Any]
 
@@ -286,6 +287,12 @@ def log_steps(job: Row, events: Sequence[Row] = ()) -> str:
             {"name": name, "title": bar.label, "status": bar.status, "from_ms": bar.from_ms, "to_ms": bar.to_ms}
         )
     return json.dumps(found)
+
+
+def newer_serial(job: Row, state: StateView) -> int:
+    """Name the state's version that was written after a plan was made; 0 while the plan is up to date."""
+    planned, written = timeline.to_ms(job.get("finished_at")), timeline.to_ms(state.updated_at)
+    return state.serial if planned and written > planned else 0
 
 
 def build_outputs(job: Row) -> list[OutputView]:

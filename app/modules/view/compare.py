@@ -1,4 +1,4 @@
-"""What differs between two versions of a state, by resource; values stay where they are."""
+"""What differs between two versions of a state, by resource and output; values stay where they are."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -46,6 +46,9 @@ def _resources(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _terraform(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    outputs = state.get("outputs")
+    for name, output in (outputs if isinstance(outputs, Mapping) else {}).items():
+        yield f"output.{name}", json.dumps(output, sort_keys=True)
     for resource in state.get("resources") or []:
         if not isinstance(resource, Mapping) or not resource.get("type"):
             continue

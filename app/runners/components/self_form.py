@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.runners.components.edit import account_items
 from app.runners.state.add_runner import AddRunnerState
+from app.runners.view.record import NAME_RULE
 from app.shared.copy import code_block, copy_button
 from app.shared.elements import secret, timer
 from app.shared.forms import field
@@ -37,7 +38,7 @@ def name_field() -> rx.Component:
             rx.el.small(
                 icon("circle-alert"), State.name_problem, class_name="err", id="runner-name-hint", role="alert"
             ),
-            rx.el.small("Letters, digits and dashes.", id="runner-name-hint"),
+            rx.el.small(NAME_RULE, id="runner-name-hint"),
         ),
         class_name="ry-f",
     )
@@ -193,12 +194,12 @@ def _box(mark: rx.Component, title: Any, text: Any, aside: rx.Component, class_n
 
 
 def _online_box() -> rx.Component:
-    plan = rx.button("Run a test plan", variant="surface", color_scheme="gray", size="1")
+    plan = rx.button("Run a test plan", on_click=State.run_test, variant="surface", color_scheme="gray", size="1")
     return _box(
         icon("circle-check", "", class_name="t-grn"),
         State.worker_name + " is online",
         State.arrived,
-        rx.link(plan, href="/dashboard/modules"),
+        plan,
         "ry-wait ok",
     )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.project.errors import AppError
+from app.project.errors import AppError, Refused
 from app.project.models import Filter, Query
 from app.project.runtime import runtime
 from app.project.store import OrgStore
@@ -21,6 +21,12 @@ from app.shared.words import parse_time
 
 TOKEN = "%TOKEN%"  # noqa: S105 - the browser puts the token here; no state ever holds it
 LATE_SECONDS = 120
+NAME_TAKEN = "RY409"
+TEST_GROUP, TEST_MODULE = "runyard", "runner-test"
+TEST_SPEC = {
+    "source_kind": "inline",
+    "source": {"files": {"main.tf": 'output "runner_works" {\n  value = true\n}\n'}},
+}
 
 
 class AddRunnerState(DeployForm, rx.State):
@@ -121,8 +127,11 @@ class AddRunnerState(DeployForm, rx.State):
             worker = await self._rpc("register_worker", await self._registration(host.spec, token.hash, token.hint))
         except AppError as error:
             self.is_busy = False
-            self.name_problem = error.message if "name" in error.message.lower() else ""
-            yield say_error(error)
+            if isinstance(error, Refused) and error.code == NAME_TAKEN:
+                self.name_problem = f"{error.message} {error.hint}".strip()
+                yield rx.call_script("window.runyard.focusIn('.ry-sheet input')")
+            else:
+                yield say_error(error)
             return
         await self._registered(worker)
         yield rx.call_script(f"window.runyard.secret('{self.worker_id}', '{token.text}')")
@@ -213,6 +222,46 @@ class AddRunnerState(DeployForm, rx.State):
         job = store.row("provision_jobs", str(self.job_id)) if self.job_id else None
         if job is not None:
             self._follow(job)
+
+    @rx.event
+    async def run_test(self) -> Any:
+        """Run a plan that changes nothing on the runner that has just come online, and show it."""
+        if not self.worker_id:
+            return None
+        group = TEST_GROUP if self.path == ALL_MODULES else self.path
+        try:
+            module = await self._test_module(group)
+            options = {"pinned_worker_id": self.worker_id}
+            args = {"p_org": await self._org_id(), "p_type": "PLAN", "p_module": module, "p_options": options}
+            job = await self._rpc("enqueue_job", args)
+        except AppError as error:
+            return say_error(error)
+        # The sheet is left for good: it would come back with the page otherwise, without its token.
+        return [self._shut(), rx.redirect(f"/dashboard/jobs/{int(job['id'])}")]
+
+    async def _test_module(self, group: str) -> str:
+        """Find the module that tests runners, or create it where this runner may work."""
+        org_id = await self._org_id()
+        path = Filter("path", "eq", f"{group}/{TEST_MODULE}")
+        filters = (Filter("org_id", "eq", org_id), path, Filter("deleted_at", "is", "null"))
+        rows = (await self._select("modules", Query(columns="id", filters=filters, limit=1))).rows
+        if rows:
+            return str(rows[0]["id"])
+        args = {"p_org": org_id, "p_group_path": group, "p_name": TEST_MODULE, "p_spec": TEST_SPEC}
+        return str((await self._rpc("create_module", args))["id"])
+
+    @rx.event
+    def come_back(self) -> rx.event.EventSpec | None:
+        """Ask the browser whether it still has the token: states outlive a reload, and tokens do not."""
+        if not self.is_open or self.tab != "self" or not self.worker_id:
+            return None
+        asked = f"window.runyard.hasSecret('{self.worker_id}')"
+        return rx.call_script(asked, callback=AddRunnerState.leave_unless)
+
+    @rx.event
+    def leave_unless(self, has_token: bool) -> rx.event.EventSpec | None:
+        """Close a sheet that could only show where its token was."""
+        return None if has_token else self._shut()
 
     def _waiting(self) -> str:
         since = parse_time(self.registered_at)

@@ -169,12 +169,17 @@ class RunnerState(LivePage, rx.State):
             filters=(Filter("worker_id", "eq", self._id()),), order="id", is_descending=True, limit=EVENTS_SHOWN
         )
         self._assign("events", build_events((await self._select("worker_events", query)).rows))
-        registered = [event["by"] for event in self.events if event["text"] == "Registered"]
-        self.created_by = registered[0] if registered else self.created_by
+        await self._show_creator()
         if worker.get("service_account_id"):
             wanted = Query(columns="name", filters=(Filter("id", "eq", str(worker["service_account_id"])),))
             accounts = (await self._select("service_accounts", wanted)).rows
             self.service_account = str(accounts[0]["name"]) if accounts else ""
+
+    async def _show_creator(self) -> None:
+        """Name who registered it; that is its first event, which the newest few no longer have."""
+        is_first = (Filter("worker_id", "eq", self._id()), Filter("event", "eq", "registered"))
+        rows = (await self._select("worker_events", Query(filters=is_first, order="id", limit=1))).rows
+        self._assign("created_by", build_events(rows)[0]["by"] if rows else "")
 
     async def _show_tokens(self, worker: Row) -> None:
         who = await self._who()

@@ -21,6 +21,7 @@ from app.runners.view.rows import (
     is_connected,
     preparing,
     read_pulses,
+    with_departures,
 )
 from app.shared.patches import over
 from app.shared.runner.versions import outdated_of
@@ -115,7 +116,7 @@ def _build(store: OrgStore) -> Board:
     jobs = store.rows("provision_jobs")
     made = _make_rows(store, last.made if last else {})
     rows = sorted((item.row for item in made.values()), key=lambda row: (row["is_shared"], row["name"].casefold()))
-    pulses = store.derive("pulses", ("overview",), lambda store: read_pulses(store.overview))
+    pulses = store.derive("pulses", ("overview", "worker_instances"), _pulses)
     fleet = [pulses[row["id"]] for row in rows if row["id"] in pulses]
     return Board(
         rows=rows,
@@ -131,6 +132,10 @@ def _build(store: OrgStore) -> Board:
         made=made,
         before=_looked_at(last),
     )
+
+
+def _pulses(store: OrgStore) -> dict[str, Pulse]:
+    return with_departures(read_pulses(store.overview), store.rows("worker_instances"))
 
 
 def _looked_at(last: Board | None) -> dict[Look, Glance]:

@@ -68,13 +68,16 @@ def build_accounts(rows: Sequence[Row]) -> list[AccountChoice]:
     ]
 
 
+NAME_RULE = "Letters, digits, dots, dashes and underscores."
+
+
 def new_name_problem(name: str) -> str:
     """Say what is wrong with the name of a new runner; a space in it would only have to be quoted everywhere."""
     if not name or _NEW_NAME.fullmatch(name):
         return ""
-    if " " in name:
-        return f"A name has no spaces. Try {name.replace(' ', '-')}."
-    return "Letters, digits, dots, dashes and underscores; a letter or digit at both ends."
+    bent = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")
+    proposal = f" Try {bent}." if _NEW_NAME.fullmatch(bent) else ""
+    return f"{NAME_RULE} A letter or digit at both ends.{proposal}"
 
 
 def _slots(text: str) -> int:

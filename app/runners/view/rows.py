@@ -213,6 +213,18 @@ def read_pulses(overview: Row) -> dict[str, Pulse]:
     return pulses
 
 
+def with_departures(pulses: dict[str, Pulse], instances: Iterable[Row]) -> dict[str, Pulse]:
+    """Say of those who left in order when that was: then nobody counts their heartbeats any more."""
+    left: dict[str, str] = {}
+    for row in instances:
+        at = str(row.get("disconnected_at") or "")
+        for key in (str(row["id"]), str(row["worker_id"])):
+            left[key] = max(left.get(key, ""), at)
+    nothing: Pulse = {"at": "", "used": 0, "capacity": 0}
+    gone = {key: at for key, at in left.items() if at and not pulses.get(key, nothing)["at"]}
+    return {**pulses, **{key: {**pulses.get(key, nothing), "at": at} for key, at in gone.items()}}
+
+
 def _pulse(row: Row, is_there: bool) -> Pulse:
     """Read one; nobody can use the slots of a runner that is not there."""
     return {

@@ -34,7 +34,8 @@ class RunnerActionState(AppState, rx.State):
     overlap: str = "86400"
     is_busy: bool = False
     rotated_id: str = ""
-    update_command: str = ""
+    update_commands: dict[str, str] = {}
+    update_way: str = "systemd"
     breaking: list[str] = []
     has_read: bool = False
 
@@ -101,7 +102,7 @@ class RunnerActionState(AppState, rx.State):
             self.worker_name = str(worker["name"]) if worker else ""
             self.effect = await self._effect(store, worker) if worker else ""
             self.breaking = breaking_ahead(store, worker) if kind in UPDATES else []
-            self.update_command = commands.update(
+            self.update_commands = commands.update(
                 outdated_of(store).latest,
                 newest_files(store.rows("worker_releases")),
                 runtime().settings.runner_image,
@@ -142,6 +143,12 @@ class RunnerActionState(AppState, rx.State):
     def set_read(self, is_on: bool) -> None:
         """Note that the notes of a breaking release were read."""
         self.has_read = is_on
+
+    @rx.event
+    def set_update_way(self, way: str | list[str]) -> None:
+        """Show the commands of another way to update it."""
+        if isinstance(way, str) and way in self.update_commands:
+            self.update_way = way
 
     @rx.event
     def set_overlap(self, value: str) -> None:

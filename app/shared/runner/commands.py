@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from app.shared.runner.files import BINARY, BUILD, RunnerFile
 
@@ -10,6 +11,9 @@ from app.shared.runner.files import BINARY, BUILD, RunnerFile
 IMAGE_USER = 10001
 WAYS = ("Shell", "Docker", "Compose", "systemd", "Kubernetes")
 LOCAL_IMAGE = "runyard-worker"
+# An address of this machine is another machine's own, and a container's own, there.
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+CONTAINER_HOST = "host.docker.internal"
 # A cluster pulls: without a setting, the reader puts the name of a registry here.
 SOME_REGISTRY = "registry.example/runyard-worker"
 UNIT_FILE = Path(__file__).parents[3] / "deploy" / "systemd" / "runyard-worker.service"
@@ -40,24 +44,36 @@ def _local(launch: Launch) -> tuple[str, str]:
     return image, _build(image)
 
 
+def _in_container(url: str) -> tuple[str, bool]:
+    """Say how a container reaches the project, and whether it must be told which machine it is on."""
+    parts = urlsplit(url)
+    if parts.hostname not in LOOPBACK:
+        return url, False
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{CONTAINER_HOST}{port}", True
+
+
 def shell(launch: Launch) -> str:
     """Start it in a terminal."""
     return (
         f"export SUPABASE_URL={launch.url}\n"
         f"export WORKER_ID={launch.worker_id}\n"
         f"export WORKER_TOKEN={launch.token}\n"
-        "runyard-worker run --instance $(hostname)\n"
+        "runyard-worker run\n"
     )
 
 
 def docker(launch: Launch) -> str:
     """Start it as a container; the token goes in through a file, not through the process list."""
     image, first = _local(launch)
+    url, is_here = _in_container(launch.url)
+    add_host = f"  --add-host {CONTAINER_HOST}:host-gateway \\\n" if is_here else ""
     return (
         f"{first}"
         f"printf %s {launch.token} | sudo install -m 0400 -o {IMAGE_USER} /dev/stdin runyard.token\n"
         "docker run -d --name runyard-worker --restart on-failure --stop-timeout 3600 \\\n"
-        f"  -e SUPABASE_URL={launch.url} \\\n"
+        f"{add_host}"
+        f"  -e SUPABASE_URL={url} \\\n"
         f"  -e WORKER_ID={launch.worker_id} \\\n"
         "  -v ./runyard.token:/run/secrets/WORKER_TOKEN:ro \\\n"
         "  -v runyard:/home/runner/.runyard \\\n"
@@ -68,6 +84,8 @@ def docker(launch: Launch) -> str:
 def compose(launch: Launch) -> str:
     """Describe it for docker compose."""
     image, first = _local(launch)
+    url, is_here = _in_container(launch.url)
+    extra_hosts = f'    extra_hosts: ["{CONTAINER_HOST}:host-gateway"]\n' if is_here else ""
     return (
         f"{first}"
         f"# first: printf %s {launch.token} | sudo install -m 0400 -o {IMAGE_USER} /dev/stdin runyard.token\n"
@@ -76,8 +94,9 @@ def compose(launch: Launch) -> str:
         f"    image: {image}\n"
         "    restart: on-failure\n"
         "    stop_grace_period: 1h\n"
+        f"{extra_hosts}"
         "    environment:\n"
-        f"      SUPABASE_URL: {launch.url}\n"
+        f"      SUPABASE_URL: {url}\n"
         f"      WORKER_ID: {launch.worker_id}\n"
         "    secrets: [{source: token, target: WORKER_TOKEN}]\n"
         "    volumes: [runner:/home/runner/.runyard]\n"
@@ -117,9 +136,13 @@ def kubernetes(launch: Launch) -> str:
     """Install it with the Helm chart."""
     repository = launch.image or SOME_REGISTRY
     image = f"{repository}:{launch.version}"
+    _, is_here = _in_container(launch.url)
+    warning = (
+        f"# {launch.url} is this machine's own: put an address there that the cluster reaches.\n" if is_here else ""
+    )
     push = f"# and push it where the cluster can pull it:\n# docker push {image}\n"
     return (
-        f"{'' if launch.image else _build(image) + push}"
+        f"{warning}{'' if launch.image else _build(image) + push}"
         "# In a clone of Runyard, which has the chart:\n"
         "kubectl create secret generic runyard-worker \\\n"
         f"  --from-literal=WORKER_TOKEN={launch.token}\n"
@@ -131,22 +154,20 @@ def kubernetes(launch: Launch) -> str:
     )
 
 
-def update(version: str, files: list[RunnerFile], image: str = "") -> str:
-    """Update a runner on its own machine; it drains on the first signal, so nothing is interrupted."""
+def update(version: str, files: list[RunnerFile], image: str = "") -> dict[str, str]:
+    """Update a runner on its own machine, by the way that it was started; it drains on the first signal."""
     fetched = "\n".join(f"# {file['name']}\n{file['commands']}" for file in files)
     built = f"# In a clone of Runyard at v{version}: no release offers files\n{BUILD}"
     tag = f"{image or LOCAL_IMAGE}:{version}"
-    return (
-        f"{fetched or built}"
-        "# systemd: it finishes its job, then the new version starts\n"
-        "sudo systemctl restart runyard-worker\n"
-        "\n"
-        f"{'' if image else _build(tag)}"
-        f"# Docker Compose: with image: {tag} in compose.yaml\n"
-        "docker compose up -d\n"
-        "# Kubernetes\n"
-        f"helm upgrade runyard-worker deploy/helm/runyard-worker --reuse-values --set image.tag={version}\n"
-    )
+    first = "" if image else _build(tag)
+    return {
+        "systemd": f"{fetched or built}# It finishes its job, then the new version starts\nsudo systemctl restart runyard-worker\n",
+        "Compose": f"{first}# With image: {tag} in compose.yaml\ndocker compose up -d\n",
+        "Kubernetes": (
+            f"{first}helm upgrade runyard-worker deploy/helm/runyard-worker \\\n"
+            f"  --reuse-values --set image.tag={version}\n"
+        ),
+    }
 
 
 def commands(launch: Launch) -> dict[str, str]:

@@ -12,6 +12,7 @@ from app.shared.runner.release_notes_state import ReleaseNotesState
 from app.shared.runner.token import token_warning
 
 State = RunnerActionState
+UPDATE_WAYS = ("systemd", "Compose", "Kubernetes")
 
 
 def _input(label: Any, value: Any, on_change: Any, hint: str = "") -> rx.Component:
@@ -142,7 +143,13 @@ def _update_by_hand() -> rx.Component:
         rx.cond(State.effect != "", State.effect, "Runners on machines of yours are updated there."),
         done,
         _breaking(is_asked=False),
-        code_block(State.update_command, "Copy the commands"),
+        rx.segmented_control.root(
+            *[rx.segmented_control.item(way, value=way) for way in UPDATE_WAYS],
+            value=State.update_way,
+            on_change=State.set_update_way,
+            aria_label="How it was started",
+        ),
+        code_block(State.update_commands[State.update_way], "Copy the commands"),
     )
 
 

@@ -9,6 +9,7 @@ from app.project.store import EVERYTHING, NOTHING, Changed, OrgStore
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.runners import RunnersState
 from app.runners.view.board import PAGE_SIZE, board_of
+from app.runners.view.record import NAME_RULE
 from app.shared.patches import MAX_PATCHES, shown
 
 FLEET = 1000
@@ -206,8 +207,10 @@ def test_jobs_that_are_looked_at_stay_where_they_are_until_one_leaves() -> None:
     ("name", "problem"),
     [
         ("build-host-03", ""),
-        ("prod eu", "A name has no spaces. Try prod-eu."),
-        ("-x", "Letters, digits, dots, dashes and underscores; a letter or digit at both ends."),
+        ("prod eu", f"{NAME_RULE} A letter or digit at both ends. Try prod-eu."),
+        ("Bad-Name!!", f"{NAME_RULE} A letter or digit at both ends. Try Bad-Name."),
+        ("!!", f"{NAME_RULE} A letter or digit at both ends."),
+        ("-x", f"{NAME_RULE} A letter or digit at both ends. Try x."),
     ],
 )
 def test_the_sheet_says_at_once_what_is_wrong_with_a_name(name: str, problem: str) -> None:

@@ -27,6 +27,24 @@ def test_an_image_that_no_registry_has_is_built_first() -> None:
     assert "--set image.repository=registry.internal/runyard-worker --set image.tag=1.8.2" in own["Kubernetes"]
 
 
+def test_a_container_is_not_sent_to_its_own_loopback() -> None:
+    launch = commands.Launch("http://127.0.0.1:54321", "an-id", "%TOKEN%", "build-host-03", "1.8.2")
+    written = commands.commands(launch)
+    for way, told in (("Docker", "--add-host host.docker.internal:host-gateway"), ("Compose", "extra_hosts:")):
+        assert "127.0.0.1" not in written[way]
+        assert "http://host.docker.internal:54321" in written[way]
+        assert told in written[way]
+    assert "put an address there that the cluster reaches" in written["Kubernetes"]
+    assert "127.0.0.1" in written["Shell"]
+
+
+def test_the_three_ways_to_update_are_three_texts() -> None:
+    written = commands.update("1.10.0", [])
+    assert [way for way, text in written.items() if "helm upgrade" in text] == ["Kubernetes"]
+    assert [way for way, text in written.items() if "docker compose up" in text] == ["Compose"]
+    assert [way for way, text in written.items() if "systemctl restart" in text] == ["systemd"]
+
+
 def test_systemd_installs_the_unit_that_it_enables() -> None:
     launch = commands.Launch("https://p.example.com", "an-id", "%TOKEN%", "build-host-03", "1.8.2")
     written = commands.commands(launch)["systemd"]
@@ -53,7 +71,7 @@ def test_a_releases_files_are_fetched_checked_and_installed() -> None:
     assert "ab" * 32 in check
     assert check.endswith("&&")
     assert install.endswith("/usr/local/bin/runyard-worker")
-    assert file["commands"] in commands.update("1.10.0", [file])
+    assert file["commands"] in commands.update("1.10.0", [file])["systemd"]
 
 
 def test_a_wheels_checksum_is_compared_by_pip() -> None:
@@ -73,6 +91,6 @@ def test_an_address_stays_one_word_of_the_command() -> None:
 
 
 def test_without_files_the_update_is_built_from_a_clone() -> None:
-    written = commands.update("1.10.0", [])
+    written = commands.update("1.10.0", [])["systemd"]
     assert "make worker-binary" in written
     assert "pip install" not in written

@@ -1,0 +1,210 @@
+"""What stays where it is, and who stays signed in: columns, the log, plans, sessions, members."""
+
+import os
+import re
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.product import PASSWORD, Person, Product
+from tests.e2e.runner import ScriptedRunner
+from tests.e2e.test_runners_page import SOON, Open, person, row, sign_in
+from tests.e2e.test_trust import Line, mark
+from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module, open_as, status
+
+__all__ = ["open_as", "person", "sign_in"]
+pytestmark = pytest.mark.timeout(600)
+PHONE = {"width": 390, "height": 780}
+
+
+def lefts(page: Page) -> list[int]:
+    script = "[...document.querySelectorAll('table[aria-label=Runners] th')].map((th) => Math.round(th.getBoundingClientRect().x))"
+    found: list[int] = page.evaluate(script)
+    return found
+
+
+def test_columns_stay_where_they_are_when_a_row_changes(product: Product, person: Person, sign_in: Open) -> None:
+    for name in ("prod-eu", "prod-us"):
+        product.runner(person, name)
+    page = sign_in(person)
+    expect(row(page, "prod-us")).to_be_visible(timeout=SOON)
+    before = lefts(page)
+    reason = "a reason that is much longer than anything that stood in this column before"
+    change = "update workers set status = 'DRAINING', is_draining = true, drain_reason = %s, status_reason = %s, version = '10.20.30-rc.1'"
+    product.sql(f"{change} where org_id = %s and name = 'prod-us'", reason, reason, person.org_id)
+    expect(row(page, "prod-us")).to_contain_text("much longer", timeout=SOON)
+    assert lefts(page) == before
+
+
+@pytest.mark.parametrize("width", [730, 770])
+def test_the_jobs_fit_between_a_phone_and_a_desk(
+    product: Product, person: Person, open_as: Callable[[Person], Page], width: int
+) -> None:
+    enqueue(product, person, make_module(product, person, "a-longer/group-path/with-a-module"), "PLAN")
+    page = open_as(person)
+    page.set_viewport_size({"width": width, "height": 860})
+    page.goto("/dashboard/jobs")
+    expect(page.locator("tr[data-row]")).to_be_visible(timeout=SOON)
+    assert page.evaluate("[...document.querySelectorAll('.ry-tw')].every((el) => el.scrollWidth <= el.clientWidth + 1)")
+
+
+def test_a_running_job_does_not_push_its_log_down(
+    product: Product, person: Person, open_as: Callable[[Person], Page]
+) -> None:
+    runner = ScriptedRunner(product, person, "build-1")
+    number = enqueue(product, person, make_module(product, person, "platform/steps"), "PLAN")
+    job = runner.claim(number)
+    names = [("prepare", "Prepare"), ("fetch", "Fetch source"), ("init", "Init"), ("plan", "Plan")]
+    steps: list[dict[str, Any]] = [{**STEP, "name": name, "title": title} for name, title in names]
+    runner.report(job, "PREPARE", steps[:1])
+    page = open_as(person)
+    page.goto(f"/dashboard/jobs/{number}")
+    expect(status(page)).to_have_attribute("data-status", "PROCESSING", timeout=SOON)
+    place = page.locator("ry-log")
+    expect(page.locator("ry-timeline")).to_contain_text("Save plan", timeout=SOON)
+    before: Any = place.bounding_box()
+    runner.report(job, "PLAN", steps)
+    expect(page.locator(".ry-head, .ry-facts").first).to_be_visible()
+    expect(page.locator("ry-timeline .now")).not_to_have_count(0, timeout=SOON)
+    expect(page.locator("ry-timeline")).to_contain_text("Plan", timeout=SOON)
+    after: Any = place.bounding_box()
+    assert after["y"] == before["y"]
+    runner.finish(job, "FAILED")
+
+
+def test_a_plan_that_was_applied_is_not_offered_again(
+    product: Product, person: Person, open_as: Callable[[Person], Page]
+) -> None:
+    runner = ScriptedRunner(product, person, "build-1")
+    module = make_module(product, person, "platform/used")
+    number = enqueue(product, person, module, "PLAN")
+    job = runner.claim(number)
+    runner.finish(job, "SUCCEEDED", summary=SUMMARY)
+    page = open_as(person)
+    page.goto(f"/dashboard/jobs/{number}")
+    expect(page.get_by_role("button", name="Apply this plan")).to_be_visible(timeout=SOON)
+    apply = enqueue(product, person, module, "APPLY", plan_job_id=number)
+    expect(page.get_by_test_id("plan-used")).to_contain_text(f"Applied by #{apply}", timeout=SOON)
+    expect(page.get_by_role("button", name="Apply this plan")).to_have_count(0)
+    page.get_by_role("button", name="Plan again").click()
+    page.wait_for_url(lambda url: not url.endswith(f"/{number}") and not url.endswith(f"/{number}/"), timeout=SOON)
+
+
+def test_a_phone_has_the_account_menu(product: Product, person: Person, sign_in: Open) -> None:
+    page = sign_in(person, viewport=PHONE)
+    page.get_by_role("button", name="Organisation and account").click()
+    for name in ("New organisation", "Documentation", "Release notes", "Sign out"):
+        expect(page.get_by_role("menuitem", name=name)).to_be_visible()
+    page.get_by_role("menuitem", name="Sign out").click()
+    page.wait_for_url(re.compile("/login"), timeout=SOON)
+
+
+def test_a_taken_name_is_said_at_the_field_and_enter_registers(product: Product, person: Person, sign_in: Open) -> None:
+    product.runner(person, "build-1")
+    page = sign_in(person)
+    page.keyboard.press("n")
+    sheet = page.get_by_role("dialog", name="Add runner")
+    sheet.get_by_label("Name").fill("build-1")
+    page.keyboard.press("Enter")
+    expect(sheet.locator("#runner-name-hint")).to_contain_text("already a runner", timeout=SOON)
+    expect(page.locator("[data-sonner-toast]")).to_have_count(0)
+    sheet.get_by_label("Name").fill("build-2")
+    page.keyboard.press("Enter")
+    expect(sheet.get_by_text("is registered")).to_be_visible(timeout=SOON)
+
+
+def test_a_test_plan_runs_on_the_runner_that_came_online(product: Product, person: Person, sign_in: Open) -> None:
+    page = sign_in(person)
+    page.keyboard.press("n")
+    sheet = page.get_by_role("dialog", name="Add runner")
+    sheet.get_by_label("Name").fill("fresh")
+    sheet.get_by_role("button", name="Register").click()
+    expect(sheet.get_by_text("is registered")).to_be_visible(timeout=SOON)
+    product.sql("update workers set status = 'ONLINE' where org_id = %s and name = 'fresh'", person.org_id)
+    sheet.get_by_role("button", name="Run a test plan").click(timeout=SOON)
+    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"), timeout=SOON)
+    expect(page.get_by_role("heading", name="Plan")).to_be_visible(timeout=SOON)
+    [(pinned,)] = product.sql(
+        "select w.name from provision_jobs j join workers w on w.id = j.pinned_worker_id where j.org_id = %s",
+        person.org_id,
+    )
+    assert pinned == "fresh"
+    page.get_by_role("link", name="Runners").first.click()
+    expect(row(page, "fresh")).to_be_visible(timeout=SOON)
+    expect(sheet).to_have_count(0)
+
+
+def test_a_restart_of_the_dashboard_signs_nobody_out(product: Product, person: Person, sign_in: Open) -> None:
+    page = sign_in(person)
+    os.kill(product.stack.part_pid("dashboard"), signal.SIGKILL)
+    expect(mark(page, "Offline")).to_be_visible(timeout=SOON)
+    expect(mark(page, "Live")).to_be_visible(timeout=4 * SOON)
+    page.reload()
+    expect(page.get_by_role("heading", name="Runners", exact=True)).to_be_visible(timeout=SOON)
+    product.runner(person, "after-the-restart")
+    expect(row(page, "after-the-restart")).to_be_visible(timeout=SOON)
+
+
+@pytest.mark.parametrize("to", ["/%09/example.com", "//example.com", "/%5Cexample.com", "https://example.com/"])
+def test_signing_in_never_leads_to_another_site(product: Product, person: Person, chromium: Browser, to: str) -> None:
+    context = chromium.new_context(base_url=product.url)
+    page = context.new_page()
+    page.goto(f"/login?next={to}")
+    page.fill("#email", person.email)
+    page.fill("#password", person.password)
+    page.click("button[type=submit]")
+    page.wait_for_url(re.compile(f"^{re.escape(product.url)}/dashboard/runners"), timeout=SOON)
+    context.close()
+
+
+def joined(product: Product, owner: Person) -> Person:
+    """Somebody who was made a member of the owner's organisation, and looks at it."""
+    guest = product.person("guest")
+    product.sql(
+        "insert into memberships (org_id, user_id, role) select %s, id, 'viewer' from auth.users where email = %s",
+        owner.org_id,
+        guest.email,
+    )
+    return guest
+
+
+def test_a_removed_member_whose_tab_was_away_is_shown_nothing(product: Product, person: Person, sign_in: Open) -> None:
+    guest = joined(product, person)
+    product.runner(person, "not-for-guests")
+    page = sign_in(guest)
+    line = Line(page)
+    page.reload()
+    page.locator(".ry-org").click(timeout=SOON)
+    page.get_by_role("menuitem", name=person.org_name).click()
+    expect(row(page, "not-for-guests")).to_be_visible(timeout=SOON)
+    line.cut()
+    expect(mark(page, "Offline")).to_be_visible(timeout=SOON)
+    product.sql("delete from memberships where org_id = %s and role = 'viewer'", person.org_id)
+    line.mend()
+    expect(mark(page, "Live")).to_be_visible(timeout=SOON)
+    expect(page.locator(".ry-org")).to_contain_text(guest.org_name, timeout=SOON)
+    expect(row(page, "not-for-guests")).to_have_count(0)
+
+
+def test_a_new_password_ends_the_other_sessions(product: Product, person: Person, sign_in: Open) -> None:
+    page = sign_in(person)
+    cookie = product.cookie(person)
+    headers = {"apikey": product.stack.publishable_key}
+    base = f"{product.stack.url}/auth/v1"
+    body = {"email": person.email, "password": PASSWORD}
+    signed = httpx.post(f"{base}/token?grant_type=password", json=body, headers=headers, timeout=30).json()
+    answer = httpx.post(
+        f"{product.url}/auth/reset",
+        json={"refresh_token": signed["refresh_token"], "password": "another-horse-battery"},
+        headers={"Origin": product.url},
+        timeout=30,
+    )
+    assert answer.is_success, answer.text
+    refused = httpx.get(f"{product.url}/api/audit.csv", headers={"Cookie": cookie}, timeout=30)
+    assert refused.status_code == 401
+    page.reload()
+    page.wait_for_url(re.compile("/login"), timeout=SOON)

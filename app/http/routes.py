@@ -88,12 +88,12 @@ async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) ->
         auth = await runtime.gate.client.sign_in(fields.get("email", ""), fields.get("password", ""))
     except Refused as error:
         # One sentence for every refusal, so that nobody learns which addresses exist.
-        raise Refused("E-mail or password is not right.", "Check both and try again.") from error
+        raise Refused("Incorrect email or password.", "Check both and try again.") from error
     return await _welcome(runtime, auth)
 
 
 async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
-    """Make an account and sign in, unless the e-mail must be confirmed first."""
+    """Create an account and sign in, unless the e-mail must be confirmed first."""
     back = f"{request.headers.get('origin', '')}/login"
     auth = await runtime.gate.client.sign_up(fields.get("email", ""), fields.get("password", ""), back)
     if auth is None:

@@ -23,7 +23,7 @@ View = JobState.view
 
 def _timeline() -> rx.Component:
     taken = since(View["created_at"].to(str), View["ended_at"].to(str))
-    words = rx.cond(View["ended_at"] == "", " since it was asked for", " from first to last")
+    words = rx.cond(View["ended_at"] == "", " since it was requested", " from first to last")
     asked = rx.el.span(taken, words, class_name="mut num")
     return rx.el.section(
         rx.el.div(rx.el.h2("Timeline"), asked, class_name="ry-ph"),

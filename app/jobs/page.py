@@ -116,12 +116,12 @@ def _nothing() -> rx.Component:
     none_yet = empty(
         "list-checks",
         "No jobs yet",
-        "Run a plan of a module, and it shows up here the moment it is asked for.",
+        "Run a plan of a module, and it shows up here the moment it is requested.",
         _new_job(),
     )
     clear = rx.button("Show all", on_click=JobsState.clear, variant="surface", color_scheme="gray")
     calm = empty("circle-check", "Nothing needs you", "Approvals and lost applies show up here.", clear)
-    hidden = empty("search-x", "No job is like that", "Others are hidden by the filter or the search.", clear)
+    hidden = empty("search-x", "No jobs match", "Others are hidden by the filter or the search.", clear)
     return rx.cond(JobsState.is_filtered, rx.cond(JobsState.view == "needs", calm, hidden), none_yet)
 
 
@@ -157,7 +157,7 @@ def jobs() -> rx.Component:
         "job-search", "Search job or module", JobsState.search_for, JobsState.clear, value=JobsState.search
     )
     return page(
-        head("Jobs", "Everything your runners did, do and will do.", _new_job()),
+        head("Jobs", "Past, running and queued jobs.", _new_job()),
         rx.el.div(_views(), *_selects(), rx.el.span(class_name="grow hide-s"), search, class_name="ry-bar"),
         _panel(),
         title="Jobs",

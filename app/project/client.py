@@ -105,7 +105,7 @@ class Client:
         return _must_have_session(answer.session)
 
     async def sign_up(self, email: str, password: str, redirect_to: str) -> AuthSession | None:
-        """Make an account; None when the project first wants the e-mail confirmed, by a link that leads back here."""
+        """Create an account; None when the project first wants the e-mail confirmed, by a link that leads back here."""
         options: Any = {"email_redirect_to": redirect_to}
         answer = await self._guarded(self._auth().sign_up({"email": email, "password": password, "options": options}))
         return cast("AuthSession | None", answer.session)

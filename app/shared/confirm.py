@@ -14,7 +14,7 @@ def confirm(
     is_danger: bool = False,
     is_disabled: rx.Var[bool] | bool = False,
     is_busy: rx.Var[bool] | bool = False,
-    keep: str = "Keep it",
+    keep: str = "Cancel",
 ) -> rx.Component:
     """Ask before something happens; the button says the act, the other one keeps things as they are."""
     color = {"color_scheme": "red"} if is_danger else {"color_scheme": "gray", "high_contrast": True}

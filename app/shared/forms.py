@@ -35,11 +35,11 @@ def text_field(key: str, label: str, value: Any, errors: Any, hint: Any = "", **
 
 def _leave(state: Any) -> rx.Component:
     leave = state.set_open(False)
-    return rx.button("Leave it", type="button", on_click=leave, variant="surface", color_scheme="gray")
+    return rx.button("Cancel", type="button", on_click=leave, variant="surface", color_scheme="gray")
 
 
 def form_dialog(state: Any, what: str, text: Any, fields: Sequence[rx.Component]) -> rx.Component:
-    """The form of a RecordForm in a dialog; Escape and Leave it close it without saving."""
+    """The form of a RecordForm in a dialog; Escape and Cancel close it without saving."""
     title = rx.cond(state.is_new, f"Add a {what}", "Edit " + state.chosen["name"].to(str))
     save = rx.button(rx.cond(state.is_new, "Add", "Save"), type="submit", color_scheme="gray", high_contrast=True)
     form = rx.form(
@@ -90,7 +90,7 @@ def secret_dialog(*, owner: Any, title: str, text: Any, lines: Sequence[rx.Compo
             rx.alert_dialog.description(text, size="2", class_name="mut"),
             rx.el.div(*lines, class_name="ry-code ry-dialog-field"),
             rx.el.div(
-                rx.button(icon("check"), "I have it", on_click=on_close, color_scheme="gray", high_contrast=True),
+                rx.button(icon("check"), "Done", on_click=on_close, color_scheme="gray", high_contrast=True),
                 class_name="ry-acts ry-dialog-acts",
             ),
             max_width="560px",

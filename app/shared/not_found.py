@@ -10,10 +10,10 @@ def not_found() -> rx.Component:
     """Say so, and lead back to the fleet."""
     back = rx.button("Go to the runners", color_scheme="gray", high_contrast=True, width="100%", tab_index=-1)
     return card(
-        "Nothing is here",
-        "The address is wrong, or what it led to was removed. Nothing else is the matter.",
+        "Page not found",
+        "The link may be wrong, or the item was removed.",
         rx.el.a(back, href="/dashboard/runners"),
     )
 
 
-ROUTES = (Route("404", "Nothing is here", not_found),)
+ROUTES = (Route("404", "Page not found", not_found),)

@@ -88,7 +88,7 @@ class SessionState(Sparing, rx.State):
         chosen = chosen or next(iter(organisations), None)
         if chosen is None:
             self._clear_org()
-            raise NotThere("You belong to no organisation yet.", "Make one, or ask for an invitation.")
+            raise NotThere("You belong to no organisation yet.", "Create one, or ask for an invitation.")
         await self._choose(session, chosen)
         return session
 

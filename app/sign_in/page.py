@@ -73,7 +73,7 @@ def _email() -> rx.Component:
 
 def sign_in() -> rx.Component:
     """Sign in."""
-    forgotten = rx.el.a("Forgotten?", href="/forgotten", class_name="ry-link sm")
+    forgotten = rx.el.a("Forgot password?", href="/forgotten", class_name="ry-link sm")
     return card(
         "Sign in",
         "to see and run your fleet",
@@ -83,22 +83,22 @@ def sign_in() -> rx.Component:
             _field("password", "Password", "password", "current-password", forgotten),
             submit="Sign in",
         ),
-        below=_below("New here?", "Make an account", "/sign-up"),
+        below=_below("New here?", "Create account", "/sign-up"),
     )
 
 
 def sign_up() -> rx.Component:
-    """Make an account."""
+    """Create an account."""
     return card(
-        "Make an account",
+        "Create account",
         "then make an organisation, or accept an invitation",
         _form(
             "signup",
             _email(),
             _field("password", "Password", "password", "new-password", hint="8 characters or more."),
-            submit="Make the account",
+            submit="Create account",
         ),
-        _done("Look into your mail", "Follow the link there, then sign in."),
+        _done("Check your email", "Follow the link there, then sign in."),
         below=_below("Have one?", "Sign in", "/login"),
     )
 
@@ -106,11 +106,11 @@ def sign_up() -> rx.Component:
 def forgotten() -> rx.Component:
     """Ask for a link to set a new password."""
     return card(
-        "Forgotten password",
+        "Reset your password",
         "A link to set a new one is sent to your address.",
         _form("forgotten", _email(), submit="Send the link"),
         _done("If the address is known, a link is on its way", "It is good for one hour."),
-        below=_below("Remembered?", "Sign in", "/login"),
+        below=_below("", "Back to sign in", "/login"),
     )
 
 
@@ -139,8 +139,8 @@ def invite() -> rx.Component:
 
 ROUTES = (
     Route("/login", "Sign in", sign_in),
-    Route("/sign-up", "Make an account", sign_up),
-    Route("/forgotten", "Forgotten password", forgotten),
+    Route("/sign-up", "Create account", sign_up),
+    Route("/forgotten", "Reset your password", forgotten),
     Route("/reset-password", "New password", reset_password),
     Route("/invite", "Invitation", invite),
 )

@@ -23,7 +23,7 @@ def welcome() -> rx.Component:
             rx.el.p(WelcomeState.problem, role="alert", class_name="ry-problem"),
             rx.fragment(),
         ),
-        submit("Make the organisation"),
+        submit("Create organisation"),
         on_submit=WelcomeState.create,
         class_name="ry-form",
     )
@@ -36,7 +36,7 @@ def welcome() -> rx.Component:
         line_below("Changed your mind?", back),
         line_below("Waiting for an invitation? Open its link while you are signed in.", sign_out),
     )
-    return card("Make an organisation", "A fleet of runners and the modules they work on.", form, below=below)
+    return card("Create organisation", "A fleet of runners and the modules they work on.", form, below=below)
 
 
 ROUTES = (Route("/welcome", "New organisation", welcome, WelcomeState.load),)

@@ -36,7 +36,7 @@ export class LogSource {
   async #get(url) {
     const answer = await fetch(url, { signal: this.aborter.signal, credentials: "same-origin", headers: { Accept: "application/json" } });
     if (answer.status === 401) throw new LogError("You are signed out. Sign in again to read on.");
-    if (answer.status === 404) throw new LogError("This log is not here any more. It may have been removed after its time.");
+    if (answer.status === 404) throw new LogError("This log is not here any more. It may be past its retention period.");
     if (!answer.ok) throw new LogError("The log could not be read. Nothing was changed.");
     return answer.json();
   }

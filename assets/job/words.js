@@ -34,5 +34,5 @@ export function blankWords(view) {
   if (view.loader.problem) return ["The log could not be read", view.loader.problem];
   if (!view.loader.isIndexed) return ["Reading the log", "The first lines are on their way."];
   if (view.isLive) return ["No log yet", "The first lines are on their way."];
-  return ["No log", "This attempt ended before it wrote anything, or its log was removed after its time."];
+  return ["No log", "This attempt ended before it wrote anything, or its log is past its retention period."];
 }

@@ -103,6 +103,6 @@ def test_nothing_is_cut_off_between_a_phone_and_a_desk(
 def test_an_address_that_leads_nowhere_leads_back(person: Person, sign_in: Open) -> None:
     page = sign_in(person)
     page.goto("/dashboard/nonsense")
-    expect(page.get_by_role("heading", name="Nothing is here")).to_be_visible(timeout=SOON)
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible(timeout=SOON)
     page.get_by_role("link", name="Go to the runners").click()
     expect(page.get_by_role("heading", name="Runners", exact=True)).to_be_visible(timeout=SOON)

@@ -30,7 +30,7 @@ async def export(runtime: Runtime, session: Session, request: Request) -> Respon
     """Return the audit events of the organisation being looked at, newest first, filtered as on the page."""
     chosen = FORMATS.get(request.path_params["format"])
     if chosen is None:
-        raise NotThere("There is no such export.", "CSV and JSON lines are on offer.")
+        raise NotThere("There is no such export.", "Choose CSV or JSON Lines.")
     org_id = await _organisation(runtime, session)
     media_type, first, write = chosen
     wanted = AuditFilter.of(request.query_params)
@@ -49,7 +49,7 @@ async def _organisation(runtime: Runtime, session: Session) -> str:
         return session.org_id
     rows = await runtime.gate.rpc(session, "my_organizations")
     if not rows:
-        raise NotThere("You belong to no organisation yet.", "Make one, or ask for an invitation.")
+        raise NotThere("You belong to no organisation yet.", "Create one, or ask for an invitation.")
     return str(rows[0]["id"])
 
 

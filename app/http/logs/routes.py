@@ -82,7 +82,7 @@ async def download(runtime: Runtime, session: Session, request: Request) -> Resp
     newest = Query(columns="seq", filters=filters, order="seq", is_descending=True, limit=1)
     rows = (await runtime.gate.select(session, "job_log_chunks", newest)).rows
     if not rows:
-        raise NotThere("This job has no log.", "It may have been removed after its time.")
+        raise NotThere("This job has no log.", "It may be past its retention period.")
     name = f"job-{number(request, 'job')}-attempt-{number(request, 'attempt')}.log"
     body = _texts(runtime, session, filters, int(rows[0]["seq"]))
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}

@@ -62,7 +62,7 @@ def _ways() -> list[rx.Component]:
         ),
         _way(
             "circle-check",
-            "Leave it as it is",
+            "Keep the state as it is",
             "Marks the job failed, unlocks the state, keeps the log.",
             _surface("Mark as failed and unlock", JobActionState.ask("mark_failed")),
         ),

@@ -19,7 +19,7 @@ def _question(what: str, title: Any, text: Any, act: str, event: Any, **options:
             rx.alert_dialog.description(text, size="2", class_name="mut"),
             options.get("field", rx.fragment()),
             rx.el.div(
-                rx.button("Leave it", on_click=JobActionState.close, variant="surface", color_scheme="gray"),
+                rx.button("Cancel", on_click=JobActionState.close, variant="surface", color_scheme="gray"),
                 rx.button(act, on_click=event, disabled=options.get("is_disabled", False), **color),
                 class_name="ry-acts ry-dialog-acts",
             ),

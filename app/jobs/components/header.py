@@ -26,7 +26,7 @@ def _kinds() -> list[rx.Component]:
     phase = rx.cond(View["phase"] != "", View["phase"].to(str).capitalize(), "The step")
     after = phase + " finishes, then nothing more"
     stop = "One interrupt. State is saved, resources may be half made"
-    kill = "State may be lost. Ask only when Stop now has hung"
+    kill = "State may be lost. Use only if Stop now hangs"
     return [
         _kind("skip-forward", "After this step", after, JobActionState.cancel("AFTER_STEP")),
         _kind("square", "Stop now", stop, JobActionState.cancel("GRACEFUL")),
@@ -172,6 +172,6 @@ def job_facts() -> rx.Component:
         _maybe(View["source"] != "", _fact("Source", rx.el.span(View["source"], class_name="ry-mono"))),
         _job_fact("Applies plan", "plan_job_id"),
         _job_fact("Repeats", "retry_of"),
-        _fact("Asked by", View["by"]),
+        _fact("Requested by", View["by"]),
         class_name="ry-panel ry-facts",
     )

@@ -70,7 +70,7 @@ def _output(output: rx.Var[str]) -> rx.Component:
 
 def plan_panel(plan: rx.Var[Plan], more: rx.Var[int], is_all: rx.Var[bool], on_more: Any) -> rx.Component:
     """The plan, its first resources, and the rest on demand."""
-    nothing = rx.el.div("No changes. What is there is what was asked for.", class_name="ry-pb mut")
+    nothing = rx.el.div("No changes. Infrastructure matches the configuration.", class_name="ry-pb mut")
     foot = rx.el.div(
         rx.el.span(rx.cond(is_all, "", more.to_string() + " more"), class_name="num"),
         rx.el.span(class_name="grow"),

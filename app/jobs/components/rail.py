@@ -51,7 +51,7 @@ def _decide() -> rx.Component:
         rx.input(
             id="approval-comment",
             default_value="",
-            placeholder=rx.cond(may_override, "Why, if nobody else can approve it", "Say why, if you like"),
+            placeholder=rx.cond(may_override, "Why, if nobody else can approve it", "Comment (optional)"),
             aria_label="Comment",
             on_blur=JobActionState.set_comment,
             auto_complete="off",
@@ -86,9 +86,9 @@ def _still_asked(count: Any) -> rx.Component:
 def _none_asked() -> rx.Component:
     words = rx.match(
         View["type"],
-        ("APPLY", "This module asks for none."),
-        ("DESTROY", "This module asks for none."),
-        "It changes nothing by itself, so none is needed.",
+        ("APPLY", "No approvals required."),
+        ("DESTROY", "No approvals required."),
+        "No approval needed: plans are read-only.",
     )
     return rx.el.div(words, class_name="ry-pb mut")
 

@@ -123,7 +123,7 @@ class JobActionState(AppState, rx.State):
         said = (
             ("Rejected", "The job is cancelled.")
             if decision == "reject"
-            else ("Approved", "It runs as soon as nobody else is asked.")
+            else ("Approved", "It runs once all approvals are in.")
         )
         args = {"p_decision": decision, "p_comment": self.comment.strip()}
         if decision == "override":

@@ -207,13 +207,13 @@ def _module(job: Row) -> Row:
 EMPTY_VIEW: JobView = build_view({"id": 0, "type": "", "status": ""}, {}, ())
 
 EVENT_WORDS: dict[str, tuple[str, str]] = {
-    "enqueued": ("plus", "Asked for"),
+    "enqueued": ("plus", "Requested"),
     "approved": ("hand", "Approved"),
     "approval": ("hand", "Approved"),
     "rejected": ("ban", "Rejected"),
     "approval_expired": ("ban", "Nobody approved it in time"),
-    "claimed": ("circle-dot", "Taken"),
-    "started": ("play", "Began"),
+    "claimed": ("circle-dot", "Claimed"),
+    "started": ("play", "Started"),
     "returned": ("undo-2", "Given back before it began"),
     "lost": ("unplug", "The runner was lost"),
     "attention": ("triangle-alert", "The runner was lost while it was changing things"),
@@ -259,10 +259,19 @@ def _event(event: Row) -> EventView:
         icon, said = "octagon-x", "Kill requested"
     if name == "claimed" or name in _SAYS_WHO:
         said += f" by {event.get('actor_label')}"
-    reason = str(event.get("reason") or "")
-    if reason and reason.rstrip(".").lower() not in said.lower():
-        said += f": {reason}"
+    said = _with_reason(name, said, str(event.get("reason") or "").rstrip("."))
     return {"key": str(event.get("id")), "at": str(event.get("at") or ""), "icon": icon, "words": said}
+
+
+def _with_reason(name: str, said: str, reason: str) -> str:
+    """Add why, without saying anything twice."""
+    if not reason or reason.lower() in said.lower():
+        return said
+    if reason.lower().startswith(said.lower()):
+        return reason
+    if name in ("claimed", "cancel_requested"):
+        return f"{said} ({reason.removeprefix('Instance ')})"
+    return f"{said}: {reason}"
 
 
 def _detail(event: Row) -> Row:

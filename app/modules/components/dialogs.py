@@ -31,7 +31,7 @@ def _question(kind: str, title: Any, text: str, act: str, label: Any) -> rx.Comp
             rx.alert_dialog.description(text, size="2", class_name="mut"),
             _typed(label),
             rx.el.div(
-                rx.button("Keep it", on_click=State.close, variant="surface", color_scheme="gray"),
+                rx.button("Cancel", on_click=State.close, variant="surface", color_scheme="gray"),
                 rx.button(act, on_click=State.confirm, color_scheme="red", disabled=State.typed != State.name),
                 class_name="ry-acts ry-dialog-acts",
             ),

@@ -176,7 +176,7 @@ def _engine() -> rx.Component:
         "Engine",
         rx.el.div(
             _select("engine", "Engine", items),
-            _text("engine_version", "Version", "Empty for the one the runner has.", "1.10.5"),
+            _text("engine_version", "Version", "Leave empty to use the runner's version.", "1.10.5"),
             class_name="ry-two",
         ),
     )
@@ -194,14 +194,14 @@ def _runner_item(choice: rx.Var[RunnerChoice]) -> rx.Component:
 
 
 def _running() -> rx.Component:
-    pins = [rx.select.item("Any that may", value="any"), rx.foreach(State.runners, _runner_item)]
+    pins = [rx.select.item("Any eligible runner", value="any"), rx.foreach(State.runners, _runner_item)]
     auto = rx.el.label(
         rx.checkbox(
             name="auto_apply",
             default_checked=State.values["auto_apply"] == "on",
-            aria_label="Apply by itself after a plan with changes",
+            aria_label="Auto-apply when a plan has changes",
         ),
-        "Apply by itself after a plan with changes",
+        "Auto-apply when a plan has changes",
         class_name="ry-row",
     )
     return _section(
@@ -213,8 +213,8 @@ def _running() -> rx.Component:
             class_name="ry-two",
         ),
         rx.el.div(
-            _text("approvals_required", "Approvals", "People who must agree to apply and destroy.", type="number"),
-            _text("approval_hours", "Wait for them", "Hours. After that the job is cancelled.", type="number"),
+            _text("approvals_required", "Approvals required", "To apply and destroy.", type="number"),
+            _text("approval_hours", "Approval expires after", "Hours. After that the job is cancelled.", type="number"),
             class_name="ry-two",
         ),
         auto,
@@ -274,19 +274,17 @@ def _head() -> rx.Component:
 
 
 def _form(body: rx.Component, on_submit: Any) -> rx.Component:
-    save = rx.cond(State.is_new, "Make it", "Save")
+    save = rx.cond(State.is_new, "Create module", "Save")
     return rx.form(
         rx.el.div(body, class_name="ry-sb"),
         rx.el.div(
             rx.cond(
                 State.errors.length() > 0,
-                rx.el.span("Something above needs another look.", class_name="err sm", role="status"),
+                rx.el.span("Fix the highlighted fields.", class_name="err sm", role="status"),
                 rx.fragment(),
             ),
             rx.el.span(class_name="grow"),
-            rx.button(
-                "Leave it", type="button", on_click=State.set_open(False), variant="surface", color_scheme="gray"
-            ),
+            rx.button("Cancel", type="button", on_click=State.set_open(False), variant="surface", color_scheme="gray"),
             rx.button(save, type="submit", color_scheme="gray", high_contrast=True),
             class_name="ry-sf",
         ),

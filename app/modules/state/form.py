@@ -167,9 +167,9 @@ class ModuleFormState(AppState, rx.State):
         self.kind = ""
         await (await self._page())._look_again(str(row["id"]))
         words = (
-            ("Module made", "Run a plan to see what it would create.")
+            ("Module created", "Run a plan to see what it would create.")
             if self.is_new
-            else ("Saved", "Later jobs use it.")
+            else ("Saved", "Applies to future jobs.")
         )
         return rx.toast.success(words[0], description=words[1])
 

@@ -90,7 +90,7 @@ def source_rows(module: Row, workers: Sequence[Row]) -> list[Pair]:
     rows.append(("Extra files", ", ".join(str(file.get("path")) for file in module.get("extra_files") or [])))
     rows.append(("Hooks", ", ".join(str(name).replace("_", " ") for name in module.get("hooks") or {})))
     rows.append(("Labels", ", ".join(module.get("labels") or [])))
-    rows.append(("Pinned to", _pin(module, workers)))
+    rows.append(("Pinned to", _pin(module, workers) or "Not pinned"))
     return [{"label": label, "value": value or "None"} for label, value in rows]
 
 

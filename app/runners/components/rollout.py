@@ -65,5 +65,5 @@ def abort_question() -> rx.Component:
         on_act=RolloutState.abort,
         on_close=RolloutState.keep,
         is_danger=True,
-        keep="Let it go on",
+        keep="Keep going",
     )

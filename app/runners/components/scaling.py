@@ -14,9 +14,9 @@ from app.shared.session import SessionState
 State = RunnerScalingState
 FIELDS = (
     ("min", "Minimum tasks", "0 lets it sleep"),
-    ("max", "Maximum tasks", "However much waits"),
+    ("max", "Maximum tasks", "Upper limit, whatever the queue"),
     ("jobs_per_task", "Jobs per task", "What one task runs at a time"),
-    ("idle_seconds", "Idle time, seconds", "Before a task too many goes"),
+    ("idle_seconds", "Idle time, seconds", "Wait before removing an extra task"),
 )
 
 

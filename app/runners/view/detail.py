@@ -161,7 +161,7 @@ EVENT_WORDS = {
     "online": ("wifi", "Online"),
     "offline": ("wifi-off", "Offline"),
     "draining": ("log-out", "Draining"),
-    "drained": ("log-out", "Told to drain"),
+    "drained": ("log-out", "Drain requested"),
     "resumed": ("play", "Takes jobs again"),
     "disabled": ("circle-pause", "Disabled"),
     "enabled": ("circle-play", "Enabled"),
@@ -196,7 +196,8 @@ def _event(row: Row) -> EventRow:
 
 def _split_reason(reason: str) -> tuple[str, str]:
     """Take who did it out of 'Registered by ops@example.com', so that it stands in its own column."""
-    before, found, by = reason.rpartition("by ") if "by " in reason.lower() else (reason, "", "")
+    at = reason.lower().rfind("by ")
+    before, found, by = (reason[:at], "by ", reason[at + 3 :]) if at >= 0 else (reason, "", "")
     is_only_who = found and before.strip().lower() in ("", "registered", "rotated", "revoked", "removed")
     return ("", by) if is_only_who else (reason, "")
 

@@ -133,5 +133,5 @@ def _name(text: str) -> str:
 def _types(form: Mapping[str, str], checked: Checked) -> list[str]:
     chosen = [name for name in TYPE_WORDS if form.get(f"type:{name}") in ("on", "true")]
     if not chosen:
-        checked.errors["types"] = "At least one: a runner that takes no type of job takes none."
+        checked.errors["types"] = "Choose at least one job type."
     return chosen

@@ -107,9 +107,11 @@ def _fields() -> list[rx.Component]:
     path = text_field(
         "path", "Scope", chosen["path"], errors, "A group; runners with it serve modules below. Empty: everything."
     )
-    kept = rx.el.p("A secret is made and shown once. Trust is better: there is nothing to lose.", class_name="ry-hint")
+    kept = rx.el.p(
+        "A secret is created and shown once. Prefer OIDC trust: there is no secret to leak.", class_name="ry-hint"
+    )
     return [
-        text_field("name", "Name", chosen["name"], errors, "How people call it.", placeholder="k8s-runner"),
+        text_field("name", "Name", chosen["name"], errors, "Display name.", placeholder="k8s-runner"),
         text_field("description", "Description", chosen["description"], errors),
         rx.cond(State.is_new, path, rx.fragment()),
         rx.cond(State.is_new, ways, rx.fragment()),
@@ -126,7 +128,7 @@ def _shown() -> rx.Component:
     return secret_dialog(
         owner=owner,
         title="Copy the secret now",
-        text="It is shown once. Only its hash is kept, so a lost one is replaced, not found.",
+        text="It is shown once. Only its hash is kept: if you lose it, create a new one.",
         lines=[
             _line(
                 "Client id",

@@ -92,7 +92,7 @@ def _text(key: str, label: str, hint: str, placeholder: str, value: str = "") ->
 def _fields() -> list[rx.Component]:
     arn = "arn:aws:iam::123456789012:role/runyard-deploy"
     return [
-        _text("name", "Name", "How people call it.", "aws-production"),
+        _text("name", "Name", "Display name.", "aws-production"),
         _text("role_arn", "Role ARN", "The role that deploys: ECS, IAM, logs and security groups.", arn),
         _text("regions", "Regions", "Separated by commas.", "eu-west-1, us-east-1", value="region_list"),
         _text("subnets", "Subnets", "Empty: a small network is made for the runners.", "subnet-…"),

@@ -109,13 +109,11 @@ def _link() -> rx.Component:
 
 def _invite_dialog() -> rx.Component:
     is_done = State.invited_id != ""
-    close = rx.dialog.close(
-        rx.button(rx.cond(is_done, "I have it", "Leave it"), variant="surface", color_scheme="gray")
-    )
-    go = rx.button("Make the link", on_click=State.invite, color_scheme="gray", high_contrast=True)
+    close = rx.dialog.close(rx.button(rx.cond(is_done, "Done", "Cancel"), variant="surface", color_scheme="gray"))
+    go = rx.button("Create invite link", on_click=State.invite, color_scheme="gray", high_contrast=True)
     mail = rx.button(
         icon("mail"),
-        "Write the mail",
+        "Compose email",
         color_scheme="gray",
         high_contrast=True,
         custom_attrs={
@@ -126,7 +124,7 @@ def _invite_dialog() -> rx.Component:
     )
     return rx.dialog.root(
         rx.dialog.content(
-            rx.dialog.title(rx.cond(is_done, "Send this link to " + State.invited_email, "Invite somebody"), size="4"),
+            rx.dialog.title(rx.cond(is_done, "Send this link to " + State.invited_email, "Invite member"), size="4"),
             rx.dialog.description("You give them the link yourself, by mail or otherwise.", size="2", class_name="mut"),
             rx.cond(is_done, _link(), _invite_fields()),
             rx.el.div(close, rx.cond(is_done, mail, go), class_name="ry-acts ry-dialog-acts"),
@@ -158,7 +156,7 @@ def members() -> rx.Component:
         "members",
         settings_panel(
             "Members",
-            "Who may look, run, approve and change things here.",
+            "People with access, and what they can do.",
             admin_button("Invite", "user-plus", State.open_invite),
             or_problem(State, "Members", _body()),
         ),

@@ -125,10 +125,10 @@ def _audit_foot() -> rx.Component:
 
 def audit() -> rx.Component:
     """The audit page."""
-    labels = (("Time", ""), ("Who", ""), ("Did", ""), ("To", ""), ("More", ""))
+    labels = (("Time", ""), ("Who", ""), ("Action", ""), ("Target", ""), ("Details", ""))
     waiting = AuditState.is_loading & (AuditState.rows.length() == 0)
     clear = rx.button("Show all", on_click=AuditState.clear, variant="surface", color_scheme="gray")
-    none = empty("search-x", "Nothing like that was done", "Others are hidden by the filter.", clear)
+    none = empty("search-x", "No matching events", "Others are hidden by the filter.", clear)
     rows = rx.cond(waiting, skeleton_rows(5, 8), rx.foreach(AuditState.rows, _act))
     shown = table(
         "Audit log", heads(*labels), rows, is_reached_by_keys=True, aria_busy=waiting, style={"--ry-row-h": "36px"}
@@ -146,7 +146,7 @@ def _organisation_form() -> rx.Component:
     save = rx.button("Save", type="submit", variant="surface", color_scheme="gray", disabled=~state.is_changed | ~may)
     said = rx.cond(may, rx.cond(state.is_changed, "", "No changes"), "Only an owner changes this.")
     return rx.form(
-        text_field("name", "Name", state.name, state.errors, "What people read.", on_change=state.touch),
+        text_field("name", "Name", state.name, state.errors, "Shown in the UI.", on_change=state.touch),
         text_field(
             "retention",
             "Keep job logs for",
@@ -194,7 +194,7 @@ def organisation() -> rx.Component:
         settings_panel(
             # Only when it is known: our own elements write into the page, which would confuse React's first look at it.
             "Identity",
-            "What programs call it.",
+            "Identifier for the API.",
             rx.fragment(),
             rx.cond(state.ident != "", facts, rx.fragment()),
         ),

@@ -29,9 +29,9 @@ def _module() -> rx.Component:
 
 def _type() -> rx.Component:
     return _field(
-        "What",
+        "Operation",
         rx.select.root(
-            rx.select.trigger(aria_label="What"),
+            rx.select.trigger(aria_label="Operation"),
             rx.select.content(*[rx.select.item(TYPE_WORDS[name], value=name) for name in TYPES]),
             value=RunState.type,
             on_change=RunState.set_type,
@@ -87,7 +87,7 @@ def _acts() -> rx.Component:
         "Destroy", color_scheme="red", on_click=RunState.confirm, disabled=RunState.typed != RunState.name
     )
     return rx.el.div(
-        rx.button("Leave it", variant="surface", color_scheme="gray", on_click=RunState.close),
+        rx.button("Cancel", variant="surface", color_scheme="gray", on_click=RunState.close),
         rx.cond(is_destroy, destroy, go),
         class_name="ry-acts ry-dialog-acts",
     )
@@ -106,7 +106,7 @@ def _no_modules() -> rx.Component:
     return rx.el.div(
         rx.el.p("A job runs a module, and there is none yet."),
         rx.el.div(
-            rx.button("Leave it", variant="surface", color_scheme="gray", on_click=RunState.close),
+            rx.button("Cancel", variant="surface", color_scheme="gray", on_click=RunState.close),
             rx.link(
                 rx.button("New module", color_scheme="gray", high_contrast=True, on_click=RunState.close),
                 href="/dashboard/modules?new=1",

@@ -61,7 +61,7 @@ class RunnerActionState(AppState, rx.State):
         if self.kind == "update_by_hand":
             return "It runs on a machine of yours, so it is updated there. On the first signal it drains: nothing is interrupted."
         if self.kind == "rotate":
-            return "A new token is made and shown once. The old one goes on working until it ends."
+            return "A new token is created and shown once. The old one goes on working until it ends."
         return "A job starts it in its region again. It appears online in about two minutes."
 
     async def _reach(self, store: OrgStore) -> str:

@@ -54,7 +54,7 @@ def _overlap() -> rx.Component:
     )
 
 
-def _buttons(act: str, *, is_danger: bool = False, is_disabled: Any = False, keep: str = "Keep it") -> rx.Component:
+def _buttons(act: str, *, is_danger: bool = False, is_disabled: Any = False, keep: str = "Cancel") -> rx.Component:
     color: dict[str, Any] = {"color_scheme": "red"} if is_danger else {"color_scheme": "gray", "high_contrast": True}
     return rx.el.div(
         rx.button(keep, on_click=State.close, variant="surface", color_scheme="gray"),
@@ -104,15 +104,15 @@ def confirmations(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> lis
     """Every confirmation about runners; at most one is open."""
     name = State.worker_name
     remove = _buttons("Remove runner", is_danger=True, is_disabled=State.typed != name)
-    update = _buttons("Update", keep="Keep this version", is_disabled=_is_unread())
-    rotate = _buttons("Make a new token", keep="Keep the old one")
+    update = _buttons("Update", keep="Cancel", is_disabled=_is_unread())
+    rotate = _buttons("Create a new token", keep="Cancel")
     return [
         _question("drain", "Drain " + name + "?", State.effect, _buttons("Drain"), _reason()),
-        _question("disable", "Disable " + name + "?", State.effect, _buttons("Disable", keep="Keep it enabled")),
+        _question("disable", "Disable " + name + "?", State.effect, _buttons("Disable", keep="Cancel")),
         _question("remove", "Remove " + name + "?", State.effect, remove, _typed()),
         _question("rotate", "Rotate the token of " + name + "?", State.effect, rotate, _overlap()),
         _question("update", "Update " + name + "?", State.effect, update, _breaking(is_asked=True)),
-        _question("deploy", "Deploy " + name + "?", State.effect, _buttons("Deploy", keep="Leave it")),
+        _question("deploy", "Deploy " + name + "?", State.effect, _buttons("Deploy", keep="Cancel")),
         _update_all(outdated, latest),
         _update_by_hand(),
         _rotated(),
@@ -127,7 +127,7 @@ def _update_all(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> rx.Co
         latest,
         ". One goes first; when it is back, the others follow in waves. Each finishes its jobs first.",
     )
-    buttons = _buttons("Update all", keep="Keep these versions", is_disabled=_is_unread())
+    buttons = _buttons("Update all", keep="Cancel", is_disabled=_is_unread())
     return _question("update_all", "Update all?", text, buttons, _breaking(is_asked=True))
 
 
@@ -172,9 +172,7 @@ def _rotated() -> rx.Component:
             ),
             rx.el.div(token_warning(), class_name="ry-dialog-field"),
             rx.el.div(
-                rx.button(
-                    icon("check"), "I have it", on_click=State.forget_token, color_scheme="gray", high_contrast=True
-                ),
+                rx.button(icon("check"), "Done", on_click=State.forget_token, color_scheme="gray", high_contrast=True),
                 class_name="ry-acts ry-dialog-acts",
             ),
             max_width="560px",

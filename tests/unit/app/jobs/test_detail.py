@@ -87,8 +87,8 @@ def test_events_are_told_newest_first_with_who_and_why() -> None:
     ]
     assert [event["words"] for event in build_events(events)] == [
         "Something new",
-        "The runner was lost: No heartbeat for 60 s.",
-        "Asked for by ops@example.com",
+        "The runner was lost: No heartbeat for 60 s",
+        "Requested by ops@example.com",
     ]
 
 

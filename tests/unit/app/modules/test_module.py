@@ -44,7 +44,7 @@ def test_facts_and_source() -> None:
     )
     assert view["inputs"] == [{"name": "region", "value": '"eu-west-1"'}, {"name": "zones", "value": '["a"]'}]
     rows = {row["label"]: row["value"] for row in view["source_rows"]}
-    assert (rows["Folder"], rows["Hooks"], rows["Pinned to"]) == ("vpc", "before plan", "None")
+    assert (rows["Folder"], rows["Hooks"], rows["Pinned to"]) == ("vpc", "before plan", "Not pinned")
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,12 @@
   /* A dialog has the focus while it is open, also when the menu that it was opened from gives it back to its button. */
   const FIELDS = "input:not([type=hidden]):not([disabled]), textarea:not([disabled]), select:not([disabled]), [role=combobox]";
   const OVER = "[role=menu], [role=listbox], [role=dialog], [role=alertdialog], [data-sonner-toaster]";
+  // A list that a dialog's field opened has the focus while it is open.
+  const LISTS = "[role=menu][data-state=open], [role=listbox][data-state=open]";
   const asked = () => [...document.querySelectorAll("[role=dialog][data-state=open], [role=alertdialog][data-state=open]")].at(-1);
   function enter() {
     const dialog = asked();
-    if (!dialog || dialog.contains(document.activeElement) || document.querySelector("[role=menu][data-state=open]")) return;
+    if (!dialog || dialog.contains(document.activeElement) || document.querySelector(LISTS)) return;
     (dialog.querySelector(FIELDS) || dialog.querySelector("button:not([disabled])") || dialog).focus();
   }
   document.addEventListener("focusin", (event) => { if (!event.target.closest(OVER)) requestAnimationFrame(enter); });

@@ -82,10 +82,14 @@ def _signed_in(runtime: Runtime, session: Session) -> Response:
     return response
 
 
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
 async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Sign in with e-mail and password."""
     try:
-        auth = await runtime.gate.client.sign_in(fields.get("email", ""), fields.get("password", ""))
+        auth = await runtime.gate.client.sign_in(fields.get("email", ""), fields.get("password", ""), _address(request))
     except Refused as error:
         # One sentence for every refusal, so that nobody learns which addresses exist.
         raise Refused("Incorrect email or password.", "Check both and try again.") from error
@@ -95,7 +99,13 @@ async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) ->
 async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Create an account and sign in, unless the e-mail must be confirmed first."""
     back = f"{request.headers.get('origin', '')}/login"
-    auth = await runtime.gate.client.sign_up(fields.get("email", ""), fields.get("password", ""), back)
+    email, password = fields.get("email", ""), fields.get("password", "")
+    try:
+        auth = await runtime.gate.client.sign_up(email, password, back, _address(request))
+    except Refused as error:
+        if error.code != "signup_disabled":
+            raise
+        raise Refused("Accounts are by invitation here.", "Ask an admin to invite this address.") from error
     if auth is None:
         return JSONResponse({"ok": True, "confirm": True})
     return await _welcome(runtime, auth)

@@ -88,26 +88,32 @@ class Client:
         result = await self._run(builder)
         return Page(rows=list(result.data), total=result.count or 0)
 
-    def _auth(self) -> AsyncGoTrueClient:
-        """Build a throwaway Auth client: a shared one would mix people's sessions."""
+    def _auth(self, address: str = "") -> AsyncGoTrueClient:
+        """Build a throwaway Auth client: a shared one would mix people's sessions.
+
+        `address` is the browser's, so that Auth counts wrong passwords for whoever typed them, not for the dashboard.
+        """
+        from_where = {"x-forwarded-for": address} if address else {}
         return AsyncGoTrueClient(
             url=f"{self._settings.supabase_url}/auth/v1",
-            headers={"apikey": self._settings.publishable_key},
+            headers={"apikey": self._settings.publishable_key, **from_where},
             storage=AsyncMemoryStorage(),
             auto_refresh_token=False,
             persist_session=False,
             http_client=self._http,
         )
 
-    async def sign_in(self, email: str, password: str) -> AuthSession:
+    async def sign_in(self, email: str, password: str, address: str = "") -> AuthSession:
         """Exchange e-mail and password for a session."""
-        answer = await self._guarded(self._auth().sign_in_with_password({"email": email, "password": password}))
+        answer = await self._guarded(self._auth(address).sign_in_with_password({"email": email, "password": password}))
         return _must_have_session(answer.session)
 
-    async def sign_up(self, email: str, password: str, redirect_to: str) -> AuthSession | None:
+    async def sign_up(self, email: str, password: str, redirect_to: str, address: str = "") -> AuthSession | None:
         """Create an account; None when the project first wants the e-mail confirmed, by a link that leads back here."""
         options: Any = {"email_redirect_to": redirect_to}
-        answer = await self._guarded(self._auth().sign_up({"email": email, "password": password, "options": options}))
+        answer = await self._guarded(
+            self._auth(address).sign_up({"email": email, "password": password, "options": options})
+        )
         return cast("AuthSession | None", answer.session)
 
     async def refresh(self, refresh_token: str) -> AuthSession:

@@ -165,7 +165,7 @@ def joined(product: Product, owner: Person) -> Person:
     """Somebody who was made a member of the owner's organisation, and looks at it."""
     guest = product.person("guest")
     product.sql(
-        "insert into memberships (org_id, user_id, role) select %s, id, 'viewer' from auth.users where email = %s",
+        "insert into memberships (org_id, user_id, email, role) select %s, id, email, 'viewer' from auth.users where email = %s",
         owner.org_id,
         guest.email,
     )

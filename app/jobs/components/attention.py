@@ -97,17 +97,21 @@ def _told() -> rx.Var[str]:
 
 
 def _story() -> rx.Component:
-    killed = rx.fragment("It was killed", _told())
+    killed = rx.fragment("It was killed", _told(), ". ")
     lost = rx.fragment(
         "No heartbeat of ",
         View["runner"],
         " for a minute: it was called lost at ",
         clock_seconds(View["lost_at"].to(str)),
         _told(),
+        ". ",
     )
+    # Whoever decided that it needs somebody has said why, as well as it is known there.
+    silent = rx.fragment(View["problem"].to(str), " ")
+    what = rx.cond(View["problem_code"] == "OUT_OF_CONTACT", silent, lost)
     return rx.el.p(
-        rx.cond(View["is_kill"], killed, lost),
-        ". It was not retried by itself, because doing it twice can create resources twice. "
+        rx.cond(View["is_kill"], killed, what),
+        "It was not retried by itself, because doing it twice can create resources twice. "
         "The state stays locked until you choose.",
         class_name="mut ry-story",
     )
@@ -119,7 +123,11 @@ def attention() -> rx.Component:
     title = rx.cond(
         View["is_kill"],
         rx.fragment("This ", what, " was killed, so nobody knows how far it got"),
-        rx.fragment("The runner was lost during ", what, ", so nobody knows how far it got"),
+        rx.cond(
+            View["problem_code"] == "OUT_OF_CONTACT",
+            rx.fragment("Out of contact during ", what, ": nobody can tell yet how far it got"),
+            rx.fragment("The runner was lost during ", what, ", so nobody knows how far it got"),
+        ),
     )
     killed = rx.el.p(
         "It was killed",

@@ -42,6 +42,7 @@ class JobView(TypedDict):
     cancelling: str
     problem: str
     problem_hint: str
+    problem_code: str
     plan_job_id: int
     retry_of: int
     phase: str
@@ -93,6 +94,7 @@ def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
         "cancelling": _cancelling(job),
         "problem": str(error.get("message") or ""),
         "problem_hint": str(error.get("hint") or ""),
+        "problem_code": str(error.get("code") or ""),
         "plan_job_id": int(job.get("plan_job_id") or 0),
         "retry_of": int(job.get("retry_of") or 0),
         "phase": words.PHASE_WORDS.get(str(job.get("phase")), "").lower(),
@@ -138,8 +140,12 @@ def _offers(job: Row) -> dict[str, bool]:
         "can_apply": status == "SUCCEEDED" and job["type"] == "PLAN" and bool(summary.get("has_changes")) and is_module,
         "is_waiting": status == "QUEUED" and not is_asked,
         "was_killed": was_killed_while_changing(job),
-        "is_kill": job.get("cancel_kind") == "KILL",
+        "is_kill": job.get("cancel_kind") == "KILL" or _code(job) == "engine_killed",
     }
+
+
+def _code(job: Row) -> str:
+    return str((job.get("error") or {}).get("code") or "")
 
 
 def was_killed_while_changing(job: Row) -> bool:

@@ -25,8 +25,10 @@ class RunnerForm(AppState, mixin=True):
     @rx.event
     def set_name(self, text: str) -> None:
         """Take the name, and say at once what is wrong with it."""
-        self.name = text.strip()[:63]
-        self.name_problem = new_name_problem(self.name)
+        name = text.strip()[:63]
+        # The same name comes twice, when typing pauses and when the field is left: what was said about it stays.
+        if name != self.name:
+            self.name, self.name_problem = name, new_name_problem(name)
 
     @rx.event
     def set_path(self, path: str) -> None:

@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.jobs.components.attention import attention, failure, late_report
+from app.jobs.components.attention import attention, failure, late_report, out_of_contact
 from app.jobs.components.dialogs import job_dialogs
 from app.jobs.components.header import job_facts, job_head
 from app.jobs.components.log import log, scripts, timeline
@@ -66,6 +66,7 @@ def _job() -> rx.Component:
         job_head(),
         job_facts(),
         failure(),
+        out_of_contact(),
         attention(),
         late_report(),
         _why(),

@@ -22,8 +22,8 @@ from app.shared.table import bare_table, cell, heads, search_box, turns
 HEADS = (
     ("Job", "c-xl"),
     ("Module", ""),
-    ("Status", "c-wide"),
-    ("Runner", "c-xl"),
+    ("Status", ""),
+    ("Runner", "c-l"),
     ("Attempt", "hide-w c-s"),
     ("Time", "r c-m"),
     ("Requested by", "hide-m c-xl"),

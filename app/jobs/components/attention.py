@@ -25,6 +25,32 @@ def failure() -> rx.Component:
     return rx.cond((View["status"] == "FAILED") & (View["problem"] != ""), note, rx.fragment())
 
 
+def out_of_contact() -> rx.Component:
+    """What is known about a job whose runner is not heard from, before anybody calls it lost."""
+    changing = rx.fragment(
+        "The ",
+        View["title"].to(str).lower(),
+        " goes on at ",
+        View["runner"],
+        " as far as we know; its state is kept there.",
+    )
+    handed_on = rx.fragment("If ", View["runner"], " does not come back, another runner takes the job.")
+    is_changing = (View["phase"] == "apply") | (View["phase"] == "destroy")
+    note = rx.el.div(
+        icon("unplug", ""),
+        rx.el.p(
+            "Out of contact since ",
+            clock_seconds(JobState.silent_since),
+            ". ",
+            rx.el.span(rx.cond(is_changing, changing, handed_on)),
+        ),
+        class_name="ry-note",
+        custom_attrs={"data-accent-color": "amber", "data-testid": "out-of-contact"},
+        role="status",
+    )
+    return rx.cond(JobState.silent_since != "", note, rx.fragment())
+
+
 def _way(icon_name: str, title: str, text: Any, button: rx.Component) -> rx.Component:
     return rx.el.li(
         icon(icon_name, "", class_name="mut"),

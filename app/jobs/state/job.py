@@ -49,6 +49,7 @@ class JobState(LivePage, rx.State):
     log_main: str = ""
     log_note: str = ""
     lease_at: str = ""
+    silent_since: str = ""
     plan: plans.Plan = plans.Plan()
     more_resources: int = 0
     is_all_resources: bool = False
@@ -221,7 +222,10 @@ class JobState(LivePage, rx.State):
             for instance in worker.get("instances") or []
             if str(instance.get("id")) == wanted
         ]
-        self._assign("lease_at", beats[0] if beats and self._job.get("status") in words.RUNNING else "")
+        lease_at = beats[0] if beats and self._job.get("status") in words.RUNNING else ""
+        self._assign("lease_at", lease_at)
+        now = runtime().gate.project_clock.now()
+        self._assign("silent_since", lease_at if detail.is_silent(lease_at, now) else "")
 
     async def _ask_why(self) -> None:
         if self._job.get("status") != "QUEUED":

@@ -12,6 +12,8 @@ from app.shared.state_versions import StateView
 Row = Mapping[str, Any]
 
 MAIN_STEP = {"PLAN": "plan", "DRIFT": "plan", "APPLY": "apply", "DESTROY": "destroy", "OUTPUT": "output"}
+# Two heartbeats and a little.
+SILENT_SECONDS = 35.0
 PRIORITIES = ((50, "High"), (100, "Normal"))
 
 
@@ -302,6 +304,12 @@ def log_steps(job: Row, events: Sequence[Row] = ()) -> str:
             {"name": name, "title": bar.label, "status": bar.status, "from_ms": bar.from_ms, "to_ms": bar.to_ms}
         )
     return json.dumps(found)
+
+
+def is_silent(last_seen_at: str, now: float) -> bool:
+    """Say whether a runner at work missed two heartbeats: out of contact, and not yet called lost."""
+    seen = timeline.to_ms(last_seen_at)
+    return bool(seen) and now - seen / 1000 > SILENT_SECONDS
 
 
 def newer_serial(job: Row, state: StateView) -> int:

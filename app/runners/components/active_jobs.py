@@ -20,10 +20,10 @@ HEADS = (
     ("Job", "c-xl"),
     ("Module", ""),
     ("Status", "c-xl"),
-    ("Runner", "c-xl"),
+    ("Runner", "c-l"),
     ("Time", "r c-m"),
     ("Requested by", "hide-n c-xl"),
-    ("Actions", "r c-l"),
+    ("Actions", "r c-xl"),
 )
 
 

@@ -122,6 +122,7 @@ def _instance(row: Any) -> rx.Component:
         cell(rx.el.b(row["name"], style={"font_weight": "500"}), class_name="n-a"),
         cell(rx.el.span(row["host"], class_name="ry-mono"), class_name="mut hide-s"),
         cell(row["engines"], class_name="mut n-c"),
+        cell(row["isolation"], class_name="mut hide-s hide-n"),
         cell(runner_badge(row["status"]), class_name="n-b"),
         cell(load(used, rx.cond(is_there, row["capacity"], 0), row["status"]), class_name="n-d"),
         cell(session, class_name="mut num hide-s"),
@@ -144,7 +145,15 @@ def _instance_error(row: Any) -> rx.Component:
 
 def instances() -> rx.Component:
     """The processes of this record, with what they last complained about."""
-    columns = (("Instance", ""), ("Host", ""), ("Engines", ""), ("Status", ""), ("Load", ""), ("Session", ""))
+    columns = (
+        ("Instance", ""),
+        ("Host", ""),
+        ("Engines", ""),
+        ("Jobs run in", "hide-n"),
+        ("Status", ""),
+        ("Load", ""),
+        ("Session", ""),
+    )
     rows = table("Instances", heads(*columns), rx.foreach(State.instances, _instance))
     nobody = rx.el.p("No process has connected with its token yet.", class_name="mut ry-pb")
     return rx.el.section(

@@ -20,12 +20,12 @@ from app.shared.table import bare_table, cell, turns
 HEADS = (
     ("Name", ""),
     ("Type", "hide-n c-m"),
-    ("Region", "hide-m c-m"),
-    ("Status", "c-wide"),
+    ("Region", "hide-w c-m"),
+    ("Status", ""),
     ("Version", "c-s"),
     ("Load", "c-m"),
     ("Last seen", "r c-s"),
-    ("Created", "r hide-m c-s"),
+    ("Created", "r hide-w c-s"),
     ("Actions", "r c-l"),
 )
 
@@ -71,12 +71,12 @@ def runner_row(
     return rx.el.tr(
         cell(_name(row, is_opened), class_name="n-a"),
         cell(row["type"], class_name="mut hide-n"),
-        cell(row["region"], class_name="mut hide-m"),
+        cell(row["region"], class_name="mut hide-w"),
         cell(_status(row), class_name="n-b"),
         cell(_version(row), class_name="num hide-s"),
         cell(load(pulse["used"], pulse["capacity"], row["status"]), class_name="n-d"),
         cell(ago(pulse["at"]), class_name="r mut num hide-s"),
-        cell(date(row["created_at"]), class_name="r mut num hide-m"),
+        cell(date(row["created_at"]), class_name="r mut num hide-w"),
         cell(row_actions(row, SessionState.latest_version), class_name="r hide-s"),
         cell(row["facts"], class_name="only-c n-c", style={"padding_left": "28px !important"}),
         role="row",
@@ -91,7 +91,7 @@ def _instance(row: Any) -> rx.Component:
     return rx.el.tr(
         cell(rx.el.div(row["name"], class_name="ry-tree"), class_name="n-a"),
         cell(rx.el.span(row["host"], class_name="ry-mono sm"), class_name="mut hide-n"),
-        cell(class_name="hide-m"),
+        cell(class_name="hide-w"),
         cell(
             rx.el.div(
                 runner_badge(row["status"]), rx.el.span(row["why"], class_name="ry-why hide-s"), class_name="ry-row"
@@ -101,7 +101,7 @@ def _instance(row: Any) -> rx.Component:
         cell(row["version"], class_name="num mut"),
         cell(load(pulse["used"], row["capacity"], row["status"]), class_name="n-d"),
         cell(ago(pulse["at"]), class_name="r mut num"),
-        cell(class_name="hide-m"),
+        cell(class_name="hide-w"),
         cell(),
         cell(row["host"], " · ", row["why"], class_name="only-c n-c"),
         role="row",

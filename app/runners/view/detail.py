@@ -25,6 +25,7 @@ class InstanceDetail(TypedDict):
     connected_at: str
     epoch: int
     error: str
+    isolation: str
 
 
 class Assignment(TypedDict):
@@ -82,10 +83,34 @@ def build_instances(instances: Iterable[Row]) -> list[InstanceDetail]:
             "capacity": int(row.get("capacity") or 0),
             "connected_at": str(row.get("connected_at") or ""),
             "epoch": int(row.get("epoch") or 0),
-            "error": str(row.get("last_error") or ""),
+            "error": _trouble(row),
+            "isolation": ISOLATION.get(str(_facts(row).get("isolation")), "–"),
         }
         for row in ordered
     ]
+
+
+# How far the processes of a job are kept from their runner and from each other, in the words of its heartbeat.
+ISOLATION = {
+    "bubblewrap": "Sandbox (bubblewrap)",
+    "namespaces": "Sandbox (namespaces)",
+    "user": "A user per job",
+    "container": "A container per job",
+    "none": "Not isolated",
+    "off": "Switched off",
+}
+
+
+def _facts(row: Row) -> Row:
+    facts = row.get("facts")
+    return facts if isinstance(facts, Mapping) else {}
+
+
+def _trouble(row: Row) -> str:
+    """Say what keeps an instance from working: that it is degraded, or its last error."""
+    degraded = _facts(row).get("degraded")
+    reason = degraded.get("reason") if isinstance(degraded, Mapping) else None
+    return str(reason or row.get("last_error") or "")
 
 
 def sentence(worker: Row, connected: int) -> str:

@@ -5,7 +5,19 @@ from typing import Any
 
 import pytest
 
-from app.jobs.view.detail import build_events, build_outputs, build_view, engine, log_steps, priority, source
+from app.jobs.view.detail import (
+    build_events,
+    build_outputs,
+    build_view,
+    engine,
+    is_silent,
+    log_steps,
+    newer_serial,
+    priority,
+    source,
+)
+from app.jobs.view.timeline import to_ms
+from app.shared.state_versions import StateView
 
 GIT = {"engine": "tofu", "engine_version": "1.10.5", "source_kind": "git", "source": {"ref": "main"}}
 JOB: dict[str, Any] = {
@@ -117,3 +129,38 @@ def test_outputs_keep_their_secrets() -> None:
         ("b", '["x"]', False),
         ("c", "too long to show", False),
     ]
+
+
+def test_a_runner_is_out_of_contact_after_two_heartbeats() -> None:
+    seen = "2026-11-15T14:00:00+00:00"
+    at = to_ms(seen) / 1000
+    assert not is_silent(seen, at + 30)
+    assert is_silent(seen, at + 40)
+    assert not is_silent("", at)
+
+
+def test_a_plan_is_out_of_date_when_the_state_was_written_after_it() -> None:
+    job = {"finished_at": "2026-11-15T14:00:00+00:00"}
+    assert newer_serial(job, StateView(serial=4, updated_at="2026-11-15T13:59:00+00:00")) == 0
+    assert newer_serial(job, StateView(serial=5, updated_at="2026-11-15T14:00:01+00:00")) == 5
+    assert newer_serial({}, StateView(serial=5, updated_at="2026-11-15T14:00:01+00:00")) == 0
+
+
+def test_a_kill_is_told_from_a_stop_and_is_grave_only_while_things_change() -> None:
+    asked = {"event": "cancel_requested", "actor_label": "ops@example.com"}
+    events = [
+        {**asked, "id": 1, "reason": "Stop now", "detail": {"kind": "GRACEFUL"}},
+        {**asked, "id": 2, "reason": "Kill", "detail": {"kind": "KILL"}},
+        {"id": 3, "event": "cancelled", "reason": "Cancelled by ops@example.com."},
+        {"id": 4, "event": "claimed", "actor_label": "prod-eu", "reason": "Instance runner-1"},
+    ]
+    assert [event["words"] for event in build_events(events)] == [
+        "Claimed by prod-eu (runner-1)",
+        "Cancelled by ops@example.com",
+        "Kill requested by ops@example.com",
+        "Stop requested by ops@example.com (Stop now)",
+    ]
+    killed = {"status": "CANCELLED", "cancel_kind": "KILL", "phase": "APPLY"}
+    assert view(**killed)["was_killed"]
+    assert not view(**{**killed, "phase": "PLAN"})["was_killed"]
+    assert not view(**{**killed, "cancel_kind": "GRACEFUL"})["was_killed"]

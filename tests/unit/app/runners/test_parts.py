@@ -8,7 +8,14 @@ import bcrypt
 import pytest
 
 from app.runners.view.deployment import EXPECTED, build_steps, read_test
-from app.runners.view.detail import build_assignments, build_events, build_strip, build_tokens, say_revocation
+from app.runners.view.detail import (
+    build_assignments,
+    build_events,
+    build_instances,
+    build_strip,
+    build_tokens,
+    say_revocation,
+)
 from app.runners.view.tiles import build_tiles
 from app.shared.curves import NO_CURVE, bars, smooth
 from app.shared.runner.reach import covers, reach_of, say_reach
@@ -245,3 +252,13 @@ async def test_only_hash_and_hint_of_a_token_are_for_the_database() -> None:
     assert bcrypt.checkpw(token.text.encode(), token.hash.encode())
     assert token.hint == token.text[-4:]
     assert token.text not in repr(token)
+
+
+def test_an_instance_says_how_it_keeps_jobs_apart_and_what_troubles_it() -> None:
+    row = {"id": 1, "name": "a", "status": "ONLINE", "last_error": "old"}
+    degraded = {"code": "disk", "reason": "The disk is full.", "since": "2026-11-15T14:00:00Z"}
+    told = build_instances([{**row, "facts": {"isolation": "bubblewrap", "degraded": degraded}}])[0]
+    assert (told["isolation"], told["error"]) == ("Sandbox (bubblewrap)", "The disk is full.")
+    for facts in (None, [], {"isolation": ["x"], "degraded": "x"}):
+        untold = build_instances([{**row, "facts": facts}])[0]
+        assert (untold["isolation"], untold["error"]) == ("–", "old")

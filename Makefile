@@ -8,7 +8,7 @@ PY := .venv/bin/python
 PYTEST_WORKERS ?= 2
 
 .PHONY: help setup setup-lint setup-test up down status env mail dashboard reset migrate test test-all lint format unit faults bench engines docs screenshots \
-  worker-binary release-check lock clean
+  wheels worker-binary release-check lock clean
 
 help: ## Show this help
 	@echo "Runyard runs Terraform, OpenTofu and Pulumi on runners that you own, and shows the fleet live."
@@ -100,6 +100,9 @@ docs: setup-lint ## Build the documentation site into site/
 
 screenshots: setup-test ## Take the pictures of README and docs from a running `make up`
 	@$(PY) scripts/screenshots.py
+
+wheels: setup-lint ## Build the wheels of the command line and of the runner into dist/
+	@$(PY) scripts/wheels.py
 
 worker-binary: setup-lint ## Build the runner as one file for this platform into dist/
 	@$(PY) scripts/worker_binary.py

@@ -84,16 +84,19 @@ cli = typer.Typer(
 )
 
 
-@cli.callback()
-def options(
-    version: bool = typer.Option(False, "--version", help="Show the version.", is_eager=True),
-) -> None:
-    """Terraform, OpenTofu and Pulumi on runners that you own: run, watch and administer."""
-    if version:
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
         from cli.version import __version__
 
         typer.echo(__version__)
         raise typer.Exit
+
+
+@cli.callback()
+def options(
+    version: bool = typer.Option(False, "--version", help="Show the version.", is_eager=True, callback=_show_version),
+) -> None:
+    """Terraform, OpenTofu and Pulumi on runners that you own: run, watch and administer."""
 
 
 def main() -> None:

@@ -109,3 +109,10 @@ def test_without_the_stack_its_commands_say_what_is_missing(tmp_path: Path) -> N
         env={"HOME": str(tmp_path)},
     )
     assert (done.returncode, "is not installed here" in done.stderr) == (ExitCode.MISSING, True), done.stderr
+
+
+def test_the_command_line_and_the_runner_are_of_one_version() -> None:
+    from cli.version import __version__ as own
+    from worker.version import __version__ as runner
+
+    assert own == runner

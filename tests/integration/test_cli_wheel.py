@@ -1,0 +1,87 @@
+"""The wheel `runyard` in an environment of its own: what a person without a clone gets."""
+
+import importlib.util
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cli.errors import ExitCode
+from cli.version import __version__
+from stack.settings import PROJECT
+from tests.support.stack import RunningStack, clean_environment
+
+
+def registry() -> dict[str, str]:
+    """The environment with pip's registry handed on to uv, as the setup does."""
+    spec = importlib.util.spec_from_file_location("setup_script", PROJECT / "scripts" / "setup.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return {**module.uv_environment(), "UV_PYTHON": sys.executable}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the programs of an environment that has the wheel and what it asks for."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "scripts/wheels.py", "--dist", folder, "--only", "runyard"], cwd=PROJECT, check=True
+    )
+    (wheel,) = folder.glob("runyard-*.whl")
+    uv, venv = [sys.executable, "-m", "uv"], folder / "venv"
+    subprocess.run([*uv, "venv", "--quiet", venv], env=registry(), check=True)
+    install = [*uv, "pip", "install", "--quiet", "--python", venv / "bin" / "python", wheel]
+    subprocess.run(install, env=registry(), check=True)
+    return venv / "bin"
+
+
+def run(
+    installed: Path, home: Path, *arguments: str, typed: str = "", **variables: str
+) -> "subprocess.CompletedProcess[str]":
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(home),
+        "LANG": clean_environment().get("LANG", "C.UTF-8"),
+        **variables,
+    }
+    command = [str(installed / "runyard"), *arguments]
+    return subprocess.run(
+        command, cwd=home, env=environment, input=typed, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_new_user_installs_signs_in_and_works(installed: Path, running_stack: RunningStack, tmp_path: Path) -> None:
+    assert run(installed, tmp_path, "--version").stdout.strip() == __version__
+    assert "run" in run(installed, tmp_path, "--help").stdout
+    account = {"email": f"{uuid.uuid4().hex[:12]}@example.com", "password": uuid.uuid4().hex}
+    headers = {"apikey": running_stack.publishable_key}
+    httpx.post(f"{running_stack.url}/auth/v1/signup", json=account, headers=headers, timeout=30).raise_for_status()
+    place = ("login", running_stack.url, "--key", running_stack.publishable_key, "--email", account["email"])
+    signed_in = run(installed, tmp_path, *place, "--password-stdin", typed=account["password"])
+    assert signed_in.returncode == 0, signed_in.stderr
+    assert run(installed, tmp_path, "orgs", "create", f"org-{uuid.uuid4().hex[:8]}").returncode == 0
+    assert run(installed, tmp_path, "modules", "create", "apps/site").returncode == 0
+    queued = run(installed, tmp_path, "run", "plan", "apps/site")
+    assert (queued.returncode, queued.stdout.split("\t")[1:3]) == (0, ["PLAN", "QUEUED"]), queued.stderr
+    assert run(installed, tmp_path, "modules", "export", "apps/site").stdout.startswith('path = "apps/site"')
+
+
+def test_it_brings_neither_stack_nor_dashboard_nor_runner(installed: Path, tmp_path: Path) -> None:
+    find = "import importlib.util as u; print([n for n in ('app', 'stack', 'worker', 'reflex', 'granian') if u.find_spec(n)])"
+    found = subprocess.run([installed / "python", "-c", find], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+    up = run(installed, tmp_path, "up")
+    assert (up.returncode, "is not installed here" in up.stderr) == (ExitCode.MISSING, True), up.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_written_for_each_shell(installed: Path, tmp_path: Path, shell: str) -> None:
+    shown = run(installed, tmp_path, "--show-completion", shell)
+    assert (shown.returncode, "_RUNYARD_COMPLETE" in shown.stdout) == (0, True), shown.stderr
+    names = run(installed, tmp_path, _RUNYARD_COMPLETE="complete_bash", COMP_WORDS="runyard ru", COMP_CWORD="1")
+    assert names.stdout.split() == ["run", "runners"]

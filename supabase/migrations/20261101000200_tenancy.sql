@@ -12,25 +12,31 @@ comment on type public.member_role is
 create type public.actor_kind as enum ('user', 'worker', 'system', 'service_account');
 comment on type public.actor_kind is 'Who did something: a person, a runner, the database itself, or a service account.';
 
+create type public.shared_use as enum ('NEVER', 'NONE_FITS', 'NONE_AVAILABLE');
+comment on type public.shared_use is
+  'When shared runners may take an organisation''s jobs: never · when no own runner is set up for it · when no own one is available.';
+
 create table public.organizations (
   id uuid primary key default gen_random_uuid(),
   slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
   name text not null check (length(name) between 1 and 100),
   log_retention_days integer not null default 30 check (log_retention_days between 1 and 3650),
   can_approve_own_jobs boolean not null default false,
+  shared_runners public.shared_use not null default 'NONE_FITS',
+  maintenance_until timestamptz,
+  maintenance_reason text check (length(maintenance_reason) <= 500),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
 alter table public.organizations enable row level security;
 grant select on public.organizations to authenticated, service_role;
 comment on table public.organizations is 'A tenant. Everything but shared runners and releases belongs to exactly one.';
-comment on column public.organizations.id is 'The organisation''s id.';
 comment on column public.organizations.slug is 'The short name in addresses: lower case, unique in the installation.';
-comment on column public.organizations.name is 'The name that people read.';
 comment on column public.organizations.log_retention_days is 'Job logs older than this many days are removed.';
 comment on column public.organizations.can_approve_own_jobs is 'Whether somebody who asked for a job may be one of those who approve it.';
-comment on column public.organizations.created_at is 'When it was created.';
-comment on column public.organizations.updated_at is 'When it was last changed.';
+comment on column public.organizations.shared_runners is 'When its jobs may go to shared runners.';
+comment on column public.organizations.maintenance_until is 'Until then no runner takes a job of it; what runs, finishes.';
+comment on column public.organizations.maintenance_reason is 'Why, as members read it.';
 create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
 
 create table public.memberships (
@@ -45,11 +51,7 @@ create index memberships_user_id_idx on public.memberships (user_id);
 alter table public.memberships enable row level security;
 grant select on public.memberships to authenticated, service_role;
 comment on table public.memberships is 'Who belongs to which organisation, and in which role.';
-comment on column public.memberships.org_id is 'The organisation.';
-comment on column public.memberships.user_id is 'The person (auth.users).';
 comment on column public.memberships.email is 'The person''s e-mail address when they joined.';
-comment on column public.memberships.role is 'What they may do.';
-comment on column public.memberships.created_at is 'When they joined.';
 create trigger ring after insert or update or delete on public.memberships for each row execute function private.ring_changed_row();
 
 create table public.invitations (
@@ -68,12 +70,7 @@ create unique index invitations_open_idx on public.invitations (org_id, lower(em
 alter table public.invitations enable row level security;
 grant select on public.invitations to authenticated, service_role;
 comment on table public.invitations is 'Invitations by e-mail address. The secret of the link is not here; its hash is in private.';
-comment on column public.invitations.id is 'The invitation''s id; half of the link.';
-comment on column public.invitations.org_id is 'The organisation that invites.';
-comment on column public.invitations.email is 'The address that may accept.';
-comment on column public.invitations.role is 'The role that the person will have.';
 comment on column public.invitations.invited_by is 'The member who invited.';
-comment on column public.invitations.created_at is 'When it was made.';
 comment on column public.invitations.expires_at is 'After this it can no longer be accepted.';
 comment on column public.invitations.accepted_at is 'When it was accepted.';
 comment on column public.invitations.revoked_at is 'When it was withdrawn.';
@@ -106,9 +103,7 @@ create index audit_events_target_idx on public.audit_events (org_id, target_kind
 alter table public.audit_events enable row level security;
 grant select on public.audit_events to authenticated, service_role;
 comment on table public.audit_events is 'What people did: one row per act. Append only. Admins and owners read it.';
-comment on column public.audit_events.id is 'Order of the acts.';
 comment on column public.audit_events.org_id is 'The organisation; null for acts on shared runners and releases.';
-comment on column public.audit_events.at is 'When.';
 comment on column public.audit_events.actor_kind is 'What kind of actor.';
 comment on column public.audit_events.actor_id is 'The actor''s id.';
 comment on column public.audit_events.actor_label is 'The actor''s name at that time.';

@@ -26,15 +26,10 @@ create table public.groups (
 alter table public.groups enable row level security;
 grant select on public.groups to authenticated, service_role;
 comment on table public.groups is 'A node of the tree of paths. Its hooks and variables apply to every module below.';
-comment on column public.groups.id is 'The group''s id.';
-comment on column public.groups.org_id is 'The organisation.';
-comment on column public.groups.path is 'The full path, such as platform/network.';
 comment on column public.groups.description is 'What it is for.';
 comment on column public.groups.hooks is
   'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
 comment on column public.groups.env is 'Variables for the engine. No secrets: those live on the runner.';
-comment on column public.groups.created_at is 'When it was created.';
-comment on column public.groups.updated_at is 'When it was last changed.';
 create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
 create trigger ring after insert or update or delete on public.groups for each row execute function private.ring_changed_row();
 
@@ -73,12 +68,8 @@ create index modules_pinned_worker_id_idx on public.modules (pinned_worker_id) w
 alter table public.modules enable row level security;
 grant select on public.modules to authenticated, service_role;
 comment on table public.modules is 'A leaf of the tree: what a job acts on. Removed ones stay for their history (deleted_at).';
-comment on column public.modules.id is 'The module''s id.';
-comment on column public.modules.org_id is 'The organisation.';
 comment on column public.modules.group_id is 'The group it is in.';
 comment on column public.modules.group_path is 'That group''s path.';
-comment on column public.modules.name is 'The name in its group.';
-comment on column public.modules.path is 'The full path: group path, slash, name.';
 comment on column public.modules.description is 'What it is for.';
 comment on column public.modules.source_kind is 'Where the code comes from.';
 comment on column public.modules.source is
@@ -95,8 +86,6 @@ comment on column public.modules.pinned_worker_id is 'Pins jobs to this runner.'
 comment on column public.modules.approvals_required is 'How many members must approve an apply or destroy.';
 comment on column public.modules.approval_timeout_seconds is 'An apply that is not approved within this time is cancelled.';
 comment on column public.modules.auto_apply is 'Whether a plan with changes is followed by its apply.';
-comment on column public.modules.created_at is 'When it was created.';
-comment on column public.modules.updated_at is 'When it was last changed.';
 comment on column public.modules.deleted_at is 'When it was removed.';
 
 create policy "Members see their organisation's modules" on public.modules

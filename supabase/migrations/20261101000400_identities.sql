@@ -31,9 +31,6 @@ grant select on public.service_accounts to authenticated, service_role;
 create policy "Members see their organisation's service accounts" on public.service_accounts
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.service_accounts is 'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
-comment on column public.service_accounts.id is 'The service account''s id.';
-comment on column public.service_accounts.org_id is 'The organisation.';
-comment on column public.service_accounts.name is 'The name, unique in the organisation.';
 comment on column public.service_accounts.path is
   'The group it belongs to; it serves runners and modules at or below. "" is the whole organisation.';
 comment on column public.service_accounts.description is 'What it is for.';
@@ -45,9 +42,6 @@ comment on column public.service_accounts.has_secret is 'Whether it also has a c
 comment on column public.service_accounts.secret_hint is 'The last four characters of that secret.';
 comment on column public.service_accounts.is_disabled is 'A disabled one opens no session.';
 comment on column public.service_accounts.last_used_at is 'When it last opened a session.';
-comment on column public.service_accounts.created_by is 'The member who made it.';
-comment on column public.service_accounts.created_at is 'When it was made.';
-comment on column public.service_accounts.updated_at is 'When it last changed.';
 comment on column public.service_accounts.removed_at is 'When it was removed.';
 create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
 create trigger ring after insert or update on public.service_accounts for each row execute function private.ring_changed_row();
@@ -61,7 +55,6 @@ alter table private.service_account_secrets enable row level security;
 comment on table private.service_account_secrets is 'Hashes of service accounts'' client secrets.';
 comment on column private.service_account_secrets.service_account_id is 'The service account.';
 comment on column private.service_account_secrets.hash is 'bcrypt hash; the secret is shown once and never stored.';
-comment on column private.service_account_secrets.created_at is 'When it was set.';
 
 create table public.cloud_identities (
   id uuid primary key default gen_random_uuid(),
@@ -87,9 +80,6 @@ grant select on public.cloud_identities to authenticated, service_role;
 create policy "Members see their organisation's cloud identities" on public.cloud_identities
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.cloud_identities is 'Where cloud-hosted runners are deployed: a role to assume, and regions. No secrets.';
-comment on column public.cloud_identities.id is 'The cloud identity''s id.';
-comment on column public.cloud_identities.org_id is 'The organisation.';
-comment on column public.cloud_identities.name is 'The name, unique in the organisation.';
 comment on column public.cloud_identities.provider is 'The cloud.';
 comment on column public.cloud_identities.account_id is 'The account''s number.';
 comment on column public.cloud_identities.role_arn is 'The role that the deploying runner assumes.';
@@ -98,9 +88,6 @@ comment on column public.cloud_identities.regions is 'Regions that may be used.'
 comment on column public.cloud_identities.network is 'Where tasks run: {subnets, security_groups, create_vpc}.';
 comment on column public.cloud_identities.verified_at is 'When assuming the role last worked.';
 comment on column public.cloud_identities.verification_error is 'Why it last did not.';
-comment on column public.cloud_identities.created_by is 'The member who made it.';
-comment on column public.cloud_identities.created_at is 'When it was made.';
-comment on column public.cloud_identities.updated_at is 'When it last changed.';
 comment on column public.cloud_identities.removed_at is 'When it was removed.';
 create trigger touch before update on public.cloud_identities for each row execute function private.touch_updated_at();
 create trigger ring after insert or update on public.cloud_identities for each row execute function private.ring_changed_row();

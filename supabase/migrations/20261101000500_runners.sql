@@ -62,17 +62,13 @@ alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
   'Runner records. Rows change when a status or a setting changes, never with a beat. Removed ones stay (removed_at).';
-comment on column public.workers.id is 'The runner''s id: WORKER_ID on the machine.';
-comment on column public.workers.org_id is 'The organisation; null for a shared runner.';
 comment on column public.workers.is_shared is
   'Whether it belongs to no organisation and serves all. Set by the installation''s configuration only.';
-comment on column public.workers.name is 'The name, unique in the organisation.';
 comment on column public.workers.type is 'How it came to be.';
 comment on column public.workers.region is 'The cloud region, for cloud-hosted runners.';
 comment on column public.workers.status is 'ONLINE, DRAINING or OFFLINE, as derived from its instances'' beats.';
 comment on column public.workers.status_reason is 'Why it has that status, in words.';
 comment on column public.workers.status_changed_at is 'Since when.';
-comment on column public.workers.version is 'The version that it reported last.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
 comment on column public.workers.accepted_job_types is 'Which types of job it takes.';
@@ -91,9 +87,6 @@ comment on column public.workers.cloud is 'What was created in the cloud: names 
 comment on column public.workers.service_account_id is 'The service account that it may sign in with.';
 comment on column public.workers.never_contacted is 'Whether it has never connected.';
 comment on column public.workers.first_seen_at is 'When it connected first.';
-comment on column public.workers.created_by is 'The member who registered it.';
-comment on column public.workers.created_at is 'When it was registered.';
-comment on column public.workers.updated_at is 'When it last changed.';
 comment on column public.workers.removed_at is 'When it was removed.';
 create trigger touch before update on public.workers for each row execute function private.touch_updated_at();
 
@@ -130,15 +123,11 @@ alter table public.worker_instances enable row level security;
 grant select on public.worker_instances to authenticated, service_role;
 comment on table public.worker_instances is
   'Connected processes of a runner, one row per instance name. Changes when the process connects, leaves or reports something new.';
-comment on column public.worker_instances.id is 'The instance''s id.';
-comment on column public.worker_instances.worker_id is 'The runner that it belongs to.';
 comment on column public.worker_instances.org_id is 'The organisation; null for an instance of a shared runner.';
 comment on column public.worker_instances.is_shared is 'Whether the runner is a shared one.';
-comment on column public.worker_instances.name is 'The name it announced, unique for the runner.';
 comment on column public.worker_instances.hostname is 'The machine it runs on.';
 comment on column public.worker_instances.facts is 'What it said about its host: platform, cores, disk.';
 comment on column public.worker_instances.engines is 'Engines it found, with their versions.';
-comment on column public.worker_instances.version is 'The version it runs.';
 comment on column public.worker_instances.status is 'Its own status.';
 comment on column public.worker_instances.capacity is
   'How many jobs it runs at a time: the least of what the record allows and the process offers.';
@@ -148,7 +137,6 @@ comment on column public.worker_instances.engine_note is 'What is being prepared
 comment on column public.worker_instances.last_error is 'The last problem that it reported.';
 comment on column public.worker_instances.connected_at is 'When its session began.';
 comment on column public.worker_instances.disconnected_at is 'When its last session ended.';
-comment on column public.worker_instances.updated_at is 'When the row last changed.';
 create trigger touch before update on public.worker_instances for each row execute function private.touch_updated_at();
 
 create policy "Members see instances of their runners and of shared ones" on public.worker_instances
@@ -167,12 +155,7 @@ create index worker_assignments_org_id_idx on public.worker_assignments (org_id,
 alter table public.worker_assignments enable row level security;
 grant select on public.worker_assignments to authenticated, service_role;
 comment on table public.worker_assignments is 'This runner may run jobs at or below this path.';
-comment on column public.worker_assignments.id is 'The assignment''s id.';
-comment on column public.worker_assignments.org_id is 'The organisation.';
-comment on column public.worker_assignments.worker_id is 'The runner.';
 comment on column public.worker_assignments.path is 'A module''s path, a group''s path, or "" for all modules.';
-comment on column public.worker_assignments.created_by is 'The member who made it.';
-comment on column public.worker_assignments.created_at is 'When it was made.';
 create trigger ring after insert or update or delete on public.worker_assignments for each row execute function private.ring_changed_row();
 
 create policy "Members see their organisation's assignments" on public.worker_assignments
@@ -194,12 +177,8 @@ create table private.worker_tokens (
 create index worker_tokens_worker_id_idx on private.worker_tokens (worker_id, created_at desc);
 alter table private.worker_tokens enable row level security;
 comment on table private.worker_tokens is 'Hashes of runners'' tokens. Two may be live at a time, so that rotation overlaps.';
-comment on column private.worker_tokens.id is 'The token''s id (not the token).';
-comment on column private.worker_tokens.worker_id is 'The runner.';
 comment on column private.worker_tokens.hash is 'bcrypt hash; the token is shown once and never stored.';
 comment on column private.worker_tokens.hint is 'Its last four characters.';
-comment on column private.worker_tokens.created_by is 'The member who made it.';
-comment on column private.worker_tokens.created_at is 'When it was made.';
 comment on column private.worker_tokens.expires_at is 'After this it opens no session.';
 comment on column private.worker_tokens.last_used_at is 'When it last opened a session.';
 comment on column private.worker_tokens.revoked_at is 'When it was revoked; its sessions ended then.';
@@ -227,8 +206,6 @@ alter table private.sessions enable row level security;
 comment on table private.sessions is
   'One life of an instance. Every call of a runner is checked against this row, so ending it is immediate.';
 comment on column private.sessions.id is 'The session''s id: the sid of the runner''s token.';
-comment on column private.sessions.worker_id is 'The runner.';
-comment on column private.sessions.instance_id is 'The instance.';
 comment on column private.sessions.token_id is 'The token that opened it.';
 comment on column private.sessions.service_account_id is 'The service account that opened it.';
 comment on column private.sessions.epoch is 'The instance''s epoch; the highest one is the rightful one.';
@@ -254,9 +231,6 @@ create unlogged table private.heartbeats (
 alter table private.heartbeats enable row level security;
 comment on table private.heartbeats is
   'Last beat of each instance. UNLOGGED and unpublished: a beat costs 50 bytes of WAL and no message. Empty after a crash.';
-comment on column private.heartbeats.instance_id is 'The instance.';
-comment on column private.heartbeats.session_id is 'The session that beat.';
-comment on column private.heartbeats.worker_id is 'The runner.';
 comment on column private.heartbeats.last_seen_at is 'The server''s time of the last beat.';
 comment on column private.heartbeats.is_draining is 'Whether the process said that it is draining.';
 comment on column private.heartbeats.tick_at is 'Start of the quarter of an hour that the counters below are for.';
@@ -292,12 +266,8 @@ grant select on public.worker_events to authenticated, service_role;
 create policy "Members see events of their runners and of shared ones" on public.worker_events
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
 comment on table public.worker_events is 'What happened to runners: connected, offline, draining, settings changed. Append only.';
-comment on column public.worker_events.id is 'Order of the events.';
-comment on column public.worker_events.org_id is 'The organisation; null for a shared runner.';
 comment on column public.worker_events.is_shared is 'Whether the runner is a shared one.';
-comment on column public.worker_events.worker_id is 'The runner.';
 comment on column public.worker_events.instance_name is 'The instance, where it concerns one.';
-comment on column public.worker_events.at is 'When.';
 comment on column public.worker_events.event is 'What happened.';
 comment on column public.worker_events.reason is 'Why, in words.';
 

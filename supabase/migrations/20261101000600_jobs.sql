@@ -88,12 +88,9 @@ grant select on public.provision_jobs to authenticated, service_role;
 create policy "Members see their organisation's jobs" on public.provision_jobs
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.provision_jobs is 'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
-comment on column public.provision_jobs.id is 'The job''s number.';
-comment on column public.provision_jobs.org_id is 'The organisation.';
 comment on column public.provision_jobs.type is 'What it does.';
 comment on column public.provision_jobs.status is 'Where it is.';
 comment on column public.provision_jobs.phase is 'What its current attempt is doing.';
-comment on column public.provision_jobs.module_id is 'The module that it acts on.';
 comment on column public.provision_jobs.module_path is 'That module''s path when it was enqueued.';
 comment on column public.provision_jobs.group_path is 'That module''s group.';
 comment on column public.provision_jobs.target_worker_id is 'The cloud-hosted runner that it deploys, updates or removes.';
@@ -105,9 +102,7 @@ comment on column public.provision_jobs.labels is 'Labels that the runner must h
 comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is usual.';
 comment on column public.provision_jobs.attempt is 'The number of the current or last try. Every write of a runner carries it.';
 comment on column public.provision_jobs.max_attempts is 'How often it may be tried when runners are lost.';
-comment on column public.provision_jobs.worker_id is 'The runner of the current or last attempt.';
 comment on column public.provision_jobs.worker_name is 'That runner''s name.';
-comment on column public.provision_jobs.instance_id is 'The instance of the current or last attempt.';
 comment on column public.provision_jobs.instance_name is 'That instance''s name.';
 comment on column public.provision_jobs.lease_until is 'The lease as it was claimed. Beats prolong it without changing this row.';
 comment on column public.provision_jobs.cancel_kind is 'How it was asked to stop.';
@@ -131,12 +126,10 @@ comment on column public.provision_jobs.last_log_seq is 'Last chunk of the curre
 comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
 comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
 comment on column public.provision_jobs.created_by_label is 'Their name at that time.';
-comment on column public.provision_jobs.created_at is 'When it was enqueued.';
 comment on column public.provision_jobs.queued_at is 'When it last became QUEUED.';
 comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
 comment on column public.provision_jobs.started_at is 'When that attempt reported its first phase.';
 comment on column public.provision_jobs.finished_at is 'When it ended.';
-comment on column public.provision_jobs.updated_at is 'When the row last changed.';
 
 create view public.last_jobs with (security_invoker = true) as
 select
@@ -157,10 +150,6 @@ cross join lateral (
 where m.deleted_at is null;
 grant select on public.last_jobs to authenticated, service_role;
 comment on view public.last_jobs is 'The newest job of each module that has one: what the tree of modules shows.';
-comment on column public.last_jobs.module_id is 'The module.';
-comment on column public.last_jobs.org_id is 'The organisation.';
-comment on column public.last_jobs.path is 'The module''s path.';
-comment on column public.last_jobs.id is 'The job''s number.';
 comment on column public.last_jobs.type is 'What it does.';
 comment on column public.last_jobs.status is 'Where it is.';
 
@@ -212,15 +201,11 @@ create index live_jobs_not_before_at_idx on private.live_jobs (not_before_at) wh
 alter table private.live_jobs enable row level security;
 comment on table private.live_jobs is 'What the claim knows: one narrow row for each job that is queued, running or in need of attention.';
 comment on column private.live_jobs.job_id is 'The job. No foreign key: the same function writes both rows.';
-comment on column private.live_jobs.org_id is 'The organisation.';
 comment on column private.live_jobs.state_key is 'What only one job at a time may act on: the module, or the runner it deploys.';
 comment on column private.live_jobs.stage is 'Where it stands in its queue.';
 comment on column private.live_jobs.priority is 'Lower runs sooner.';
 comment on column private.live_jobs.lane_id is 'Which runners may take it; set while it is ready.';
 comment on column private.live_jobs.ready_seq is 'When it became ready, as a number: fairness between modules.';
-comment on column private.live_jobs.attempt is 'The number of the current try.';
-comment on column private.live_jobs.worker_id is 'The runner that has it.';
-comment on column private.live_jobs.instance_id is 'The instance that has it.';
 comment on column private.live_jobs.session_id is 'The session that has it: the third part of the fence.';
 comment on column private.live_jobs.claim_request_id is 'The claim that took it, so that a repeated claim gets the same answer.';
 comment on column private.live_jobs.claimed_at is 'When it was claimed.';
@@ -329,11 +314,7 @@ grant select on public.job_events to authenticated, service_role;
 create policy "Members see their organisation's job events" on public.job_events
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.job_events is 'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
-comment on column public.job_events.id is 'Order of the events.';
-comment on column public.job_events.org_id is 'The organisation.';
-comment on column public.job_events.job_id is 'The job.';
 comment on column public.job_events.attempt is 'The attempt that it concerns; 0 before the first.';
-comment on column public.job_events.at is 'When.';
 comment on column public.job_events.actor_kind is 'What kind of actor.';
 comment on column public.job_events.actor_id is 'The member, runner or service account.';
 comment on column public.job_events.actor_label is 'Their name at that time.';
@@ -362,15 +343,10 @@ grant select on public.approvals to authenticated, service_role;
 create policy "Members see their organisation's approvals" on public.approvals
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.approvals is 'What members decided about jobs that need approval; one decision per member and job.';
-comment on column public.approvals.id is 'The decision''s id.';
-comment on column public.approvals.org_id is 'The organisation.';
-comment on column public.approvals.job_id is 'The job.';
-comment on column public.approvals.user_id is 'The member.';
 comment on column public.approvals.user_label is 'Their name at that time.';
 comment on column public.approvals.decision is 'approve or reject.';
 comment on column public.approvals.comment is 'What they said.';
 comment on column public.approvals.is_override is 'Whether an owner who is alone approved a job of their own; the comment is why.';
-comment on column public.approvals.created_at is 'When.';
 create trigger ring after insert on public.approvals for each row execute function private.ring_changed_row();
 
 -- ---------------------------------------------------------------------------------------------- writing events
@@ -402,11 +378,7 @@ create table private.state_locks (
 );
 alter table private.state_locks enable row level security;
 comment on table private.state_locks is 'Who holds a module''s state: a job and an attempt.';
-comment on column private.state_locks.module_id is 'The module.';
 comment on column private.state_locks.lock_id is 'The engine''s lock id; the proof that force-unlock asks for.';
 comment on column private.state_locks.info is 'What the engine said about the lock.';
-comment on column private.state_locks.job_id is 'The job that holds it.';
-comment on column private.state_locks.attempt is 'The attempt that holds it.';
-comment on column private.state_locks.created_at is 'Since when.';
 
 revoke execute on all functions in schema private from public;

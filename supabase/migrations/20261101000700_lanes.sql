@@ -16,13 +16,15 @@ create table private.lanes (
   pinned_worker_id uuid,
   pinned_instance_name text,
   excluded_worker_id uuid,
+  engine public.engine,
+  engine_version text,
+  cloud text,
   created_at timestamptz not null default now(),
-  unique nulls not distinct (org_id, scope, labels, priority, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id)
+  unique nulls not distinct (org_id, scope, labels, priority, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id,
+    engine, engine_version, cloud)
 );
 alter table private.lanes enable row level security;
 comment on table private.lanes is 'Classes of jobs with the same routing needs.';
-comment on column private.lanes.id is 'The lane''s number.';
-comment on column private.lanes.org_id is 'The organisation.';
 comment on column private.lanes.priority is 'The jobs'' priority; lower runs sooner.';
 comment on column private.lanes.scope is 'The nearest path at or above the jobs'' modules that has an assignment; "" when there is none.';
 comment on column private.lanes.labels is 'Labels that a runner must have.';
@@ -31,7 +33,9 @@ comment on column private.lanes.pinned_worker_id is 'The only runner that may se
 comment on column private.lanes.pinned_instance_name is 'The only instance name that may serve it.';
 comment on column private.lanes.excluded_worker_id is
   'A runner that must not: the one that the job itself updates or removes. Pinned to it all the same: it updates itself, and nobody else can.';
-comment on column private.lanes.created_at is 'When the first such job came.';
+comment on column private.lanes.engine is 'The engine that its jobs need; null for jobs that need none.';
+comment on column private.lanes.engine_version is 'What the module requires of the engine''s version.';
+comment on column private.lanes.cloud is 'The cloud that its jobs act in: jobs about runners and cloud identities.';
 
 create table private.lane_workers (
   worker_id uuid not null references public.workers (id) on delete cascade,
@@ -45,7 +49,6 @@ create index lane_workers_lane_id_idx on private.lane_workers (lane_id, distance
 alter table private.lane_workers enable row level security;
 comment on table private.lane_workers is
   'Which runners may serve which lane, and how near they are. Rebuilt when runners, labels or assignments change.';
-comment on column private.lane_workers.worker_id is 'The runner.';
 comment on column private.lane_workers.lane_id is 'The lane.';
 comment on column private.lane_workers.priority is 'The lane''s priority.';
 comment on column private.lane_workers.distance is 'Levels between the lane''s path and the assignment; 100: all modules; 200: shared.';
@@ -60,18 +63,16 @@ select
   h.last_seen_at,
   h.is_draining,
   i.capacity,
+  i as instance,
   coalesce(h.last_seen_at > now() - interval '60 seconds', false) as is_fresh,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
   'The one place that says whether an instance is alive: a beat within 60 s. Used by claim, explanation, sweep and pages.';
-comment on column private.instance_liveness.instance_id is 'The instance.';
-comment on column private.instance_liveness.worker_id is 'Its runner.';
-comment on column private.instance_liveness.name is 'Its name.';
-comment on column private.instance_liveness.session_id is 'The session that beat last.';
 comment on column private.instance_liveness.last_seen_at is 'When it beat last.';
 comment on column private.instance_liveness.is_draining is 'Whether it says that it is draining.';
 comment on column private.instance_liveness.capacity is 'Its slots.';
+comment on column private.instance_liveness.instance is 'All that is known of it: engines, facts.';
 comment on column private.instance_liveness.is_fresh is 'Whether its last beat is less than 60 s old.';
 comment on column private.instance_liveness.used is 'Slots in use.';
 
@@ -85,6 +86,7 @@ as $$
   select l.id, w.id, l.priority, reach.distance, l.pinned_instance_name, case
     when l.pinned_worker_id <> w.id then 'PINNED_ELSEWHERE'
     when l.pinned_worker_id = l.excluded_worker_id then null
+    when w.is_shared and o.shared_runners = 'NEVER' then 'SHARED_REFUSED'
     when l.excluded_worker_id = w.id then 'IS_TARGET'
     when reach.distance is null then 'NOT_ASSIGNED'
     when l.job_type is null and w.is_choosy then 'TYPE_REFUSED'
@@ -92,6 +94,7 @@ as $$
     when not w.labels @> l.labels then 'LABELS_MISSING'
   end
   from private.lanes as l
+  join public.organizations as o on o.id = l.org_id
   join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
   cross join lateral (
     select least(
@@ -224,6 +227,11 @@ declare
   v_scope pg_catalog.text := private.nearest_scope(p_job.org_id, p_job.module_path);
   v_type public.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
   v_excluded pg_catalog.uuid := private.excluded_worker(p_job);
+  v_engine public.engine := p_job.payload #>> '{module,engine}';
+  v_version pg_catalog.text := nullif(trim(p_job.payload #>> '{module,engine_version}'), '');
+  -- A runner that updates itself needs no rights in a cloud.
+  v_cloud pg_catalog.text := case when v_excluded is distinct from p_job.pinned_worker_id or v_excluded is null
+    then p_job.payload #>> '{lifecycle,identity,provider}' end;
 begin
   -- Twice at most: where somebody else makes the lane at the same moment, it is there when the insert has waited for it.
   for n in 1 .. 2 loop
@@ -231,14 +239,17 @@ begin
     where l.org_id = p_job.org_id and l.scope = v_scope and l.labels = p_job.labels and l.priority = p_job.priority
       and l.job_type is not distinct from v_type and l.pinned_worker_id is not distinct from p_job.pinned_worker_id
       and l.pinned_instance_name is not distinct from p_job.pinned_instance_name
-      and l.excluded_worker_id is not distinct from v_excluded;
+      and l.excluded_worker_id is not distinct from v_excluded and l.engine is not distinct from v_engine
+      and l.engine_version is not distinct from v_version and l.cloud is not distinct from v_cloud;
     if v_lane is not null then
       return v_lane;
     end if;
     insert into private.lanes as l (
-      org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id
+      org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id, engine, engine_version,
+      cloud
     ) values (
-      p_job.org_id, p_job.priority, v_scope, p_job.labels, v_type, p_job.pinned_worker_id, p_job.pinned_instance_name, v_excluded
+      p_job.org_id, p_job.priority, v_scope, p_job.labels, v_type, p_job.pinned_worker_id, p_job.pinned_instance_name, v_excluded,
+      v_engine, v_version, v_cloud
     ) on conflict do nothing returning l.id into v_lane;
     if v_lane is not null then
       insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
@@ -317,5 +328,33 @@ end;
 $$;
 comment on function private.reroute(uuid, uuid) is
   'After a change of a runner or its assignments: its lanes, and the ready jobs that belong to another one now. The caller holds the routing lock alone.';
+
+-- ---------------------------------------------------------------------------------------------- shared runners
+
+create function private.set_shared_runners(p_org uuid, p_use public.shared_use)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.need_role(p_org, 'admin');
+  if p_use is null then
+    perform private.fail('RY422', 'Shared runners are used NEVER, when NONE_FITS, or when NONE_AVAILABLE.');
+  end if;
+  perform private.lock_routing(p_org, true);
+  update public.organizations set shared_runners = p_use where id = p_org;
+  delete from private.lane_workers as lw using private.lanes as l, public.workers as w
+  where l.id = lw.lane_id and l.org_id = p_org and w.id = lw.worker_id and w.is_shared;
+  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
+  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
+  from private.lanes as l cross join lateral private.lane_fit(l.id, null) as f
+  where l.org_id = p_org and f.reason is null and f.distance = 200
+  on conflict do nothing;
+  perform private.audit(p_org, 'organization.shared_runners', 'organization', p_org::pg_catalog.text, null, jsonb_build_object('use', p_use));
+  return jsonb_build_object('shared_runners', p_use);
+end;
+$$;
+comment on function private.set_shared_runners(uuid, public.shared_use) is 'Body of public.set_shared_runners.';
+grant execute on function private.set_shared_runners(uuid, public.shared_use) to authenticated;
 
 revoke execute on all functions in schema private from public;

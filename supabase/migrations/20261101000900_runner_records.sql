@@ -405,4 +405,40 @@ $$;
 comment on function private.remove_shared_worker(text) is 'Body of public.remove_shared_worker.';
 grant execute on function private.remove_shared_worker(text) to service_role;
 
+create function private.set_shared_worker(p_name text, p_action text, p_reason text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+begin
+  if p_action is null or p_action not in ('drain', 'resume', 'disable', 'enable', 'end_sessions') then
+    perform private.fail('RY422', 'A shared runner can drain, resume, disable, enable or end_sessions.');
+  end if;
+  select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name)) and removed_at is null
+  for no key update;
+  if v_worker.id is null then
+    perform private.fail('RY404', format('There is no shared runner "%s".', p_name));
+  end if;
+  update public.workers set
+    is_disabled = case p_action when 'disable' then true when 'enable' then false else is_disabled end,
+    is_draining = case p_action when 'drain' then true when 'resume' then false else is_draining end,
+    drain_reason = case p_action when 'drain' then coalesce(nullif(trim(p_reason), ''), 'Told to drain') when 'resume' then null
+      else drain_reason end
+  where id = v_worker.id;
+  if p_action = 'end_sessions' then
+    perform private.end_sessions(v_worker.id, null, null, coalesce(nullif(trim(p_reason), ''), 'ended by the administrator'));
+  end if;
+  perform private.refresh_worker_status(v_worker.id);
+  perform private.record_worker_event(v_worker.id, p_action, p_reason);
+  perform private.audit(null, 'worker.' || p_action, 'worker', v_worker.id::pg_catalog.text, v_worker.name,
+    jsonb_build_object('reason', p_reason));
+  perform private.ring_worker(v_worker.id);
+  return (select to_jsonb(w) from public.workers as w where w.id = v_worker.id);
+end;
+$$;
+comment on function private.set_shared_worker(text, text, text) is 'Body of public.set_shared_worker.';
+grant execute on function private.set_shared_worker(text, text, text) to service_role;
+
 revoke execute on all functions in schema private from public;

@@ -18,9 +18,6 @@ create table private.worker_ticks (
 create index worker_ticks_at_idx on private.worker_ticks (at);
 alter table private.worker_ticks enable row level security;
 comment on table private.worker_ticks is 'A runner''s quarters of an hour: how often it beat, and how busy it was. The strip on its page.';
-comment on column private.worker_ticks.worker_id is 'The runner.';
-comment on column private.worker_ticks.instance_id is 'The instance.';
-comment on column private.worker_ticks.at is 'Start of the quarter.';
 comment on column private.worker_ticks.beats is 'Beats in it; 60 when nothing was missed.';
 comment on column private.worker_ticks.busy is 'Sum over the beats of running jobs.';
 comment on column private.worker_ticks.slots is 'Sum over the beats of slots.';

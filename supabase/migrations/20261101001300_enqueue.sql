@@ -13,7 +13,8 @@ as $$
   with alike as (
     select private.lane_of(p_jobs[min(j.ordinality)]) as lane_id, array_agg(j.id) as jobs
     from unnest(p_jobs) with ordinality as j
-    group by j.org_id, j.type, j.priority, j.labels, j.pinned_worker_id, j.pinned_instance_name, j.target_worker_id, case when exists (
+    group by j.org_id, j.type, j.priority, j.labels, j.pinned_worker_id, j.pinned_instance_name, j.target_worker_id,
+      j.payload #>> '{module,engine}', j.payload #>> '{module,engine_version}', j.payload #>> '{lifecycle,identity,provider}', case when exists (
       select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
     ) then j.module_path else j.group_path end
   )

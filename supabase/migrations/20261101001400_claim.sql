@@ -7,7 +7,41 @@
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
-create function private.is_available(p_worker uuid, p_instance_name text)
+create function private.shortfall(p_lane private.lanes, p_instance public.worker_instances)
+returns text
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  -- With a dispatcher the image's engines count, not the host's. What nobody has told is taken to be there.
+  v_engines pg_catalog.jsonb := case when coalesce(p_instance.facts ->> 'dispatcher', 'local') <> 'local'
+    then p_instance.facts -> 'dispatcher_engines'
+    else nullif(p_instance.engines, case when p_instance.engine_note is null then '{}' end::pg_catalog.jsonb) end;
+begin
+  if jsonb_typeof(p_instance.facts -> 'degraded') = 'object' then
+    return 'degraded';
+  end if;
+  if p_lane.cloud is not null and jsonb_typeof(p_instance.facts -> 'clouds') = 'array'
+    and not p_instance.facts -> 'clouds' ? p_lane.cloud then
+    return 'cloud_missing';
+  end if;
+  if p_lane.engine is null or coalesce(jsonb_typeof(v_engines), '') <> 'object' then
+    return null;
+  end if;
+  if not v_engines ? p_lane.engine::pg_catalog.text then
+    return case when starts_with(p_instance.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
+      else 'engine_missing' end;
+  end if;
+  if not private.meets_requirement(v_engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
+    return 'engine_version';
+  end if;
+  return null;
+end;
+$$;
+comment on function private.shortfall(private.lanes, public.worker_instances) is
+  'What an instance lacks now to run a lane''s jobs: null for nothing, else degraded, cloud_missing, engine_preparing, engine_missing or engine_version.';
+
+create function private.is_available(p_lane private.lanes, p_worker uuid, p_instance_name text)
 returns boolean
 language plpgsql stable
 set search_path = ''
@@ -17,47 +51,198 @@ begin
     select from public.workers as w join private.instance_liveness as i on i.worker_id = w.id
     where w.id = p_worker and w.removed_at is null and not w.is_disabled and not w.is_draining
       and i.is_fresh and not i.is_draining and (p_instance_name is null or i.name = p_instance_name) and i.used < i.capacity
+      and private.shortfall(p_lane, i.instance) is null
   );
 end;
 $$;
-comment on function private.is_available(uuid, text) is
-  'Whether a runner could take a job now: enabled, not draining, a fresh instance with a free slot.';
+comment on function private.is_available(private.lanes, uuid, text) is
+  'Whether a runner could take a job of a lane now: enabled, not draining, a fresh instance with a free slot that lacks nothing.';
 
-create function private.has_nearer(p_lane integer, p_distance smallint)
+create function private.is_set_up(p_lane private.lanes, p_worker uuid, p_instance_name text)
 returns boolean
 language plpgsql stable
 set search_path = ''
 as $$
 begin
   return exists (
-    select from private.lane_workers as n
-    where n.lane_id = p_lane and n.distance < p_distance and private.is_available(n.worker_id, n.instance_name)
+    select from public.workers as w join public.worker_instances as i on i.worker_id = w.id
+    where w.id = p_worker and w.removed_at is null and not w.is_disabled and not w.never_contacted
+      and (p_instance_name is null or i.name = p_instance_name)
+      and coalesce(private.shortfall(p_lane, i), 'degraded') in ('degraded', 'engine_preparing')
+      and (p_lane.cloud is null or i.facts -> 'clouds' ? p_lane.cloud)
+  );
+end;
+$$;
+comment on function private.is_set_up(private.lanes, uuid, text) is
+  'Whether a runner is meant for a lane''s jobs, also where it is busy, draining or offline just now: it is enabled, was seen, and has what they need.';
+
+create function private.has_nearer(p_lane integer, p_distance smallint)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_lane private.lanes;
+  v_waits_for_own boolean := false;
+begin
+  select * into v_lane from private.lanes where id = p_lane;
+  -- 200 is the distance of a shared runner.
+  if p_distance >= 200 then
+    v_waits_for_own := (select o.shared_runners = 'NONE_FITS' from public.organizations as o where o.id = v_lane.org_id);
+  end if;
+  return exists (
+    select from private.lane_workers as n where n.lane_id = p_lane and n.distance < p_distance
+      and (private.is_available(v_lane, n.worker_id, n.instance_name)
+        or v_waits_for_own and private.is_set_up(v_lane, n.worker_id, n.instance_name))
   );
 end;
 $$;
 comment on function private.has_nearer(integer, smallint) is
-  'Whether a runner nearer than this is available for the lane. The claim and the explanation both use it.';
+  'Whether a runner nearer than this is available for the lane, or, before a shared one, is set up for it. The claim and the explanation both use it.';
 
-create type private.open_lane as (lane_id integer, priority smallint);
-comment on type private.open_lane is 'A lane that a runner may take jobs from now.';
+-- ---------------------------------------------------------------------------------------------- maintenance
 
-create function private.open_lanes(p_worker uuid, p_instance_name text)
-returns private.open_lane[]
+create table private.installation (
+  is_only boolean primary key default true check (is_only),
+  maintenance_until timestamptz,
+  maintenance_reason text check (length(maintenance_reason) <= 500)
+);
+alter table private.installation enable row level security;
+comment on table private.installation is 'What concerns the whole installation: one row.';
+comment on column private.installation.is_only is 'So that there is one row.';
+comment on column private.installation.maintenance_until is 'Until then no runner takes any job; what runs, finishes.';
+comment on column private.installation.maintenance_reason is 'Why, as everybody reads it.';
+insert into private.installation default values;
+
+create function private.maintenance(p_org uuid)
+returns jsonb
 language plpgsql stable
 set search_path = ''
 as $$
 begin
+  return (
+    select jsonb_build_object('scope', m.scope, 'until', m.until, 'reason', m.reason) from (
+      select 'installation' as scope, i.maintenance_until as until, i.maintenance_reason as reason from private.installation as i
+      union all
+      select 'organization', o.maintenance_until, o.maintenance_reason from public.organizations as o where o.id = p_org
+    ) as m where m.until > now() order by m.until desc limit 1);
+end;
+$$;
+comment on function private.maintenance(uuid) is
+  'The maintenance that keeps an organisation''s jobs from being taken now: whose it is, until when and why; null when there is none.';
+
+create function private.my_maintenance(p_org uuid)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.need_role(p_org, 'viewer');
+  return private.maintenance(p_org);
+end;
+$$;
+comment on function private.my_maintenance(uuid) is 'Body of public.maintenance.';
+grant execute on function private.my_maintenance(uuid) to authenticated;
+
+create function private.check_maintenance(p_until timestamptz, p_reason text)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if p_until is null then
+    return;
+  end if;
+  if p_until <= now() or p_until > now() + interval '30 days' then
+    perform private.fail('RY422', 'Maintenance ends at a time within the next 30 days.', 'Send the time of its end, or none to end it now.');
+  end if;
+  if length(trim(coalesce(p_reason, ''))) not between 1 and 500 then
+    perform private.fail('RY422', 'Maintenance needs a reason of at most 500 characters.', 'Say why jobs wait: every member reads it.');
+  end if;
+end;
+$$;
+comment on function private.check_maintenance(timestamptz, text) is 'Refuses a maintenance without an end or a reason.';
+
+create function private.wake_lanes(p_org uuid)
+returns void
+language sql
+set search_path = ''
+as $$
+  select private.ring_lane(l.id) from private.lanes as l
+  where (p_org is null or l.org_id = p_org) and exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY')
+  limit 1000
+$$;
+comment on function private.wake_lanes(uuid) is 'Wakes the runners of every lane with a ready job, of one organisation or of all.';
+
+create function private.set_maintenance(p_org uuid, p_until timestamptz, p_reason text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.need_role(p_org, 'admin');
+  perform private.check_maintenance(p_until, p_reason);
+  update public.organizations set maintenance_until = p_until, maintenance_reason = case when p_until is not null then trim(p_reason) end
+  where id = p_org;
+  perform private.audit(p_org, case when p_until is null then 'organization.maintenance_ended' else 'organization.maintenance' end,
+    'organization', p_org::pg_catalog.text, null, jsonb_build_object('until', p_until, 'reason', p_reason));
+  perform private.ring_org(p_org, 'organizations', p_org::pg_catalog.text);
+  if p_until is null then
+    perform private.wake_lanes(p_org);
+  end if;
+  return jsonb_build_object('maintenance', private.maintenance(p_org));
+end;
+$$;
+comment on function private.set_maintenance(uuid, timestamptz, text) is 'Body of public.set_maintenance.';
+grant execute on function private.set_maintenance(uuid, timestamptz, text) to authenticated;
+
+create function private.set_installation_maintenance(p_until timestamptz, p_reason text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.check_maintenance(p_until, p_reason);
+  update private.installation set maintenance_until = p_until, maintenance_reason = case when p_until is not null then trim(p_reason) end
+  where is_only;
+  perform private.audit(null, case when p_until is null then 'installation.maintenance_ended' else 'installation.maintenance' end,
+    'installation', null, null, jsonb_build_object('until', p_until, 'reason', p_reason));
+  if p_until is null then
+    perform private.wake_lanes(null);
+  end if;
+  return jsonb_build_object('maintenance', private.maintenance(null));
+end;
+$$;
+comment on function private.set_installation_maintenance(timestamptz, text) is 'Body of public.set_installation_maintenance.';
+grant execute on function private.set_installation_maintenance(timestamptz, text) to service_role;
+
+-- ---------------------------------------------------------------------------------------------- taking
+
+create type private.open_lane as (lane_id integer, priority smallint);
+comment on type private.open_lane is 'A lane that a runner may take jobs from now.';
+
+create function private.open_lanes(p_runner private.runner)
+returns private.open_lane[]
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_self public.worker_instances;
+begin
+  select * into v_self from public.worker_instances where id = p_runner.instance_id;
   return array(
-    select row(lw.lane_id, lw.priority)::private.open_lane from private.lane_workers as lw
-    where lw.worker_id = p_worker
-      and (lw.instance_name is null or lw.instance_name = p_instance_name)
+    select row(lw.lane_id, lw.priority)::private.open_lane
+    from private.lane_workers as lw join private.lanes as l on l.id = lw.lane_id
+    where lw.worker_id = p_runner.worker_id
+      and (lw.instance_name is null or lw.instance_name = p_runner.instance_name)
       and exists (select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY')
+      and private.shortfall(l, v_self) is null and private.maintenance(l.org_id) is null
       and (lw.distance = 0 or not private.has_nearer(lw.lane_id, lw.distance))
   );
 end;
 $$;
-comment on function private.open_lanes(uuid, text) is
-  'Lanes that have a ready job which this instance may take now: nobody nearer is available.';
+comment on function private.open_lanes(private.runner) is
+  'Lanes that have a ready job which this instance may take now: it lacks nothing for it, nobody nearer is available, and there is no maintenance.';
 
 create function private.free_slots(p_runner private.runner, p_request uuid, p_slots integer)
 returns integer
@@ -144,7 +329,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_lanes private.open_lane[] := private.open_lanes(p_runner.worker_id, p_runner.instance_name);
+  v_lanes private.open_lane[] := private.open_lanes(p_runner);
   v_free integer;
   v_jobs bigint[] := '{}';
 begin

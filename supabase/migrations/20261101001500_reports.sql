@@ -28,15 +28,11 @@ create policy "Members read their organisation's job logs" on public.job_log_chu
 comment on table public.job_log_chunks is
   'Job logs in chunks of whole lines, in order of seq. Removed after the organisation''s retention.';
 comment on column public.job_log_chunks.log_day is 'Day on which the attempt was claimed: the partition.';
-comment on column public.job_log_chunks.job_id is 'The job.';
-comment on column public.job_log_chunks.attempt is 'The attempt that wrote it.';
 comment on column public.job_log_chunks.seq is 'Position in the attempt''s log, from 1 without gaps.';
-comment on column public.job_log_chunks.org_id is 'The organisation.';
 comment on column public.job_log_chunks.step is 'The step that wrote it.';
 comment on column public.job_log_chunks.body is 'The text, at most 64 KiB.';
 comment on column public.job_log_chunks.line_count is 'Lines in it.';
 comment on column public.job_log_chunks.bytes is 'Bytes in it (UTF-8).';
-comment on column public.job_log_chunks.created_at is 'When it arrived.';
 
 do $$
 begin
@@ -254,12 +250,8 @@ create table private.artifacts (
 create index artifacts_created_at_idx on private.artifacts (created_at);
 alter table private.artifacts enable row level security;
 comment on table private.artifacts is 'Files that a job leaves for another, such as the saved plan that an apply uses.';
-comment on column private.artifacts.job_id is 'The job that made it.';
-comment on column private.artifacts.attempt is 'The attempt that made it.';
-comment on column private.artifacts.name is 'Its name.';
 comment on column private.artifacts.body is 'Its content, at most 32 MiB.';
 comment on column private.artifacts.sha256 is 'SHA-256 of the content (hex).';
-comment on column private.artifacts.created_at is 'When it arrived.';
 
 create function private.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text)
 returns jsonb

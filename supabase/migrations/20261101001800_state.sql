@@ -17,14 +17,10 @@ create table private.states (
 );
 alter table private.states enable row level security;
 comment on table private.states is 'The current state of each module, as the engine wrote it.';
-comment on column private.states.module_id is 'The module.';
 comment on column private.states.serial is 'The state''s serial; for engines without one, a counter.';
 comment on column private.states.lineage is 'The state''s lineage.';
 comment on column private.states.body is 'The state file''s text. It may contain secrets: only admins read it, version by version.';
 comment on column private.states.sha256 is 'SHA-256 of the text (hex).';
-comment on column private.states.job_id is 'The job that wrote it.';
-comment on column private.states.attempt is 'The attempt that wrote it.';
-comment on column private.states.updated_at is 'When.';
 
 create table private.state_versions (
   module_id uuid not null references public.modules (id) on delete cascade,
@@ -39,14 +35,10 @@ create table private.state_versions (
 );
 alter table private.state_versions enable row level security;
 comment on table private.state_versions is 'Every version of every state; the newest 100 of each module are kept.';
-comment on column private.state_versions.module_id is 'The module.';
 comment on column private.state_versions.serial is 'The serial.';
 comment on column private.state_versions.lineage is 'The lineage.';
 comment on column private.state_versions.body is 'The state file''s text.';
 comment on column private.state_versions.sha256 is 'SHA-256 of the text (hex).';
-comment on column private.state_versions.job_id is 'The job that wrote it.';
-comment on column private.state_versions.attempt is 'The attempt that wrote it.';
-comment on column private.state_versions.created_at is 'When.';
 
 create function private.owned_module(p_job bigint, p_attempt integer)
 returns uuid

@@ -10,12 +10,13 @@ set search_path = ''
 as $$
   select f.worker_id, w.name, w.status, case
     when f.reason is not null then lower(f.reason)
-    when private.is_available(f.worker_id, f.instance_name) then case when private.has_nearer(p_lane, f.distance) then 'nearer'
+    when private.is_available(lane, f.worker_id, f.instance_name) then case when private.has_nearer(p_lane, f.distance) then 'nearer'
       else 'ok' end
     when w.is_disabled then 'disabled'
     when w.is_draining then 'draining'
     when l.fresh > 0 and l.named = 0 then 'instance_missing'
     when l.fresh > 0 and l.willing = 0 then 'draining'
+    when l.fresh > 0 and l.fit = 0 then l.lacks
     when l.fresh > 0 then 'busy'
     when w.is_scaled_to_zero then 'scaled_to_zero'
     when private.is_starting(w) then 'starting'
@@ -25,11 +26,14 @@ as $$
   end, f.distance, f.instance_name
   from private.lane_fit(p_lane, null) as f
   join public.workers as w on w.id = f.worker_id
+  join private.lanes as lane on lane.id = p_lane
   cross join lateral (
     select count(*) filter (where i.is_fresh) as fresh,
+      count(*) filter (where i.is_fresh and s.lacks is null) as fit, min(s.lacks) filter (where i.is_fresh) as lacks,
       count(*) filter (where i.is_fresh and (f.instance_name is null or i.name = f.instance_name)) as named,
       count(*) filter (where i.is_fresh and not i.is_draining and (f.instance_name is null or i.name = f.instance_name)) as willing
-    from private.instance_liveness as i where i.worker_id = w.id
+    from private.instance_liveness as i cross join lateral (select private.shortfall(lane, i.instance) as lacks) as s
+    where i.worker_id = w.id
   ) as l
 $$;
 comment on function private.lane_verdicts(integer) is
@@ -61,6 +65,17 @@ as $$
     when 'type_refused' then array['Does not accept this type of job', 'Change the types that it accepts']
     when 'pinned_elsewhere' then array['The job is pinned to another runner', 'Change the module''s pin']
     when 'is_target' then array['The job is about this runner itself', 'Another runner must do it']
+    when 'shared_refused' then array['The organisation does not use shared runners', 'Change that in the organisation''s settings']
+    when 'degraded' then array['Degraded: ' || coalesce((
+      select i.facts #>> '{degraded,reason}' from public.worker_instances as i
+      where i.worker_id = p_worker.id and jsonb_typeof(i.facts -> 'degraded') = 'object' order by i.updated_at desc limit 1),
+        'it cannot run jobs just now'), 'Look at the runner''s page']
+    when 'engine_preparing' then array[format('%s is still being prepared there', p_lane.engine), 'Wait a little']
+    when 'engine_missing' then array[format('Has no %s', p_lane.engine), format('Install %s on the machine', p_lane.engine)]
+    when 'engine_version' then array[format('Its %s is not %s', p_lane.engine, p_lane.engine_version),
+      'Install that version, or change the module''s requirement']
+    when 'cloud_missing' then array[format('Says that it cannot act in %s', p_lane.cloud),
+      'Give it the rights; its doctor command says what is missing']
   end
 $$;
 comment on function private.verdict_words(text, private.lanes, public.workers) is 'A verdict in words, and what would help.';
@@ -72,7 +87,13 @@ set search_path = ''
 as $$
 declare
   v_head private.live_jobs;
+  v_maintenance pg_catalog.jsonb := private.maintenance(p_job.org_id);
 begin
+  if v_maintenance is not null then
+    return array[format('Maintenance of the %s until %s: %s', case v_maintenance ->> 'scope' when 'organization' then 'organisation'
+      else 'installation' end, to_char((v_maintenance ->> 'until')::pg_catalog.timestamptz at time zone 'utc', 'YYYY-MM-DD HH24:MI "UTC"'),
+      v_maintenance ->> 'reason'), 'It starts when the maintenance ends.'];
+  end if;
   if p_live.stage = 'BACKOFF' then
     return array[format('Its runner was lost; it is tried again in %s s.',
       greatest(1, ceil(extract(epoch from p_live.not_before_at - now())))), 'Nothing needs to be done.'];
@@ -108,6 +129,16 @@ begin
       'Assign a runner to the module, a group above it, or all modules.']
     when 'pinned_elsewhere' then array['The runner that it is pinned to cannot run it.', 'Change the pin, or assign that runner.']
     when 'is_target' then array['Only the runner that the job is about could run it.', 'Add another runner, or use a shared one.']
+    when 'shared_refused' then array['Only shared runners could run it, and the organisation does not use them.',
+      'Add a runner, or change the organisation''s settings.']
+    when 'degraded' then array['The runners that may run it are degraded.', 'Their pages say what is wrong with them.']
+    when 'engine_preparing' then array['The runner that may run it is still preparing the engine.', 'It begins when the engine is there.']
+    when 'engine_missing' then array[format('No runner that may run it has %s.', p_job.payload #>> '{module,engine}'),
+      'Install the engine on one of them, or assign a runner that has it.']
+    when 'engine_version' then array[format('No runner that may run it has %s %s.', p_job.payload #>> '{module,engine}',
+      p_job.payload #>> '{module,engine_version}'), 'Install that version on one of them, or change the module''s requirement.']
+    when 'cloud_missing' then array[format('No runner that may run it can act in %s.', p_job.payload #>> '{lifecycle,identity,provider}'),
+      'Give one of them the rights; its doctor command says what is missing.']
     else array['There is no runner.', 'Add a runner.'] end;
 end;
 $$;
@@ -142,8 +173,9 @@ begin
   select count(*) into v_ahead from (
     select from private.lanes as l join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
     where l.org_id = v_lane.org_id and l.scope = v_lane.scope and l.labels = v_lane.labels and l.priority <= v_lane.priority
-      and (l.job_type, l.pinned_worker_id, l.pinned_instance_name, l.excluded_worker_id)
-        is not distinct from (v_lane.job_type, v_lane.pinned_worker_id, v_lane.pinned_instance_name, v_lane.excluded_worker_id)
+      and (l.job_type, l.pinned_worker_id, l.pinned_instance_name, l.excluded_worker_id, l.engine, l.engine_version, l.cloud)
+        is not distinct from (v_lane.job_type, v_lane.pinned_worker_id, v_lane.pinned_instance_name, v_lane.excluded_worker_id,
+          v_lane.engine, v_lane.engine_version, v_lane.cloud)
       and (q.priority, q.ready_seq) < (v_live.priority, v_live.ready_seq) limit 1000
   ) as a;
   select coalesce(jsonb_agg(jsonb_build_object('worker_id', v.worker_id, 'name', v.name, 'status', v.status, 'reason_code', v.code,
@@ -153,10 +185,13 @@ begin
   from private.lane_verdicts(v_lane.id) as v
   join public.workers as w on w.id = v.worker_id
   cross join lateral (select private.verdict_words(v.code, v_lane, w) as said) as words
-  cross join lateral (select array_position(array['ok', 'busy', 'nearer', 'starting', 'scaled_to_zero', 'draining', 'disabled', 'offline',
+  cross join lateral (select array_position(array['ok', 'busy', 'nearer', 'engine_preparing', 'starting', 'scaled_to_zero', 'degraded', 'draining', 'disabled', 'offline',
     'never_contacted', 'no_credential',
-    'instance_missing', 'labels_missing', 'type_refused', 'is_target', 'pinned_elsewhere', 'not_assigned'], v.code) as rank) as o;
-  return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', v_live.stage = 'READY' and v_best = 'ok',
+    'instance_missing', 'engine_version', 'engine_missing', 'cloud_missing', 'labels_missing', 'type_refused', 'is_target',
+    'shared_refused', 'pinned_elsewhere', 'not_assigned'], v.code) as rank) as o;
+  return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', v_live.stage = 'READY' and v_best = 'ok'
+      and private.maintenance(v_job.org_id) is null,
+    'maintenance', private.maintenance(v_job.org_id),
     'summary', (private.queue_words(v_job, v_live, v_best, jsonb_array_length(v_runners)))[1],
     'help', (private.queue_words(v_job, v_live, v_best, jsonb_array_length(v_runners)))[2],
     'position', case when v_live.stage = 'READY' then v_ahead + 1 end, 'ahead', v_ahead, 'runners', v_runners);

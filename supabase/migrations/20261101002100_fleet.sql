@@ -71,7 +71,6 @@ create table private.job_stats_hourly (
 );
 alter table private.job_stats_hourly enable row level security;
 comment on table private.job_stats_hourly is 'Closed hours of each organisation in numbers.';
-comment on column private.job_stats_hourly.org_id is 'The organisation.';
 comment on column private.job_stats_hourly.hour is 'Start of the hour.';
 comment on column private.job_stats_hourly.finished is 'Jobs that ended in it.';
 comment on column private.job_stats_hourly.succeeded is 'Of those, succeeded.';

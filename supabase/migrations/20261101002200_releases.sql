@@ -19,8 +19,6 @@ grant select on public.worker_releases to authenticated, worker, service_role;
 create policy "Everybody who is signed in sees releases" on public.worker_releases for select to authenticated using (true);
 create policy "Runners see releases" on public.worker_releases for select to worker using (true);
 comment on table public.worker_releases is 'Published versions of the runner, with their notes.';
-comment on column public.worker_releases.id is 'The release''s id.';
-comment on column public.worker_releases.version is 'The version; 1.10.0 comes after 1.9.0.';
 comment on column public.worker_releases.channel is 'stable or beta.';
 comment on column public.worker_releases.notes is 'What is new (Markdown).';
 comment on column public.worker_releases.is_breaking is 'Whether something must be changed before updating.';
@@ -56,16 +54,10 @@ create policy "Members see their organisation's rollouts" on public.rollouts
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.rollouts is
   'Updating the outdated runners in waves: one, then a quarter, then the rest. One at a time per organisation.';
-comment on column public.rollouts.id is 'The rollout''s id.';
-comment on column public.rollouts.org_id is 'The organisation.';
-comment on column public.rollouts.version is 'The version that runners get.';
 comment on column public.rollouts.status is 'Where it is.';
 comment on column public.rollouts.wave is 'The wave that is running, from 1.';
 comment on column public.rollouts.waves is 'The runners of each wave: [[worker id, …], …].';
 comment on column public.rollouts.reason is 'Why it paused, failed or was aborted.';
-comment on column public.rollouts.created_by is 'The member who started it.';
-comment on column public.rollouts.created_at is 'When it was started.';
-comment on column public.rollouts.updated_at is 'When it last changed.';
 comment on column public.rollouts.finished_at is 'When it ended.';
 create trigger touch before update on public.rollouts for each row execute function private.touch_updated_at();
 

@@ -22,10 +22,6 @@ grant select on public.scaling_decisions to authenticated, service_role;
 create policy "Members see their organisation's scaling decisions" on public.scaling_decisions
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.scaling_decisions is 'Why a cloud-hosted runner was given more or fewer tasks, or none.';
-comment on column public.scaling_decisions.id is 'Order of the decisions.';
-comment on column public.scaling_decisions.org_id is 'The organisation.';
-comment on column public.scaling_decisions.worker_id is 'The runner.';
-comment on column public.scaling_decisions.at is 'When.';
 comment on column public.scaling_decisions.from_count is 'Tasks before.';
 comment on column public.scaling_decisions.to_count is 'Tasks after.';
 comment on column public.scaling_decisions.reason is 'Why, in words.';
@@ -96,8 +92,6 @@ create table private.scaling_leases (
 );
 alter table private.scaling_leases enable row level security;
 comment on table private.scaling_leases is 'Which session decides about an organisation''s cloud-hosted runners.';
-comment on column private.scaling_leases.org_id is 'The organisation.';
-comment on column private.scaling_leases.session_id is 'The session that decides.';
 comment on column private.scaling_leases.held_until is 'Until when, unless it asks again.';
 
 create table private.scaling_memory (
@@ -108,11 +102,9 @@ create table private.scaling_memory (
 );
 alter table private.scaling_memory enable row level security;
 comment on table private.scaling_memory is 'What the planner has to remember of a runner from one decision to the next.';
-comment on column private.scaling_memory.worker_id is 'The runner.';
 comment on column private.scaling_memory.memory is
   'The planner''s own words: since when there are too many tasks, starts without a heartbeat.';
 comment on column private.scaling_memory.verdict is 'What it last decided.';
-comment on column private.scaling_memory.updated_at is 'When.';
 
 create function private.need_lifecycle_runner()
 returns private.runner

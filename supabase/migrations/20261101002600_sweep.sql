@@ -14,7 +14,6 @@ create unlogged table private.clocks (
 );
 alter table private.clocks enable row level security;
 comment on table private.clocks is 'When periodic work last ran. UNLOGGED: after a crash it just runs again.';
-comment on column private.clocks.name is 'What.';
 comment on column private.clocks.ran_at is 'When it last ran.';
 
 create function private.is_due(p_name text, p_every interval)
@@ -258,7 +257,6 @@ create table private.log_retention (
 );
 alter table private.log_retention enable row level security;
 comment on table private.log_retention is 'How far each organisation''s old logs were deleted, so that no day is looked through twice.';
-comment on column private.log_retention.org_id is 'The organisation.';
 comment on column private.log_retention.kept_from is 'Nothing of the days before is left.';
 
 create function private.delete_old_logs()

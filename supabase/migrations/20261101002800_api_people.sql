@@ -350,4 +350,25 @@ comment on function public.worker_history(uuid, integer) is
   'A runner''s quarters of an hour [{at, beats, status, load}]; one that is missing had no beat. Members.';
 grant execute on function public.worker_history(uuid, integer) to authenticated;
 
+create function public.maintenance(p_org uuid)
+returns jsonb language plpgsql stable set search_path = ''
+as $$ begin return private.my_maintenance(p_org); end $$;
+comment on function public.maintenance(uuid) is
+  'The maintenance that keeps the organisation''s jobs waiting, {scope, until, reason}, or null. Members.';
+grant execute on function public.maintenance(uuid) to authenticated;
+
+create function public.set_maintenance(p_org uuid, p_until timestamptz default null, p_reason text default null)
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.set_maintenance(p_org, p_until, p_reason); end $$;
+comment on function public.set_maintenance(uuid, timestamptz, text) is
+  'Until then no runner takes a job of the organisation; what runs, finishes. Without a time it ends at once. Admins.';
+grant execute on function public.set_maintenance(uuid, timestamptz, text) to authenticated;
+
+create function public.set_shared_runners(p_org uuid, p_use public.shared_use)
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.set_shared_runners(p_org, p_use); end $$;
+comment on function public.set_shared_runners(uuid, public.shared_use) is
+  'When shared runners may take the organisation''s jobs: NEVER, NONE_FITS (no own runner is set up for it) or NONE_AVAILABLE. Admins.';
+grant execute on function public.set_shared_runners(uuid, public.shared_use) to authenticated;
+
 revoke execute on all functions in schema private, public from public;

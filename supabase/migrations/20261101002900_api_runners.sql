@@ -232,6 +232,20 @@ comment on function public.worker_job(bigint, integer, boolean) is
   'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how long its runner''s last beat holds.';
 grant execute on function public.worker_job(bigint, integer, boolean) to worker, executor;
 
+create function public.set_installation_maintenance(p_until timestamptz default null, p_reason text default null)
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.set_installation_maintenance(p_until, p_reason); end $$;
+comment on function public.set_installation_maintenance(timestamptz, text) is
+  'Until then no runner takes a job of any organisation; what runs, finishes. Without a time it ends at once. Service key only.';
+grant execute on function public.set_installation_maintenance(timestamptz, text) to service_role;
+
+create function public.set_shared_worker(p_name text, p_action text, p_reason text default null)
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.set_shared_worker(p_name, p_action, p_reason); end $$;
+comment on function public.set_shared_worker(text, text, text) is
+  'Lets a shared runner drain or resume, disables or enables it, or ends its sessions. Service key only.';
+grant execute on function public.set_shared_worker(text, text, text) to service_role;
+
 -- ---------------------------------------------------------------------------------------------- what an executor may call
 
 grant execute on function

@@ -36,8 +36,9 @@ def add_queued_jobs(world: World, org: Organization, count: int, lane: int | Non
         """with module as (
           select id, path, row_number() over () as n from public.modules where org_id = %(org)s and group_path = 'bulk' and name <> 'probe'
         ), job as (
-          insert into public.provision_jobs (org_id, type, status, module_id, module_path, group_path, queued_at)
-          select %(org)s, 'PLAN', 'QUEUED', m.id, m.path, 'bulk', now()
+          insert into public.provision_jobs (org_id, type, status, module_id, module_path, group_path, queued_at, payload)
+          select %(org)s, 'PLAN', 'QUEUED', m.id, m.path, 'bulk', now(), (
+            select jsonb_build_object('module', jsonb_build_object('engine', l.engine)) from private.lanes as l where l.id = %(lane)s)
           from generate_series(1, %(count)s) as g join module as m on m.n = 1 + g %% (select count(*) from module)
           returning id, module_id
         ), placed as (

@@ -15,13 +15,15 @@ class ModelRunner:
     types: frozenset[str]
     instance: str
     capacity: int
+    engines: frozenset[str] | None = None
     is_well: bool = True
+    is_degraded: bool = False
     jobs: set[int] = field(default_factory=set)
 
     @property
     def is_available(self) -> bool:
-        """Enabled, online, not draining, with a free slot."""
-        return self.is_well and len(self.jobs) < self.capacity
+        """Enabled, online, not draining, not degraded, with a free slot."""
+        return self.is_well and not self.is_degraded and len(self.jobs) < self.capacity
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,15 @@ class ModelJob:
     priority: int
     pinned_runner: str | None = None
     pinned_instance: str | None = None
+    engine: str = "tofu"
+
+
+@dataclass
+class Rules:
+    """What organisations decide: when shared runners may help them, and whether they take nothing new just now."""
+
+    shared_use: dict[str, str] = field(default_factory=dict)
+    maintenance: set[str] = field(default_factory=set)
 
 
 SHARED, EVERYWHERE = 10_000, 1_000
@@ -66,16 +77,20 @@ def fits(runner: ModelRunner, job: ModelJob) -> bool:
         and job.type in runner.types
         and job.pinned_runner in (None, runner.name)
         and job.pinned_instance in (None, runner.instance)
+        and (runner.engines is None or job.engine in runner.engines)
     )
 
 
-def may_claim(runner: ModelRunner, job: ModelJob, fleet: list[ModelRunner]) -> bool:
+def may_claim(runner: ModelRunner, job: ModelJob, fleet: list[ModelRunner], rules: Rules) -> bool:
     """Whether this runner may take this job now: it fits, is available, and nobody nearer is."""
-    if not (fits(runner, job) and runner.is_available):
+    if job.org in rules.maintenance or not (fits(runner, job) and runner.is_available):
         return False
     mine = distance(runner, job)
     assert mine is not None
-    nearer = (
-        other for other in fleet if fits(other, job) and other.is_available and (distance(other, job) or 0) < mine
-    )
-    return next(nearer, None) is None
+    use = rules.shared_use.get(job.org, "NONE_FITS")
+    if mine == SHARED and use == "NEVER":
+        return False
+    nearer = [other for other in fleet if fits(other, job) and (distance(other, job) or 0) < mine]
+    if mine == SHARED and use == "NONE_FITS":
+        return not nearer
+    return not any(other.is_available for other in nearer)

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.db.model import ModelJob, ModelRunner, may_claim
+from tests.db.model import ModelJob, ModelRunner, Rules, may_claim
 from tests.db.world import Organization, Runner, World
 
 GROUPS = ["a", "a/b", "a/b/c", "x", "x/y"]
 LABELS = ["gpu", "big"]
 TYPES = ["PLAN", "APPLY", "DRIFT"]
+ENGINES = ["terraform", "tofu"]
 ALL_TYPES = frozenset([*TYPES, "DESTROY", "OUTPUT", "DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER"])
 
 
@@ -25,6 +26,7 @@ class Twin:
     runners: dict[str, Runner] = field(default_factory=dict)
     fleet: dict[str, ModelRunner] = field(default_factory=dict)
     jobs: dict[int, ModelJob] = field(default_factory=dict)
+    rules: Rules = field(default_factory=Rules)
 
     def add_runner(self, number: int) -> None:
         dice, name, instance = self.dice, f"r{number}", self.dice.choice(["east", "west"])
@@ -43,7 +45,9 @@ class Twin:
             worker = self.world.shared_worker(name, **options)
         else:
             worker = org.worker(name, assignments=paths, is_assigned_to_all_modules=is_everywhere, **options)
-        self.runners[name] = self.world.connect_runner(worker, instance)
+        engines = dice.choice([None, ["tofu"], ["terraform"], ["tofu", "terraform"]])
+        facts = {} if engines is None else {"engines": dict.fromkeys(engines, "1.10.0")}
+        self.runners[name] = self.world.connect_runner(worker, instance, **facts)
         self.fleet[name] = ModelRunner(
             name,
             None if is_shared else org.id,
@@ -53,11 +57,13 @@ class Twin:
             frozenset(types) if types else ALL_TYPES,
             instance,
             options["capacity"],
+            None if engines is None else frozenset(engines),
         )
 
     def add_job(self, modules_per_group: int) -> None:
         dice, org = self.dice, self.dice.choice(self.orgs)
-        module = f"{dice.choice(GROUPS)}/m{dice.randint(1, modules_per_group)}"
+        number = dice.randint(1, modules_per_group)
+        module = f"{dice.choice(GROUPS)}/m{number}"
         labels, priority, kind = (
             dice.sample(LABELS, dice.choice([0, 0, 0, 1])),
             dice.choice([10, 100, 100]),
@@ -72,14 +78,17 @@ class Twin:
         if instance:
             options["pinned_instance_name"] = instance
         job = org.enqueue(module, kind, **options)
-        self.jobs[job] = ModelJob(job, org.id, module, kind, frozenset(labels), priority, pin, instance)
+        self.jobs[job] = ModelJob(
+            job, org.id, module, kind, frozenset(labels), priority, pin, instance, ENGINES[number % 2]
+        )
 
 
 def build(world: World, seed: int, runners: int) -> Twin:
     twin = Twin(world, [world.organization(), world.organization()], random.Random(seed))
     for org in twin.orgs:
         for group in GROUPS:
-            org.group(group)
+            for number in range(1, 4):
+                org.module(f"{group}/m{number}", engine=ENGINES[number % 2])
     for number in range(runners):
         twin.add_runner(number)
     return twin
@@ -99,7 +108,7 @@ def heads(twin: Twin, queued: set[int]) -> list[ModelJob]:
 
 def check_claim(twin: Twin, name: str, queued: set[int]) -> None:
     runner, slots = twin.fleet[name], twin.dice.randint(1, 4)
-    allowed = [job for job in heads(twin, queued) if may_claim(runner, job, list(twin.fleet.values()))]
+    allowed = [job for job in heads(twin, queued) if may_claim(runner, job, list(twin.fleet.values()), twin.rules)]
     claimed = [job["id"] for job in twin.runners[name].claim(slots)]
     assert set(claimed) <= {job.id for job in allowed}, f"{name} claimed against the rules"
     assert len(claimed) == min(slots, runner.capacity - len(runner.jobs), len(allowed)), f"{name} left work it may take"
@@ -123,13 +132,41 @@ def change_health(twin: Twin, name: str) -> None:
         runner.beat("DRAINING")
 
 
+def degrade(twin: Twin, name: str) -> None:
+    model = twin.fleet[name]
+    model.is_degraded = not model.is_degraded
+    if model.is_well:
+        reason = {"code": "disk", "reason": "The disk is full.", "since": "2026-01-01T00:00:00Z"}
+        twin.runners[name].beat(p_facts={"degraded": reason if model.is_degraded else None})
+    else:
+        model.is_degraded = not model.is_degraded
+
+
+def change_rules(twin: Twin) -> None:
+    """An organisation begins or ends maintenance, or decides anew about shared runners."""
+    org = twin.dice.choice(twin.orgs)
+    if org.id in twin.rules.maintenance:
+        twin.rules.maintenance.discard(org.id)
+        org.owner.call("set_maintenance", p_org=org.id)
+    elif twin.dice.random() < 0.3:
+        twin.rules.maintenance.add(org.id)
+        until = twin.world.owner.one("select now() + interval '1 hour'")
+        org.owner.call("set_maintenance", p_org=org.id, p_until=until, p_reason="move")
+    else:
+        use = twin.dice.choice(["NEVER", "NONE_FITS", "NONE_AVAILABLE"])
+        twin.rules.shared_use[org.id] = use
+        org.use_shared(use)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_every_claim_follows_the_rules(fresh_world: World, seed: int) -> None:
     twin = build(fresh_world, seed, 10)
     queued: set[int] = set()
     for _ in range(120):
         name = twin.dice.choice(list(twin.fleet))
-        act = twin.dice.choice(["enqueue", "enqueue", "claim", "claim", "claim", "finish", "health"])
+        act = twin.dice.choice(
+            ["enqueue", "enqueue", "claim", "claim", "claim", "finish", "health", "degrade", "rules"]
+        )
         if act == "enqueue":
             twin.add_job(3)
             queued.add(max(twin.jobs))
@@ -140,3 +177,7 @@ def test_every_claim_follows_the_rules(fresh_world: World, seed: int) -> None:
             twin.runners[name].finish({"id": job, "attempt": 1}, twin.dice.choice(["SUCCEEDED", "FAILED"]))
         elif act == "health":
             change_health(twin, name)
+        elif act == "degrade":
+            degrade(twin, name)
+        elif act == "rules":
+            change_rules(twin)

@@ -80,6 +80,7 @@ class Yard:
 
 def add_organization(yard: Yard) -> None:
     org = yard.world.organization()
+    org.use_shared("NONE_AVAILABLE")
     yard.orgs[org.id] = org
     paths = [f"{yard.dice.choice(GROUPS)}/m{number}" for number in range(MODULES)]
     made = org.owner.rows(

@@ -130,6 +130,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "rotate_worker_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "service_account_for": {"p_client_id": "x"},
     "set_member_role": {"p_role": "operator"},
+    "set_shared_runners": {"p_use": "NEVER"},
+    "set_shared_worker": {"p_name": "s", "p_action": "drain"},
     "set_worker_disabled": {"p_disabled": True},
     "state_version": {"p_serial": 1},
     "unassign_worker": {"p_path": "a"},

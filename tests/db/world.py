@@ -135,6 +135,10 @@ class Organization:
         self.modules[path] = made["id"]
         return str(made["id"])
 
+    def use_shared(self, use: str) -> None:
+        """When shared runners may take its jobs: NEVER, NONE_FITS or NONE_AVAILABLE."""
+        self.owner.call("set_shared_runners", p_org=self.id, p_use=use)
+
     def group(self, path: str, **more: Any) -> dict[str, Any]:
         made: dict[str, Any] = self.owner.call("upsert_group", p_org=self.id, p_path=path, **more)
         return made

@@ -1,0 +1,270 @@
+"""Who has what a job needs: engines, rights in a cloud, health, the organisation's word; in the claim and its explanation."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.world import Organization, Runner, World, refused
+
+TOFU = {"tofu": "1.10.3"}
+TERRAFORM = {"terraform": "1.9.0"}
+DEGRADED = {"code": "disk", "reason": "The disk is full.", "since": "2026-01-01T00:00:00Z"}
+
+
+def runner(org: Organization, name: str = "r1", facts: dict[str, Any] | None = None, **options: Any) -> Runner:
+    options = options or {"is_assigned_to_all_modules": True}
+    return org.world.connect_runner(org.worker(name, **options), **(facts or {}))
+
+
+def explained(org: Organization, job: int) -> dict[str, Any]:
+    answer: dict[str, Any] = org.owner.call("explain_queue", p_job=job)
+    return answer
+
+
+def verdict(org: Organization, job: int, name: str = "r1") -> tuple[str, str]:
+    found = next(each for each in explained(org, job)["runners"] if each["name"] == name)
+    return found["reason_code"], found["reason"]
+
+
+# ---------------------------------------------------------------------- engines
+
+
+def test_a_runner_without_the_engine_never_takes_the_job(org: Organization) -> None:
+    other = runner(org, facts={"engines": TERRAFORM})
+    org.module("a/b", engine="tofu")
+    job = org.enqueue("a/b")
+    assert other.claim() == []
+    assert verdict(org, job) == ("engine_missing", "Has no tofu")
+    assert "No runner that may run it has tofu." in explained(org, job)["summary"]
+    other.beat(p_facts={"engines": TERRAFORM | TOFU})
+    assert other.claim_one()["id"] == job
+
+
+def test_a_nearer_runner_without_the_engine_holds_nothing_back(org: Organization) -> None:
+    org.module("a/b", engine="tofu")
+    near = runner(org, "near", {"engines": TERRAFORM}, assignments=["a/b"])
+    far = runner(org, "far", {"engines": TOFU})
+    job = org.enqueue("a/b")
+    assert near.claim() == []
+    assert far.claim_one()["id"] == job
+
+
+def test_an_engine_that_is_being_prepared_is_said(org: Organization) -> None:
+    slow = runner(org, facts={"engines": {}, "engine_note": "tofu is being prepared, 40 %"})
+    slow.beat(p_facts={"engines": {}, "engine_note": "tofu is being prepared, 40 %"})
+    org.module("a/b", engine="tofu")
+    job = org.enqueue("a/b")
+    assert slow.claim() == []
+    assert verdict(org, job) == ("engine_preparing", "tofu is still being prepared there")
+
+
+def test_a_runner_that_has_told_nothing_is_believed_to_have_it(org: Organization) -> None:
+    job = org.enqueue("a/b")
+    assert runner(org).claim_one()["id"] == job
+
+
+@pytest.mark.parametrize(
+    ("facts", "takes"),
+    [
+        ({"dispatcher": "docker", "engines": {}}, True),
+        ({"dispatcher": "docker", "engines": TERRAFORM, "dispatcher_engines": TOFU}, True),
+        ({"dispatcher": "docker", "engines": TOFU, "dispatcher_engines": TERRAFORM}, False),
+        ({"dispatcher": "local", "engines": TOFU, "dispatcher_engines": TERRAFORM}, True),
+    ],
+)
+def test_with_a_dispatcher_the_image_counts(org: Organization, facts: dict[str, Any], *, takes: bool) -> None:
+    org.module("a/b", engine="tofu")
+    org.enqueue("a/b")
+    assert bool(runner(org, facts=facts).claim()) is takes
+
+
+@pytest.mark.parametrize(
+    ("required", "takes"),
+    [
+        ("1.10.3", True),
+        ("= 1.10.3", True),
+        ("1.10.4", False),
+        (">=1.10,<2", True),
+        (">= 1.11", False),
+        ("~> 1.10", True),
+        ("~> 1.10.1", True),
+        ("~> 1.9.0", False),
+        ("~> 1", True),
+        ("!=1.10.3", False),
+        (">1.10.2, !=1.10.4", True),
+        ("<=1.10.2", False),
+        ("anything", True),
+    ],
+)
+def test_the_version_that_a_module_requires_counts(org: Organization, required: str, *, takes: bool) -> None:
+    """As the runner's own check reads it; what it cannot read is left to the runner, which says so."""
+    there = runner(org, facts={"engines": TOFU})
+    org.module("a/b", engine="tofu", engine_version=required)
+    job = org.enqueue("a/b")
+    assert verdict(org, job)[0] == ("ok" if takes else "engine_version")
+    assert bool(there.claim()) is takes
+
+
+# ---------------------------------------------------------------------- health
+
+
+def test_a_degraded_runner_is_not_available(org: Organization) -> None:
+    org.module("a/b")
+    near = runner(org, "near", assignments=["a"])
+    far = runner(org, "far")
+    near.beat(p_facts={"degraded": DEGRADED})
+    job = org.enqueue("a/b")
+    assert near.claim() == []
+    assert verdict(org, job, "near") == ("degraded", "Degraded: The disk is full.")
+    assert far.claim_one()["id"] == job
+
+
+def test_a_runner_that_is_well_again_works_again(org: Organization) -> None:
+    there = runner(org, facts={"degraded": DEGRADED})
+    job = org.enqueue("a/b")
+    assert there.claim() == []
+    there.beat(p_facts={"degraded": None})
+    assert there.claim_one()["id"] == job
+
+
+# ---------------------------------------------------------------------- clouds
+
+
+@pytest.mark.parametrize(("clouds", "takes"), [(["aws"], True), ([], False), (None, True)])
+def test_a_job_in_a_cloud_goes_where_it_can_succeed(
+    org: Organization, clouds: list[str] | None, *, takes: bool
+) -> None:
+    there = runner(org, facts={} if clouds is None else {"clouds": clouds})
+    identity = org.cloud_identity(is_tested=False)
+    org.owner.call("verify_cloud_identity", p_identity=identity)
+    job = org.owner.one("select id from public.provision_jobs where target_identity_id = %s", identity)
+    assert verdict(org, job)[0] == ("ok" if takes else "cloud_missing")
+    assert bool(there.claim()) is takes
+
+
+# ---------------------------------------------------------------------- maintenance
+
+
+def begin(world: World, org: Organization) -> None:
+    until = world.owner.one("select now() + interval '1 hour'")
+    org.owner.call("set_maintenance", p_org=org.id, p_until=until, p_reason="The network moves.")
+
+
+def test_in_maintenance_nothing_new_is_claimed_and_what_runs_finishes(world: World, org: Organization) -> None:
+    there = runner(org, is_assigned_to_all_modules=True, capacity=2)
+    org.enqueue("a/running")
+    running = there.claim_one()
+    begin(world, org)
+    job = org.enqueue("a/waiting")
+    assert there.claim() == []
+    said = explained(org, job)
+    assert not said["claimable"]
+    assert "until" in said["summary"]
+    assert "The network moves." in said["summary"]
+    assert org.owner.call("maintenance", p_org=org.id)["scope"] == "organization"
+    assert there.finish(running)["status"] == "SUCCEEDED"
+    org.owner.call("set_maintenance", p_org=org.id)
+    assert org.owner.call("maintenance", p_org=org.id) is None
+    assert there.claim_one()["id"] == job
+
+
+def test_maintenance_of_one_organisation_concerns_no_other(fresh_world: World) -> None:
+    world = fresh_world
+    here, elsewhere = world.organization(), world.organization()
+    shared = world.connect_runner(world.shared_worker(capacity=5))
+    begin(world, here)
+    here.enqueue("a/b")
+    job = elsewhere.enqueue("a/b")
+    assert [each["id"] for each in shared.claim(5)] == [job]
+
+
+def test_maintenance_of_the_installation_concerns_everybody(fresh_world: World) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    there = org.runner("r1", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    until = world.owner.one("select now() + interval '1 hour'")
+    world.service.call("set_installation_maintenance", p_until=until, p_reason="A new disk.")
+    assert there.claim() == []
+    assert "installation" in explained(org, job)["summary"]
+    world.owner.connection.execute("update private.installation set maintenance_until = now()")
+    assert there.claim_one()["id"] == job, "it ends by itself"
+
+
+@pytest.mark.parametrize(
+    ("until", "reason", "words"),
+    [
+        ("-1 hour", "why", "Maintenance ends at a time within the next 30 days."),
+        ("31 days", "why", "Maintenance ends at a time within the next 30 days."),
+        ("1 hour", " ", "Maintenance needs a reason of at most 500 characters."),
+        ("1 hour", None, "Maintenance needs a reason of at most 500 characters."),
+        ("1 hour", "x" * 501, "Maintenance needs a reason of at most 500 characters."),
+    ],
+)
+def test_maintenance_needs_an_end_and_a_reason(
+    world: World, org: Organization, until: str, reason: str | None, words: str
+) -> None:
+    when = world.owner.one("select now() + %s::interval", until)
+    with refused("RY422", words):
+        org.owner.call("set_maintenance", p_org=org.id, p_until=when, p_reason=reason)
+
+
+# ---------------------------------------------------------------------- shared runners
+
+
+def test_a_shared_runner_waits_for_an_own_one_that_is_set_up(fresh_world: World) -> None:
+    """Unless the organisation says that it may help whenever none is available."""
+    world, org = fresh_world, fresh_world.organization()
+    shared = world.connect_runner(world.shared_worker())
+    own = org.runner("own", is_assigned_to_all_modules=True)
+    world.silence(own)
+    job = org.enqueue("a/b")
+    assert shared.claim() == []
+    org.use_shared("NONE_AVAILABLE")
+    assert shared.claim_one()["id"] == job
+
+
+@pytest.mark.parametrize("why", ["never seen", "disabled", "without the engine"])
+def test_a_shared_runner_helps_where_no_own_one_is_set_up(fresh_world: World, why: str) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    shared = world.connect_runner(world.shared_worker())
+    worker = org.worker("own", is_assigned_to_all_modules=True)
+    if why != "never seen":
+        world.connect_runner(worker, engines=TERRAFORM if why == "without the engine" else TOFU)
+    if why == "disabled":
+        org.owner.call("set_worker_disabled", p_worker=worker, p_disabled=True)
+    org.module("a/b", engine="tofu")
+    job = org.enqueue("a/b")
+    assert shared.claim_one()["id"] == job
+
+
+def test_an_organisation_can_do_without_shared_runners(fresh_world: World) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    shared = world.connect_runner(world.shared_worker())
+    job = org.enqueue("a/b")
+    org.use_shared("NEVER")
+    assert shared.claim() == []
+    assert verdict(org, job, "shared")[0] == "shared_refused"
+    later = org.enqueue("a/c")
+    assert shared.claim() == []
+    with refused("RY422", "Shared runners are used NEVER, when NONE_FITS, or when NONE_AVAILABLE."):
+        org.owner.call("set_shared_runners", p_org=org.id, p_use=None)
+    org.use_shared("NONE_FITS")
+    assert {shared.claim_one()["id"]} <= {job, later}
+
+
+def test_the_administrator_governs_a_shared_runner(fresh_world: World) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    shared = world.connect_runner(world.shared_worker(capacity=5))
+    org.enqueue("a/b")
+    for stop, go in (("drain", "resume"), ("disable", "enable")):
+        world.service.call("set_shared_worker", p_name="shared", p_action=stop, p_reason="new disk")
+        assert shared.claim() == []
+        world.service.call("set_shared_worker", p_name="shared", p_action=go)
+    assert shared.claim_one()
+    world.service.call("set_shared_worker", p_name="shared", p_action="end_sessions")
+    with refused("RY401"):
+        shared.beat()
+    with refused("RY404"):
+        world.service.call("set_shared_worker", p_name="nobody", p_action="drain")
+    with refused("RY422", "A shared runner can drain, resume, disable, enable or end_sessions."):
+        world.service.call("set_shared_worker", p_name="shared", p_action="dance")

@@ -21,6 +21,7 @@ ENDS: dict[str, ExitCode] = {
 }
 SOON, LATE, SLOWER = 0.3, 2.0, 1.3
 PATIENCE_SECONDS = 300.0
+WHY_SECONDS = 10.0
 PAGE = 500
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
 # CSI and OSC sequences, other strings up to their end, and lone escapes.
@@ -45,6 +46,8 @@ class Follower:
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     _silent_since: float | None = field(default=None, repr=False)
+    _asked_at: float | None = field(default=None, repr=False)
+    _because: str = field(default="", repr=False)
 
     def until_end(self) -> Row:
         """Follow until the job has ended; its row then."""
@@ -81,7 +84,7 @@ class Follower:
         out.flush()
 
     def _tell(self, row: Row) -> bool:
-        words = f"{describe(row)}{self._why(row) if row['status'] == 'QUEUED' else ''}"
+        words = f"{describe(row)}{self._why() if row['status'] == 'QUEUED' else ''}"
         if words == self.told:
             return False
         self.told = words
@@ -89,9 +92,12 @@ class Follower:
             say(_dim(f"job {self.job}: {words}"))
         return True
 
-    def _why(self, row: Row) -> str:
-        summary = self.api.call("explain_queue", job=self.job).get("summary") or ""
-        return f". {summary}"
+    def _why(self) -> str:
+        """Why it waits. It is asked for now and then only: the answer costs the database more than the job's row."""
+        if self._asked_at is None or self.clock() - self._asked_at > WHY_SECONDS:
+            self._asked_at = self.clock()
+            self._because = f". {self.api.call('explain_queue', job=self.job).get('summary') or ''}"
+        return self._because
 
     def _tell_end(self, row: Row) -> None:
         say(f"job {self.job}: {describe(row)}")

@@ -24,6 +24,7 @@ class Project:
     log: list[tuple[int, int, str]] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
     seconds: float = 0
+    explained: int = 0
 
     def rows(self, table: str, **filters: str) -> list[dict[str, Any]]:
         if table == "provision_jobs":
@@ -38,6 +39,7 @@ class Project:
 
     def call(self, name: str, **_: Any) -> dict[str, Any]:
         assert name == "explain_queue"
+        self.explained += 1
         return {"summary": "No runner is online."}
 
     def sleep(self, seconds: float) -> None:
@@ -74,6 +76,7 @@ def test_nothing_new_is_asked_for_less_and_less_often() -> None:
     project.follow()
     assert project.slept == sorted(project.slept)
     assert max(project.slept) <= 2
+    assert project.explained <= 1 + project.seconds / 10
 
 
 def test_a_project_that_is_away_is_waited_for_and_said_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from worker.children.first import step_aside_if_first
+from worker.children.hardening import wipe_environment
 from worker.exit_codes import EXPLANATIONS, ExitCode
 from worker.program import find_program
 from worker.settings import Settings, SettingsError, forget_secrets, load_settings
@@ -75,6 +77,13 @@ def load_or_leave(file: Path | None, secrets: Path | None, options: dict[str, An
         raise typer.Exit(ExitCode.SETTINGS) from None
 
 
+def remember_places(file: Path | None, secrets: Path | None) -> None:
+    """Note where settings and secrets were read from, as if variables had named it: jobs are kept away from there."""
+    for name, place in (("RUNYARD_SETTINGS", file), ("RUNYARD_SECRETS", secrets)):
+        if place is not None:
+            os.environ[name] = str(place.expanduser().absolute())
+
+
 @app.command(epilog=exit_code_list(EXPLANATIONS))
 def run(
     file: File = None,
@@ -100,7 +109,8 @@ def run(
     settings = load_or_leave(file, secrets, options | ({"Update.Enabled": True} if self_update else {}))
     may_update = settings.update.enabled and not single
     program = find_program(os.environ, sys.argv[1:]) if may_update else None
-    forget_secrets(os.environ)
+    wipe_environment(forget_secrets(os.environ))
+    remember_places(file, secrets)
     if settings.executor.job_id is not None:
         from worker.executor import run_executor
 
@@ -155,6 +165,7 @@ def schema(
 
 def main() -> None:
     """Start the command line."""
+    step_aside_if_first()
     app()
 
 

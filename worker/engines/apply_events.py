@@ -4,30 +4,31 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 _EVERY_SECONDS = 1.0
 _STATUS = {"apply_start": "RUNNING", "apply_complete": "SUCCEEDED", "apply_errored": "FAILED"}
 
 
+class ReadFrom(Protocol):
+    """Reads the event file from an offset on; nothing as long as there is none."""
+
+    def __call__(self, *, offset: int) -> bytes | None:
+        """Return what is there."""
+
+
 class ApplyEvents:
     """Reads new events and marks the resources of a plan summary."""
 
-    def __init__(self, file: Path, summary: dict[str, Any]) -> None:
+    def __init__(self, read_from: ReadFrom, summary: dict[str, Any]) -> None:
         """Begin at the file's start, whenever it appears."""
-        self._file = file
+        self._read_from = read_from
         self._offset = 0
         self._resources = {each["address"]: each for each in summary.get("resources", [])}
 
     def read(self) -> bool:
         """Take in what is new and tell whether anything changed."""
-        try:
-            with self._file.open("rb") as events:
-                events.seek(self._offset)
-                data = events.read()
-        except OSError:
-            return False
+        data = self._read_from(offset=self._offset) or b""
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
         changes = [self._take(line) for line in whole.splitlines()]
@@ -47,9 +48,11 @@ class ApplyEvents:
 
 
 @asynccontextmanager
-async def follow_apply(file: Path, summary: dict[str, Any], on_change: Callable[[], None]) -> AsyncIterator[None]:
+async def follow_apply(
+    read_from: ReadFrom, summary: dict[str, Any], on_change: Callable[[], None]
+) -> AsyncIterator[None]:
     """Keep the summary's resources up to date while the block runs."""
-    events = ApplyEvents(file, summary)
+    events = ApplyEvents(read_from, summary)
 
     async def follow() -> None:
         while True:

@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from packaging.version import Version
@@ -66,11 +67,13 @@ class HclDriver:
 
     async def save_plan(self, space: Workspace) -> None:
         """Keep the plan with the commit and provider versions that it was made from."""
-        body = space.plan_file.read_bytes()
-        lock = space.work / LOCK_FILE
+        body = space.read(space.plan_file)
+        if body is None:
+            raise JobFailed("The engine left no plan.", code="no_plan", hint="See whether a hook has removed it.")
+        lock = space.read(space.work / LOCK_FILE)
         meta = {
             "commit": space.result.get("commit"),
-            "lock_file": lock.read_text(encoding="utf-8") if lock.is_file() else None,
+            "lock_file": lock.decode(errors="replace") if lock is not None else None,
             "engine": self._engine.name,
             "version": self._engine.version,
         }
@@ -82,9 +85,9 @@ class HclDriver:
         """Fetch the saved plan and the provider versions that it was made with."""
         plan = await fetch_artifact(space, PLAN_ARTIFACT)
         meta = json.loads(await fetch_artifact(space, META_ARTIFACT))
-        space.plan_file.write_bytes(plan)
+        space.write(space.plan_file, plan)
         if meta.get("lock_file") and not (space.work / LOCK_FILE).exists():
-            (space.work / LOCK_FILE).write_text(meta["lock_file"], encoding="utf-8")
+            space.write(space.work / LOCK_FILE, str(meta["lock_file"]).encode())
         space.say(f"Fetched the plan of job {space.job.plan_job_id}, {len(plan):,} bytes.")
 
     async def apply(self, space: Workspace, *, is_destroy: bool) -> None:
@@ -130,7 +133,7 @@ class HclDriver:
             yield []
             return
         events = space.root / "events.jsonl"
-        async with follow_apply(events, space.plan_summary or {}, space.on_summary):
+        async with follow_apply(partial(space.read, events), space.plan_summary or {}, space.on_summary):
             yield [f"-json-into={events}"]
 
 

@@ -50,13 +50,13 @@ class PulumiDriver:
         settings = space.work / SETTINGS_FILE
         if space.job.plan_job_id is not None and not settings.exists():
             # A plan's secrets are encrypted with the salt of the stack that it was made in.
-            settings.write_bytes(await fetch_artifact(space, SETTINGS_ARTIFACT))
+            space.write(settings, await fetch_artifact(space, SETTINGS_ARTIFACT))
         await space.run([self._binary, "stack", "init", STACK, *_QUIET])
         await self._configure(space)
         state = await space.context.server.state_get(space.ref)
         if state.exists and state.body:
             checkpoint = space.root / "checkpoint.json"
-            checkpoint.write_text(state.body, encoding="utf-8")
+            space.write(checkpoint, state.body.encode())
             await space.run([self._binary, "stack", "import", "--file", str(checkpoint), "--stack", STACK, *_QUIET])
             checkpoint.unlink()
 
@@ -72,19 +72,19 @@ class PulumiDriver:
         await space.run(
             [self._binary, *command, f"--event-log={events}", "--stack", STACK, *_QUIET], what=f"pulumi {command[0]}"
         )
-        space.plan_summary = read_summary(events)
+        space.plan_summary = read_summary(space.read(events))
         space.on_summary()
 
     async def save_plan(self, space: Workspace) -> None:
         """Keep the update plan, where Pulumi made one."""
-        if space.plan_file.is_file():
-            settings = (space.work / SETTINGS_FILE).read_bytes()
+        plan, settings = space.read(space.plan_file), space.read(space.work / SETTINGS_FILE)
+        if plan is not None and settings is not None:
             await space.context.server.put_artifact(space.ref, SETTINGS_ARTIFACT, settings)
-            await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, space.plan_file.read_bytes())
+            await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, plan)
 
     async def load_plan(self, space: Workspace) -> None:
         """Fetch the update plan of the job that was approved."""
-        space.plan_file.write_bytes(await fetch_artifact(space, PLAN_ARTIFACT))
+        space.write(space.plan_file, await fetch_artifact(space, PLAN_ARTIFACT))
 
     async def apply(self, space: Workspace, *, is_destroy: bool) -> None:
         """Update or destroy under the server's lock, and export the checkpoint whatever happens."""
@@ -98,7 +98,7 @@ class PulumiDriver:
         finally:
             await self._export(space, str(lock["ID"]))
         if space.plan_summary is None:
-            space.plan_summary = read_summary(events)
+            space.plan_summary = read_summary(space.read(events))
             space.on_summary()
 
     async def output(self, space: Workspace) -> None:
@@ -138,10 +138,11 @@ async def export_stack(binary: str, space: Workspace, target: Path) -> str | Non
 
     argv = [binary, "stack", "export", "--file", str(target), "--stack", STACK]
     code = await Child.start(space.command(argv)).run(ignore)
-    if code != 0 or not target.is_file():
+    body = space.read(target)
+    if code != 0 or body is None:
         space.say("The stack's checkpoint could not be exported.")
         return None
-    return target.read_text(encoding="utf-8")
+    return body.decode()
 
 
 def _lock(space: Workspace) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from worker.engines.plan_summary import summary_of
@@ -15,14 +14,14 @@ _ACTIONS = {
 _PARTS_OF_REPLACE = frozenset({"create-replacement", "delete-replaced", "discard-replaced", "read-replacement"})
 
 
-def read_summary(file: Path) -> dict[str, Any]:
+def read_summary(log: bytes | None) -> dict[str, Any]:
     """Summarise the resources that an event log announces."""
-    resources = {each["address"]: each for each in _resources(file)}
+    resources = {each["address"]: each for each in _resources(log)}
     return summary_of(list(resources.values()), [])
 
 
-def _resources(file: Path) -> Iterator[dict[str, Any]]:
-    for event in _events(file):
+def _resources(log: bytes | None) -> Iterator[dict[str, Any]]:
+    for event in _events(log):
         metadata = (event.get("resourcePreEvent") or event.get("resOutputsEvent") or {}).get("metadata") or {}
         operation = metadata.get("op")
         if not operation or operation in _PARTS_OF_REPLACE or metadata.get("type") == "pulumi:pulumi:Stack":
@@ -35,12 +34,8 @@ def _resources(file: Path) -> Iterator[dict[str, Any]]:
         }
 
 
-def _events(file: Path) -> Iterator[dict[str, Any]]:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return
-    for line in lines:
+def _events(log: bytes | None) -> Iterator[dict[str, Any]]:
+    for line in (log or b"").splitlines():
         try:
             event = json.loads(line)
         except ValueError:

@@ -14,6 +14,7 @@ from typing import Any
 from worker.api.replies import ClaimedJob, JobRef
 from worker.children.child import Command
 from worker.errors import JobFailed
+from worker.files.own_files import read_own, write_own
 from worker.job.context import JobContext
 from worker.job.control import JobControl
 from worker.job.spec import JobSpec
@@ -116,6 +117,14 @@ class Workspace:
             if self.context.isolation:
                 await asyncio.to_thread(self.context.isolation.end, self.root)
             await asyncio.to_thread(self.log.end_output)
+
+    def read(self, path: Path, *, offset: int = 0) -> bytes | None:
+        """Read a file of the job's own; nothing where there is none, or a link that leads elsewhere."""
+        return read_own(self.root, path, offset=offset)
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Write a file of the job's own, whatever the job has put in its place."""
+        write_own(self.root, path, content)
 
     def check_visible(self, path: Path) -> None:
         """Refuse a place of the machine as a source unless the operator has named it for jobs."""

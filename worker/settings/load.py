@@ -147,8 +147,9 @@ def ways(paths: AbstractSet[tuple[str, ...]]) -> str:
     return f"set the variable {' or '.join(names)}, or {settings} in the settings file"
 
 
-def forget_secrets(environ: MutableMapping[str, str]) -> None:
-    """Drop secrets from the environment once they are read, so that no child inherits them."""
-    for name in list(environ):
-        if path_of_variable(name) in SECRET_PATHS:
-            del environ[name]
+def forget_secrets(environ: MutableMapping[str, str]) -> set[str]:
+    """Drop secrets from the environment once they are read, so that no child inherits them; return their names."""
+    names = {name for name in environ if path_of_variable(name) in SECRET_PATHS}
+    for name in names:
+        del environ[name]
+    return names

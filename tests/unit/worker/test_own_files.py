@@ -1,0 +1,51 @@
+"""What the runner reads and writes in a job's folder is in that folder, whatever the job has put there."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from worker.files.own_files import read_own, write_own
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "root/source/module").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/plan").write_text("the runner's secret")
+    return tmp_path / "root"
+
+
+def test_a_plain_file_is_read_from_an_offset_and_written_anew(root: Path) -> None:
+    file = root / "source/module/plan"
+    assert read_own(root, file) is None
+    write_own(root, file, b"first")
+    write_own(root, file, b"second")
+    assert read_own(root, file) == b"second"
+    assert read_own(root, file, offset=3) == b"ond"
+
+
+def test_a_link_is_not_followed_neither_at_the_end_nor_on_the_way(root: Path) -> None:
+    outside = root.parent / "outside"
+    (root / "plan").symlink_to(outside / "plan")
+    (root / "folder").symlink_to(outside)
+    assert read_own(root, root / "plan") is None
+    assert read_own(root, root / "folder/plan") is None
+    write_own(root, root / "plan", b"of the job")
+    with pytest.raises(NotADirectoryError):
+        write_own(root, root / "folder/plan", b"of the job")
+    assert (outside / "plan").read_text() == "the runner's secret"
+    assert read_own(root, root / "plan") == b"of the job"
+
+
+def test_a_pipe_or_a_folder_is_no_file_and_nobody_waits_for_it(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    assert read_own(root, root / "pipe") is None
+    assert read_own(root, root / "source") is None
+
+
+def test_the_way_to_the_jobs_folder_may_lead_through_a_link_of_the_operators(root: Path) -> None:
+    alias = root.parent / "alias"
+    alias.symlink_to(root)
+    write_own(alias, root.resolve() / "source/file", b"x")
+    assert read_own(alias, alias / "source/file") == b"x"

@@ -1,0 +1,55 @@
+"""Files of a job, read and written by the runner: a link that the job has put there leads nowhere."""
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def read_own(root: Path, path: Path, *, offset: int = 0) -> bytes | None:
+    """Return a plain file's content from an offset on; nothing where there is none, or a link on the way to it."""
+    try:
+        with os.fdopen(_open(root, path, _READ), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            file.seek(offset)
+            return file.read()
+    except OSError:
+        return None
+
+
+def write_own(root: Path, path: Path, content: bytes) -> None:
+    """Write a file anew, in place of whatever has its name."""
+    folder = _enter(root, path.parent)
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(path.name, dir_fd=folder)
+        with os.fdopen(os.open(path.name, _CREATE, 0o600, dir_fd=folder), "wb") as file:
+            file.write(content)
+    finally:
+        os.close(folder)
+
+
+def _open(root: Path, path: Path, flags: int) -> int:
+    folder = _enter(root, path.parent)
+    try:
+        return os.open(path.name, flags, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _enter(root: Path, folder: Path) -> int:
+    """Go down from the job's own folder, one real folder after the other."""
+    real = root.resolve()
+    current = os.open(real, _FOLDER)
+    for name in folder.relative_to(real if folder.is_relative_to(real) else root).parts:
+        try:
+            following = os.open(name, _FOLDER, dir_fd=current)
+        finally:
+            os.close(current)
+        current = following
+    return current

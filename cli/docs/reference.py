@@ -9,7 +9,7 @@ from cli.folders import PROJECT
 
 FOLDER = PROJECT / "docs" / "reference"
 GENERATED = "<!-- Written by `runyard docs reference`; a test compares it with the database. -->"
-CLIENTS = ("anon", "authenticated", "worker", "executor", "service_role")
+CLIENTS = ("anon", "authenticated", "worker", "executor", "engine", "service_role")
 
 STATES = """# Job states
 
@@ -36,8 +36,8 @@ PERMISSIONS = """# Permissions
 {generated}
 
 `anon` is a visitor who is not signed in, `authenticated` a person, `worker` a runner, `executor` a process that a runner started for one
-job, `service_role` the edge functions. Tables are read under row-level security, so a person sees only the organisations that they belong
-to; nothing is written except through the functions, which check the caller's role in the organisation.
+job, `engine` what that job runs, `service_role` the edge functions. Tables are read under row-level security, so a person sees only the
+organisations that they belong to; nothing is written except through the functions, which check the caller's role in the organisation.
 
 | role in the organisation | may |
 |---|---|

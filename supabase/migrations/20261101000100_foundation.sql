@@ -47,8 +47,21 @@ end;
 $$;
 alter role executor set statement_timeout = '15s';
 
-grant usage on schema public to anon, authenticated, service_role, worker, executor;
-grant usage on schema private to authenticated, service_role, worker, executor;
+-- The engine and whatever else a job runs: its role reads its own module's state, and changes nothing.
+do $$
+begin
+  if not exists (select from pg_catalog.pg_roles where rolname = 'engine') then
+    create role engine nologin;
+  end if;
+  if exists (select from pg_catalog.pg_roles where rolname = 'authenticator') then
+    grant engine to authenticator;
+  end if;
+end;
+$$;
+alter role engine set statement_timeout = '15s';
+
+grant usage on schema public to anon, authenticated, service_role, worker, executor, engine;
+grant usage on schema private to authenticated, service_role, worker, executor, engine;
 
 -- ---------------------------------------------------------------------------------------------- settings of roles
 
@@ -59,7 +72,7 @@ do $$
 declare
   v_role pg_catalog.text;
 begin
-  foreach v_role in array array['authenticator', 'anon', 'authenticated', 'service_role', 'worker', 'executor'] loop
+  foreach v_role in array array['authenticator', 'anon', 'authenticated', 'service_role', 'worker', 'executor', 'engine'] loop
     begin
       execute format('alter role %I set idle_in_transaction_session_timeout = %L', v_role, '60s');
       if current_setting('server_version_num')::integer >= 170000 then
@@ -81,7 +94,7 @@ declare
   v_role pg_catalog.text;
   v_setting pg_catalog.text;
 begin
-  foreach v_role in array array['worker', 'executor'] loop
+  foreach v_role in array array['worker', 'executor', 'engine'] loop
     execute format('alter role %I set plan_cache_mode = force_generic_plan', v_role);
     foreach v_setting in array array['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin', 'jit'] loop
       execute format('alter role %I set %I = off', v_role, v_setting);

@@ -292,15 +292,15 @@ as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
-  if v_claims ->> 'role' = 'executor'
+  if v_claims ->> 'role' in ('executor', 'engine')
     and (v_claims ->> 'job', v_claims ->> 'att') is distinct from (p_job::pg_catalog.text, p_attempt::pg_catalog.text) then
     perform private.fail('RY403', format('This credential is not for attempt %s of job %s.', p_attempt, p_job),
-      'An executor works on the one job that it was started for.');
+      'An executor or an engine works on the one job that it was started for.');
   end if;
 end;
 $$;
 comment on function private.check_scope(bigint, integer) is
-  'Refuses an executor (a process that a runner started for one job) that names another job or attempt than its token does.';
+  'Refuses an executor (a process that a runner started for one job) or an engine (what that job runs) that names another job or attempt than its token does.';
 
 create function private.known_job(p_runner private.runner, p_job bigint)
 returns public.provision_jobs

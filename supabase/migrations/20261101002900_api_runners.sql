@@ -266,4 +266,8 @@ grant execute on function
   private.worker_target_status(bigint, integer), public.worker_target_status(bigint, integer)
 to executor;
 
+-- ---------------------------------------------------------------------------------------------- what an engine may call
+
+grant execute on function private.worker_state_get(bigint, integer), public.worker_state_get(bigint, integer) to engine;
+
 revoke execute on all functions in schema private, public from public;

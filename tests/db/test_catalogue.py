@@ -6,7 +6,7 @@ import pytest
 
 from tests.db.world import World
 
-API_ROLES = ["anon", "authenticated", "worker", "executor", "service_role"]
+API_ROLES = ["anon", "authenticated", "worker", "executor", "engine", "service_role"]
 OURS = "('public', 'private')"
 
 

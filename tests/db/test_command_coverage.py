@@ -6,7 +6,7 @@ from cli.docs.commands import REASONS, entries
 
 CALLABLE = """
 select distinct p.proname from pg_proc as p
-cross join unnest(array['authenticated', 'service_role', 'worker', 'executor', 'anon']) as r (role)
+cross join unnest(array['authenticated', 'service_role', 'worker', 'executor', 'engine', 'anon']) as r (role)
 where p.pronamespace = 'public'::regnamespace and has_function_privilege(r.role, p.oid, 'execute')
   and not exists (select from pg_depend as d where d.objid = p.oid and d.deptype = 'e')
 """

@@ -48,6 +48,7 @@ def build(world: World) -> Site:
     callers["executor"] = world.caller(
         "executor", sub=holder.worker_id, sid=holder.session_id, job=str(job["id"]), att="1"
     )
+    callers["engine"] = world.caller("engine", sub=holder.worker_id, sid=holder.session_id, job=str(job["id"]), att="1")
     return Site(world, org, stranger, callers, things)
 
 
@@ -157,6 +158,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "worker_target_update": {"p_patch": {}},
 }
 # Calls that ask for no role: they concern the caller, or prove themselves by a secret.
+ENGINES = ("engine", "executor", "worker")
+PROCESSES = ("anon", "service", "holder", "executor", "engine")
 FOR_EVERYBODY = {"my_organizations", "create_organization", "accept_invitation"}
 # Calls whose runner is named by the session, so that any live runner may make them.
 FOR_ANY_WORKER = {"worker_heartbeat", "worker_claim", "worker_close_session", "worker_recover"}
@@ -166,7 +169,7 @@ def functions(world: World) -> dict[str, dict[str, Any]]:
     """Every public function: its arguments without defaults, who may execute it, and what its comment says."""
     found = world.owner.rows(
         """select p.proname, p.proargnames[1:p.pronargs - p.pronargdefaults], obj_description(p.oid), array(
-            select r from unnest(array['anon', 'authenticated', 'service_role', 'worker', 'executor']) as r
+            select r from unnest(array['anon', 'authenticated', 'service_role', 'worker', 'executor', 'engine']) as r
             where has_function_privilege(r, p.oid, 'execute') order by r)
           from pg_proc as p where p.pronamespace = 'public'::regnamespace"""
     )
@@ -193,7 +196,7 @@ def outcomes(site: Site, function: str, needs: list[str]) -> dict[str, str]:
 
 def test_each_function_is_for_exactly_one_kind_of_caller(site: Site) -> None:
     kinds = {tuple(about["roles"]) for about in functions(site.world).values()}
-    assert kinds == {("authenticated",), ("service_role",), ("worker",), ("executor", "worker")}
+    assert kinds == {("authenticated",), ("service_role",), ("worker",), ("executor", "worker"), ENGINES}
 
 
 def test_users_doors(site: Site) -> None:
@@ -210,7 +213,7 @@ def test_users_doors(site: Site) -> None:
                 wrong.append((function, role, got[role], f"least role: {least}"))
         if got["stranger"] != "RY404":
             wrong.append((function, "stranger", got["stranger"]))
-        wrong += [(function, who, got[who]) for who in ("anon", "service", "holder", "executor") if got[who] != "42501"]
+        wrong += [(function, who, got[who]) for who in PROCESSES if got[who] != "42501"]
     assert wrong == []
 
 
@@ -233,8 +236,9 @@ def test_runners_doors(site: Site) -> None:
             wrong.append((function, "revoked worker", got["revoked worker"]))
         if got["holder"] in {"42501", "RY401", "RY410"}:
             wrong.append((function, "holder", got["holder"]))
-        if (got["executor"] == "42501") is ("executor" in about["roles"]):
-            wrong.append((function, "executor", got["executor"]))
+        for role in ("executor", "engine"):
+            if (got[role] == "42501") is (role in about["roles"]):
+                wrong.append((function, role, got[role]))
         if "p_attempt" in about["needs"]:
             expected = {"RY404"} if function == "worker_finish" else {"RY410"}
             wrong += [
@@ -245,11 +249,16 @@ def test_runners_doors(site: Site) -> None:
     assert wrong == []
 
 
-def test_an_executor_is_held_to_its_own_job(site: Site) -> None:
+def test_what_a_job_runs_reads_its_state_and_does_nothing_else(site: Site) -> None:
+    assert {name for name, about in functions(site.world).items() if "engine" in about["roles"]} == {"worker_state_get"}
+
+
+@pytest.mark.parametrize("role", ["executor", "engine"])
+def test_an_executor_or_an_engine_is_held_to_its_own_job(site: Site, role: str) -> None:
     worker, session = site.things["p_worker"], site.things["p_session"]
-    stray = site.world.caller("executor", sub=worker, sid=session, job="999", att="1")
+    stray = site.world.caller(role, sub=worker, sid=session, job="999", att="1")
     for function, about in functions(site.world).items():
-        if "executor" in about["roles"]:
+        if role in about["roles"]:
             assert attempt(stray, site, function, about["needs"]) == "RY403", function
 
 

@@ -123,9 +123,9 @@ class Server:
         )
         return reply
 
-    async def job_token(self, ref: JobRef) -> str:
-        """Get a short-lived token that is good for this attempt only; asked for once, since a job can do without."""
-        body = {"job": {"id": ref.job, "attempt": ref.attempt}}
+    async def engine_token(self, ref: JobRef) -> str:
+        """Get what an engine may have: it reads its module's state while the attempt runs. Asked for once, a job can do without."""
+        body = {"job": {"id": ref.job, "attempt": ref.attempt}, "engine": True}
         reply = await self._transport.function("worker-session", body, is_authorised=True)
         return str(reply["access_token"])
 

@@ -75,11 +75,11 @@ def write_cli_config(space: Workspace) -> Path:
 
 
 async def server_token(space: Workspace, host: str) -> dict[str, str]:
-    """A token that is good for this job only, under the name by which engines look for it."""
+    """A token that reads this job's own, under the name by which engines look for it."""
     # Dots become one underscore and hyphens two, as Terraform reads it.
     name = f"TF_TOKEN_{host.replace('-', '__').replace('.', '_').replace(':', '_')}"
     try:
-        token = await space.context.server.job_token(space.ref)
+        token = await space.context.server.engine_token(space.ref)
     except WorkerError as error:
         space.say(f"No token for {host}: {error.message}")
         return {}

@@ -4,6 +4,7 @@ import * as jose from "jose";
 import { issuer, need } from "./env.ts";
 
 export const WORKER_TOKEN_SECONDS = 15 * 60;
+export const ENGINE_TOKEN_SECONDS = 24 * 60 * 60;
 export const ACCOUNT_TOKEN_SECONDS = 10 * 60;
 /** For a runner whose renewal was held up by a short outage; the session row still decides. */
 const RENEWAL_GRACE_SECONDS = 5 * 60;
@@ -71,6 +72,11 @@ export interface WorkerClaims {
   att?: number;
 }
 
+export interface JobClaims extends WorkerClaims {
+  job: number;
+  att: number;
+}
+
 const WORKER_ROLES: unknown[] = ["worker", "executor"];
 
 /**
@@ -82,7 +88,15 @@ export function signWorker(claims: WorkerClaims): Promise<string> {
   return sign({ ...claims, role }, WORKER_AUDIENCE, WORKER_TOKEN_SECONDS);
 }
 
-/** Reads a runner's token that we signed, or nothing. */
+/**
+ * Signs the token that a job's engine gets: it reads its own module's state and renews nothing. It outlasts long applies,
+ * since the database takes it only while the attempt runs.
+ */
+export function signEngine(claims: JobClaims): Promise<string> {
+  return sign({ ...claims, role: "engine" }, WORKER_AUDIENCE, ENGINE_TOKEN_SECONDS);
+}
+
+/** Reads a runner's token that we signed, or nothing; an engine's is none. */
 export async function verifyWorker(token: string): Promise<WorkerClaims | undefined> {
   const payload = await verify(token, WORKER_AUDIENCE, RENEWAL_GRACE_SECONDS);
   if (!WORKER_ROLES.includes(payload?.role) || typeof payload?.sid !== "string") return undefined;

@@ -9,6 +9,8 @@ import { publicUrl, publishableKey, read } from "../_shared/env.ts";
 import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
 import {
+  ENGINE_TOKEN_SECONDS,
+  signEngine,
   signWorker,
   verifyAccount,
   verifyWorker,
@@ -166,10 +168,19 @@ function pick({ sub, sid, org, inst, job, att }: WorkerClaims): WorkerClaims {
 }
 
 /** Gives a token for one job; an executor's token can never become another's or the runner's. */
-async function forJob(request: Request, { job }: JobRequest): Promise<Response> {
+async function forJob(request: Request, { job, engine }: JobRequest): Promise<Response> {
   const claims = await callerOf(request);
+  if (engine) return await forEngine(claims, job);
   if (claims.job !== undefined) refuse();
   return await reply({ ...pick(claims), job: job.id, att: job.attempt });
+}
+
+/** Gives the token for what a job runs; an executor may ask for its own job's. */
+async function forEngine(claims: WorkerClaims, job: JobRequest["job"]): Promise<Response> {
+  const isOwn = claims.job === job.id && claims.att === job.attempt;
+  if (claims.job !== undefined && !isOwn) refuse();
+  const access_token = await signEngine({ ...pick(claims), job: job.id, att: job.attempt });
+  return json(200, { access_token, token_type: "Bearer", expires_in: ENGINE_TOKEN_SECONDS });
 }
 
 export const handler = serveWith(async (request) => {

@@ -37,6 +37,7 @@ export const renewRequest = z.strictObject({ renew: z.literal(true) });
 
 export const jobRequest = z.strictObject({
   job: z.strictObject({ id: z.int().positive(), attempt: z.int().positive() }),
+  engine: z.literal(true).optional(),
 });
 
 export type OpenRequest = z.infer<typeof openRequest>;

@@ -172,6 +172,32 @@ def test_an_executor_s_token_stays_bound_to_its_job(edge: Edge, runner: Runner) 
     assert gone.json()["code"] == "RY410"
 
 
+def test_an_engine_s_token_reads_its_job_s_state_and_is_worth_nothing_else(edge: Edge, runner: Runner) -> None:
+    grant = open_session(edge, runner)
+    wanted = {"job": {"id": 12, "attempt": 3}, "engine": True}
+    executor = edge.post("worker-session", {"job": wanted["job"]}, grant["access_token"]).json()["access_token"]
+    for asking in (grant["access_token"], executor):
+        token = edge.post("worker-session", wanted, asking).json()["access_token"]
+        claims = claims_of(token)
+        assert (claims["role"], claims["job"], claims["att"]) == ("engine", 12, 3)
+    other = edge.post("worker-session", {"job": {"id": 13, "attempt": 1}, "engine": True}, executor)
+    assert other.status_code == 401
+    for body in ({"renew": True}, wanted, {"job": wanted["job"]}):
+        assert edge.post("worker-session", body, token).status_code == 401, body
+    for name, arguments in {
+        "worker_job": {},
+        "worker_report": {"p_phase": "PLAN"},
+        "worker_append_logs": {"p_chunks": []},
+        "worker_finish": {"p_status": "SUCCEEDED"},
+        "worker_state_put": {"p_body": "{}"},
+        "worker_put_artifact": {"p_name": "x", "p_body_base64": "", "p_sha256": ""},
+    }.items():
+        refused = edge.worker_rpc(token, name, p_job=12, p_attempt=3, **arguments).json()["code"]
+        assert refused in {"42501", "PGRST202"}, (name, refused)
+    assert edge.worker_rpc(token, "worker_state_get", p_job=12, p_attempt=3).json()["code"] == "RY410"
+    assert edge.worker_rpc(token, "worker_state_get", p_job=13, p_attempt=3).json()["code"] == "RY403"
+
+
 def test_a_check_opens_no_session(edge: Edge, runner: Runner, sql: psycopg.Connection[Any]) -> None:
     body = {"check": True, "worker_id": runner.id, "worker_token": runner.token}
     right = edge.post("worker-session", body)

@@ -65,7 +65,7 @@ def modules() -> rx.Component:
         ),
         title=rx.cond(chosen != "", chosen.replace("/", " / "), "Modules"),
         active="modules",
-        crumbs=(("Modules", "/dashboard/modules"),),
+        crumbs=((rx.cond(chosen != "", "Modules", ""), "/dashboard/modules"),),
         dialogs=[module_sheet(), run_dialog(), *module_dialogs()],
     )
 

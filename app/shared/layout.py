@@ -14,15 +14,16 @@ from app.shared.sidebar import bottom_tabs, sidebar, small_menu
 
 
 def _crumb(label: rx.Var[str] | str, href: str) -> rx.Component:
-    return rx.fragment(rx.el.a(label, href=href, class_name="hide-s"), rx.el.span("/", class_name="sep hide-s"))
+    # A link without a name, until the name is known, would be one that nobody can read.
+    link = rx.fragment(rx.el.a(label, href=href, class_name="hide-s"), rx.el.span("/", class_name="sep hide-s"))
+    return rx.cond(label != "", link, rx.fragment()) if isinstance(label, rx.Var) else link
 
 
-def _top(title: rx.Var[str] | str, crumbs: Sequence[tuple[str, str]]) -> rx.Component:
+def _top(title: rx.Var[str] | str, crumbs: Sequence[tuple[rx.Var[str] | str, str]]) -> rx.Component:
     return rx.el.header(
         rx.el.span(small_menu(), class_name="only-s"),
         rx.el.nav(
-            # A link without a name, until the name is known, would be one that nobody can read.
-            rx.cond(SessionState.org_name != "", _crumb(SessionState.org_name, "/dashboard/runners"), rx.fragment()),
+            _crumb(SessionState.org_name, "/dashboard/runners"),
             *[_crumb(label, href) for label, href in crumbs],
             rx.el.b(title),
             class_name="ry-crumb",
@@ -47,7 +48,7 @@ def page(
     *children: rx.Component,
     title: rx.Var[str] | str,
     active: str,
-    crumbs: Sequence[tuple[str, str]] = (),
+    crumbs: Sequence[tuple[rx.Var[str] | str, str]] = (),
     dialogs: Sequence[rx.Component] = (),
 ) -> rx.Component:
     """Put a page into the frame.

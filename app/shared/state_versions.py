@@ -1,6 +1,6 @@
 """A module's state as the page lists it: who has it locked, with proof, and its versions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ class Version:
     job_id: int
     resources: int
     bytes: int
+    is_oldest: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,17 +57,23 @@ def build(answer: object) -> StateView:
         lock_who=_text(held, info, "who", "Who"),
         lock_operation=_text(held, info, "operation", "Operation"),
         lock_at=_text(held, info, "locked_at", "created_at", "Created"),
-        versions=tuple(_version(row) for row in versions[:MAX_VERSIONS]),
+        versions=_versions(versions[:MAX_VERSIONS]),
     )
 
 
-def _version(row: Row) -> Version:
+def _versions(rows: Sequence[Row]) -> tuple[Version, ...]:
+    oldest = min((_number(row.get("serial")) for row in rows), default=0)
+    return tuple(_version(row, oldest) for row in rows)
+
+
+def _version(row: Row, oldest: int) -> Version:
     return Version(
         serial=_number(row.get("serial")),
         at=str(row.get("created_at") or row.get("at") or ""),
         job_id=_number(row.get("job_id")),
         resources=_number(row.get("resources") or row.get("resource_count")),
         bytes=_number(row.get("bytes") or row.get("size")),
+        is_oldest=_number(row.get("serial")) == oldest,
     )
 
 

@@ -221,7 +221,9 @@ def _history() -> rx.Component:
 
 def _version(version: rx.Var[Version]) -> rx.Component:
     number = version.serial.to_string()
-    acts = rx.fragment(
+    compare = rx.cond(
+        version.is_oldest,
+        rx.fragment(),
         rx.button(
             "Compare",
             on_click=ModuleActionState.compare_with(version.serial),
@@ -230,6 +232,9 @@ def _version(version: rx.Var[Version]) -> rx.Component:
             color_scheme="gray",
             aria_label="Compare serial " + number + " with the one before",
         ),
+    )
+    acts = rx.fragment(
+        compare,
         rx.el.a(
             icon("download"),
             href="/api/modules/" + Module["id"].to(str) + "/state/" + number,

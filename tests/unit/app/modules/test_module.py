@@ -175,3 +175,18 @@ def test_a_lock_comes_with_its_proof() -> None:
 def test_no_state_is_not_locked() -> None:
     assert not build_state({"serial": None, "lock": None, "versions": []}).is_locked
     assert not build_state(None).is_known
+
+
+def test_an_output_that_differs_is_a_difference() -> None:
+    before = json.dumps({"outputs": {"url": {"value": "a"}, "old": {"value": 1}}, "resources": []})
+    after = json.dumps({"outputs": {"url": {"value": "b"}}, "resources": []})
+    assert [(one["symbol"], one["address"]) for one in compare(before, after)] == [
+        ("-", "output.old"),
+        ("~", "output.url"),
+    ]
+    assert compare(json.dumps({"outputs": [1]}), json.dumps({"outputs": None})) == []
+
+
+def test_the_oldest_version_has_nothing_to_be_compared_with() -> None:
+    state = build_state({"serial": 3, "versions": [{"serial": 3}, {"serial": 2}, {"serial": 1}]})
+    assert [version.serial for version in state.versions if version.is_oldest] == [1]

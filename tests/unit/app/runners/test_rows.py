@@ -7,7 +7,7 @@ import pytest
 from app.project.store import OrgStore
 from app.runners.view.board import board_of, choose
 from app.runners.view.jobs import build_active, say_counts
-from app.runners.view.rows import build_row, engine_note, likely_action, read_pulses, why
+from app.runners.view.rows import build_row, engine_note, likely_action, read_pulses, why, with_departures
 from app.shared.runner.versions import breaking_ahead, is_older, latest, outdated, update_kind
 
 ORG = "11111111-1111-4111-8111-111111111111"
@@ -288,3 +288,19 @@ def test_breaking_releases_are_named_where_an_update_would_pass_them() -> None:
     assert breaking_ahead(store) == ["2.0.0", "1.9.0"]
     assert breaking_ahead(store, worker(version="1.9.0")) == ["2.0.0"]
     assert breaking_ahead(store, worker(version="2.0.0")) == []
+
+
+def test_who_left_in_order_was_last_seen_when_it_left() -> None:
+    there = {"at": "2026-11-15T14:00:09+00:00", "used": 1, "capacity": 4}
+    gone = {"at": "", "used": 0, "capacity": 0}
+    instances = [
+        {"id": "i1", "worker_id": "w1", "disconnected_at": "2026-11-15T14:00:00+00:00"},
+        {"id": "i2", "worker_id": "w1", "disconnected_at": "2026-11-15T14:00:05+00:00"},
+        {"id": "i3", "worker_id": "w2", "disconnected_at": "2026-11-15T13:00:00+00:00"},
+        {"id": "i4", "worker_id": "w3", "disconnected_at": None},
+    ]
+    pulses = with_departures({"w1": {**gone}, "w2": {**there}}, instances)
+    assert pulses["w1"]["at"] == "2026-11-15T14:00:05+00:00"
+    assert pulses["i1"]["at"] == "2026-11-15T14:00:00+00:00"
+    assert pulses["w2"] == there
+    assert "w3" not in pulses

@@ -1,7 +1,9 @@
 """Making what is missing of the demo, and saying which processes belong to it."""
 
 import asyncio
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,7 +41,7 @@ async def prepare_demo(settings: Settings, secrets: Secrets) -> Demo:
     shared, own, older = await asyncio.to_thread(_prepare, settings, secrets)
     await _begin_engine()
     parts = [
-        runner_part(settings, SHARED, shared),
+        *([runner_part(settings, SHARED, shared)] if shared else []),
         runner_part(settings, OWN, own),
         runner_part(settings, OLDER, older, script=PROJECT / "scripts" / "older_runner.py"),
         activity_part(settings, secrets),
@@ -47,7 +49,7 @@ async def prepare_demo(settings: Settings, secrets: Secrets) -> Demo:
     return Demo(DEMO_EMAIL, secrets.demo_password, parts)
 
 
-def _prepare(settings: Settings, secrets: Secrets) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+def _prepare(settings: Settings, secrets: Secrets) -> tuple[dict[str, str] | None, dict[str, str], dict[str, str]]:
     tokens = TokenFile(settings.home / "demo.json")
     connection = Connection(settings.url)
     operator = Api(connection, secrets.secret_key, secrets.secret_key)
@@ -57,10 +59,11 @@ def _prepare(settings: Settings, secrets: Secrets) -> tuple[dict[str, str], dict
     organisation = _organisation(person)
     _releases(operator)
     _content(person, organisation)
-    shared = _shared_runner(operator, tokens)
     own = _runner(person, organisation, tokens, OWN, {"capacity": 2, "is_assigned_to_all_modules": True})
     older = _runner(person, organisation, tokens, OLDER, {"assignments": ["data"]})
     _runner(person, organisation, tokens, WAITING, {"assignments": ["ml/training"], "labels": ["gpu=true"]})
+    # Anybody's modules would run on it as the user who started all this: only where they cannot read that user's files.
+    shared = _shared_runner(operator, tokens) if are_jobs_shut_in(settings, own) else None
     connection.close()
     return shared, own, older
 
@@ -118,6 +121,19 @@ async def _begin_engine() -> None:
         *command, cwd=PROJECT, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )
     await process.wait()
+
+
+def are_jobs_shut_in(settings: Settings, credentials: Mapping[str, str]) -> bool:
+    """Ask the runner's own doctor whether a job here can read what is not its own."""
+    part = runner_part(settings, SHARED, credentials)
+    command = [part.command()[0], "doctor", "--json"]
+    done = subprocess.run(
+        command, env=dict(part.environment()), cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+    try:
+        return any(each["name"] == "Isolation" and each["verdict"] == "ok" for each in json.loads(done.stdout))
+    except ValueError:
+        return False
 
 
 def runner_part(settings: Settings, name: str, credentials: Mapping[str, str], script: Path | None = None) -> Part:

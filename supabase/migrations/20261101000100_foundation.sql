@@ -1,11 +1,11 @@
--- Foundation: who may do what before anything exists, and the few helpers that every later topic uses.
--- Hosted Supabase grants every new object in `public` to anon, authenticated and service_role. Runyard wants the
--- opposite: nothing is reachable until the line after the object says so. Therefore the default privileges go first.
--- `private` holds secrets, sessions, scheduling and the bodies of all functions; it is never exposed by the API.
--- Doorbells are here too, because the triggers of nearly every table ring them. Realtime says "look again", the row is the
--- truth: everything works, slower, without them. Busy lanes and chatty logs are rate-limited, so that 1,000 jobs in a second
--- are not 1,000 messages for each of 500 runners. A suppressed ring is never the last word: the payload of the one before
--- asks the listener to look once more after the pause (again_ms).
+-- Foundation: who may do what before anything exists, and the few helpers that every later topic uses. Hosted Supabase
+-- grants every new object in `public` to anon, authenticated and service_role. Runyard wants the opposite: nothing is
+-- reachable until the line after the object says so. Therefore the default privileges go first. `private` holds
+-- secrets, sessions, scheduling and the bodies of all functions; it is never exposed by the API. Doorbells are here
+-- too, because the triggers of nearly every table ring them. Realtime says "look again", the row is the truth:
+-- everything works, slower, without them. Busy lanes and chatty logs are rate-limited, so that 1,000 jobs in a second
+-- are not 1,000 messages for each of 500 runners. A suppressed ring is never the last word: the payload of the one
+-- before asks the listener to look once more after the pause (again_ms).
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -65,9 +65,9 @@ grant usage on schema private to authenticated, service_role, worker, executor, 
 
 -- ---------------------------------------------------------------------------------------------- settings of roles
 
--- REST applies the settings of the role that a request runs as, hosted and embedded alike.
--- Nobody keeps a transaction open: an old snapshot keeps vacuum from removing what claims leave behind, and each claim would step
--- over all of it. Where a role is not the owner's to change, its administrator sets the same (stack/sql/10_roles.sql).
+-- REST applies the settings of the role that a request runs as, hosted and embedded alike. Nobody keeps a transaction
+-- open: an old snapshot keeps vacuum from removing what claims leave behind, and each claim would step over all of it.
+-- Where a role is not the owner's to change, its administrator sets the same (stack/sql/10_roles.sql).
 do $$
 declare
   v_role pg_catalog.text;
@@ -79,16 +79,17 @@ begin
         execute format('alter role %I set transaction_timeout = %L', v_role, '5min');
       end if;
     exception
-      when insufficient_privilege then raise notice 'The time limits of role % are for its administrator to set.', v_role;
+      when insufficient_privilege then raise notice 'The time limits of role % are for its administrator to set.',
+        v_role;
     end;
   end loop;
 end;
 $$;
 alter role current_user set idle_in_transaction_session_timeout = '10min';
 
--- Every statement of a runner's call is an index lookup. A connection that lives for days must not keep the plan that was right
--- when the table was empty, nor plan again for every call. (Before PostgreSQL 18 a scan that is switched off and taken all the
--- same looks expensive enough to be compiled: therefore no JIT.)
+-- Every statement of a runner's call is an index lookup. A connection that lives for days must not keep the plan that
+-- was right when the table was empty, nor plan again for every call. (Before PostgreSQL 18 a scan that is switched off
+-- and taken all the same looks expensive enough to be compiled: therefore no JIT.)
 do $$
 declare
   v_role pg_catalog.text;
@@ -96,7 +97,8 @@ declare
 begin
   foreach v_role in array array['worker', 'executor', 'engine'] loop
     execute format('alter role %I set plan_cache_mode = force_generic_plan', v_role);
-    foreach v_setting in array array['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin', 'jit'] loop
+    foreach v_setting in array array['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin',
+      'jit'] loop
       execute format('alter role %I set %I = off', v_role, v_setting);
     end loop;
   end loop;
@@ -170,7 +172,8 @@ set search_path = ''
 as $$
   select coalesce(array_agg(distinct l.label order by l.label), '{}') from unnest(p_labels) as l (label)
 $$;
-comment on function private.sorted_labels(text[]) is 'The labels without repeats, in order, so that equal sets are equal arrays.';
+comment on function private.sorted_labels(text[]) is
+  'The labels without repeats, in order, so that equal sets are equal arrays.';
 
 create function private.is_path(p_path text)
 returns boolean
@@ -179,7 +182,8 @@ set search_path = ''
 as $$
   select p_path ~ '^[a-z0-9]([a-z0-9_-]{0,62})(/[a-z0-9]([a-z0-9_-]{0,62})){0,19}$'
 $$;
-comment on function private.is_path(text) is 'Whether a text is a path such as platform/network: lower case, at most 20 parts.';
+comment on function private.is_path(text) is
+  'Whether a text is a path such as platform/network: lower case, at most 20 parts.';
 
 create function private.path_prefixes(p_path text)
 returns text[]
@@ -198,7 +202,8 @@ begin
   return v_prefixes;
 end;
 $$;
-comment on function private.path_prefixes(text) is 'All paths at or above a path, from "" (everything) down to the path itself.';
+comment on function private.path_prefixes(text) is
+  'All paths at or above a path, from "" (everything) down to the path itself.';
 
 create function private.path_depth(p_path text)
 returns integer
@@ -255,7 +260,8 @@ returns boolean
 language sql immutable
 set search_path = ''
 as $$
-  -- Whoever sends a hash chooses what each comparison costs: 8 to 12 is neither a joke nor a way to stop everybody's sign-in.
+  -- Whoever sends a hash chooses what each comparison costs: 8 to 12 is neither a joke nor a way to stop everybody's
+  -- sign-in.
   select p_hash ~ '^\$2[aby]\$(08|09|10|11|12)\$[./A-Za-z0-9]{53}$'
 $$;
 comment on function private.is_bcrypt_hash(text) is 'Whether a text is a bcrypt hash of cost 8 to 12.';
@@ -296,7 +302,8 @@ begin
       when v_pre like 'post%' then '~' || v_pre
       else ' ' || (
         select string_agg(
-          case when i.part ~ '^\d+$' then '0' || lpad(i.part, 18, '0') when i.part = 'dev' then '!' else '1' || i.part end,
+          case when i.part ~ '^\d+$' then '0' || lpad(i.part, 18, '0') when i.part = 'dev' then '!'
+            else '1' || i.part end,
           ' ' order by i.n
         )
         from regexp_split_to_table(v_pre, '\.') with ordinality as i (part, n)
@@ -359,7 +366,8 @@ create unlogged table private.rings (
   rung_at timestamptz not null
 ) with (fillfactor = 50);
 alter table private.rings enable row level security;
-comment on table private.rings is 'When each rate-limited doorbell last rang. UNLOGGED: losing it costs one extra ring.';
+comment on table private.rings is
+  'When each rate-limited doorbell last rang. UNLOGGED: losing it costs one extra ring.';
 comment on column private.rings.rung_at is 'When it last rang.';
 
 create function private.ring(p_topic text, p_event text, p_payload jsonb)
@@ -373,7 +381,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.ring(text, text, jsonb) is 'Sends a private broadcast where Realtime is there; does nothing elsewhere.';
+comment on function private.ring(text, text, jsonb) is
+  'Sends a private broadcast where Realtime is there; does nothing elsewhere.';
 
 create function private.may_ring(p_key text, p_every interval)
 returns boolean
@@ -394,7 +403,8 @@ begin
   return true;
 end;
 $$;
-comment on function private.may_ring(text, interval) is 'Whether this doorbell may ring now: at most once in the given time. Never waits.';
+comment on function private.may_ring(text, interval) is
+  'Whether this doorbell may ring now: at most once in the given time. Never waits.';
 
 create function private.ring_worker(p_worker uuid)
 returns void
@@ -403,16 +413,19 @@ set search_path = ''
 as $$
   select private.ring('worker:' || p_worker, 'directive', '{}')
 $$;
-comment on function private.ring_worker(uuid) is 'Asks a runner to beat at once, because there is something for it to learn.';
+comment on function private.ring_worker(uuid) is
+  'Asks a runner to beat at once, because there is something for it to learn.';
 
 create function private.ring_org(p_org uuid, p_table text, p_id text)
 returns void
 language sql
 set search_path = ''
 as $$
-  select private.ring('org:' || p_org, 'changed', jsonb_build_object('table', p_table, 'id', p_id)) where p_org is not null
+  select private.ring('org:' || p_org, 'changed', jsonb_build_object('table', p_table, 'id', p_id))
+    where p_org is not null
 $$;
-comment on function private.ring_org(uuid, text, text) is 'Tells open pages that a row of an unpublished table has changed.';
+comment on function private.ring_org(uuid, text, text) is
+  'Tells open pages that a row of an unpublished table has changed.';
 
 create function private.ring_log(p_org uuid, p_job bigint, p_attempt integer, p_seq integer)
 returns void
@@ -421,7 +434,8 @@ set search_path = ''
 as $$
 begin
   if private.may_ring('log:' || p_job, interval '250 milliseconds') then
-    perform private.ring('org:' || p_org, 'log', jsonb_build_object('job_id', p_job, 'attempt', p_attempt, 'seq', p_seq, 'again_ms', 300));
+    perform private.ring('org:' || p_org, 'log', jsonb_build_object('job_id', p_job, 'attempt', p_attempt, 'seq',
+      p_seq, 'again_ms', 300));
   end if;
 end;
 $$;
@@ -436,10 +450,12 @@ as $$
 declare
   v_row pg_catalog.jsonb := to_jsonb(case when tg_op = 'DELETE' then old else new end);
 begin
-  perform private.ring_org((v_row ->> 'org_id')::pg_catalog.uuid, tg_table_name, coalesce(v_row ->> 'id', v_row ->> 'user_id'));
+  perform private.ring_org((v_row ->> 'org_id')::pg_catalog.uuid, tg_table_name,
+    coalesce(v_row ->> 'id', v_row ->> 'user_id'));
   return null;
 end;
 $$;
-comment on function private.ring_changed_row() is 'Rings the organisation''s pages for a changed row of an unpublished table.';
+comment on function private.ring_changed_row() is
+  'Rings the organisation''s pages for a changed row of an unpublished table.';
 
 revoke execute on all functions in schema private from public;

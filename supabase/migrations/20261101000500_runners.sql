@@ -1,6 +1,7 @@
 -- Runners ("workers" in SQL): the records, their connected processes, what they are assigned to, and their secrets.
 -- `workers` and `worker_instances` are published to Realtime, so they change only when something that a person sees
--- changes. Beats go to a narrow UNLOGGED table in `private`: 10,000 runners beat 667 times a second, and none of it is news.
+-- changes. Beats go to a narrow UNLOGGED table in `private`: 10,000 runners beat 667 times a second, and none of it is
+-- news.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -12,7 +13,8 @@ create type public.worker_status as enum ('ONLINE', 'DRAINING', 'OFFLINE');
 comment on type public.worker_status is
   'ONLINE: a beat within 60 s · DRAINING: beats, finishes, takes nothing new · OFFLINE: no beat for 60 s.';
 
-create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIFT', 'DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER',
+create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIFT', 'DEPLOY_WORKER', 'UPDATE_WORKER',
+  'REMOVE_WORKER',
   'VERIFY_IDENTITY');
 comment on type public.job_type is
   'What a job does. The first five act on a module, the next three on a cloud-hosted runner, the last one tries a cloud identity.';
@@ -53,7 +55,8 @@ create table public.workers (
   check (is_shared = (org_id is null)),
   check (is_shared = (type = 'shared'))
 );
-create unique index workers_name_idx on public.workers (org_id, lower(name)) where removed_at is null and org_id is not null;
+create unique index workers_name_idx on public.workers (org_id, lower(name)) where removed_at is null
+  and org_id is not null;
 create unique index workers_shared_name_idx on public.workers (lower(name)) where removed_at is null and org_id is null;
 create index workers_org_id_idx on public.workers (org_id, created_at desc);
 -- Only runners that leave some types out, so that asking for one costs the same with 5,000 others.
@@ -76,7 +79,8 @@ comment on column public.workers.is_choosy is 'Whether it refuses some types of 
 comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
 comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
 comment on column public.workers.drain_reason is 'Why it is draining.';
-comment on column public.workers.allow_multiple_instances is 'Whether several processes may connect, each with a name of its own.';
+comment on column public.workers.allow_multiple_instances is
+  'Whether several processes may connect, each with a name of its own.';
 comment on column public.workers.is_assigned_to_all_modules is
   'Serves every module of the organisation, with less precedence than an assignment to a path.';
 comment on column public.workers.is_scaled_to_zero is 'Asleep on purpose: it is started again when a job needs it.';
@@ -133,7 +137,8 @@ comment on column public.worker_instances.capacity is
   'How many jobs it runs at a time: the least of what the record allows and the process offers.';
 comment on column public.worker_instances.epoch is 'Counts its sessions; a higher one has taken over from a lower one.';
 comment on column public.worker_instances.boot_id is 'Identifies the process across reconnects.';
-comment on column public.worker_instances.engine_note is 'What is being prepared, such as "tofu is being prepared, 40 %".';
+comment on column public.worker_instances.engine_note is
+  'What is being prepared, such as "tofu is being prepared, 40 %".';
 comment on column public.worker_instances.last_error is 'The last problem that it reported.';
 comment on column public.worker_instances.connected_at is 'When its session began.';
 comment on column public.worker_instances.disconnected_at is 'When its last session ended.';
@@ -156,7 +161,8 @@ alter table public.worker_assignments enable row level security;
 grant select on public.worker_assignments to authenticated, service_role;
 comment on table public.worker_assignments is 'This runner may run jobs at or below this path.';
 comment on column public.worker_assignments.path is 'A module''s path, a group''s path, or "" for all modules.';
-create trigger ring after insert or update or delete on public.worker_assignments for each row execute function private.ring_changed_row();
+create trigger ring after insert or update
+  or delete on public.worker_assignments for each row execute function private.ring_changed_row();
 
 create policy "Members see their organisation's assignments" on public.worker_assignments
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
@@ -176,7 +182,8 @@ create table private.worker_tokens (
 );
 create index worker_tokens_worker_id_idx on private.worker_tokens (worker_id, created_at desc);
 alter table private.worker_tokens enable row level security;
-comment on table private.worker_tokens is 'Hashes of runners'' tokens. Two may be live at a time, so that rotation overlaps.';
+comment on table private.worker_tokens is
+  'Hashes of runners'' tokens. Two may be live at a time, so that rotation overlaps.';
 comment on column private.worker_tokens.hash is 'bcrypt hash; the token is shown once and never stored.';
 comment on column private.worker_tokens.hint is 'Its last four characters.';
 comment on column private.worker_tokens.expires_at is 'After this it opens no session.';
@@ -212,7 +219,8 @@ comment on column private.sessions.epoch is 'The instance''s epoch; the highest 
 comment on column private.sessions.boot_id is 'The process that opened it.';
 comment on column private.sessions.opened_at is 'When it was opened.';
 comment on column private.sessions.renewed_at is 'When its token was last renewed.';
-comment on column private.sessions.expires_at is 'When the token that opened it ends; rotating that token brings it nearer.';
+comment on column private.sessions.expires_at is
+  'When the token that opened it ends; rotating that token brings it nearer.';
 comment on column private.sessions.ended_at is 'When it ended.';
 comment on column private.sessions.end_reason is 'Why, in words that the runner prints.';
 
@@ -265,13 +273,15 @@ grant select on public.worker_events to authenticated, service_role;
 
 create policy "Members see events of their runners and of shared ones" on public.worker_events
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
-comment on table public.worker_events is 'What happened to runners: connected, offline, draining, settings changed. Append only.';
+comment on table public.worker_events is
+  'What happened to runners: connected, offline, draining, settings changed. Append only.';
 comment on column public.worker_events.is_shared is 'Whether the runner is a shared one.';
 comment on column public.worker_events.instance_name is 'The instance, where it concerns one.';
 comment on column public.worker_events.event is 'What happened.';
 comment on column public.worker_events.reason is 'Why, in words.';
 
-create function private.record_worker_event(p_worker uuid, p_event text, p_reason text default null, p_instance text default null)
+create function private.record_worker_event(p_worker uuid, p_event text, p_reason text default null,
+  p_instance text default null)
 returns void
 language sql
 set search_path = ''

@@ -11,8 +11,10 @@ create type public.job_status as enum (
 );
 comment on type public.job_status is 'Where a job is. SUCCEEDED, FAILED and CANCELLED are final.';
 
-create type public.job_phase as enum ('PREPARE', 'FETCH', 'INPUTS', 'INIT', 'PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'REPORT');
-comment on type public.job_phase is 'What a running job is doing. From APPLY or DESTROY on it may have changed infrastructure.';
+create type public.job_phase as enum ('PREPARE', 'FETCH', 'INPUTS', 'INIT', 'PLAN', 'APPLY', 'DESTROY', 'OUTPUT',
+  'REPORT');
+comment on type public.job_phase is
+  'What a running job is doing. From APPLY or DESTROY on it may have changed infrastructure.';
 
 create type public.cancel_kind as enum ('AFTER_STEP', 'GRACEFUL', 'KILL');
 comment on type public.cancel_kind is
@@ -72,39 +74,48 @@ create table public.provision_jobs (
 create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
-create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id, id desc) where target_worker_id is not null;
+create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id, id desc)
+  where target_worker_id is not null;
 create index provision_jobs_target_identity_id_idx on public.provision_jobs (target_identity_id, id desc)
   where target_identity_id is not null;
 create index provision_jobs_worker_id_idx on public.provision_jobs (worker_id, id desc) where worker_id is not null;
-create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, finished_at) where finished_at is not null;
-create index provision_jobs_approval_deadline_at_idx on public.provision_jobs (approval_deadline_at) where status = 'AWAITING_APPROVAL';
+create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, finished_at)
+  where finished_at is not null;
+create index provision_jobs_approval_deadline_at_idx on public.provision_jobs (approval_deadline_at)
+  where status = 'AWAITING_APPROVAL';
 create index provision_jobs_plan_job_id_idx on public.provision_jobs (plan_job_id) where plan_job_id is not null;
 create index provision_jobs_retry_of_idx on public.provision_jobs (retry_of) where retry_of is not null;
 create index provision_jobs_rollout_id_idx on public.provision_jobs (rollout_id) where rollout_id is not null;
-create unique index provision_jobs_idempotency_key_idx on public.provision_jobs (org_id, idempotency_key) where idempotency_key is not null;
+create unique index provision_jobs_idempotency_key_idx on public.provision_jobs (org_id, idempotency_key)
+  where idempotency_key is not null;
 alter table public.provision_jobs enable row level security;
 grant select on public.provision_jobs to authenticated, service_role;
 
 create policy "Members see their organisation's jobs" on public.provision_jobs
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.provision_jobs is 'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
+comment on table public.provision_jobs is
+  'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
 comment on column public.provision_jobs.type is 'What it does.';
 comment on column public.provision_jobs.status is 'Where it is.';
 comment on column public.provision_jobs.phase is 'What its current attempt is doing.';
 comment on column public.provision_jobs.module_path is 'That module''s path when it was enqueued.';
 comment on column public.provision_jobs.group_path is 'That module''s group.';
-comment on column public.provision_jobs.target_worker_id is 'The cloud-hosted runner that it deploys, updates or removes.';
+comment on column public.provision_jobs.target_worker_id is
+  'The cloud-hosted runner that it deploys, updates or removes.';
 comment on column public.provision_jobs.target_identity_id is 'The cloud identity that it tries.';
-comment on column public.provision_jobs.payload is 'Everything the runner needs, frozen when it was enqueued. No secrets.';
+comment on column public.provision_jobs.payload is
+  'Everything the runner needs, frozen when it was enqueued. No secrets.';
 comment on column public.provision_jobs.pinned_worker_id is 'Only this runner may run it.';
 comment on column public.provision_jobs.pinned_instance_name is 'Only an instance of this name may run it.';
 comment on column public.provision_jobs.labels is 'Labels that the runner must have.';
 comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is usual.';
-comment on column public.provision_jobs.attempt is 'The number of the current or last try. Every write of a runner carries it.';
+comment on column public.provision_jobs.attempt is
+  'The number of the current or last try. Every write of a runner carries it.';
 comment on column public.provision_jobs.max_attempts is 'How often it may be tried when runners are lost.';
 comment on column public.provision_jobs.worker_name is 'That runner''s name.';
 comment on column public.provision_jobs.instance_name is 'That instance''s name.';
-comment on column public.provision_jobs.lease_until is 'The lease as it was claimed. Beats prolong it without changing this row.';
+comment on column public.provision_jobs.lease_until is
+  'The lease as it was claimed. Beats prolong it without changing this row.';
 comment on column public.provision_jobs.cancel_kind is 'How it was asked to stop.';
 comment on column public.provision_jobs.cancel_requested_at is 'When it was asked to stop.';
 comment on column public.provision_jobs.cancel_requested_by is 'Who asked.';
@@ -119,10 +130,14 @@ comment on column public.provision_jobs.approval_deadline_at is 'When it is canc
 comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
 comment on column public.provision_jobs.retry_of is 'The job that it repeats.';
 comment on column public.provision_jobs.rollout_id is 'The rollout that it is part of.';
-comment on column public.provision_jobs.idempotency_key is 'The caller''s own key: enqueueing again with it returns this job.';
-comment on column public.provision_jobs.is_quarantined is 'Whether it took down two different runners and was taken out.';
-comment on column public.provision_jobs.late_report is 'What an attempt reported after it had lost the job. It changed nothing.';
-comment on column public.provision_jobs.last_log_seq is 'Last chunk of the current attempt''s log that the finish call announced.';
+comment on column public.provision_jobs.idempotency_key is
+  'The caller''s own key: enqueueing again with it returns this job.';
+comment on column public.provision_jobs.is_quarantined is
+  'Whether it took down two different runners and was taken out.';
+comment on column public.provision_jobs.late_report is
+  'What an attempt reported after it had lost the job. It changed nothing.';
+comment on column public.provision_jobs.last_log_seq is
+  'Last chunk of the current attempt''s log that the finish call announced.';
 comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
 comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
 comment on column public.provision_jobs.created_by_label is 'Their name at that time.';
@@ -187,11 +202,14 @@ create table private.live_jobs (
   constraint live_jobs_ready_check check (
     (stage = 'READY') = (lane_id is not null) and (stage <> 'READY' or ready_seq is not null)),
   constraint live_jobs_backoff_check check (stage <> 'BACKOFF' or not_before_at is not null),
-  constraint live_jobs_running_check check (stage <> 'RUNNING' or attempt > 0 and claimed_at is not null and log_day is not null
+  constraint live_jobs_running_check check (stage <> 'RUNNING' or attempt > 0 and claimed_at is not null
+    and log_day is not null
     and num_nulls(worker_id, instance_id, session_id, claim_request_id) = 0),
   constraint live_jobs_queued_check check (stage in ('RUNNING', 'HELD') or num_nonnulls(instance_id, session_id) = 0)
-) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
--- The index of the claim: the lane (which has the priority), then the order of becoming ready. Only jobs that may run are in it.
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
+  autovacuum_vacuum_cost_delay = 0);
+-- The index of the claim: the lane (which has the priority), then the order of becoming ready. Only jobs that may run
+-- are in it.
 create index live_jobs_ready_idx on private.live_jobs (lane_id, ready_seq) where stage = 'READY';
 -- One job per state at a time: at most one that is next, running or held.
 create unique index live_jobs_head_idx on private.live_jobs (state_key) where stage <> 'WAITING';
@@ -199,23 +217,28 @@ create index live_jobs_waiting_idx on private.live_jobs (state_key, priority, jo
 create index live_jobs_instance_id_idx on private.live_jobs (instance_id) where stage = 'RUNNING';
 create index live_jobs_not_before_at_idx on private.live_jobs (not_before_at) where stage = 'BACKOFF';
 alter table private.live_jobs enable row level security;
-comment on table private.live_jobs is 'What the claim knows: one narrow row for each job that is queued, running or in need of attention.';
+comment on table private.live_jobs is
+  'What the claim knows: one narrow row for each job that is queued, running or in need of attention.';
 comment on column private.live_jobs.job_id is 'The job. No foreign key: the same function writes both rows.';
-comment on column private.live_jobs.state_key is 'What only one job at a time may act on: the module, or the runner it deploys.';
+comment on column private.live_jobs.state_key is
+  'What only one job at a time may act on: the module, or the runner it deploys.';
 comment on column private.live_jobs.stage is 'Where it stands in its queue.';
 comment on column private.live_jobs.priority is 'Lower runs sooner.';
 comment on column private.live_jobs.lane_id is 'Which runners may take it; set while it is ready.';
 comment on column private.live_jobs.ready_seq is 'When it became ready, as a number: fairness between modules.';
 comment on column private.live_jobs.session_id is 'The session that has it: the third part of the fence.';
-comment on column private.live_jobs.claim_request_id is 'The claim that took it, so that a repeated claim gets the same answer.';
+comment on column private.live_jobs.claim_request_id is
+  'The claim that took it, so that a repeated claim gets the same answer.';
 comment on column private.live_jobs.claimed_at is 'When it was claimed.';
 comment on column private.live_jobs.lease_until is 'The lease as claimed; the instance''s beats prolong it.';
 comment on column private.live_jobs.log_day is 'Day of the claim: the partition of this attempt''s log.';
 comment on column private.live_jobs.has_touched is
   'Whether this attempt may have changed infrastructure. If it dies now, a person decides.';
 comment on column private.live_jobs.cancel_kind is 'How it was asked to stop.';
-comment on column private.live_jobs.unlisted_at is 'Since when the runner''s beats do not mention it, although it has it.';
-comment on column private.live_jobs.returned is 'How many attempts were given back unused; they do not count against the limit.';
+comment on column private.live_jobs.unlisted_at is
+  'Since when the runner''s beats do not mention it, although it has it.';
+comment on column private.live_jobs.returned is
+  'How many attempts were given back unused; they do not count against the limit.';
 comment on column private.live_jobs.not_before_at is 'End of the back-off.';
 
 -- ---------------------------------------------------------------------------------------------- transitions
@@ -238,7 +261,8 @@ insert into private.job_transitions (from_status, to_status, event, description)
 ('AWAITING_APPROVAL', 'QUEUED', 'approved', 'Enough members approved.'),
 ('AWAITING_APPROVAL', 'CANCELLED', 'rejected', 'A member rejected it.'),
 ('AWAITING_APPROVAL', 'CANCELLED', 'approval_expired', 'Nobody approved it in time.'),
-('AWAITING_APPROVAL', 'CANCELLED', 'cancelled', 'A member cancelled it, or the runner that it is pinned to was removed.'),
+('AWAITING_APPROVAL', 'CANCELLED', 'cancelled',
+  'A member cancelled it, or the runner that it is pinned to was removed.'),
 ('QUEUED', 'CLAIMED', 'claimed', 'A runner took it.'),
 ('QUEUED', 'CANCELLED', 'cancelled', 'A member cancelled it before a runner took it.'),
 ('QUEUED', 'FAILED', 'failed', 'It can never run: the runner that it is pinned to was removed.'),
@@ -288,7 +312,8 @@ create trigger guard before update on public.provision_jobs for each row execute
 create index provision_jobs_needs_you_idx on public.provision_jobs (org_id, id desc)
 where status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION');
 -- squawk-ignore require-concurrent-index-creation
-create index provision_jobs_own_updates_idx on public.provision_jobs (id) where type = 'UPDATE_WORKER' and status = 'QUEUED';
+create index provision_jobs_own_updates_idx on public.provision_jobs (id) where type = 'UPDATE_WORKER'
+  and status = 'QUEUED';
 
 -- No foreign keys: the function that changes a job writes its event, and the checks would be a tenth of a claim's cost.
 create table public.job_events (
@@ -313,7 +338,8 @@ grant select on public.job_events to authenticated, service_role;
 
 create policy "Members see their organisation's job events" on public.job_events
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.job_events is 'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
+comment on table public.job_events is
+  'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
 comment on column public.job_events.attempt is 'The attempt that it concerns; 0 before the first.';
 comment on column public.job_events.actor_kind is 'What kind of actor.';
 comment on column public.job_events.actor_id is 'The member, runner or service account.';
@@ -342,11 +368,13 @@ grant select on public.approvals to authenticated, service_role;
 
 create policy "Members see their organisation's approvals" on public.approvals
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.approvals is 'What members decided about jobs that need approval; one decision per member and job.';
+comment on table public.approvals is
+  'What members decided about jobs that need approval; one decision per member and job.';
 comment on column public.approvals.user_label is 'Their name at that time.';
 comment on column public.approvals.decision is 'approve or reject.';
 comment on column public.approvals.comment is 'What they said.';
-comment on column public.approvals.is_override is 'Whether an owner who is alone approved a job of their own; the comment is why.';
+comment on column public.approvals.is_override is
+  'Whether an owner who is alone approved a job of their own; the comment is why.';
 create trigger ring after insert on public.approvals for each row execute function private.ring_changed_row();
 
 -- ---------------------------------------------------------------------------------------------- writing events
@@ -360,8 +388,10 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason, detail)
-  values (p_job.org_id, p_job.id, p_job.attempt, p_kind, p_actor, p_label, p_event, p_from, p_to, p_reason, coalesce(p_detail, '{}'));
+  insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status,
+    to_status, reason, detail)
+  values (p_job.org_id, p_job.id, p_job.attempt, p_kind, p_actor, p_label, p_event, p_from, p_to, p_reason,
+    coalesce(p_detail, '{}'));
 end;
 $$;
 comment on function private.record_job_event(public.provision_jobs, text, public.job_status, public.job_status, public.actor_kind, uuid,

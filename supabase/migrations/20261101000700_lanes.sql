@@ -1,8 +1,8 @@
--- Routing: which runner may take which job, and who comes first.
--- A *lane* is a class of jobs with the same routing needs: organisation, priority, nearest assigned path, labels, pin, type. Which
--- runners may serve a lane, and how near they are, is written down in lane_workers when runners, assignments or labels
--- change; never when a runner comes or goes. So a claim costs the same with 10 runners or 5,000, and with 100,000 jobs
--- ahead that this runner may not take. Availability is read at claim time, once per lane, not once per job.
+-- Routing: which runner may take which job, and who comes first. A *lane* is a class of jobs with the same routing
+-- needs: organisation, priority, nearest assigned path, labels, pin, type. Which runners may serve a lane, and how near
+-- they are, is written down in lane_workers when runners, assignments or labels change; never when a runner comes or
+-- goes. So a claim costs the same with 10 runners or 5,000, and with 100,000 jobs ahead that this runner may not take.
+-- Availability is read at claim time, once per lane, not once per job.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -20,15 +20,18 @@ create table private.lanes (
   engine_version text,
   cloud text,
   created_at timestamptz not null default now(),
-  unique nulls not distinct (org_id, scope, labels, priority, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id,
+  unique nulls not distinct (org_id, scope, labels, priority, job_type, pinned_worker_id, pinned_instance_name,
+    excluded_worker_id,
     engine, engine_version, cloud)
 );
 alter table private.lanes enable row level security;
 comment on table private.lanes is 'Classes of jobs with the same routing needs.';
 comment on column private.lanes.priority is 'The jobs'' priority; lower runs sooner.';
-comment on column private.lanes.scope is 'The nearest path at or above the jobs'' modules that has an assignment; "" when there is none.';
+comment on column private.lanes.scope is
+  'The nearest path at or above the jobs'' modules that has an assignment; "" when there is none.';
 comment on column private.lanes.labels is 'Labels that a runner must have.';
-comment on column private.lanes.job_type is 'The type of job, where some runner of the organisation is choosy about types; null otherwise.';
+comment on column private.lanes.job_type is
+  'The type of job, where some runner of the organisation is choosy about types; null otherwise.';
 comment on column private.lanes.pinned_worker_id is 'The only runner that may serve it.';
 comment on column private.lanes.pinned_instance_name is 'The only instance name that may serve it.';
 comment on column private.lanes.excluded_worker_id is
@@ -51,7 +54,8 @@ comment on table private.lane_workers is
   'Which runners may serve which lane, and how near they are. Rebuilt when runners, labels or assignments change.';
 comment on column private.lane_workers.lane_id is 'The lane.';
 comment on column private.lane_workers.priority is 'The lane''s priority.';
-comment on column private.lane_workers.distance is 'Levels between the lane''s path and the assignment; 100: all modules; 200: shared.';
+comment on column private.lane_workers.distance is
+  'Levels between the lane''s path and the assignment; 100: all modules; 200: shared.';
 comment on column private.lane_workers.instance_name is 'The instance name that the lane is pinned to.';
 
 create view private.instance_liveness as
@@ -233,7 +237,8 @@ declare
   v_cloud pg_catalog.text := case when v_excluded is distinct from p_job.pinned_worker_id or v_excluded is null
     then p_job.payload #>> '{lifecycle,identity,provider}' end;
 begin
-  -- Twice at most: where somebody else makes the lane at the same moment, it is there when the insert has waited for it.
+  -- Twice at most: where somebody else makes the lane at the same moment, it is there when the insert has waited for
+  -- it.
   for n in 1 .. 2 loop
     select l.id into v_lane from private.lanes as l
     where l.org_id = p_job.org_id and l.scope = v_scope and l.labels = p_job.labels and l.priority = p_job.priority
@@ -245,10 +250,12 @@ begin
       return v_lane;
     end if;
     insert into private.lanes as l (
-      org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id, engine, engine_version,
+      org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id, engine,
+        engine_version,
       cloud
     ) values (
-      p_job.org_id, p_job.priority, v_scope, p_job.labels, v_type, p_job.pinned_worker_id, p_job.pinned_instance_name, v_excluded,
+      p_job.org_id, p_job.priority, v_scope, p_job.labels, v_type, p_job.pinned_worker_id, p_job.pinned_instance_name,
+        v_excluded,
       v_engine, v_version, v_cloud
     ) on conflict do nothing returning l.id into v_lane;
     if v_lane is not null then
@@ -264,8 +271,8 @@ $$;
 comment on function private.lane_of(public.provision_jobs) is
   'The lane of a job; made, with the runners that may serve it, when it is the first of its kind.';
 
--- In a wrong lane is a job when types count now or no longer, when nobody is assigned to the lane's path any more, when the runner is
--- assigned nearer than that, or when the job is about the runner.
+-- In a wrong lane is a job when types count now or no longer, when nobody is assigned to the lane's path any more, when
+-- the runner is assigned nearer than that, or when the job is about the runner.
 create function private.misplaced_jobs(p_org uuid, p_worker uuid)
 returns table (first_job bigint, jobs bigint[])
 language sql stable
@@ -276,23 +283,29 @@ as $$
       l.scope <> '' and not exists (
         select from public.worker_assignments as a where a.org_id = l.org_id and a.path = l.scope) as is_abandoned
     from private.lanes as l
-    where (p_org is null or l.org_id = p_org) and exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY')
+    where (p_org is null or l.org_id = p_org) and exists (select from private.live_jobs as q where q.lane_id = l.id
+      and q.stage = 'READY')
   ), misplaced as (
-    select q.job_id, case when l.is_abandoned then private.nearest_scope(j.org_id, j.module_path) else l.scope end as scope
+    select q.job_id, case when l.is_abandoned then private.nearest_scope(j.org_id, j.module_path)
+      else l.scope end as scope
     from lane as l
     join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
     join public.provision_jobs as j on j.id = q.job_id
     where l.is_of_another_kind or l.is_abandoned
     union all
     select q.job_id, a.path from lane as l
-    join public.worker_assignments as a on a.worker_id = p_worker and length(a.path) > length(l.scope) and starts_with(a.path, l.scope)
+    join public.worker_assignments as a on a.worker_id = p_worker and length(a.path) > length(l.scope)
+      and starts_with(a.path, l.scope)
     join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
-    join public.provision_jobs as j on j.id = q.job_id and (j.module_path = a.path or starts_with(j.module_path, a.path || '/'))
+    join public.provision_jobs as j on j.id = q.job_id
+      and (j.module_path = a.path or starts_with(j.module_path, a.path || '/'))
     union all
-    select q.job_id, '' from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id and q.stage = 'READY'
+    select q.job_id, '' from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
+      and q.stage = 'READY'
     where j.target_worker_id = p_worker
   ), nearest as (
-    select m.job_id, (array_agg(m.scope order by length(m.scope) desc))[1] as scope from misplaced as m group by m.job_id
+    select m.job_id, (array_agg(m.scope order by length(m.scope) desc))[1] as scope from misplaced as m
+      group by m.job_id
   )
   select min(j.id), array_agg(j.id)
   from nearest as n
@@ -314,12 +327,14 @@ declare
 begin
   delete from private.lane_workers as lw where lw.worker_id = p_worker;
   insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name from private.lane_fit(null, p_worker) as f where f.reason is null;
+  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name from private.lane_fit(null, p_worker) as f
+    where f.reason is null;
   -- One question for all that share the answer: a runner must be welcome also when 100,000 jobs wait for it.
   for v_moved in select m.jobs, j as job from private.misplaced_jobs(p_org, p_worker) as m
     join public.provision_jobs as j on j.id = m.first_job loop
     v_lane := private.lane_of(v_moved.job);
-    update private.live_jobs as q set lane_id = v_lane where q.job_id = any (v_moved.jobs) and q.stage = 'READY' and q.lane_id <> v_lane;
+    update private.live_jobs as q set lane_id = v_lane where q.job_id = any (v_moved.jobs) and q.stage = 'READY'
+      and q.lane_id <> v_lane;
   end loop;
   perform private.ring_lane(q.lane_id) from (
     select distinct lw.lane_id from private.lane_workers as lw where lw.worker_id = p_worker limit 100
@@ -350,7 +365,8 @@ begin
   from private.lanes as l cross join lateral private.lane_fit(l.id, null) as f
   where l.org_id = p_org and f.reason is null and f.distance = 200
   on conflict do nothing;
-  perform private.audit(p_org, 'organization.shared_runners', 'organization', p_org::pg_catalog.text, null, jsonb_build_object('use', p_use));
+  perform private.audit(p_org, 'organization.shared_runners', 'organization', p_org::pg_catalog.text, null,
+    jsonb_build_object('use', p_use));
   return jsonb_build_object('shared_runners', p_use);
 end;
 $$;

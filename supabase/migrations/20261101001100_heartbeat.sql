@@ -17,7 +17,8 @@ create table private.worker_ticks (
 );
 create index worker_ticks_at_idx on private.worker_ticks (at);
 alter table private.worker_ticks enable row level security;
-comment on table private.worker_ticks is 'A runner''s quarters of an hour: how often it beat, and how busy it was. The strip on its page.';
+comment on table private.worker_ticks is
+  'A runner''s quarters of an hour: how often it beat, and how busy it was. The strip on its page.';
 comment on column private.worker_ticks.beats is 'Beats in it; 60 when nothing was missed.';
 comment on column private.worker_ticks.busy is 'Sum over the beats of running jobs.';
 comment on column private.worker_ticks.slots is 'Sum over the beats of slots.';
@@ -37,7 +38,8 @@ begin
       draining = t.draining + excluded.draining;
 end;
 $$;
-comment on function private.flush_tick(uuid) is 'Writes down an instance''s last quarter of an hour when a new one has begun.';
+comment on function private.flush_tick(uuid) is
+  'Writes down an instance''s last quarter of an hour when a new one has begun.';
 
 create function private.beat(p_runner private.runner, p_is_draining boolean, p_used integer)
 returns boolean
@@ -70,7 +72,8 @@ language plpgsql immutable
 set search_path = ''
 as $$
 begin
-  return p_facts is not null or p_status <> 'ONLINE' or p_runner.worker_status <> 'ONLINE' or p_runner.instance_status <> 'ONLINE'
+  return p_facts is not null or p_status <> 'ONLINE' or p_runner.worker_status <> 'ONLINE'
+    or p_runner.instance_status <> 'ONLINE'
     or p_runner.version is distinct from coalesce(p_version, p_runner.version) or p_runner.tick_at is null;
 end;
 $$;
@@ -83,13 +86,14 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  -- Rows are locked in one order everywhere: the runner, its beat, its instance, its jobs. The session may have ended while this
-  -- waited for the runner: asked again, it says so.
+  -- Rows are locked in one order everywhere: the runner, its beat, its instance, its jobs. The session may have ended
+  -- while this waited for the runner: asked again, it says so.
   perform from public.workers as w where w.id = p_runner.worker_id for no key update;
   p_runner := private.this_runner();
   -- After a crash there is no row: UNLOGGED tables are empty then.
   insert into private.heartbeats (instance_id, session_id, worker_id, last_seen_at, tick_at)
-  values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(), date_bin('15 minutes', now(), '2000-01-01'))
+  values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(),
+    date_bin('15 minutes', now(), '2000-01-01'))
   on conflict do nothing;
   return p_runner;
 end;
@@ -97,7 +101,8 @@ $$;
 comment on function private.hold_runner(private.runner) is
   'The calling runner, locked and looked at again, so that what is new about it can be written.';
 
-create function private.note_instance(p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb)
+create function private.note_instance(p_runner private.runner, p_status public.worker_status, p_version text,
+  p_facts jsonb)
 returns void
 language plpgsql
 set search_path = ''
@@ -109,16 +114,19 @@ begin
   from (
     select p_status as status, coalesce(p_version, o.version) as version,
       o.facts || coalesce(p_facts - 'engines' - 'engine_note' - 'last_error', '{}') as facts,
-      coalesce(left(p_facts ->> 'hostname', 255), o.hostname) as hostname, coalesce(nullif(p_facts -> 'engines', 'null'), o.engines) as engines,
+      coalesce(left(p_facts ->> 'hostname', 255), o.hostname) as hostname,
+        coalesce(nullif(p_facts -> 'engines', 'null'), o.engines) as engines,
       case when p_facts ? 'engine_note' then left(p_facts ->> 'engine_note', 300) else o.engine_note end as engine_note,
       case when p_facts ? 'last_error' then left(p_facts ->> 'last_error', 1000) else o.last_error end as last_error,
-      least(w.capacity, greatest(1, coalesce((p_facts ->> 'capacity')::integer, (o.facts ->> 'capacity')::integer, w.capacity))) as capacity
+      least(w.capacity, greatest(1, coalesce((p_facts ->> 'capacity')::integer, (o.facts ->> 'capacity')::integer,
+        w.capacity))) as capacity
     from public.worker_instances as o join public.workers as w on w.id = o.worker_id where o.id = p_runner.instance_id
   ) as n
   where i.id = p_runner.instance_id
     and (i.status, i.version, i.facts, i.hostname, i.engines, i.engine_note, i.last_error, i.capacity)
       is distinct from (n.status, n.version, n.facts, n.hostname, n.engines, n.engine_note, n.last_error, n.capacity);
-  update public.workers as w set version = p_version where w.id = p_runner.worker_id and p_version is not null and w.version is distinct
+  update public.workers as w set version = p_version where w.id = p_runner.worker_id and p_version is not null
+    and w.version is distinct
     from p_version;
   perform private.refresh_worker_status(p_runner.worker_id);
 end;
@@ -151,7 +159,8 @@ begin
   )
   select jsonb_build_object(
     'cancel', (
-      select coalesce(jsonb_agg(jsonb_build_object('job', o.job_id, 'attempt', o.attempt, 'kind', o.cancel_kind, 'reason',
+      select coalesce(jsonb_agg(jsonb_build_object('job', o.job_id, 'attempt', o.attempt, 'kind', o.cancel_kind,
+        'reason',
         j.cancel_requested_by)), '[]')
       from owned as o join public.provision_jobs as j on j.id = o.job_id where o.cancel_kind is not null),
     'lost', (
@@ -173,17 +182,21 @@ declare
   v_version pg_catalog.text;
   v_offer pg_catalog.jsonb;
 begin
-  select r.version, jsonb_build_object('version', r.version, 'notes', r.notes, 'is_breaking', r.is_breaking) into v_version, v_offer
+  select r.version, jsonb_build_object('version', r.version, 'notes', r.notes, 'is_breaking',
+    r.is_breaking) into v_version, v_offer
   from public.worker_releases as r
-  where r.channel = 'stable' and r.withdrawn_at is null order by private.version_key(r.version) collate "C" desc limit 1;
+  where r.channel = 'stable' and r.withdrawn_at is null
+    order by private.version_key(r.version) collate "C" desc limit 1;
   -- Comparing is the dear part: not for a runner that has the newest, nor where nothing was released.
-  if v_version is null or v_version = p_version or not coalesce(private.is_version_less(p_version, v_version), false) then
+  if v_version is null or v_version = p_version or not coalesce(private.is_version_less(p_version, v_version), false)
+    then
     return null;
   end if;
   return v_offer;
 end;
 $$;
-comment on function private.update_offer(text) is 'The newest stable release, when it is newer than a version; otherwise null.';
+comment on function private.update_offer(text) is
+  'The newest stable release, when it is newer than a version; otherwise null.';
 
 create function private.has_ready_lane(p_worker uuid)
 returns boolean
@@ -210,7 +223,8 @@ begin
       'update', private.update_offer(i.version),
       'worker', jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled', w.is_disabled,
         'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances', w.allow_multiple_instances))
-    from public.workers as w join public.worker_instances as i on i.id = p_runner.instance_id where w.id = p_runner.worker_id);
+    from public.workers as w join public.worker_instances as i on i.id = p_runner.instance_id
+      where w.id = p_runner.worker_id);
 end;
 $$;
 comment on function private.heartbeat_answer(private.runner) is 'What a beat tells a runner about itself.';
@@ -234,7 +248,8 @@ begin
     perform private.check_facts(coalesce(p_facts, '{}'), v_runner.instance_id);
     v_runner := private.hold_runner(v_runner);
   end if;
-  select count(*) into v_used from private.live_jobs as q where q.instance_id = v_runner.instance_id and q.stage = 'RUNNING';
+  select count(*) into v_used from private.live_jobs as q where q.instance_id = v_runner.instance_id
+    and q.stage = 'RUNNING';
   if not private.beat(v_runner, p_status = 'DRAINING', v_used) then
     -- Its session ended while this was under way: that is said by who asks who is calling.
     perform private.this_runner();

@@ -46,7 +46,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.make_ready(bigint) is 'Puts a job at the end of its lane and wakes the runners of that lane.';
+comment on function private.make_ready(bigint) is
+  'Puts a job at the end of its lane and wakes the runners of that lane.';
 
 create function private.is_state_in_use(p_state uuid)
 returns boolean
@@ -127,7 +128,8 @@ set search_path = ''
 as $$
 begin
   -- A look at a state whose last job needs attention must be able to run while that job holds the state.
-  return case when p_job.payload #>> '{options,inspects}' is not null then md5('inspect:' || p_job.module_id)::pg_catalog.uuid
+  return case when p_job.payload #>> '{options,inspects}' is not null
+    then md5('inspect:' || p_job.module_id)::pg_catalog.uuid
     else coalesce(p_job.module_id, p_job.target_worker_id, p_job.target_identity_id) end;
 end;
 $$;
@@ -145,7 +147,8 @@ begin
   ) as q;
 end;
 $$;
-comment on function private.lock_job_states(bigint[]) is 'Serialises what happens to the queues of these jobs'' states.';
+comment on function private.lock_job_states(bigint[]) is
+  'Serialises what happens to the queues of these jobs'' states.';
 
 create function private.try_lock_state(p_org uuid, p_state uuid)
 returns boolean

@@ -1,6 +1,6 @@
--- Enqueueing: a request becomes a job with everything frozen that the runner will need.
--- What a person changes later (inputs, hooks, variables) concerns later jobs. The same idempotency key gives the same job.
--- One job is a set of one: the same statements place one job or a thousand.
+-- Enqueueing: a request becomes a job with everything frozen that the runner will need. What a person changes later
+-- (inputs, hooks, variables) concerns later jobs. The same idempotency key gives the same job. One job is a set of one:
+-- the same statements place one job or a thousand.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -9,18 +9,21 @@ returns table (job_id bigint, lane_id integer)
 language sql
 set search_path = ''
 as $$
-  -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them alone.
+  -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them
+  -- alone.
   with alike as (
     select private.lane_of(p_jobs[min(j.ordinality)]) as lane_id, array_agg(j.id) as jobs
     from unnest(p_jobs) with ordinality as j
     group by j.org_id, j.type, j.priority, j.labels, j.pinned_worker_id, j.pinned_instance_name, j.target_worker_id,
-      j.payload #>> '{module,engine}', j.payload #>> '{module,engine_version}', j.payload #>> '{lifecycle,identity,provider}', case when exists (
+      j.payload #>> '{module,engine}', j.payload #>> '{module,engine_version}',
+        j.payload #>> '{lifecycle,identity,provider}', case when exists (
       select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
     ) then j.module_path else j.group_path end
   )
   select j, a.lane_id from alike as a cross join lateral unnest(a.jobs) as j
 $$;
-comment on function private.lanes_of(public.provision_jobs[]) is 'The lane of each of these jobs. Each lane is looked for once.';
+comment on function private.lanes_of(public.provision_jobs[]) is
+  'The lane of each of these jobs. Each lane is looked for once.';
 
 create function private.queue_jobs(p_jobs public.provision_jobs[])
 returns void
@@ -36,7 +39,8 @@ begin
     select j.id, j.org_id, private.state_key(j) as state_key, j.priority, j.attempt from unnest(p_jobs) as j
   ), queued as (
     insert into private.live_jobs (job_id, org_id, state_key, stage, priority, attempt, lane_id, ready_seq)
-    select j.id, j.org_id, j.state_key, case when f.is_free then 'READY' else 'WAITING' end::private.job_stage, j.priority, j.attempt,
+    select j.id, j.org_id, j.state_key, case when f.is_free then 'READY' else 'WAITING' end::private.job_stage,
+      j.priority, j.attempt,
       case when f.is_free then l.lane_id end, case when f.is_free then nextval('private.ready_seq') end
     from job as j
     join private.lanes_of(p_jobs) as l on l.job_id = j.id
@@ -63,7 +67,8 @@ declare
   v_queued public.provision_jobs[] := array(select j from unnest(p_jobs) as j where j.status = 'QUEUED');
 begin
   insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, to_status, reason)
-  select j.org_id, j.id, j.attempt, case when j.created_by is null then 'system' else 'user' end::public.actor_kind, j.created_by,
+  select j.org_id, j.id, j.attempt, case when j.created_by is null then 'system' else 'user' end::public.actor_kind,
+    j.created_by,
     j.created_by_label, 'enqueued', j.status, p_reason
   from unnest(p_jobs) as j;
   if v_queued <> '{}' then
@@ -84,15 +89,20 @@ declare
   v_waits boolean := p_job.approvals_required > 0;
 begin
   insert into public.provision_jobs (
-    org_id, type, status, module_id, module_path, group_path, target_worker_id, target_identity_id, payload, pinned_worker_id,
+    org_id, type, status, module_id, module_path, group_path, target_worker_id, target_identity_id, payload,
+      pinned_worker_id,
       pinned_instance_name,
-    labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id, idempotency_key,
+    labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id,
+      idempotency_key,
     created_by, created_by_label, queued_at
   ) values (
-    p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status, p_job.module_id,
-    p_job.module_path, p_job.group_path, p_job.target_worker_id, p_job.target_identity_id, p_job.payload, p_job.pinned_worker_id,
+    p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
+      p_job.module_id,
+    p_job.module_path, p_job.group_path, p_job.target_worker_id, p_job.target_identity_id, p_job.payload,
+      p_job.pinned_worker_id,
       p_job.pinned_instance_name,
-    coalesce(p_job.labels, '{}'), coalesce(p_job.priority, 100), coalesce(p_job.max_attempts, 3), coalesce(p_job.approvals_required, 0),
+    coalesce(p_job.labels, '{}'), coalesce(p_job.priority, 100), coalesce(p_job.max_attempts, 3),
+      coalesce(p_job.approvals_required, 0),
     p_job.approval_deadline_at, p_job.plan_job_id, p_job.retry_of, p_job.rollout_id, p_job.idempotency_key,
     p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end
   ) returning * into v_job;
@@ -100,7 +110,8 @@ begin
   return v_job;
 end;
 $$;
-comment on function private.add_job(public.provision_jobs, text) is 'Writes a new job, its first event, and its place in the queue.';
+comment on function private.add_job(public.provision_jobs, text) is
+  'Writes a new job, its first event, and its place in the queue.';
 
 -- ---------------------------------------------------------------------------------------------- what is frozen
 
@@ -125,7 +136,8 @@ begin
   return jsonb_build_object('env', v_env, 'hooks', v_hooks);
 end;
 $$;
-comment on function private.group_chain(uuid, text) is 'Variables and hooks of all groups above a module; the nearest group wins.';
+comment on function private.group_chain(uuid, text) is
+  'Variables and hooks of all groups above a module; the nearest group wins.';
 
 create function private.check_job_options(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb)
 returns void
@@ -153,7 +165,8 @@ begin
         'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, a key of 1 to 200 characters, labels like "gpu=true".');
     end if;
     if p_options ->> 'pinned_worker_id' is not null and not exists (
-      select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid and w.removed_at is null
+      select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid
+        and w.removed_at is null
         and (w.org_id = p_org or w.is_shared)
     ) then
       perform private.fail('RY404', 'The runner that the job should be pinned to does not exist.');
@@ -180,9 +193,11 @@ begin
     select from public.provision_jobs as j
     where j.id = p_plan and j.org_id = p_org and j.module_id = p_module and j.type = 'PLAN' and j.status = 'SUCCEEDED'
   ) then
-    perform private.fail('RY422', format('Job %s is not a finished plan of this module.', p_plan), 'Plan first, then apply that plan.');
+    perform private.fail('RY422', format('Job %s is not a finished plan of this module.', p_plan),
+      'Plan first, then apply that plan.');
   end if;
-  if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan and j.status not in ('FAILED', 'CANCELLED')) then
+  if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
+    and j.status not in ('FAILED', 'CANCELLED')) then
     perform private.fail('RY409', format('Plan %s is already being applied, or was.', p_plan), 'Make a new plan.');
   end if;
 end;
@@ -190,7 +205,8 @@ $$;
 comment on function private.check_saved_plan(uuid, public.job_type, uuid, bigint) is
   'Refuses to apply what is not a finished plan of the module, and to apply a plan twice.';
 
-create function private.add_module_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb)
+create function private.add_module_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[],
+  p_options jsonb)
 returns public.provision_jobs[]
 language plpgsql
 set search_path = ''
@@ -198,20 +214,25 @@ as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
   v_labels pg_catalog.text[] := case when p_options ? 'labels' then private.text_list(p_options -> 'labels') end;
-  v_approvals integer := case when p_type in ('APPLY', 'DESTROY') then coalesce(p_options ->> 'approvals_required', '0') end;
+  v_approvals integer := case when p_type in ('APPLY', 'DESTROY') then coalesce(p_options ->> 'approvals_required',
+    '0') end;
   v_groups pg_catalog.jsonb;
   v_jobs public.provision_jobs[];
 begin
   if cardinality(p_modules) > 1 then
     select jsonb_object_agg(g.path, private.group_chain(p_org, g.path)) into v_groups from public.groups as g
-    where g.id = any (array(select distinct m.group_id from public.modules as m where m.id = any (p_modules) and m.org_id = p_org));
+    where g.id = any (array(select distinct m.group_id from public.modules as m where m.id = any (p_modules)
+      and m.org_id = p_org));
   end if;
   with made as (
     insert into public.provision_jobs as j (
-      org_id, type, status, module_id, module_path, group_path, payload, pinned_worker_id, pinned_instance_name, labels, priority,
-      max_attempts, approvals_required, approval_deadline_at, plan_job_id, idempotency_key, created_by, created_by_label, queued_at
+      org_id, type, status, module_id, module_path, group_path, payload, pinned_worker_id, pinned_instance_name,
+        labels, priority,
+      max_attempts, approvals_required, approval_deadline_at, plan_job_id, idempotency_key, created_by,
+        created_by_label, queued_at
     )
-    select p_org, p_type, case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status, m.id, m.path,
+    select p_org, p_type, case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
+      m.id, m.path,
       m.group_path,
       jsonb_build_object(
         'module', jsonb_build_object(
@@ -224,14 +245,16 @@ begin
       coalesce((p_options ->> 'pinned_worker_id')::pg_catalog.uuid, m.pinned_worker_id),
       coalesce(p_options ->> 'pinned_instance_name', m.runner_instance_name),
       case when v_labels is null then m.labels else private.sorted_labels(m.labels || v_labels) end,
-      coalesce((p_options ->> 'priority')::smallint, 100), coalesce((p_options ->> 'max_attempts')::integer, 3), n.approvals,
+      coalesce((p_options ->> 'priority')::smallint, 100), coalesce((p_options ->> 'max_attempts')::integer, 3),
+        n.approvals,
       case when n.approvals > 0 then now() + make_interval(secs => m.approval_timeout_seconds) end,
       (p_options ->> 'plan_job_id')::bigint, p_keys[p.place], (v_claims ->> 'sub')::pg_catalog.uuid,
       private.caller_label(p_org), case when n.approvals = 0 then now() end
     from unnest(p_modules) with ordinality as p (id, place)
     join public.modules as m on m.id = p.id and m.org_id = p_org and m.deleted_at is null
     -- A request may ask for more approvals than the module does, never for fewer.
-    cross join lateral (select case when v_approvals is null then 0 else greatest(m.approvals_required, v_approvals) end as approvals) as n
+    cross join lateral (select case when v_approvals is null then 0
+      else greatest(m.approvals_required, v_approvals) end as approvals) as n
     order by p.place
     returning j as job
   )
@@ -247,7 +270,8 @@ $$;
 comment on function private.add_module_jobs(uuid, public.job_type, uuid[], text[], jsonb) is
   'Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now.';
 
-create function private.request_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb)
+create function private.request_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[],
+  p_options jsonb)
 returns public.provision_jobs[]
 language plpgsql
 set search_path = ''
@@ -258,9 +282,11 @@ begin
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
   v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, p_options);
   perform private.place_jobs(v_jobs, p_options ->> 'reason');
-  -- Behind the lock of routing: until then the runner may have been removed, and would get a job that nobody would fail.
+  -- Behind the lock of routing: until then the runner may have been removed, and would get a job that nobody would
+  -- fail.
   perform private.need_pinned_runner(j) from unnest(v_jobs) as j where j.pinned_worker_id is not null;
-  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id, target_label)
+  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id,
+    target_label)
   select p_org, 'user', j.created_by, j.created_by_label, 'job.enqueued', 'job', j.id, p_type || ' ' || j.module_path
   from unnest(v_jobs) as j;
   return v_jobs;
@@ -307,7 +333,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.check_module_list(uuid[], jsonb) is 'Refuses what cannot be asked for many modules at once.';
+comment on function private.check_module_list(uuid[], jsonb) is
+  'Refuses what cannot be asked for many modules at once.';
 
 create function private.enqueue_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb)
 returns jsonb
@@ -323,12 +350,14 @@ declare
 begin
   perform private.need_role(p_org, 'operator');
   perform private.check_module_list(p_modules, p_options);
-  -- A module that is named twice is meant once. Each job has a key of its own: another call may name other modules, too.
+  -- A module that is named twice is meant once. Each job has a key of its own: another call may name other modules,
+  -- too.
   select array_agg(u.id order by u.place), array_agg(v_key || '/' || u.id order by u.place) into v_modules, v_keys
   from (select m.id, min(m.place) as place from unnest(p_modules) with ordinality as m (id, place) group by m.id) as u;
   if v_key is not null then
     perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
-    v_found := array(select j from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = any (v_keys));
+    v_found := array(select j from public.provision_jobs as j where j.org_id = p_org
+      and j.idempotency_key = any (v_keys));
     select array_agg(u.id order by u.place), array_agg(u.key order by u.place) into v_modules, v_keys
     from unnest(v_modules, v_keys) with ordinality as u (id, key, place)
     where u.key <> all (array(select f.idempotency_key from unnest(v_found) as f));
@@ -337,7 +366,8 @@ begin
     v_made := private.request_jobs(p_org, p_type, v_modules, v_keys, p_options);
   end if;
   return (
-    select jsonb_agg(jsonb_build_object('id', j.id, 'module_id', j.module_id, 'module_path', j.module_path, 'status', j.status) order by j.id)
+    select jsonb_agg(jsonb_build_object('id', j.id, 'module_id', j.module_id, 'module_path', j.module_path, 'status',
+      j.status) order by j.id)
     from unnest(v_found || v_made) as j
   );
 end;

@@ -1,9 +1,9 @@
--- The claim: exactly one runner gets a job, and it is the right one.
--- Rules that change rarely are in lane_workers already. What is left for the moment of the claim: is this runner open, has
--- it a free slot, and is nobody nearer available for the lane. A read-only look comes first, so that idle runners that
--- poll write nothing. Then lock, then count in the *next* statement: counting in the same statement counts what was
--- there before the lock was got, and broke a limit of 4 in 58 of 60 rounds.
--- worker_job tells an executor, which a runner's dispatcher started for one job, what the claim gave.
+-- The claim: exactly one runner gets a job, and it is the right one. Rules that change rarely are in lane_workers
+-- already. What is left for the moment of the claim: is this runner open, has it a free slot, and is nobody nearer
+-- available for the lane. A read-only look comes first, so that idle runners that poll write nothing. Then lock, then
+-- count in the *next* statement: counting in the same statement counts what was there before the lock was got, and
+-- broke a limit of 4 in 58 of 60 rounds. worker_job tells an executor, which a runner's dispatcher started for one job,
+-- what the claim gave.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -50,7 +50,8 @@ begin
   return exists (
     select from public.workers as w join private.instance_liveness as i on i.worker_id = w.id
     where w.id = p_worker and w.removed_at is null and not w.is_disabled and not w.is_draining
-      and i.is_fresh and not i.is_draining and (p_instance_name is null or i.name = p_instance_name) and i.used < i.capacity
+      and i.is_fresh and not i.is_draining and (p_instance_name is null or i.name = p_instance_name)
+        and i.used < i.capacity
       and private.shortfall(p_lane, i.instance) is null
   );
 end;
@@ -88,7 +89,8 @@ begin
   select * into v_lane from private.lanes where id = p_lane;
   -- 200 is the distance of a shared runner.
   if p_distance >= 200 then
-    v_waits_for_own := (select o.shared_runners = 'NONE_FITS' from public.organizations as o where o.id = v_lane.org_id);
+    v_waits_for_own := (select o.shared_runners = 'NONE_FITS' from public.organizations as o
+      where o.id = v_lane.org_id);
   end if;
   return exists (
     select from private.lane_workers as n where n.lane_id = p_lane and n.distance < p_distance
@@ -99,122 +101,6 @@ end;
 $$;
 comment on function private.has_nearer(integer, smallint) is
   'Whether a runner nearer than this is available for the lane, or, before a shared one, is set up for it. The claim and the explanation both use it.';
-
--- ---------------------------------------------------------------------------------------------- maintenance
-
-create table private.installation (
-  is_only boolean primary key default true check (is_only),
-  maintenance_until timestamptz,
-  maintenance_reason text check (length(maintenance_reason) <= 500)
-);
-alter table private.installation enable row level security;
-comment on table private.installation is 'What concerns the whole installation: one row.';
-comment on column private.installation.is_only is 'So that there is one row.';
-comment on column private.installation.maintenance_until is 'Until then no runner takes any job; what runs, finishes.';
-comment on column private.installation.maintenance_reason is 'Why, as everybody reads it.';
-insert into private.installation default values;
-
-create function private.maintenance(p_org uuid)
-returns jsonb
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  return (
-    select jsonb_build_object('scope', m.scope, 'until', m.until, 'reason', m.reason) from (
-      select 'installation' as scope, i.maintenance_until as until, i.maintenance_reason as reason from private.installation as i
-      union all
-      select 'organization', o.maintenance_until, o.maintenance_reason from public.organizations as o where o.id = p_org
-    ) as m where m.until > now() order by m.until desc limit 1);
-end;
-$$;
-comment on function private.maintenance(uuid) is
-  'The maintenance that keeps an organisation''s jobs from being taken now: whose it is, until when and why; null when there is none.';
-
-create function private.my_maintenance(p_org uuid)
-returns jsonb
-language plpgsql stable security definer
-set search_path = ''
-as $$
-begin
-  perform private.need_role(p_org, 'viewer');
-  return private.maintenance(p_org);
-end;
-$$;
-comment on function private.my_maintenance(uuid) is 'Body of public.maintenance.';
-grant execute on function private.my_maintenance(uuid) to authenticated;
-
-create function private.check_maintenance(p_until timestamptz, p_reason text)
-returns void
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  if p_until is null then
-    return;
-  end if;
-  if p_until <= now() or p_until > now() + interval '30 days' then
-    perform private.fail('RY422', 'Maintenance ends at a time within the next 30 days.', 'Send the time of its end, or none to end it now.');
-  end if;
-  if length(trim(coalesce(p_reason, ''))) not between 1 and 500 then
-    perform private.fail('RY422', 'Maintenance needs a reason of at most 500 characters.', 'Say why jobs wait: every member reads it.');
-  end if;
-end;
-$$;
-comment on function private.check_maintenance(timestamptz, text) is 'Refuses a maintenance without an end or a reason.';
-
-create function private.wake_lanes(p_org uuid)
-returns void
-language sql
-set search_path = ''
-as $$
-  select private.ring_lane(l.id) from private.lanes as l
-  where (p_org is null or l.org_id = p_org) and exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY')
-  limit 1000
-$$;
-comment on function private.wake_lanes(uuid) is 'Wakes the runners of every lane with a ready job, of one organisation or of all.';
-
-create function private.set_maintenance(p_org uuid, p_until timestamptz, p_reason text)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  perform private.need_role(p_org, 'admin');
-  perform private.check_maintenance(p_until, p_reason);
-  update public.organizations set maintenance_until = p_until, maintenance_reason = case when p_until is not null then trim(p_reason) end
-  where id = p_org;
-  perform private.audit(p_org, case when p_until is null then 'organization.maintenance_ended' else 'organization.maintenance' end,
-    'organization', p_org::pg_catalog.text, null, jsonb_build_object('until', p_until, 'reason', p_reason));
-  perform private.ring_org(p_org, 'organizations', p_org::pg_catalog.text);
-  if p_until is null then
-    perform private.wake_lanes(p_org);
-  end if;
-  return jsonb_build_object('maintenance', private.maintenance(p_org));
-end;
-$$;
-comment on function private.set_maintenance(uuid, timestamptz, text) is 'Body of public.set_maintenance.';
-grant execute on function private.set_maintenance(uuid, timestamptz, text) to authenticated;
-
-create function private.set_installation_maintenance(p_until timestamptz, p_reason text)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  perform private.check_maintenance(p_until, p_reason);
-  update private.installation set maintenance_until = p_until, maintenance_reason = case when p_until is not null then trim(p_reason) end
-  where is_only;
-  perform private.audit(null, case when p_until is null then 'installation.maintenance_ended' else 'installation.maintenance' end,
-    'installation', null, null, jsonb_build_object('until', p_until, 'reason', p_reason));
-  if p_until is null then
-    perform private.wake_lanes(null);
-  end if;
-  return jsonb_build_object('maintenance', private.maintenance(null));
-end;
-$$;
-comment on function private.set_installation_maintenance(timestamptz, text) is 'Body of public.set_installation_maintenance.';
-grant execute on function private.set_installation_maintenance(timestamptz, text) to service_role;
 
 -- ---------------------------------------------------------------------------------------------- taking
 
@@ -251,7 +137,8 @@ set search_path = ''
 as $$
 begin
   return (
-    select case when bool_or(q.claim_request_id = p_request) then 0 else greatest(0, least(p_slots, p_runner.capacity - count(*))) end
+    select case when bool_or(q.claim_request_id = p_request) then 0
+      else greatest(0, least(p_slots, p_runner.capacity - count(*))) end
     from private.live_jobs as q where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING'
   );
 end;
@@ -341,9 +228,11 @@ begin
   if v_free > 0 then
     v_jobs := private.pick_jobs(v_lanes, v_free);
     update private.live_jobs as q set
-      stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id, instance_id = p_runner.instance_id,
+      stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id,
+        instance_id = p_runner.instance_id,
       session_id = p_runner.session_id, claim_request_id = p_request, claimed_at = now(),
-      lease_until = now() + interval '60 seconds', log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false,
+      lease_until = now() + interval '60 seconds', log_day = (now() at time zone 'utc')::pg_catalog.date,
+        has_touched = false,
       unlisted_at = null
     where q.job_id = any (v_jobs);
   end if;
@@ -364,14 +253,18 @@ begin
   with claimed as (
     update public.provision_jobs as j set
       status = 'CLAIMED', attempt = j.attempt + 1, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
-      instance_id = p_runner.instance_id, instance_name = p_runner.instance_name, claimed_at = now(), started_at = null, phase = null,
-      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0, error = null, result = null,
+      instance_id = p_runner.instance_id, instance_name = p_runner.instance_name, claimed_at = now(),
+        started_at = null, phase = null,
+      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0, error = null,
+        result = null,
       plan_summary = null
     where j.id = any (p_jobs)
     returning j as job
   ), noted as (
-    insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status, to_status, reason)
-    select (c.job).org_id, (c.job).id, (c.job).attempt, 'worker', p_runner.worker_id, p_runner.worker_name, 'claimed', 'QUEUED', 'CLAIMED',
+    insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status,
+      to_status, reason)
+    select (c.job).org_id, (c.job).id, (c.job).attempt, 'worker', p_runner.worker_id, p_runner.worker_name, 'claimed',
+      'QUEUED', 'CLAIMED',
       'Instance ' || p_runner.instance_name
     from claimed as c order by (c.job).id
   )
@@ -417,11 +310,13 @@ declare
   v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
   v_answer pg_catalog.jsonb;
 begin
-  -- The runner beats for its executors; what is left of its last beat is what an executor may rely on. Where there is none, the
-  -- server has crashed: no lease ends before it has been up for as long.
-  select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds', 15,
+  -- The runner beats for its executors; what is left of its last beat is what an executor may rely on. Where there is
+  -- none, the server has crashed: no lease ends before it has been up for as long.
+  select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds',
+    15,
     'lease_seconds', greatest(0, round(extract(epoch from coalesce(
-      (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id), pg_postmaster_start_time())
+      (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id),
+        pg_postmaster_start_time())
       + interval '60 seconds' - now()))))
   into v_answer;
   if p_has_payload then

@@ -1,12 +1,13 @@
--- Jobs that come back: given back by their runner, or lost with it. Lost before infrastructure was touched: tried again after
--- a pause that grows, until the attempts are used up or two different runners have died of it. Lost after: a person decides,
--- and the state stays locked.
--- A runner that was started again may still say what it knows about the jobs it had.
+-- Jobs that come back: given back by their runner, or lost with it. Lost before infrastructure was touched: tried again
+-- after a pause that grows, until the attempts are used up or two different runners have died of it. Lost after: a
+-- person decides, and the state stays locked. A runner that was started again may still say what it knows about the
+-- jobs it had.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
 create function private.requeue_job(
-  p_live private.live_jobs, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text, p_reason text, p_delay interval
+  p_live private.live_jobs, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text, p_reason text,
+    p_delay interval
 )
 returns void
 language plpgsql
@@ -25,8 +26,10 @@ begin
     jsonb_build_object('worker_id', p_live.worker_id, 'delay_seconds', extract(epoch from p_delay)));
   update private.live_jobs as q set
     stage = case when p_delay > interval '0' then 'BACKOFF' else 'WAITING' end::private.job_stage,
-    returned = q.returned + (p_event = 'returned')::integer, not_before_at = v_job.not_before_at, has_touched = false, cancel_kind = null,
-    worker_id = null, instance_id = null, session_id = null, claim_request_id = null, unlisted_at = null, lease_until = null
+    returned = q.returned + (p_event = 'returned')::integer, not_before_at = v_job.not_before_at, has_touched = false,
+      cancel_kind = null,
+    worker_id = null, instance_id = null, session_id = null, claim_request_id = null, unlisted_at = null,
+      lease_until = null
   where q.job_id = p_live.job_id;
   perform private.refresh_head(p_live.state_key);
 end;
@@ -46,9 +49,11 @@ begin
   update public.provision_jobs set status = 'NEEDS_ATTENTION', lease_until = null, error = jsonb_build_object(
     'code', 'RUNNER_LOST', 'message', p_reason, 'hint', 'Look at what is there with a refresh-only plan, then decide.')
   where id = p_live.job_id returning * into v_job;
-  perform private.record_job_event(v_job, 'attention', 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system', p_reason,
+  perform private.record_job_event(v_job, 'attention', 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system',
+    p_reason,
     jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase));
-  update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.id) where id = v_job.rollout_id
+  update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.id)
+    where id = v_job.rollout_id
     and status = 'RUNNING';
 end;
 $$;
@@ -60,7 +65,8 @@ returns integer
 language sql stable
 set search_path = ''
 as $$
-  select count(distinct e.detail ->> 'worker_id')::integer from public.job_events as e where e.job_id = p_job and e.event = 'lost'
+  select count(distinct e.detail ->> 'worker_id')::integer from public.job_events as e where e.job_id = p_job
+    and e.event = 'lost'
 $$;
 comment on function private.lost_workers(bigint) is 'How many different runners were lost while they ran this job.';
 
@@ -102,7 +108,8 @@ begin
     select from public.job_events as e where e.job_id = p_job and e.event = 'lost'
       and e.detail ->> 'worker_id' = v_live.worker_id::pg_catalog.text
   ) then
-    perform private.end_job(p_job, 'FAILED', 'quarantined', 'system', null, 'system', p_reason, jsonb_build_object('code', 'QUARANTINED',
+    perform private.end_job(p_job, 'FAILED', 'quarantined', 'system', null, 'system', p_reason,
+      jsonb_build_object('code', 'QUARANTINED',
       'message', 'Two different runners were lost while they ran this job.', 'hint', 'Find out what it does to them before you retry it.'));
     return 'quarantined';
   end if;
@@ -143,7 +150,8 @@ begin
     return jsonb_build_object('status', 'CANCELLED');
   end if;
   perform private.release_state(v_live.state_key, p_job);
-  perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name, coalesce(p_reason, 'Given back'),
+  perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name,
+    coalesce(p_reason, 'Given back'),
     interval '0');
   return jsonb_build_object('status', 'QUEUED');
 end;
@@ -187,13 +195,15 @@ language plpgsql immutable
 set search_path = ''
 as $$
 begin
-  if jsonb_typeof(p_running) <> 'array' or jsonb_array_length(case jsonb_typeof(p_running) when 'array' then p_running end) > 1000
+  if jsonb_typeof(p_running) <> 'array' or jsonb_array_length(case jsonb_typeof(p_running) when 'array'
+    then p_running end) > 1000
     or exists (
     select from jsonb_array_elements(case jsonb_typeof(p_running) when 'array' then p_running end) as l
     where coalesce(l ->> 'job', '') !~ '^[0-9]{1,18}$' or coalesce(l ->> 'attempt', '') !~ '^[0-9]{1,9}$'
       or coalesce(l ->> 'is_dead', 'true') not in ('true', 'false')
   ) then
-    perform private.fail('RY422', 'What runs is a list of at most 1,000 jobs with their attempts.', 'Send [{"job": 1, "attempt": 1}], or [] for nothing.');
+    perform private.fail('RY422', 'What runs is a list of at most 1,000 jobs with their attempts.',
+      'Send [{"job": 1, "attempt": 1}], or [] for nothing.');
   end if;
 end;
 $$;
@@ -214,7 +224,8 @@ begin
     select q.job_id from private.live_jobs as q
     left join jsonb_array_elements(coalesce(p_running, '[]')) as l
       on q.job_id = (l ->> 'job')::bigint and q.attempt = (l ->> 'attempt')::integer
-    where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and ((l ->> 'is_dead')::boolean or l is null and q.claimed_at < (
+    where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and ((l ->> 'is_dead')::boolean or l is null
+      and q.claimed_at < (
       select s.opened_at from private.sessions as s where s.id = v_runner.session_id))
     order by q.state_key
   loop

@@ -16,7 +16,8 @@ create table public.worker_releases (
 alter table public.worker_releases enable row level security;
 grant select on public.worker_releases to authenticated, worker, service_role;
 
-create policy "Everybody who is signed in sees releases" on public.worker_releases for select to authenticated using (true);
+create policy "Everybody who is signed in sees releases" on public.worker_releases for
+  select to authenticated using (true);
 create policy "Runners see releases" on public.worker_releases for select to worker using (true);
 comment on table public.worker_releases is 'Published versions of the runner, with their notes.';
 comment on column public.worker_releases.channel is 'stable or beta.';
@@ -86,7 +87,8 @@ begin
   select * into v_release from public.worker_releases where version = p_spec ->> 'version';
   if v_release.id is not null then
     if (v_release.notes, v_release.channel, v_release.artifacts) is distinct from
-      (coalesce(p_spec ->> 'notes', ''), coalesce(p_spec ->> 'channel', 'stable'), coalesce(p_spec -> 'artifacts', '[]')) then
+      (coalesce(p_spec ->> 'notes', ''), coalesce(p_spec ->> 'channel', 'stable'),
+        coalesce(p_spec -> 'artifacts', '[]')) then
       perform private.fail('RY409', format('Release %s is published already, with other content.', v_release.version),
         'Publish a new version.');
     end if;
@@ -100,7 +102,8 @@ begin
   return to_jsonb(v_release);
 exception
   when check_violation or not_null_violation or invalid_text_representation then
-    perform private.fail('RY422', 'The release is not valid.', 'It needs a version such as 1.4.0, and the channel stable or beta.');
+    perform private.fail('RY422', 'The release is not valid.',
+      'It needs a version such as 1.4.0, and the channel stable or beta.');
 end;
 $$;
 comment on function private.publish_release(jsonb) is 'Body of public.publish_release.';
@@ -124,12 +127,14 @@ begin
   loop
     perform private.lock_state(v_job.org_id, v_job.target_worker_id);
     if exists (select from private.live_jobs as q where q.job_id = v_job.id and q.stage <> 'RUNNING' for update) then
-      perform private.end_job(v_job.id, 'CANCELLED', 'cancelled', 'system', null, 'system', format('Release %s was withdrawn.', p_version));
+      perform private.end_job(v_job.id, 'CANCELLED', 'cancelled', 'system', null, 'system',
+        format('Release %s was withdrawn.', p_version));
     end if;
   end loop;
 end;
 $$;
-comment on function private.stop_updates(text) is 'Pauses the rollouts of a withdrawn release and cancels its updates that have not begun.';
+comment on function private.stop_updates(text) is
+  'Pauses the rollouts of a withdrawn release and cancels its updates that have not begun.';
 
 create function private.withdraw_release(p_version text, p_reason text)
 returns jsonb
@@ -139,7 +144,8 @@ as $$
 declare
   v_release public.worker_releases;
 begin
-  update public.worker_releases set withdrawn_at = coalesce(withdrawn_at, now()), withdrawn_reason = coalesce(withdrawn_reason, p_reason)
+  update public.worker_releases set withdrawn_at = coalesce(withdrawn_at, now()),
+    withdrawn_reason = coalesce(withdrawn_reason, p_reason)
   where version = p_version returning * into v_release;
   if v_release.id is null then
     perform private.fail('RY404', format('There is no release %s.', p_version));

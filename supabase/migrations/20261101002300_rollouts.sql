@@ -1,7 +1,8 @@
--- Updates. A cloud-hosted runner is updated by a job that another one runs. A self-hosted runner that was started with the permission
--- updates itself: the job is pinned to it, is given back when the process restarts, and ends when the new version claims it again.
--- Rollouts: all outdated runners that a job can update get the newest release in waves: one, then a quarter, then the rest. A wave
--- begins when the one before has succeeded; a failure pauses the rollout, and a person decides.
+-- Updates. A cloud-hosted runner is updated by a job that another one runs. A self-hosted runner that was started with
+-- the permission updates itself: the job is pinned to it, is given back when the process restarts, and ends when the
+-- new version claims it again. Rollouts: all outdated runners that a job can update get the newest release in waves:
+-- one, then a quarter, then the rest. A wave begins when the one before has succeeded; a failure pauses the rollout,
+-- and a person decides.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -27,7 +28,8 @@ as $$
   select w.* from public.workers as w
   where w.org_id = p_org and w.removed_at is null and private.is_version_less(w.version, private.latest_version())
     and (w.type = 'cloud-hosted'
-      or w.type = 'self-hosted' and not (w.is_draining or w.is_disabled) and private.updates_itself(w.id, private.latest_version()))
+      or w.type = 'self-hosted' and not (w.is_draining or w.is_disabled)
+        and private.updates_itself(w.id, private.latest_version()))
     and not private.is_state_in_use(w.id)
 $$;
 comment on function private.outdated_workers(uuid) is
@@ -92,11 +94,13 @@ begin
     perform private.fail('RY422', format('"%s" does not update itself to %s.', p_worker.name, p_version),
       'Update it where it runs. Or start it, from its one file, with the setting Update.Enabled; the release needs a file for its platform.');
   elsif p_worker.is_draining or p_worker.is_disabled then
-    perform private.fail('RY409', format('"%s" takes no jobs, and its update is one.', p_worker.name), 'Let it take jobs again first.');
+    perform private.fail('RY409', format('"%s" takes no jobs, and its update is one.', p_worker.name),
+      'Let it take jobs again first.');
   end if;
 end;
 $$;
-comment on function private.need_updatable(public.workers, text) is 'Refuses to queue an update that no job can carry out.';
+comment on function private.need_updatable(public.workers, text) is
+  'Refuses to queue an update that no job can carry out.';
 
 create function private.update_one_worker(p_worker uuid, p_version text)
 returns jsonb
@@ -113,7 +117,8 @@ begin
   perform private.need_updatable(v_worker, v_version);
   -- An older version is given only to whoever names it.
   if v_worker.version = v_version or p_version is null and private.is_version_less(v_version, v_worker.version) then
-    perform private.fail('RY409', format('"%s" already runs %s.', v_worker.name, v_worker.version), 'There is nothing newer.');
+    perform private.fail('RY409', format('"%s" already runs %s.', v_worker.name, v_worker.version),
+      'There is nothing newer.');
   end if;
   for v_new in select * from private.update_jobs(v_worker, v_version) loop
     v_job := private.add_job(v_new, format('Update %s to %s', v_worker.name, v_version));
@@ -144,7 +149,8 @@ begin
         and i.name = coalesce(j.pinned_instance_name, i.name))
   loop
     if private.try_lock_job(v_job) then
-      perform private.end_job(v_job.job_id, 'FAILED', 'failed', 'system', null, 'system', 'The runner did not come back.', jsonb_build_object(
+      perform private.end_job(v_job.job_id, 'FAILED', 'failed', 'system', null, 'system',
+        'The runner did not come back.', jsonb_build_object(
         'code', 'update_no_heartbeat', 'message', 'The runner that was to update itself has not been online for 5 minutes.',
         'hint', 'Look at its log and start it again; its file of before ends in .previous.'));
       v_count := v_count + 1;
@@ -153,7 +159,8 @@ begin
   return v_count;
 end;
 $$;
-comment on function private.sweep_updates() is 'Fails the update of a runner that was to update itself and is gone, so that its rollout pauses.';
+comment on function private.sweep_updates() is
+  'Fails the update of a runner that was to update itself and is gone, so that its rollout pauses.';
 
 create function private.plan_waves(p_workers uuid[])
 returns jsonb
@@ -162,7 +169,8 @@ set search_path = ''
 as $$
   select jsonb_agg(w.ids order by w.n) from (
     select x.n, jsonb_agg(x.id order by x.i) as ids from (
-      select u.id, u.i, case when u.i = 1 then 1 when u.i <= 1 + ceil((cardinality(p_workers) - 1) * 0.25) then 2 else 3 end as n
+      select u.id, u.i, case when u.i = 1 then 1 when u.i <= 1 + ceil((cardinality(p_workers) - 1) * 0.25) then 2
+        else 3 end as n
       from unnest(p_workers) with ordinality as u (id, i)
     ) as x group by x.n
   ) as w
@@ -179,7 +187,8 @@ declare
 begin
   for v_job in
     select u.* from public.workers as w cross join lateral private.update_jobs(w, p_rollout.version) as u
-    where w.id in (select x::pg_catalog.uuid from jsonb_array_elements_text(p_rollout.waves -> (p_rollout.wave - 1)) as x)
+    where w.id in (select x::pg_catalog.uuid
+      from jsonb_array_elements_text(p_rollout.waves -> (p_rollout.wave - 1)) as x)
       and w.removed_at is null and not private.is_state_in_use(w.id)
     order by w.id
   loop
@@ -207,7 +216,8 @@ begin
       'Self-hosted runners without that permission are updated where they run.');
   end if;
   insert into public.rollouts (org_id, version, waves, created_by)
-  values (p_org, private.latest_version(), private.plan_waves(v_workers), private.caller_id()) returning * into v_rollout;
+  values (p_org, private.latest_version(), private.plan_waves(v_workers), private.caller_id())
+    returning * into v_rollout;
   perform private.start_wave(v_rollout);
   perform private.audit(p_org, 'rollout.started', 'rollout', v_rollout.id::pg_catalog.text, v_rollout.version,
     jsonb_build_object('runners', cardinality(v_workers)));
@@ -233,14 +243,18 @@ begin
   if v_rollout.status <> 'RUNNING' then
     return;
   end if;
-  if exists (select from public.worker_releases as r where r.version = v_rollout.version and r.withdrawn_at is not null) then
-    update public.rollouts set status = 'PAUSED', reason = format('Release %s was withdrawn.', version) where id = p_rollout;
+  if exists (select from public.worker_releases as r where r.version = v_rollout.version
+    and r.withdrawn_at is not null) then
+    update public.rollouts set status = 'PAUSED', reason = format('Release %s was withdrawn.', version)
+      where id = p_rollout;
     return;
   end if;
   select max(j.id) into v_failed from public.provision_jobs as j
-  where j.rollout_id = p_rollout and j.status in ('FAILED', 'CANCELLED', 'NEEDS_ATTENTION') and j.finished_at >= v_rollout.updated_at;
+  where j.rollout_id = p_rollout and j.status in ('FAILED', 'CANCELLED', 'NEEDS_ATTENTION')
+    and j.finished_at >= v_rollout.updated_at;
   if v_failed is not null then
-    update public.rollouts set status = 'PAUSED', reason = format('Job %s did not succeed.', v_failed) where id = p_rollout;
+    update public.rollouts set status = 'PAUSED', reason = format('Job %s did not succeed.', v_failed)
+      where id = p_rollout;
     return;
   end if;
   if exists (select from public.provision_jobs as j where j.rollout_id = p_rollout
@@ -255,7 +269,8 @@ begin
   perform private.start_wave(v_rollout);
 end;
 $$;
-comment on function private.advance_rollout(uuid) is 'Takes a rollout one step further: pause at a failure or when the release was withdrawn, the next wave, or done.';
+comment on function private.advance_rollout(uuid) is
+  'Takes a rollout one step further: pause at a failure or when the release was withdrawn, the next wave, or done.';
 
 create function private.set_rollout(p_rollout uuid, p_from public.rollout_status[], p_to public.rollout_status)
 returns jsonb
@@ -284,7 +299,8 @@ begin
   if not found then
     perform private.fail('RY409', 'The rollout is not in a state for that.', 'Look at it again.');
   end if;
-  perform private.audit(v_rollout.org_id, 'rollout.' || lower(p_to::pg_catalog.text), 'rollout', p_rollout::pg_catalog.text,
+  perform private.audit(v_rollout.org_id, 'rollout.' || lower(p_to::pg_catalog.text), 'rollout',
+    p_rollout::pg_catalog.text,
     v_rollout.version);
   if p_to = 'RUNNING' then
     perform private.advance_rollout(p_rollout);
@@ -293,7 +309,8 @@ begin
   return to_jsonb(v_rollout);
 end;
 $$;
-comment on function private.set_rollout(uuid, public.rollout_status[], public.rollout_status) is 'Pauses, resumes or aborts a rollout.';
+comment on function private.set_rollout(uuid, public.rollout_status[], public.rollout_status) is
+  'Pauses, resumes or aborts a rollout.';
 
 create function private.pause_rollout(p_rollout uuid)
 returns jsonb language sql security definer set search_path = ''

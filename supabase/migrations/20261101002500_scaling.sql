@@ -1,5 +1,6 @@
--- Scaling, as the runner that holds the cloud's rights does it: it asks for the numbers, decides by a pure planner, sets the count in
--- the cloud and writes down what it did. One runner decides for an organisation at a time, by a lease that the next one takes over.
+-- Scaling, as the runner that holds the cloud's rights does it: it asks for the numbers, decides by a pure planner,
+-- sets the count in the cloud and writes down what it did. One runner decides for an organisation at a time, by a lease
+-- that the next one takes over.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -42,7 +43,8 @@ as $$
       'jobs_per_task', coalesce((w.scaling ->> 'jobs_per_task')::integer, w.capacity), 'idle_seconds',
         coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
     'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
-        select count(*) from private.lane_workers as lw join private.live_jobs as q on q.lane_id = lw.lane_id and q.stage = 'READY'
+        select count(*) from private.lane_workers as lw join private.live_jobs as q on q.lane_id = lw.lane_id
+          and q.stage = 'READY'
         where lw.worker_id = w.id and not private.has_nearer(lw.lane_id, lw.distance)),
       'running', l.running, 'busy_tasks', l.busy, 'takes_jobs', not (w.is_disabled or w.is_draining)),
     'last', (select to_jsonb(d) from public.scaling_decisions as d where d.worker_id = w.id order by d.id desc limit 1)
@@ -58,7 +60,8 @@ $$;
 comment on function private.scaling_inputs() is 'Body of public.scaling_inputs.';
 grant execute on function private.scaling_inputs() to service_role;
 
-create function private.record_scaling_decision(p_worker uuid, p_to_count integer, p_reason text, p_detail jsonb, p_dry_run boolean)
+create function private.record_scaling_decision(p_worker uuid, p_to_count integer, p_reason text, p_detail jsonb,
+  p_dry_run boolean)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -82,7 +85,8 @@ begin
   return to_jsonb(v_decision);
 end;
 $$;
-comment on function private.record_scaling_decision(uuid, integer, text, jsonb, boolean) is 'Body of public.record_scaling_decision.';
+comment on function private.record_scaling_decision(uuid, integer, text, jsonb, boolean) is
+  'Body of public.record_scaling_decision.';
 grant execute on function private.record_scaling_decision(uuid, integer, text, jsonb, boolean) to service_role;
 
 create table private.scaling_leases (
@@ -101,7 +105,8 @@ create table private.scaling_memory (
   updated_at timestamptz not null default now()
 );
 alter table private.scaling_memory enable row level security;
-comment on table private.scaling_memory is 'What the planner has to remember of a runner from one decision to the next.';
+comment on table private.scaling_memory is
+  'What the planner has to remember of a runner from one decision to the next.';
 comment on column private.scaling_memory.memory is
   'The planner''s own words: since when there are too many tasks, starts without a heartbeat.';
 comment on column private.scaling_memory.verdict is 'What it last decided.';
@@ -114,8 +119,10 @@ as $$
 declare
   v_runner private.runner := private.this_runner();
 begin
-  if not exists (select from public.workers as w where w.id = v_runner.worker_id and w.accepted_job_types @> '{UPDATE_WORKER}') then
-    perform private.fail('RY403', 'This runner does not accept jobs about runners.', 'Let it accept UPDATE_WORKER jobs.');
+  if not exists (select from public.workers as w where w.id = v_runner.worker_id
+    and w.accepted_job_types @> '{UPDATE_WORKER}') then
+    perform private.fail('RY403', 'This runner does not accept jobs about runners.',
+      'Let it accept UPDATE_WORKER jobs.');
   end if;
   return v_runner;
 end;
@@ -153,11 +160,13 @@ begin
     'has_cloud', exists (select from public.workers as w where w.type = 'cloud-hosted' and w.removed_at is null
       and (v_runner.org_id is null or w.org_id = v_runner.org_id)),
     'workers', coalesce((
-      select jsonb_agg(i.input || jsonb_build_object('memory', coalesce(m.memory, '{}'), 'verdict', m.verdict, 'identity',
+      select jsonb_agg(i.input || jsonb_build_object('memory', coalesce(m.memory, '{}'), 'verdict', m.verdict,
+        'identity',
         jsonb_build_object(
         'account_id', c.account_id, 'role_arn', c.role_arn, 'external_id', c.external_id, 'network', c.network)))
       from jsonb_array_elements(private.scaling_inputs()) as i (input)
-      join public.workers as w on w.id = (i.input ->> 'worker_id')::pg_catalog.uuid and w.org_id = any (v_orgs) and w.cloud ? 'service_arn'
+      join public.workers as w on w.id = (i.input ->> 'worker_id')::pg_catalog.uuid and w.org_id = any (v_orgs)
+        and w.cloud ? 'service_arn'
       join public.cloud_identities as c on c.id = w.cloud_identity_id
       left join private.scaling_memory as m on m.worker_id = w.id
       where not private.is_state_in_use(w.id)
@@ -180,20 +189,24 @@ declare
 begin
   if p_decision ->> 'desired' !~ '^(1000|[0-9]{1,3})$' or jsonb_typeof(p_decision -> 'memory') <> 'object'
     or jsonb_typeof(p_decision -> 'dry_run') <> 'boolean' then
-    perform private.fail('RY422', 'That is not a decision.', 'Send {desired, verdict, reason, memory, dry_run}; desired is 0 to 1,000.');
+    perform private.fail('RY422', 'That is not a decision.',
+      'Send {desired, verdict, reason, memory, dry_run}; desired is 0 to 1,000.');
   end if;
   v_count := (p_decision ->> 'desired')::integer;
   select w.* into v_worker from public.workers as w
-  join private.scaling_leases as l on l.org_id = w.org_id and l.session_id = v_runner.session_id and l.held_until > now()
+  join private.scaling_leases as l on l.org_id = w.org_id and l.session_id = v_runner.session_id
+    and l.held_until > now()
   where w.id = p_worker and w.type = 'cloud-hosted' and w.removed_at is null;
   if v_worker.id is null then
     perform private.fail('RY409', 'Another runner decides about this one now.', 'Ask for the numbers again.');
   end if;
   select * into v_before from private.scaling_memory where worker_id = p_worker;
-  insert into private.scaling_memory (worker_id, memory, verdict) values (p_worker, coalesce(p_decision -> 'memory', '{}'),
+  insert into private.scaling_memory (worker_id, memory, verdict)
+    values (p_worker, coalesce(p_decision -> 'memory', '{}'),
     p_decision ->> 'verdict')
   on conflict (worker_id) do update set memory = excluded.memory, verdict = excluded.verdict, updated_at = now();
-  if v_count <> v_worker.desired_count or (p_decision ->> 'verdict' = 'BROKEN' and v_before.verdict is distinct from 'BROKEN') then
+  if v_count <> v_worker.desired_count or (p_decision ->> 'verdict' = 'BROKEN' and v_before.verdict is distinct
+    from 'BROKEN') then
     if v_count > v_worker.desired_count and not coalesce((p_decision ->> 'dry_run')::boolean, false) then
       update public.workers set cloud = cloud || jsonb_build_object('starting_at', now()) where id = p_worker;
     end if;

@@ -1,10 +1,9 @@
 -- The sweep: what time does to runners and jobs. Any beat may run it, and pg_cron where it is installed; one at a time.
--- It can be run twice at once, and it can be missed for an hour: it looks at the clock, not at how often it ran.
--- After a crash the beats are gone (UNLOGGED): nobody is called dead before the server has been up for 60 s.
--- It may run inside of a beat, which already holds rows of its runner. So it waits for nobody: what it cannot lock at once is
--- left to the next sweep.
--- Housekeeping: what would otherwise pile up. Log partitions are made ahead and dropped when every organisation's retention
--- is over; hours are rolled up; sessions, ticks, counters and artifacts go after their time.
+-- It can be run twice at once, and it can be missed for an hour: it looks at the clock, not at how often it ran. After
+-- a crash the beats are gone (UNLOGGED): nobody is called dead before the server has been up for 60 s. It may run
+-- inside of a beat, which already holds rows of its runner. So it waits for nobody: what it cannot lock at once is left
+-- to the next sweep. Housekeeping: what would otherwise pile up. Log partitions are made ahead and dropped when every
+-- organisation's retention is over; hours are rolled up; sessions, ticks, counters and artifacts go after their time.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -41,7 +40,8 @@ set search_path = ''
 as $$
   select pg_postmaster_start_time() < now() - interval '60 seconds'
 $$;
-comment on function private.is_past_grace() is 'Whether the server has been up long enough for every living runner to have beaten.';
+comment on function private.is_past_grace() is
+  'Whether the server has been up long enough for every living runner to have beaten.';
 
 create function private.sweep_workers()
 returns integer
@@ -60,13 +60,15 @@ begin
   loop
     perform private.refresh_worker_status(v_worker);
     perform private.ring_lane(lw.lane_id) from private.lane_workers as lw
-    where lw.worker_id = v_worker and exists (select from private.live_jobs as j where j.lane_id = lw.lane_id and j.stage = 'READY');
+    where lw.worker_id = v_worker and exists (select from private.live_jobs as j where j.lane_id = lw.lane_id
+      and j.stage = 'READY');
     v_count := v_count + 1;
   end loop;
   update public.worker_instances as i set status = 'OFFLINE', disconnected_at = now()
   where i.id in (
     select o.id from public.worker_instances as o join public.workers as w on w.id = o.worker_id
-    where o.status <> 'OFFLINE' and not exists (select from private.instance_liveness as l where l.instance_id = o.id and l.is_fresh)
+    where o.status <> 'OFFLINE' and not exists (select from private.instance_liveness as l where l.instance_id = o.id
+      and l.is_fresh)
     for no key update of w, o skip locked);
   return v_count;
 end;
@@ -84,7 +86,8 @@ declare
   v_count integer := 0;
 begin
   for v_session in
-    select s.worker_id, s.instance_id, s.token_id from private.sessions as s join public.workers as w on w.id = s.worker_id
+    select s.worker_id, s.instance_id, s.token_id from private.sessions as s
+      join public.workers as w on w.id = s.worker_id
     where s.ended_at is null and s.expires_at <= now() order by w.id limit 500 for no key update of w, s skip locked
   loop
     perform private.end_sessions(v_session.worker_id, v_session.instance_id, v_session.token_id, 'its token expired');
@@ -110,7 +113,8 @@ begin
     select q.* from private.live_jobs as q
     left join private.heartbeats as h on h.instance_id = q.instance_id and h.session_id = q.session_id
     where q.stage = 'RUNNING' and (
-      greatest(q.lease_until, h.last_seen_at + interval '60 seconds') < now() or q.unlisted_at < now() - interval '30 seconds')
+      greatest(q.lease_until, h.last_seen_at + interval '60 seconds') < now()
+        or q.unlisted_at < now() - interval '30 seconds')
     order by q.state_key limit 500
   loop
     if private.try_lock_job(v_job) then
@@ -156,9 +160,11 @@ declare
 begin
   for v_job in
     select j.id from public.provision_jobs as j
-    where j.status = 'AWAITING_APPROVAL' and j.approval_deadline_at <= now() order by j.id limit 500 for no key update skip locked
+    where j.status = 'AWAITING_APPROVAL' and j.approval_deadline_at <= now()
+      order by j.id limit 500 for no key update skip locked
   loop
-    perform private.end_job(v_job, 'CANCELLED', 'approval_expired', 'system', null, 'system', 'Nobody approved it in time.');
+    perform private.end_job(v_job, 'CANCELLED', 'approval_expired', 'system', null, 'system',
+      'Nobody approved it in time.');
     v_count := v_count + 1;
   end loop;
   return v_count;
@@ -206,12 +212,14 @@ begin
   begin
     perform private.sweep();
   exception
-    -- A beat must not fail because of somebody else's job, nor because there was too much of it for the time that a call has.
+    -- A beat must not fail because of somebody else's job, nor because there was too much of it for the time that a
+    -- call has.
     when query_canceled or others then raise warning 'sweep: %', sqlerrm;
   end;
 end;
 $$;
-comment on function private.sweep_if_due() is 'Runs the sweep from a beat, every 5 s at most. A failing sweep does not fail the beat.';
+comment on function private.sweep_if_due() is
+  'Runs the sweep from a beat, every 5 s at most. A failing sweep does not fail the beat.';
 
 do $$
 begin
@@ -249,14 +257,16 @@ begin
   return v_count;
 end;
 $$;
-comment on function private.drop_old_log_partitions() is 'Drops the log partitions that no organisation keeps any more.';
+comment on function private.drop_old_log_partitions() is
+  'Drops the log partitions that no organisation keeps any more.';
 
 create table private.log_retention (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   kept_from date not null
 );
 alter table private.log_retention enable row level security;
-comment on table private.log_retention is 'How far each organisation''s old logs were deleted, so that no day is looked through twice.';
+comment on table private.log_retention is
+  'How far each organisation''s old logs were deleted, so that no day is looked through twice.';
 comment on column private.log_retention.kept_from is 'Nothing of the days before is left.';
 
 create function private.delete_old_logs()
@@ -270,8 +280,8 @@ declare
   v_deleted integer;
   v_count integer := 0;
 begin
-  -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A part
-  -- at a time: it may run inside of a beat, which must not take long.
+  -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A
+  -- part at a time: it may run inside of a beat, which must not take long.
   for v_day in select d from private.log_days() as d loop
     v_orgs := array(
       select o.id from public.organizations as o left join private.log_retention as r on r.org_id = o.id
@@ -291,7 +301,8 @@ begin
   return v_count;
 end;
 $$;
-comment on function private.delete_old_logs() is 'Deletes log chunks that are older than their own organisation''s retention.';
+comment on function private.delete_old_logs() is
+  'Deletes log chunks that are older than their own organisation''s retention.';
 
 create function private.forget_instances()
 returns integer
@@ -302,11 +313,13 @@ declare
   v_silent pg_catalog.record;
   v_count integer;
 begin
-  -- A process that was killed says no good-bye, and where each has a name of its own, as in a cluster, it never comes back.
+  -- A process that was killed says no good-bye, and where each has a name of its own, as in a cluster, it never comes
+  -- back.
   for v_silent in
     select s.worker_id, s.instance_id from private.sessions as s join public.workers as w on w.id = s.worker_id
     where s.ended_at is null and s.renewed_at < now() - interval '7 days' and not exists (
-      select from private.heartbeats as h where h.instance_id = s.instance_id and h.last_seen_at > now() - interval '7 days')
+      select from private.heartbeats as h where h.instance_id = s.instance_id
+        and h.last_seen_at > now() - interval '7 days')
     order by s.worker_id limit 500 for no key update of w skip locked
   loop
     perform private.end_sessions(v_silent.worker_id, v_silent.instance_id, null, 'it was silent for a week');
@@ -315,7 +328,8 @@ begin
   delete from public.worker_instances as i where i.id in (
     select o.id from public.worker_instances as o
     where o.status = 'OFFLINE' and o.disconnected_at < now() - interval '7 days'
-      and exists (select from public.worker_instances as n where n.worker_id = o.worker_id and n.connected_at > o.connected_at)
+      and exists (select from public.worker_instances as n where n.worker_id = o.worker_id
+        and n.connected_at > o.connected_at)
       and not exists (select from private.sessions as s where s.instance_id = o.id and s.ended_at is null)
     limit 500 for update skip locked);
   get diagnostics v_count = row_count;
@@ -335,11 +349,12 @@ declare
   v_deleted integer;
   v_count integer := 0;
 begin
-  -- Every claim asks each lane of its runner for jobs, and pins, labels and priorities that nobody uses any more leave some behind. With
-  -- the routing lock alone, so that nobody is about to put a job into one of them.
+  -- Every claim asks each lane of its runner for jobs, and pins, labels and priorities that nobody uses any more leave
+  -- some behind. With the routing lock alone, so that nobody is about to put a job into one of them.
   for v_org in
     select distinct l.org_id from private.lanes as l where l.created_at < now() - interval '1 day'
-      and not exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY') order by 1 limit 100
+      and not exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY')
+        order by 1 limit 100
   loop
     if pg_try_advisory_xact_lock_shared(private.lock_key('routing'))
       and pg_try_advisory_xact_lock(private.lock_key('routing', v_org::pg_catalog.text)) then

@@ -1,0 +1,130 @@
+-- Maintenance, of an organisation or of the installation: nothing new is claimed, what runs finishes, and every job that
+-- waits says until when and why. It ends by itself.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+create table private.installation (
+  is_only boolean primary key default true check (is_only),
+  maintenance_until timestamptz,
+  maintenance_reason text check (length(maintenance_reason) <= 500)
+);
+alter table private.installation enable row level security;
+comment on table private.installation is 'What concerns the whole installation: one row.';
+comment on column private.installation.is_only is 'So that there is one row.';
+comment on column private.installation.maintenance_until is 'Until then no runner takes any job; what runs, finishes.';
+comment on column private.installation.maintenance_reason is 'Why, as everybody reads it.';
+insert into private.installation default values;
+
+create function private.maintenance(p_org uuid)
+returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return (
+    select jsonb_build_object('scope', m.scope, 'until', m.until, 'reason', m.reason) from (
+      select 'installation' as scope, i.maintenance_until as until, i.maintenance_reason as reason
+        from private.installation as i
+      union all
+      select 'organization', o.maintenance_until, o.maintenance_reason from public.organizations as o where o.id = p_org
+    ) as m where m.until > now() order by m.until desc limit 1);
+end;
+$$;
+comment on function private.maintenance(uuid) is
+  'The maintenance that keeps an organisation''s jobs from being taken now: whose it is, until when and why; null when there is none.';
+
+create function private.my_maintenance(p_org uuid)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.need_role(p_org, 'viewer');
+  return private.maintenance(p_org);
+end;
+$$;
+comment on function private.my_maintenance(uuid) is 'Body of public.maintenance.';
+grant execute on function private.my_maintenance(uuid) to authenticated;
+
+create function private.check_maintenance(p_until timestamptz, p_reason text)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if p_until is null then
+    return;
+  end if;
+  if p_until <= now() or p_until > now() + interval '30 days' then
+    perform private.fail('RY422', 'Maintenance ends at a time within the next 30 days.',
+      'Send the time of its end, or none to end it now.');
+  end if;
+  if length(trim(coalesce(p_reason, ''))) not between 1 and 500 then
+    perform private.fail('RY422', 'Maintenance needs a reason of at most 500 characters.',
+      'Say why jobs wait: every member reads it.');
+  end if;
+end;
+$$;
+comment on function private.check_maintenance(timestamptz, text) is 'Refuses a maintenance without an end or a reason.';
+
+create function private.wake_lanes(p_org uuid)
+returns void
+language sql
+set search_path = ''
+as $$
+  select private.ring_lane(l.id) from private.lanes as l
+  where (p_org is null or l.org_id = p_org) and exists (select from private.live_jobs as q where q.lane_id = l.id
+    and q.stage = 'READY')
+  limit 1000
+$$;
+comment on function private.wake_lanes(uuid) is
+  'Wakes the runners of every lane with a ready job, of one organisation or of all.';
+
+create function private.set_maintenance(p_org uuid, p_until timestamptz, p_reason text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.need_role(p_org, 'admin');
+  perform private.check_maintenance(p_until, p_reason);
+  update public.organizations set maintenance_until = p_until, maintenance_reason = case when p_until is not null
+    then trim(p_reason) end
+  where id = p_org;
+  perform private.audit(p_org, case when p_until is null then 'organization.maintenance_ended'
+    else 'organization.maintenance' end,
+    'organization', p_org::pg_catalog.text, null, jsonb_build_object('until', p_until, 'reason', p_reason));
+  perform private.ring_org(p_org, 'organizations', p_org::pg_catalog.text);
+  if p_until is null then
+    perform private.wake_lanes(p_org);
+  end if;
+  return jsonb_build_object('maintenance', private.maintenance(p_org));
+end;
+$$;
+comment on function private.set_maintenance(uuid, timestamptz, text) is 'Body of public.set_maintenance.';
+grant execute on function private.set_maintenance(uuid, timestamptz, text) to authenticated;
+
+create function private.set_installation_maintenance(p_until timestamptz, p_reason text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.check_maintenance(p_until, p_reason);
+  update private.installation set maintenance_until = p_until, maintenance_reason = case when p_until is not null
+    then trim(p_reason) end
+  where is_only;
+  perform private.audit(null, case when p_until is null then 'installation.maintenance_ended'
+    else 'installation.maintenance' end,
+    'installation', null, null, jsonb_build_object('until', p_until, 'reason', p_reason));
+  if p_until is null then
+    perform private.wake_lanes(null);
+  end if;
+  return jsonb_build_object('maintenance', private.maintenance(null));
+end;
+$$;
+comment on function private.set_installation_maintenance(timestamptz, text) is
+  'Body of public.set_installation_maintenance.';
+grant execute on function private.set_installation_maintenance(timestamptz, text) to service_role;
+
+revoke execute on all functions in schema private from public;

@@ -28,6 +28,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "cloud": ("cli.commands.cloud", "Cloud identities, and runners that are deployed with them."),
     "members": ("cli.commands.members", "People with access, and what they can do."),
     "orgs": ("cli.commands.orgs", "Your organisations."),
+    "maintenance": ("cli.commands.maintenance", "For a while no runner takes a job."),
     "shared-runners": ("cli.commands.shared_runners", "The installation's own runners, from a file."),
     "doctor": ("cli.commands.doctor", "Check this program, the login and the project."),
     "open": ("cli.commands.browse", "Open a job, module or runner in the browser."),

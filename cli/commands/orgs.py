@@ -11,6 +11,7 @@ from cli.errors import Usage
 from cli.output import say
 
 app = new_app("Your organisations.")
+SHARED_USE = ("never", "none-fits", "none-available")
 Days = Annotated[int | None, typer.Option("--log-retention-days", help="How long logs are kept.")]
 
 
@@ -48,6 +49,18 @@ def update(
         raise Usage("Nothing to change.", "Give --name, --log-retention-days or --own-approvals.")
     after = here.api.call("update_organization", org=here.org.id, **wanted)
     here.printer.result(after, lambda row: f"{row['slug']}  {row['name']}  logs {row['log_retention_days']} days")
+
+
+@command(app, "shared-runners", calls=("set_shared_runners",), page="Settings → Organisation")
+def shared_runners(
+    here: Here,
+    use: Annotated[str, typer.Argument(help="never, none-fits (no own runner is set up) or none-available.")],
+) -> None:
+    """Say when shared runners may take the organisation's jobs."""
+    if use not in SHARED_USE:
+        raise Usage(f'"{use}" is no answer.', f"Choose from {', '.join(SHARED_USE)}.")
+    after = here.api.call("set_shared_runners", org=here.org.id, use=use.replace("-", "_").upper())
+    here.printer.result(after, lambda _: f"{here.org.slug}: {use}")
 
 
 @command(app, "use", page="The menu of organisations")

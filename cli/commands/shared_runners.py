@@ -7,12 +7,15 @@ from typing import Annotated
 import typer
 
 from cli.command import Here, command, new_app
+from cli.errors import Usage
 from cli.runners import wording
 
 app = new_app(
     "The installation's own runners, from a file. It needs SUPABASE_URL and SUPABASE_SECRET_KEY, which "
     'eval "$(runyard env)" sets for the local stack.'
 )
+
+ACTIONS = ("drain", "resume", "disable", "enable", "end-sessions")
 
 
 @command(app, "list")
@@ -38,3 +41,17 @@ def apply(
     wanted = read_configuration(file)
     done = apply_configuration(here.operator, wanted, frozenset(rotate or ()))
     here.printer.result([asdict(outcome) for outcome in done], wording.outcomes)
+
+
+@command(app, "set", calls=("set_shared_worker",))
+def set_shared(
+    here: Here,
+    name: Annotated[str, typer.Argument(help="The shared runner's name.")],
+    action: Annotated[str, typer.Argument(help=", ".join(ACTIONS))],
+    reason: Annotated[str | None, typer.Option("--reason", help="Shown with the runner.")] = None,
+) -> None:
+    """Let a shared runner drain or resume, disable or enable it, or end its sessions."""
+    if action not in ACTIONS:
+        raise Usage(f'"{action}" is nothing that a shared runner can be told.', f"Choose from {', '.join(ACTIONS)}.")
+    done = here.operator.call("set_shared_worker", name=name, action=action.replace("-", "_"), reason=reason)
+    here.printer.result(done, lambda _: f"{name}: {action}")

@@ -64,7 +64,7 @@ def entries() -> Iterator[Entry]:
 def _entries(app: typer.Typer, name: str) -> Iterator[Entry]:
     for each in app.registered_commands:
         calls = getattr(each.callback, "calls", None)
-        is_alone = each.name in LAZY
+        is_alone = each.name in LAZY and import_module(LAZY[each.name][0]).app is app
         if calls is not None and (not is_alone or each.name == name):
             words = f"runyard {name}" if is_alone else f"runyard {name} {each.name}"
             yield Entry(words, getattr(each.callback, "page", ""), calls)

@@ -201,3 +201,28 @@ def test_a_mistake_in_the_file_is_named_and_changes_nothing(
     assert done.returncode != 0
     assert said in done.stderr
     assert not [row for row in terminal.json("runners", "list") if row["name"].lower() == "x"]
+
+
+def test_maintenance_comes_and_goes(terminal: Terminal) -> None:
+    assert terminal.json("maintenance", "show") is None
+    begun = terminal.json("maintenance", "start", "2h", "--reason", "New network")
+    assert begun["reason"] == "New network"
+    assert "New network" in terminal.run("maintenance", "show").stdout
+    assert terminal.run("maintenance", "start", "soon", "--reason", "x").returncode == Usage.exit_code
+    assert terminal.json("maintenance", "end") is None
+
+
+def test_an_organisation_says_when_shared_runners_help(terminal: Terminal) -> None:
+    assert terminal.run("orgs", "shared-runners", "never").returncode == 0
+    assert terminal.run("orgs", "shared-runners", "sometimes").returncode == Usage.exit_code
+
+
+def test_a_shared_runner_is_told_what_to_do(installation: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "shared.toml"
+    file.write_text('[[shared_runners]]\nname = "one"\n')
+    installation.run("shared-runners", "apply", str(file))
+    assert installation.run("shared-runners", "set", "one", "drain", "--reason", "New disk").returncode == 0
+    (row,) = installation.json("shared-runners", "list")
+    assert (row["name"], row["is_draining"]) == ("one", True)
+    assert installation.run("shared-runners", "set", "one", "dance").returncode == Usage.exit_code
+    assert installation.run("shared-runners", "set", "two", "drain").returncode == Refused.exit_code

@@ -1,0 +1,62 @@
+"""`runyard maintenance`: for a while no runner takes a job."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from cli.command import Here, command, new_app
+from cli.errors import Usage
+
+app = new_app(
+    "For a while no runner takes a job of the organisation, or with the secret key of any; what runs, finishes."
+)
+Installation = Annotated[bool, typer.Option("--installation", help="For every organisation, with SUPABASE_SECRET_KEY.")]
+UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+@command(app, "show", calls=("maintenance",), page="Settings → Organisation")
+def show(here: Here) -> None:
+    """Say whether maintenance keeps the organisation's jobs waiting."""
+    here.printer.result(here.api.call("maintenance", org=here.org.id), _sentence)
+
+
+@command(app, "start", calls=("set_maintenance", "set_installation_maintenance"), page="Settings → Organisation")
+def start(
+    here: Here,
+    how_long: Annotated[
+        str, typer.Argument(metavar="TIME", help="Such as 30m, 2h or 1d, or a time like 2030-01-31T08:00Z.")
+    ],
+    reason: Annotated[str, typer.Option("--reason", help="Shown with every job that waits.")],
+    installation: Installation = False,
+) -> None:
+    """Let jobs wait until then."""
+    _set(here, _until(how_long), reason, installation)
+
+
+@command(app, "end", calls=("set_maintenance", "set_installation_maintenance"), page="Settings → Organisation")
+def end(here: Here, installation: Installation = False) -> None:
+    """End the maintenance at once."""
+    _set(here, None, None, installation)
+
+
+def _set(here: Here, until: str | None, reason: str | None, is_for_all: bool) -> None:
+    if is_for_all:
+        after = here.operator.call("set_installation_maintenance", until=until, reason=reason)
+    else:
+        after = here.api.call("set_maintenance", org=here.org.id, until=until, reason=reason)
+    here.printer.result(after["maintenance"], _sentence)
+
+
+def _until(text: str) -> str:
+    if span := re.fullmatch(r"(\d{1,4})([mhd])", text):
+        return (datetime.now(UTC) + timedelta(**{UNITS[span[2]]: int(span[1])})).isoformat()
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).isoformat()
+    except ValueError as error:
+        raise Usage(f'"{text}" is no time.', "Write 30m, 2h, 1d or 2030-01-31T08:00Z.") from error
+
+
+def _sentence(now: dict[str, Any] | None) -> str:
+    return f"Until {now['until']}: {now['reason']}" if now else "No maintenance."

@@ -55,6 +55,14 @@ class JobFailed(WorkerError):
     """The job's own work went wrong: report FAILED with this code, message and hint."""
 
 
+class EngineKilled(WorkerError):
+    """The engine was killed while it changed infrastructure: a person decides, and the state stays locked."""
+
+
+class RunnerUnfit(WorkerError):
+    """The runner cannot do the job for reasons of its own: give it back, and take no more until it can."""
+
+
 class JobCancelled(WorkerError):
     """Someone asked for the job to stop, and it has stopped."""
 

@@ -24,6 +24,7 @@ from worker.logs.redactor import Redactor
 from worker.runtime_log import configure_logging, get_logger
 from worker.settings import Settings
 from worker.signals import STOPPING
+from worker.statebackend.sealing import take_seal
 
 PULSE_SECONDS = 10.0
 RENEW_SECONDS = 9 * 60.0
@@ -93,7 +94,8 @@ class Executor:
         finder = EngineFinder(self._settings.engine.additional_binary_paths, environ)
         await finder.refresh()
         isolation = await settle_isolation(self._settings, environ, finder)
-        return JobContext(self._settings, self._server, finder, environ, (self._token,), isolation=isolation)
+        seal = take_seal(self._settings.working_directory.working_directory)
+        return JobContext(self._settings, self._server, finder, environ, seal, (self._token,), isolation=isolation)
 
     def _home(self) -> Path:
         home = self._settings.working_directory.working_directory / "executors"

@@ -53,6 +53,7 @@ class HostFacts:
             "engines": engines,
             "engine_note": self._finder.note() or (None if engines else "no engine was found"),
             "last_error": self._standing.last_error,
+            "degraded": self._standing.degraded,
         }
 
 

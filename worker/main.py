@@ -1,6 +1,7 @@
 """The runner's process: put together here, and taken down in the order written at the bottom."""
 
 import asyncio
+import functools
 import os
 from contextlib import suppress
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, WorkerStatus
 from worker.errors import Fatal, WorkerError
 from worker.exit_codes import ExitCode
+from worker.fitness import Fitness, probe_disk, probe_memory
 from worker.host_facts import HostFacts
 from worker.job.context import JobContext
 from worker.job.control import Stop, StopCause
@@ -34,6 +36,7 @@ from worker.session.session import Session
 from worker.settings import Settings
 from worker.signals import ignore_more
 from worker.standing import Standing
+from worker.statebackend.sealing import take_seal
 from worker.task_protection import TaskProtection
 from worker.update.handover import hand_over
 from worker.update.updater import Updater
@@ -133,12 +136,12 @@ class Runner:
             return await self._prove(server, facts)
         dispatcher = dispatcher_for(self._settings)
         context = JobContext(
-            self._settings, server, finder, environ, tuple(credentials.secrets),
-            TaskProtection(environ.get("ECS_AGENT_URI", "")), isolation,
+            self._settings, server, finder, environ, take_seal(self._settings.working_directory.working_directory),
+            tuple(credentials.secrets), TaskProtection(environ.get("ECS_AGENT_URI", "")), isolation,
         )  # fmt: skip
         parts = Parts(
             context, session, identity, facts, self._table, self._standing, self._clock, self._bells, dispatcher,
-            self._updater(identity),
+            self._updater(identity), Fitness(self._standing, self._clock, identity.home, self._fitness_changed),
         )  # fmt: skip
         try:
             return await self._live(parts, build_loops(parts), finder)
@@ -189,12 +192,15 @@ class Runner:
         running = [
             parts.session.keep_fresh(), loops.heartbeat.run(), self._table.watch_leases(), self._watch_engines(finder)
         ]  # fmt: skip
+        folders = self._settings.working_directory
+        on_disk = functools.partial(probe_disk, folders.working_directory, folders.temp_directory)
+        running.append(parts.fitness.run({"disk": on_disk, "work_directory": on_disk, "memory": probe_memory}))
         if self._settings.server.realtime:
             running.append(loops.doorbell.run())
         # AWS's library is an extra: a runner without it leaves the deciding to others.
         if self._settings.scaling.enabled and find_spec("boto3") is not None:
             running.append(loops.scaler.run())
-        running.append(self._recover_then_claim(server, parts.identity, loops))
+        running.append(self._recover_then_claim(parts, loops))
         tasks: list[asyncio.Task[None]] = [asyncio.create_task(loop) for loop in running]
         sdnotify.SystemdNotifier().notify("READY=1")
         try:
@@ -202,9 +208,8 @@ class Runner:
         finally:
             await self._take_down(tasks, server)
 
-    async def _recover_then_claim(self, server: Server, identity: Identity, loops: Loops) -> None:
-        rescued = self._settings.working_directory.working_directory / "rescued"
-        await recover(identity.home, rescued, server, self._table, self._clock)
+    async def _recover_then_claim(self, parts: Parts, loops: Loops) -> None:
+        await recover(parts.identity.home, parts.context, self._table, self._clock)
         await loops.claim.run()
 
     async def _until_done(self, tasks: list["asyncio.Task[None]"]) -> ExitCode:
@@ -265,6 +270,10 @@ class Runner:
             if (finder.found, finder.note()) != before:
                 self._bells.heartbeat.set()
                 self._bells.claim.set()
+
+    def _fitness_changed(self) -> None:
+        self._bells.heartbeat.set()
+        self._bells.claim.set()
 
     def _on_fatal(self, error: Fatal) -> None:
         if not self._fatal.done():

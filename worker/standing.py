@@ -20,6 +20,7 @@ class Standing:
     last_error: str | None = None
     jobs_failed: int = field(default=0)
     handover: Handover | None = None
+    degraded: dict[str, str] | None = None
 
     @property
     def status(self) -> WorkerStatus:
@@ -33,6 +34,6 @@ class Standing:
 
     def free_slots(self, running: int) -> int:
         """How many jobs may be asked for now."""
-        if self.is_draining or (self.is_single and self.has_claimed):
+        if self.is_draining or self.degraded or (self.is_single and self.has_claimed):
             return 0
         return max(0, (1 if self.is_single else self.capacity) - running)

@@ -181,6 +181,39 @@ def state_unlock(
     here.printer.result(done, lambda said: f"Unlocked {row['path']}; job {said['job_id']} had it.")
 
 
+Kept = Annotated[str, typer.Argument(metavar="ID", help="The id that `state kept` shows.")]
+
+
+@command(state, "kept", calls=("kept_states",), page="Job → State that was not stored")
+def state_kept(here: Here, job: Annotated[int, typer.Argument(metavar="JOB", help="The job's number.")]) -> None:
+    """List the states of a job that were not stored, because somebody released it meanwhile."""
+    rows = here.api.call("kept_states", job=job)
+    here.printer.rows(
+        rows, ("id", "attempt", "number", "serial", "size", "written_at", "stored_at", "discarded_at"), "None."
+    )
+
+
+@command(state, "kept-pull", calls=("kept_state",), page="Job → State that was not stored → Download")
+def state_kept_pull(here: Here, kept: Kept) -> None:
+    """Print a state that was not stored; reading it is written down in the audit log."""
+    print(here.api.call("kept_state", id=kept)["body"])
+
+
+@command(state, "kept-store", calls=("store_kept_state",), page="Job → State that was not stored → Store")
+def state_kept_store(here: Here, kept: Kept, yes: Yes = False) -> None:
+    """Make a state that was not stored the module's state."""
+    here.confirm("Make it the module's newest state?", yes)
+    done = here.api.call("store_kept_state", id=kept)
+    here.printer.result(done, lambda said: f"Stored as serial {said['serial']}.")
+
+
+@command(state, "kept-discard", calls=("discard_kept_state",), page="Job → State that was not stored → Discard")
+def state_kept_discard(here: Here, kept: Kept, yes: Yes = False) -> None:
+    """Remove the text of a state that was not stored."""
+    here.confirm("Discard it? Its text is removed for good.", yes)
+    here.printer.result(here.api.call("discard_kept_state", id=kept), lambda _: "Discarded.")
+
+
 def _write(here: Here, documents: list[dict[str, Any]], yes: bool) -> None:
     rows = {row["path"]: row for row in here.org.modules()}
     changes = []

@@ -282,6 +282,9 @@ insert into private.job_transitions (from_status, to_status, event, description)
 ('PROCESSING', 'QUEUED', 'returned', 'The runner gave it back before it changed infrastructure.'),
 ('PROCESSING', 'QUEUED', 'lost', 'The runner was lost before infrastructure changed; tried again after a pause.'),
 ('PROCESSING', 'NEEDS_ATTENTION', 'attention', 'The runner was lost while it was changing infrastructure.'),
+('PROCESSING', 'NEEDS_ATTENTION', 'engine_killed', 'The engine was killed while it was changing infrastructure.'),
+('NEEDS_ATTENTION', 'PROCESSING', 'resumed', 'The runner is in contact again before anybody released the job, and goes on.'),
+('QUEUED', 'FAILED', 'unfit', 'Three runners gave it back for want of the same thing.'),
 ('NEEDS_ATTENTION', 'QUEUED', 'retried', 'A member decided to run it again.'),
 ('NEEDS_ATTENTION', 'FAILED', 'marked_failed', 'A member decided that it failed.');
 

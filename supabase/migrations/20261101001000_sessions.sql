@@ -314,6 +314,31 @@ $$;
 comment on function private.known_job(private.runner, bigint) is
   'A job that a runner may hear about: of its organisation, or once given to it. Null for every other, as for one that does not exist.';
 
+create function private.resume_held(p_runner private.runner, p_job bigint, p_attempt integer)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+begin
+  -- Without waiting, because a heartbeat asks, too: whoever must not miss it holds the row already.
+  update private.live_jobs as q set
+    stage = 'RUNNING', session_id = p_runner.session_id, unlisted_at = null, lease_until = now() + interval '60 seconds'
+  where q.job_id = (
+    select h.job_id from private.live_jobs as h
+    where h.job_id = p_job and h.attempt = p_attempt and h.stage = 'HELD' and h.instance_id = p_runner.instance_id for update skip locked);
+  if not found then
+    return;
+  end if;
+  update public.provision_jobs set status = 'PROCESSING', error = null where id = p_job returning * into v_job;
+  perform private.record_job_event(v_job, 'resumed', 'NEEDS_ATTENTION', 'PROCESSING', 'worker', p_runner.worker_id, p_runner.worker_name,
+    'The runner is in contact again and still has this attempt.');
+end;
+$$;
+comment on function private.resume_held(private.runner, bigint, integer) is
+  'The attempt that holds a job has come back before a person released it: it goes on, and its end will be believed.';
+
 create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer)
 returns private.live_jobs
 language plpgsql stable
@@ -324,7 +349,8 @@ declare
 begin
   perform private.check_scope(p_job, p_attempt);
   select * into v_live from private.live_jobs as q
-  where q.job_id = p_job and q.attempt = p_attempt and q.session_id = p_runner.session_id and q.stage = 'RUNNING';
+  where q.job_id = p_job and q.attempt = p_attempt
+    and (q.stage = 'RUNNING' and q.session_id = p_runner.session_id or q.stage = 'HELD' and q.instance_id = p_runner.instance_id);
   if v_live.job_id is null then
     perform private.fail('RY410', format('Attempt %s of job %s is not this runner''s any more.', p_attempt, p_job),
       'Stop working on it; what it wrote until now is kept.',
@@ -335,7 +361,7 @@ begin
 end;
 $$;
 comment on function private.fenced_job(private.runner, bigint, integer) is
-  'The fence: the running attempt, if it is this session''s still; refused otherwise. That is what makes requeueing safe.';
+  'The fence: the attempt that holds the job, if it is this session''s, or this instance''s while a person is waited for. It makes requeueing safe.';
 
 create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer)
 returns private.live_jobs
@@ -345,6 +371,7 @@ as $$
 begin
   -- The lock keeps sweep and cancel out until this call has written what it came to write.
   perform from private.live_jobs as q where q.job_id = p_job for update;
+  perform private.resume_held(p_runner, p_job, p_attempt);
   return private.fenced_job(p_runner, p_job, p_attempt);
 end;
 $$;

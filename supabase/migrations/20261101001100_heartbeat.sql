@@ -142,6 +142,9 @@ as $$
 declare
   v_answer pg_catalog.jsonb;
 begin
+  perform private.resume_held(p_runner, (l ->> 'job')::bigint, (l ->> 'attempt')::integer)
+  from jsonb_array_elements(coalesce(p_running, '[]')) as l
+  where exists (select from private.live_jobs as q where q.job_id = (l ->> 'job')::bigint and q.stage = 'HELD');
   with owned as (
     select q.job_id, q.attempt, q.cancel_kind, q.unlisted_at, q.claimed_at from private.live_jobs as q
     where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING' and q.session_id = p_runner.session_id

@@ -134,6 +134,11 @@ begin
   if v_missing <> '[]' then
     return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
   end if;
+  if p_status = 'NEEDS_ATTENTION' then
+    perform private.hold_job(q, 'engine_killed', coalesce(p_error ->> 'message', 'The engine was killed.'), p_error)
+    from private.live_jobs as q where q.job_id = p_job;
+    return jsonb_build_object('status', p_status);
+  end if;
   perform private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker', p_runner.worker_id, p_runner.worker_name,
     p_error ->> 'message', nullif(p_error, 'null'), nullif(p_result, 'null'), nullif(p_plan_summary, 'null'));
   return jsonb_build_object('status', p_status);
@@ -152,8 +157,10 @@ declare
   v_runner private.runner := private.this_runner();
   v_answer pg_catalog.jsonb := jsonb_build_object('job', p_job, 'attempt', p_attempt, 'missing', '[]'::pg_catalog.jsonb, 'is_late', false);
 begin
-  if p_job is null or p_attempt is null or p_status is null or p_status not in ('SUCCEEDED', 'FAILED', 'CANCELLED') then
-    perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED or CANCELLED.', 'Send its number, its attempt and one of these.');
+  if p_job is null or p_attempt is null or p_status is null
+    or p_status not in ('SUCCEEDED', 'FAILED', 'CANCELLED', 'NEEDS_ATTENTION') then
+    perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED, CANCELLED or NEEDS_ATTENTION.',
+      'Send its number, its attempt and one of these.');
   end if;
   perform private.check_report(null, p_plan_summary, p_result, p_error);
   if jsonb_typeof(p_log) not in ('object', 'null') then
@@ -161,7 +168,9 @@ begin
   end if;
   perform private.check_scope(p_job, p_attempt);
   perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q where q.job_id = p_job;
-  -- The fence: only the session that still has the attempt ends it.
+  -- The fence: only the session that still has the attempt ends it, or that has come back to it before a person released it.
+  perform from private.live_jobs as q where q.job_id = p_job for update;
+  perform private.resume_held(v_runner, p_job, p_attempt);
   if exists (
     select from private.live_jobs as q
     where q.job_id = p_job and q.attempt = p_attempt and q.session_id = v_runner.session_id and q.stage = 'RUNNING' for update

@@ -102,6 +102,30 @@ end;
 $$;
 comment on function private.state_fields(text) is 'Serial and lineage of a state file; null for engines that have none.';
 
+create function private.write_state(p_module uuid, p_serial bigint, p_lineage text, p_body text, p_job bigint, p_attempt integer)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
+begin
+  insert into private.states as s (module_id, serial, lineage, body, sha256, job_id, attempt)
+  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt)
+  on conflict (module_id) do update set serial = excluded.serial, lineage = excluded.lineage, body = excluded.body,
+    sha256 = excluded.sha256,
+    job_id = excluded.job_id, attempt = excluded.attempt, updated_at = now();
+  insert into private.state_versions (module_id, serial, lineage, body, sha256, job_id, attempt)
+  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt)
+  on conflict (module_id, serial) do nothing;
+  -- By number of versions, not by serial: an engine may leave some out.
+  delete from private.state_versions as v where v.module_id = p_module and v.serial <= (
+    select o.serial from private.state_versions as o where o.module_id = p_module order by o.serial desc offset 100 limit 1);
+end;
+$$;
+comment on function private.write_state(uuid, bigint, text, text, bigint, integer) is
+  'Makes a text the current state of a module and adds it to the history. The caller has checked that it may be.';
+
 create function private.worker_state_put(p_job bigint, p_attempt integer, p_body text, p_lock_id text)
 returns jsonb
 language plpgsql security definer
@@ -136,17 +160,7 @@ begin
     perform private.fail('RY409', format('The state''s serial %s is not newer than %s.', v_new.serial, v_old.serial),
       'Read the state again.');
   end if;
-  insert into private.states as s (module_id, serial, lineage, body, sha256, job_id, attempt)
-  values (v_module, v_new.serial, v_new.lineage, p_body, v_sha, p_job, p_attempt)
-  on conflict (module_id) do update set serial = excluded.serial, lineage = excluded.lineage, body = excluded.body,
-    sha256 = excluded.sha256,
-    job_id = excluded.job_id, attempt = excluded.attempt, updated_at = now();
-  insert into private.state_versions (module_id, serial, lineage, body, sha256, job_id, attempt)
-  values (v_module, v_new.serial, v_new.lineage, p_body, v_sha, p_job, p_attempt)
-  on conflict (module_id, serial) do nothing;
-  -- By number of versions, not by serial: an engine may leave some out.
-  delete from private.state_versions as v where v.module_id = v_module and v.serial <= (
-    select o.serial from private.state_versions as o where o.module_id = v_module order by o.serial desc offset 100 limit 1);
+  perform private.write_state(v_module, v_new.serial, v_new.lineage, p_body, p_job, p_attempt);
   return jsonb_build_object('serial', v_new.serial, 'is_unchanged', false);
 end;
 $$;

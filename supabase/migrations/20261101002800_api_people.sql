@@ -229,6 +229,33 @@ comment on function public.state_version(uuid, bigint) is
   'The text of one version of a state (body), with who wrote it. Reading it is audited. Admins.';
 grant execute on function public.state_version(uuid, bigint) to authenticated;
 
+create function public.kept_states(p_job bigint)
+returns jsonb language sql stable set search_path = ''
+as $$ select private.kept_states(p_job) $$;
+comment on function public.kept_states(bigint) is
+  'States that a job wrote and that were not stored, newest first, without their text: a person released the job meanwhile. Members.';
+grant execute on function public.kept_states(bigint) to authenticated;
+
+create function public.kept_state(p_id uuid)
+returns jsonb language sql set search_path = ''
+as $$ select private.kept_state(p_id) $$;
+comment on function public.kept_state(uuid) is 'The text of a state that was not stored (body). Reading it is audited. Admins.';
+grant execute on function public.kept_state(uuid) to authenticated;
+
+create function public.store_kept_state(p_id uuid)
+returns jsonb language sql set search_path = ''
+as $$ select private.store_kept_state(p_id) $$;
+comment on function public.store_kept_state(uuid) is
+  'Makes a state that was not stored the module''s state, as its newest version; refused while a job uses the state. Admins.';
+grant execute on function public.store_kept_state(uuid) to authenticated;
+
+create function public.discard_kept_state(p_id uuid)
+returns jsonb language sql set search_path = ''
+as $$ select private.discard_kept_state(p_id) $$;
+comment on function public.discard_kept_state(uuid) is
+  'Decides that a state that was not stored is not needed; its text is removed, that it was there stays. Admins.';
+grant execute on function public.discard_kept_state(uuid) to authenticated;
+
 create function public.force_unlock_state(p_module uuid, p_lock_id text)
 returns jsonb language sql set search_path = ''
 as $$ select private.force_unlock_state(p_module, p_lock_id) $$;

@@ -93,12 +93,12 @@ comment on function public.worker_finish(bigint, integer, text, jsonb, jsonb, js
   'Ends a job: SUCCEEDED, FAILED or CANCELLED. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job goes on until they came.';
 grant execute on function public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) to worker;
 
-create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null)
+create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null, p_code text default null)
 returns jsonb language plpgsql set search_path = ''
-as $$ begin return private.worker_return_job(p_job, p_attempt, p_reason); end $$;
-comment on function public.worker_return_job(bigint, integer, text) is
-  'A runner that must stop gives a job back before it changed anything; the attempt does not count. A job that was asked to stop ends CANCELLED.';
-grant execute on function public.worker_return_job(bigint, integer, text) to worker;
+as $$ begin return private.worker_return_job(p_job, p_attempt, p_reason, p_code); end $$;
+comment on function public.worker_return_job(bigint, integer, text, text) is
+  'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the attempt does not count. Three runners that lack the same end it FAILED; a job that was asked to stop ends CANCELLED.';
+grant execute on function public.worker_return_job(bigint, integer, text, text) to worker;
 
 create function public.worker_state_get(p_job bigint, p_attempt integer)
 returns jsonb language plpgsql set search_path = ''
@@ -126,6 +126,14 @@ as $$ begin return private.worker_state_unlock(p_job, p_attempt, p_lock_id); end
 comment on function public.worker_state_unlock(bigint, integer, text) is
   'Releases the state lock of this attempt. Releasing a lock that is gone is no error.';
 grant execute on function public.worker_state_unlock(bigint, integer, text) to worker;
+
+create function public.worker_state_keep(p_job bigint, p_attempt integer, p_number integer, p_body text, p_written_at timestamptz default null,
+  p_reason text default null)
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_state_keep(p_job, p_attempt, p_number, p_body, p_written_at, p_reason); end $$;
+comment on function public.worker_state_keep(bigint, integer, integer, text, timestamptz, text) is
+  'Hands over a state that may not be stored any more, because a person released the job; it is kept for a person to decide about.';
+grant execute on function public.worker_state_keep(bigint, integer, integer, text, timestamptz, text) to worker;
 
 create function public.sweep()
 returns jsonb language sql set search_path = ''
@@ -254,13 +262,15 @@ grant execute on function
   private.worker_append_logs(bigint, integer, jsonb), public.worker_append_logs(bigint, integer, jsonb),
   private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb),
     public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb),
-  private.worker_return_job(bigint, integer, text), public.worker_return_job(bigint, integer, text),
+  private.worker_return_job(bigint, integer, text, text), public.worker_return_job(bigint, integer, text, text),
   private.worker_put_artifact(bigint, integer, text, text, text), public.worker_put_artifact(bigint, integer, text, text, text),
   private.worker_get_artifact(bigint, integer, text), public.worker_get_artifact(bigint, integer, text),
   private.worker_state_get(bigint, integer), public.worker_state_get(bigint, integer),
   private.worker_state_put(bigint, integer, text, text), public.worker_state_put(bigint, integer, text, text),
   private.worker_state_lock(bigint, integer, jsonb), public.worker_state_lock(bigint, integer, jsonb),
   private.worker_state_unlock(bigint, integer, text), public.worker_state_unlock(bigint, integer, text),
+  private.worker_state_keep(bigint, integer, integer, text, timestamptz, text),
+    public.worker_state_keep(bigint, integer, integer, text, timestamptz, text),
   private.worker_target_token(bigint, integer, text, text), public.worker_target_token(bigint, integer, text, text),
   private.worker_target_update(bigint, integer, jsonb), public.worker_target_update(bigint, integer, jsonb),
   private.worker_target_status(bigint, integer), public.worker_target_status(bigint, integer)

@@ -101,7 +101,7 @@ class QueueMachine(Promises):
         claimed = runner.claim(slots)
         assert not (claimed and seat in self.draining), "a draining runner was given a job"
         for job in claimed:
-            self.model[job["id"]].claim(job["attempt"], runner.session_id, runner.worker_id)
+            self.model[job["id"]].claim(job["attempt"], runner.session_id, runner.worker_id, runner.instance_id)
             made.append(Attempt(job["id"], job["attempt"], seat, runner.session_id))
         return multiple(*made)
 
@@ -117,6 +117,8 @@ class QueueMachine(Promises):
     def beat(self, seat: int) -> None:
         """An honest beat is answered with what was cancelled, and with what this process has lost."""
         runner = self.seats[seat]
+        for job in self.model.values():
+            self.speak(runner, job)
         mine = {job.id: job for job in self.model.values() if job.owner == runner.session_id and job.status in RUNNING}
         strangers = [job for job in self.model.values() if job.attempt and job.id not in mine]
         listed = [{"job": job.id, "attempt": job.attempt} for job in [*mine.values(), *strangers]]
@@ -156,6 +158,7 @@ class QueueMachine(Promises):
                 self.org.owner.call("force_unlock_state", **known)
             return
         self.org.owner.call("force_unlock_state", **known)
+        self.model[lock["job_id"]].holder = ""
 
     @rule(attempt=attempts, is_ghost=st.booleans())
     def give_back(self, attempt: Attempt, is_ghost: bool) -> None:
@@ -182,6 +185,8 @@ class QueueMachine(Promises):
             return
         arguments = {"p_job": attempt.job, "p_attempt": attempt.attempt, "p_status": status, "p_error": error}
         answer = runner.call("worker_finish", **arguments)
+        if not code:
+            self.speak(runner, model)
         if code:
             assert answer["status"] == model.status, "an old attempt's word was taken"
         elif has_crashed:

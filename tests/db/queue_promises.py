@@ -50,14 +50,26 @@ class Promises(RuleBasedStateMachine):
         """The refusal that this call must meet, if any."""
         if runner.session_id in self.ended:
             return "RY401"
-        return "" if self.model[attempt.job].is_owned(runner.session_id, attempt.attempt) else "RY410"
+        job = self.model[attempt.job]
+        is_let_in = job.is_owned(runner.session_id, attempt.attempt) or job.is_held_by(
+            runner.instance_id, attempt.attempt
+        )
+        return "" if is_let_in else "RY410"
+
+    def speak(self, runner: Runner, job: ModelJob) -> None:
+        """The attempt that holds a job goes on with its first word."""
+        if job.is_held_by(runner.instance_id, job.attempt):
+            job.resume(runner.session_id)
 
     def attempt_call(self, runner: Runner, attempt: Attempt, function: str, **arguments: Any) -> Any:
         """Call as that process; a call that the model fences must be refused and change nothing."""
         code = self.fence(runner, attempt)
         call = {"p_job": attempt.job, "p_attempt": attempt.attempt, **arguments}
         if not code:
-            return runner.call(function, **call)
+            answer = runner.call(function, **call)
+            if function != "worker_append_logs":
+                self.speak(runner, self.model[attempt.job])
+            return answer
         before = self.everything(attempt.job)
         with refused(code):
             runner.call(function, **call)
@@ -109,7 +121,7 @@ class Promises(RuleBasedStateMachine):
         busy = [row[2] for row in rows if row[1] in ("RUNNING", "HELD")]
         assert len(busy) == len(set(busy)), "two jobs act on one state"
         for runner in self.seats:
-            assert len(self.running_on(runner)) <= 2
+            assert len([job for job in self.running_on(runner) if not job.is_resumed]) <= 2
 
     @invariant()
     def somebody_is_next_wherever_somebody_waits(self) -> None:

@@ -42,7 +42,7 @@ def test_after_infrastructure_changed_a_person_decides(
     waiting = org.enqueue("a/b")
     world.lose(runner)
     row = world.job(job_id)
-    assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "RUNNER_LOST")
+    assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "OUT_OF_CONTACT")
     assert org.owner.call("state_info", p_module=row["module_id"])["lock"]["id"] == "dead"
     runner.beat()
     assert runner.claim() == []

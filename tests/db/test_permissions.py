@@ -72,6 +72,9 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "insert into public.scaling_decisions (org_id, worker_id, from_count, to_count, reason) values (%s, %s, 0, 1, 'x')",
         [org.id, holder.worker_id],
     )
+    keep = {"p_job": job["id"], "p_attempt": 1, "p_number": 1, "p_body": '{"serial": 3}'}
+    holder.call("worker_state_keep", **keep)
+    kept = org.owner.call("kept_states", p_job=job["id"])[0]["id"]
     return {
         "p_org": org.id,
         "p_worker": holder.worker_id,
@@ -87,6 +90,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "p_token": holder.token_id,
         "p_session": holder.session_id,
         "p_user": org.member("viewer").id,
+        "p_id": kept,
         "unapproved": unapproved,
         "modules": f"{{{org.modules['a/c']}}}",
     }
@@ -151,6 +155,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "worker_put_artifact": {"p_name": "x", "p_body_base64": "", "p_sha256": SHA_OF_NOTHING},
     "worker_report": {"p_phase": "PLAN"},
     "worker_scaling_decided": {"p_decision": {}},
+    "worker_state_keep": {"p_number": 1, "p_body": '{"serial": 2}'},
     "worker_state_lock": {"p_lock": {"ID": "x"}},
     "worker_state_put": {"p_body": '{"serial": 2}'},
     "worker_state_unlock": {"p_lock_id": "x"},
@@ -240,7 +245,7 @@ def test_runners_doors(site: Site) -> None:
             if (got[role] == "42501") is (role in about["roles"]):
                 wrong.append((function, role, got[role]))
         if "p_attempt" in about["needs"]:
-            expected = {"RY404"} if function == "worker_finish" else {"RY410"}
+            expected = {"RY404"} if function in {"worker_finish", "worker_state_keep"} else {"RY410"}
             wrong += [
                 (function, who, got[who]) for who in ("other worker", "foreign worker") if got[who] not in expected
             ]

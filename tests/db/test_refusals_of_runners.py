@@ -47,12 +47,17 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
     ),
     "an end that is none": (
         "RY422",
-        "A job ends as SUCCEEDED, FAILED or CANCELLED.",
+        "A job ends as SUCCEEDED, FAILED, CANCELLED or NEEDS_ATTENTION.",
         lambda runner, job: runner.finish(job, "PROCESSING"),
+    ),
+    "a want that is none": (
+        "RY422",
+        "A runner lacks disk, work_directory, dispatcher, image, engine or memory, or has not begun.",
+        lambda runner, job: runner.call("worker_return_job", **this(job, p_code="luck")),
     ),
     "an end of nothing": (
         "RY422",
-        "A job ends as SUCCEEDED, FAILED or CANCELLED.",
+        "A job ends as SUCCEEDED, FAILED, CANCELLED or NEEDS_ATTENTION.",
         lambda runner, _: runner.call("worker_finish", p_job=None, p_attempt=None, p_status="SUCCEEDED"),
     ),
     "a status that is none": (

@@ -226,3 +226,111 @@ def test_only_what_needs_attention_is_resolved(world: World, org: Organization, 
         other_org.owner.call("resolve_attention", p_job=held, p_action="retry")
     with refused("RY422", "An action is refresh_plan, retry, mark_failed or release_lock."):
         org.owner.call("resolve_attention", p_job=held, p_action="pray")
+
+
+# ---------------------------------------------------------------------------------------------- states that were not stored
+
+
+def keep(runner: Runner, job: dict[str, object], text: str, number: int = 1) -> dict[str, bool]:
+    return runner.call(
+        "worker_state_keep",
+        **which(job),
+        p_number=number,
+        p_body=text,
+        p_written_at="2026-01-01T00:00:00Z",
+        p_reason="released",
+    )
+
+
+@pytest.fixture
+def released(world: World, org: Organization, runner: Runner) -> dict[str, object]:
+    """A job that was released by a person while its runner went on writing."""
+    job_id = org.enqueue("a/b", "APPLY")
+    job = runner.claim_one()
+    runner.report(job, "APPLY")
+    runner.call("worker_state_put", **which(job), p_body=body(1))
+    world.lose(runner)
+    org.owner.call("resolve_attention", p_job=job_id, p_action="mark_failed")
+    with refused("RY410"):
+        runner.call("worker_state_put", **which(job), p_body=body(2))
+    return job
+
+
+def test_a_state_that_may_not_be_stored_is_kept_once_and_listed_without_its_text(
+    org: Organization, runner: Runner, released: dict[str, object]
+) -> None:
+    for _ in range(2):
+        assert keep(runner, released, body(2, secret="s")) == {"is_stored": False}
+    assert keep(runner, released, body(1), 2) == {"is_stored": True}
+    (listed,) = org.member("viewer").call("kept_states", p_job=released["id"])
+    assert (listed["serial"], listed["number"], listed["reason"], listed["stored_at"]) == (2, 1, "released", None)
+    assert "body" not in listed
+    assert listed["size"] == len(body(2, secret="s"))
+
+
+def test_a_person_stores_a_kept_state_on_purpose_and_the_next_job_begins_from_it(
+    org: Organization, runner: Runner, released: dict[str, object]
+) -> None:
+    keep(runner, released, body(2, a=1))
+    (listed,) = org.owner.call("kept_states", p_job=released["id"])
+    assert org.owner.call("kept_state", p_id=listed["id"])["body"] == body(2, a=1)
+    assert org.owner.call("store_kept_state", p_id=listed["id"]) == {"serial": 2}
+    with refused("RY409", "Somebody has decided about this state already."):
+        org.owner.call("store_kept_state", p_id=listed["id"])
+    assert org.owner.one("select count(*) from public.audit_events where action in ('state.read', 'state.stored')") == 2
+    org.enqueue("a/b")
+    runner.beat()
+    assert runner.call("worker_state_get", **which(runner.claim_one()))["body"] == body(2, a=1)
+
+
+def test_an_older_kept_state_becomes_the_newest_when_it_is_stored(
+    org: Organization, runner: Runner, released: dict[str, object]
+) -> None:
+    keep(runner, released, body(1, a=1))
+    (listed,) = org.owner.call("kept_states", p_job=released["id"])
+    assert org.owner.call("store_kept_state", p_id=listed["id"]) == {"serial": 2}
+    stored = org.owner.call("state_version", p_module=org.modules["a/b"], p_serial=2)
+    assert json.loads(stored["body"]) == {"serial": 2, "lineage": "l", "a": 1}
+
+
+def test_kept_states_are_the_admins_to_read_store_and_discard(
+    world: World, org: Organization, runner: Runner, released: dict[str, object]
+) -> None:
+    keep(runner, released, body(2))
+    (listed,) = org.owner.call("kept_states", p_job=released["id"])
+    other = world.organization()
+    for name in ("kept_state", "store_kept_state", "discard_kept_state"):
+        with refused("RY403"):
+            org.member("operator").call(name, p_id=listed["id"])
+        with refused("RY404"):
+            other.owner.call(name, p_id=listed["id"])
+        with refused("RY404"):
+            org.owner.call(name, p_id="00000000-0000-4000-8000-000000000000")
+    with refused("RY404"):
+        other.owner.call("kept_states", p_job=released["id"])
+    assert org.owner.call("discard_kept_state", p_id=listed["id"]) == {"discarded": True}
+    with refused("RY409"):
+        org.owner.call("kept_state", p_id=listed["id"])
+
+
+def test_only_a_runner_that_had_the_attempt_may_hand_over_its_state(
+    org: Organization, runner: Runner, released: dict[str, object]
+) -> None:
+    with refused("RY404", "Attempt 1 of job"):
+        keep(org.runner("r2", is_assigned_to_all_modules=True), released, body(2))
+    with refused("RY422"):
+        keep(runner, released, "no json")
+    with refused("RY422", "A kept state needs the number that it had in its attempt."):
+        keep(runner, released, body(2), 0)
+
+
+def test_a_kept_state_is_not_stored_under_a_running_job(
+    org: Organization, runner: Runner, released: dict[str, object]
+) -> None:
+    keep(runner, released, body(2))
+    (listed,) = org.owner.call("kept_states", p_job=released["id"])
+    org.enqueue("a/b")
+    runner.beat()
+    runner.claim_one()
+    with refused("RY423", "A job is using the module's state."):
+        org.owner.call("store_kept_state", p_id=listed["id"])

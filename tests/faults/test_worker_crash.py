@@ -31,7 +31,7 @@ def start(
 ) -> WorkerProcess:
     """Start a runner with the counting engine; `like` names the dead process whose home it takes over."""
     place = {"instance": like.instance, "home": like.home} if like else {}
-    return bench.start_worker(worker, url=url, RUNYARD__ENGINE__ADDITIONALBINARYPATHS=str(engine.folder), **place)  # type: ignore[arg-type]
+    return bench.start_worker(worker, url=url, **engine.variables, **place)  # type: ignore[arg-type]
 
 
 def kill(runner: WorkerProcess) -> None:

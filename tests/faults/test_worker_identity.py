@@ -22,7 +22,7 @@ def engine(bench: Bench, tmp_path: Path) -> HeldTofu:
 
 
 def start(bench: Bench, engine: HeldTofu, worker: tuple[str, str]) -> WorkerProcess:
-    return bench.start_worker(worker, RUNYARD__ENGINE__ADDITIONALBINARYPATHS=str(engine.folder))
+    return bench.start_worker(worker, **engine.variables)
 
 
 def rotate(bench: Bench, worker: str) -> str:

@@ -40,7 +40,7 @@ def proxy(bench: Bench) -> Iterator[Proxy]:
 
 def runner_behind(bench: Bench, proxy: Proxy, engine: HeldTofu, **options: object) -> WorkerProcess:
     worker = bench.register(**options)
-    runner = bench.start_worker(worker, url=proxy.url, RUNYARD__ENGINE__ADDITIONALBINARYPATHS=str(engine.folder))
+    runner = bench.start_worker(worker, url=proxy.url, **engine.variables)
     bench.online(worker)
     return runner
 
@@ -94,7 +94,7 @@ def test_a_partition_within_the_lease_is_survived_and_the_log_is_whole(
 
 def test_a_replaced_runner_that_comes_back_can_write_nothing(bench: Bench, engine: HeldTofu, tmp_path: Path) -> None:
     worker = bench.register()
-    paths = {"RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(engine.folder)}
+    paths = engine.variables
     first = bench.start_worker(worker, **paths)
     bench.online(worker)
     gate = tmp_path / "go"
@@ -141,7 +141,7 @@ def test_a_wall_clock_that_jumps_changes_nothing(bench: Bench, engine: HeldTofu,
     worker = bench.register()
     runner = bench.start_worker(
         worker, PYTHONPATH=str(JUMPING_CLOCK), JUMPING_CLOCK=str(offset),
-        RUNYARD__ENGINE__ADDITIONALBINARYPATHS=str(engine.folder),
+        **engine.variables,
     )  # fmt: skip
     jobs = []
     for days in (400, -400):
@@ -189,7 +189,7 @@ def test_stopped_for_two_leases_then_continued(bench: Bench, engine: HeldTofu) -
     import time
 
     worker = bench.register()
-    runner = bench.start_worker(worker, RUNYARD__ENGINE__ADDITIONALBINARYPATHS=str(engine.folder))
+    runner = bench.start_worker(worker, **engine.variables)
     engine.hold("plan")
     job = bench.enqueue("PLAN", bench.module())
     wait_until(lambda: engine.has_begun("plan", job))
@@ -204,7 +204,7 @@ def test_stopped_for_two_leases_then_continued(bench: Bench, engine: HeldTofu) -
 def test_a_restarted_database_and_a_killed_gateway_cost_time_only(fresh_stack: RunningStack, tmp_path: Path) -> None:
     with open_bench(fresh_stack, tmp_path) as bench:
         engine = make_engine(tmp_path / "engine", bench.tofu)
-        bench.runner(RUNYARD__ENGINE__ADDITIONALBINARYPATHS=str(engine.folder))
+        bench.runner(**engine.variables)
         jobs = [bench.enqueue("APPLY", bench.module(hooks={"before_plan": "sleep 3"})) for _ in range(2)]
         bench.wait_step(jobs[0], "before-plan")
         with bench.database() as database:

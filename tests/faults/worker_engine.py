@@ -9,16 +9,31 @@ class HeldTofu:
     """A wrapper in a folder of its own; `runs` has one line for each start: job, attempt, command."""
 
     folder: Path
+    real: Path
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Settings of a runner that has this engine, and whose sandbox lets it keep its book."""
+        return {
+            "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(self.folder),
+            "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": str(self.real.parent),
+            "RUNYARD__ENGINE__ISOLATION__WRITABLEPATHS": str(self.book),
+        }
+
+    @property
+    def book(self) -> Path:
+        """Beside the engine: a sandbox shows the engine's own folder to be read only."""
+        return self.folder.with_name(f"{self.folder.name}-book")
 
     @property
     def runs(self) -> Path:
-        return self.folder / "runs"
+        return self.book / "runs"
 
     def hold(self, command: str) -> None:
-        (self.folder / f"hold-{command}").touch()
+        (self.book / f"hold-{command}").touch()
 
     def release(self, command: str) -> None:
-        (self.folder / f"hold-{command}").unlink(missing_ok=True)
+        (self.book / f"hold-{command}").unlink(missing_ok=True)
 
     def has_begun(self, command: str, job: int, attempt: int = 1) -> bool:
         return f"{job} {attempt} {command}" in self.runs.read_text().splitlines()
@@ -27,11 +42,15 @@ class HeldTofu:
 def make_engine(folder: Path, real: Path) -> HeldTofu:
     """Write the wrapper."""
     folder.mkdir()
-    engine = HeldTofu(folder)
+    engine = HeldTofu(folder, real)
+    engine.book.mkdir()
     engine.runs.write_text("")
+    # A sandbox may run it as another user.
+    engine.book.chmod(0o777)
+    engine.runs.chmod(0o666)
     script = f"""#!/bin/sh
 echo "$RUNYARD_JOB_ID $RUNYARD_JOB_ATTEMPT $1" >> {engine.runs}
-while [ -e {folder}/hold-$1 ]; do sleep 0.05; done
+while [ -e {engine.book}/hold-$1 ]; do sleep 0.05; done
 exec {real} "$@"
 """
     (folder / "tofu").write_text(script)

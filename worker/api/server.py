@@ -73,9 +73,10 @@ class Server:
         reply = await retry_for(None, lambda: self._call("worker_finish", arguments))
         return FinishReply.model_validate(reply or {})
 
-    async def return_job(self, ref: JobRef, reason: str) -> None:
-        """Give an attempt back; repeated for a while, then the lease does the same."""
-        await retry_for(20.0, lambda: self._call("worker_return_job", {**_which(ref), "p_reason": reason}))
+    async def return_job(self, ref: JobRef, reason: str, code: str | None = None) -> None:
+        """Give an attempt back, with what the runner lacks for it; repeated for a while, then the lease does the same."""
+        arguments = {**_which(ref), "p_reason": reason, **({"p_code": code} if code else {})}
+        await retry_for(20.0, lambda: self._call("worker_return_job", arguments))
 
     async def recover(self, refs: Iterable[JobRef], *, are_dead: bool = False) -> RecoverReply:
         """Tell which attempts an earlier process left on disk: to be told by us, or dead and to be decided about."""
@@ -92,18 +93,24 @@ class Server:
         reply = await retry_for(STATE_SECONDS, lambda: self._call("worker_state_get", _which(ref)))
         return StateReply.model_validate(reply or {})
 
-    async def state_put(self, ref: JobRef, body: str, lock_id: str | None) -> None:
-        """Write the module's state; repeated for long, because the engine has already changed the world."""
+    async def state_put(self, ref: JobRef, body: str, lock_id: str | None, *, seconds: float = STATE_SECONDS) -> None:
+        """Write the module's state; the journal asks once at a time and repeats it itself."""
         arguments = {**_which(ref), "p_body": body, "p_lock_id": lock_id}
-        await retry_for(2 * STATE_SECONDS, lambda: self._call("worker_state_put", arguments))
+        await _repeat(seconds, lambda: self._call("worker_state_put", arguments))
+
+    async def keep_state(self, ref: JobRef, number: int, body: str, written_at: str, why: str) -> None:
+        """Hand over a state that the server does not store by itself any more, for a person to decide about."""
+        arguments = {**_which(ref), "p_number": number, "p_body": body, "p_written_at": written_at, "p_reason": why}
+        await retry_for(STATE_SECONDS, lambda: self._call("worker_state_keep", arguments))
 
     async def state_lock(self, ref: JobRef, lock: Mapping[str, Any]) -> None:
         """Lock the module's state for this attempt; the same lock id may be asked for again."""
         await retry_for(STATE_SECONDS, lambda: self._call("worker_state_lock", {**_which(ref), "p_lock": lock}))
 
-    async def state_unlock(self, ref: JobRef, lock_id: str) -> None:
+    async def state_unlock(self, ref: JobRef, lock_id: str, *, seconds: float = STATE_SECONDS) -> None:
         """Release the lock."""
-        await retry_for(STATE_SECONDS, lambda: self._call("worker_state_unlock", {**_which(ref), "p_lock_id": lock_id}))
+        arguments = {**_which(ref), "p_lock_id": lock_id}
+        await _repeat(seconds, lambda: self._call("worker_state_unlock", arguments))
 
     async def put_artifact(self, ref: JobRef, name: str, body: bytes) -> None:
         """Keep a file of this job, such as its plan."""
@@ -158,6 +165,10 @@ class Server:
         except TokenExpired:
             await self._renew()
             return await self._transport.rpc(name, arguments, timeout_seconds=timeout_seconds)
+
+
+async def _repeat(seconds: float, call: Callable[[], Awaitable[Any]]) -> Any:
+    return await (retry_for(seconds, call) if seconds > 0 else call())
 
 
 def _which(ref: JobRef) -> dict[str, int]:

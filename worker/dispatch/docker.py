@@ -13,7 +13,7 @@ from worker.clock import Clock, SystemClock
 from worker.dispatch.base import LOST
 from worker.dispatch.order import COMMAND, Order, whole_environment
 from worker.dispatch.sizes import parse_bytes
-from worker.errors import JobFailed
+from worker.errors import RunnerUnfit
 from worker.settings import Settings
 
 PULL_SECONDS = 600
@@ -87,11 +87,7 @@ class DockerDispatcher:
             container = await self._create(order)
             await container.start()
         except AWAY as error:
-            raise JobFailed(
-                f"Docker could not start the executor: {getattr(error, 'message', error)}",
-                code="dispatch_failed",
-                hint="Check the dispatcher's host, image and registry credentials on the runner.",
-            ) from error
+            raise _unfit(error) from error
         return DockerExecution(container, self.clock)
 
     async def close(self) -> None:
@@ -133,3 +129,13 @@ class DockerDispatcher:
             "StopSignal": "SIGTERM",
             "HostConfig": host,
         }
+
+
+def _unfit(error: Exception) -> RunnerUnfit:
+    """No job's fault: Docker does not answer, or has no such image."""
+    is_image = isinstance(error, DockerError) and error.status == HTTPStatus.NOT_FOUND
+    return RunnerUnfit(
+        f"Docker could not start the executor: {getattr(error, 'message', error)}",
+        code="image" if is_image else "dispatcher",
+        hint="Check the dispatcher's host, image and registry credentials on the runner.",
+    )

@@ -12,12 +12,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 from worker.clock import Clock, SystemClock
 from worker.dispatch.base import LOST
 from worker.dispatch.order import COMMAND, Order, whole_environment
-from worker.errors import JobFailed
+from worker.errors import RunnerUnfit
 from worker.settings import Settings
 from worker.settings.dispatcher import LaunchType
 
 CONFIG = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=60)
 POLL_SECONDS = 5.0
+NO_IMAGE = "CannotPull"
 
 
 class EcsExecution:
@@ -65,6 +66,10 @@ class EcsExecution:
         for container in (task or {}).get("containers", []):
             if container.get("name") == self.container and container.get("exitCode") is not None:
                 return int(container["exitCode"])
+        if self.why.startswith(NO_IMAGE):
+            raise RunnerUnfit(
+                f"ECS could not start the executor: {self.why}", code="image", hint="Check the task definition's image."
+            )
         return LOST
 
 
@@ -134,9 +139,9 @@ class EcsDispatcher:
             vpc["securityGroups"] = self.data.security_groups
         return {"networkConfiguration": {"awsvpcConfiguration": vpc}}
 
-    def _refused(self, reason: str) -> JobFailed:
-        return JobFailed(
+    def _refused(self, reason: str) -> RunnerUnfit:
+        return RunnerUnfit(
             f"ECS could not start the executor: {reason}",
-            code="dispatch_failed",
+            code="dispatcher",
             hint="Check the task definition, the cluster, the subnets and the runner's right to ecs:RunTask.",
         )

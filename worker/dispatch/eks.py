@@ -11,7 +11,7 @@ from botocore.signers import RequestSigner
 from kubernetes_asyncio.client import Configuration
 
 from worker.clock import Clock
-from worker.errors import JobFailed
+from worker.errors import RunnerUnfit
 
 # A token is good for 15 minutes; we sign a new one well before.
 TOKEN_SECONDS = 600
@@ -24,7 +24,7 @@ def cluster_token(session: boto3.session.Session, region: str, cluster: str) -> 
     client = make("sts", region_name=region)
     credentials = session.get_credentials()
     if credentials is None:
-        raise JobFailed("There are no AWS credentials to sign in to EKS with.", code="dispatch_failed")
+        raise RunnerUnfit("There are no AWS credentials to sign in to EKS with.", code="dispatcher")
     signer = RequestSigner(client.meta.service_model.service_id, region, "sts", "v4", credentials, session.events)
     request = {
         "method": "GET",

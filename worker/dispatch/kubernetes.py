@@ -14,12 +14,17 @@ from worker.clock import Clock, SystemClock
 from worker.dispatch.base import LOST
 from worker.dispatch.manifests import job_manifest, secret_manifest
 from worker.dispatch.order import Order
-from worker.errors import JobFailed
+from worker.errors import RunnerUnfit
 from worker.exit_codes import ExitCode
+from worker.runtime_log import get_logger
 from worker.settings import Settings
 from worker.settings.dispatcher import AuthType
 
 POLL_SECONDS = 2.0
+RIGHTS = (
+    "The runner's role needs in its namespace: create, get and delete on jobs (batch); "
+    "create, patch and delete on secrets; list and delete on pods."
+)
 AWAY = (ApiException, ClientError, OSError)
 HOPELESS = {
     "ErrImagePull",
@@ -42,6 +47,7 @@ class KubernetesExecution:
         self.grace_seconds = grace_seconds
         self.clock = clock
         self.why = ""
+        self.is_refused = False
 
     async def wait(self) -> int:
         """Return the executor's exit code once the job has ended, is gone, or can never start."""
@@ -56,10 +62,14 @@ class KubernetesExecution:
     async def _look(self) -> int | None:
         """Return the exit code, if there is one already."""
         try:
-            job = await self.batch.read_namespaced_job_status(self.name, self.namespace)
+            # The job, not its `status` resource: reading that one is a right of its own, which nothing else here needs.
+            job = await self.batch.read_namespaced_job(self.name, self.namespace)
         except ApiException as error:
-            self.why = "the Kubernetes job is gone"
-            return LOST if error.status == HTTPStatus.NOT_FOUND else None
+            if error.status == HTTPStatus.NOT_FOUND:
+                self.why = "the Kubernetes job is gone"
+                return LOST
+            self._note_refusal(error)
+            return None
         if job.status.succeeded:
             return ExitCode.OK
         return await self._pod_code(has_failed=bool(job.status.failed))
@@ -73,9 +83,18 @@ class KubernetesExecution:
                     return int(status.state.terminated.exit_code)
                 if status.state.waiting is not None and status.state.waiting.reason in HOPELESS:
                     self.why = f"the pod cannot start: {status.state.waiting.reason}"
-                    return LOST
+                    raise RunnerUnfit(
+                        f"Kubernetes could not start the executor: {self.why}", code="image",
+                        hint="Check the dispatcher's image and the cluster's registry credentials.",
+                    )  # fmt: skip
         self.why = "the pod is gone"
         return LOST if has_failed else None
+
+    def _note_refusal(self, error: ApiException) -> None:
+        """Say once that the cluster refuses to tell; the executor works on, and so it is waited for."""
+        if error.status == HTTPStatus.FORBIDDEN and not self.is_refused:
+            self.is_refused = True
+            get_logger("worker.dispatch").error("the cluster refuses to tell of the job", job=self.name, hint=RIGHTS)
 
     async def stop(self) -> None:
         """Delete the pod with its grace period: one SIGTERM, then time to write the state."""
@@ -118,18 +137,30 @@ class KubernetesDispatcher:
         """Create the secret, then the job that reads it; what an interrupted start left is taken over."""
         try:
             api = await self._connection()
+            await self._check_rights(api, order.name)
             await create(CoreV1Api(api).create_namespaced_secret, self.data.namespace, secret_manifest(order))
             manifest = job_manifest(order, self.settings)
             await create(BatchV1Api(api).create_namespaced_job, self.data.namespace, manifest)
             await self._give_secret_to_job(api, order)
         except (*AWAY, kube.ConfigException) as error:
-            raise JobFailed(
+            raise RunnerUnfit(
                 f"Kubernetes could not start the executor: {getattr(error, 'reason', None) or error}",
-                code="dispatch_failed",
-                hint="Check the dispatcher's namespace, image and rights on the runner.",
+                code="dispatcher",
+                hint=RIGHTS
+                if getattr(error, "status", None) == HTTPStatus.FORBIDDEN
+                else "Check the dispatcher's namespace.",
             ) from error
         grace = int(self.settings.engine.stop_grace_seconds)
         return KubernetesExecution(api, self.data.namespace, order.name, grace, self.clock)
+
+    async def _check_rights(self, api: ApiClient, name: str) -> None:
+        """See before a job begins that its end can be learned, too: a refusal here is an answer, not "not yet"."""
+        await CoreV1Api(api).list_namespaced_pod(self.data.namespace, label_selector=f"job-name={name}")
+        try:
+            await BatchV1Api(api).read_namespaced_job(name, self.data.namespace)
+        except ApiException as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
 
     async def close(self) -> None:
         """Close the connection."""

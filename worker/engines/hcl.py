@@ -13,9 +13,9 @@ from packaging.version import Version
 from worker.engines.apply_events import follow_apply
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_summary import sensitive_texts, summarise
-from worker.engines.rescue import rescue_state
+from worker.engines.rescue import errored_state, keep_errored_state
 from worker.enums import EngineName
-from worker.errors import JobFailed
+from worker.errors import JobFailed, WorkerError
 from worker.files.safe_writer import SafeWriter
 from worker.job.context import FoundEngine
 from worker.job.workspace import Workspace
@@ -98,6 +98,7 @@ class HclDriver:
             await space.run(
                 [self._binary, "apply", "-input=false", "-lock-timeout=30s", *flags, str(space.plan_file)],
                 what=f"{self._engine.name} apply{' (destroy)' if is_destroy else ''} {PLAN_ARTIFACT}",
+                is_changing=True,
             )
 
     async def output(self, space: Workspace) -> None:
@@ -111,12 +112,18 @@ class HclDriver:
             space.say("The module has no outputs.")
 
     async def rescue(self, space: Workspace) -> None:
-        """Keep the state that the engine could not hand to its backend."""
-        keep = space.context.settings.working_directory.working_directory / "rescued"
-        if target := rescue_state(space.work, keep, space.ref):
+        """Take the state that the engine could not hand to its backend, such as on a full disk."""
+        left = errored_state(space.work)
+        if left is None:
+            return
+        try:
+            await space.backend.store.state_put(space.ref, left, None)
+            space.say("The engine could not save its state; the runner took what it had left behind.")
+        except (OSError, WorkerError) as error:
+            keep = space.context.settings.working_directory.working_directory / "rescued"
             space.say(
-                f"The engine could not save its state. What it had is kept on the runner as {target}; "
-                "compare it with the stored state before anything else is applied."
+                f"The engine could not save its state ({error}). What it had is kept on the runner as "
+                f"{keep_errored_state(left, keep, space.ref)}; compare it with the stored state before anything else is applied."
             )
 
     async def _summarise(self, space: Workspace, *, is_refresh_only: bool) -> None:

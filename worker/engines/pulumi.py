@@ -53,7 +53,7 @@ class PulumiDriver:
             space.write(settings, await fetch_artifact(space, SETTINGS_ARTIFACT))
         await space.run([self._binary, "stack", "init", STACK, *_QUIET])
         await self._configure(space)
-        state = await space.context.server.state_get(space.ref)
+        state = await space.backend.store.state_get(space.ref)
         if state.exists and state.body:
             checkpoint = space.root / "checkpoint.json"
             space.write(checkpoint, state.body.encode())
@@ -92,9 +92,11 @@ class PulumiDriver:
         events = space.root / "apply-events.json"
         plan = [f"--plan={space.plan_file}"] if space.plan_file.is_file() and not is_destroy else []
         command = ["destroy" if is_destroy else "up", "--yes", "--skip-preview", *plan, f"--event-log={events}"]
-        await space.context.server.state_lock(space.ref, lock)
+        await space.backend.store.state_lock(space.ref, lock)
         try:
-            await space.run([self._binary, *command, "--stack", STACK, *_QUIET], what=f"pulumi {command[0]}")
+            await space.run(
+                [self._binary, *command, "--stack", STACK, *_QUIET], what=f"pulumi {command[0]}", is_changing=True
+            )
         finally:
             await self._export(space, str(lock["ID"]))
         if space.plan_summary is None:
@@ -125,8 +127,8 @@ class PulumiDriver:
         target = space.root / "export.json"
         body = await export_stack(self._binary, space, target)
         if body is not None:
-            await space.context.server.state_put(space.ref, body, lock_id)
-            await space.context.server.state_unlock(space.ref, lock_id)
+            await space.backend.store.state_put(space.ref, body, lock_id)
+            await space.backend.store.state_unlock(space.ref, lock_id)
 
 
 async def export_stack(binary: str, space: Workspace, target: Path) -> str | None:

@@ -9,7 +9,10 @@ from worker.api.server import Server
 from worker.children.isolation import Isolation
 from worker.enums import EngineName
 from worker.settings import Settings
+from worker.statebackend.sealing import Seal
 from worker.task_protection import TaskProtection
+
+KEPT_FOLDER = "kept-states"
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,12 @@ class JobContext:
     server: Server
     finder: Engines
     environ: dict[str, str]
+    seal: Seal
     secrets: tuple[str, ...] = ()
     protection: Protection = field(default_factory=TaskProtection)
     isolation: Isolation | None = None
+
+    @property
+    def kept_states(self) -> Path:
+        """Where states wait that the server did not store."""
+        return self.settings.working_directory.working_directory / KEPT_FOLDER

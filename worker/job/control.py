@@ -8,9 +8,12 @@ from typing import Any
 
 from worker.children.child import Child, Command, Sink, stop_with_grace
 from worker.enums import CancelKind
-from worker.errors import JobCancelled, JobInterrupted, WorkerError
+from worker.errors import EngineKilled, JobCancelled, JobInterrupted, WorkerError
 
 _URGENCY = {CancelKind.AFTER_STEP: 0, CancelKind.GRACEFUL: 1, CancelKind.KILL: 2}
+
+# A sandbox tells a child's death by a signal as 128 and its number; no engine has such an exit code of its own.
+_SIGNALLED = 128
 
 
 class StopCause(StrEnum):
@@ -41,6 +44,8 @@ class JobControl:
         self._task: asyncio.Task[None] | None = None
         self._ladder: asyncio.Task[None] | None = None
         self.stop: Stop | None = None
+        self.has_touched = False
+        """Whether infrastructure may have changed: from then on no silence of the project stops the job."""
 
     @property
     def is_stopping(self) -> bool:
@@ -82,13 +87,17 @@ class JobControl:
             self._task = None
             work.close()
 
-    async def run_child(self, command: Command, on_output: Sink, on_errors: Sink | None = None) -> int:
-        """Run a child to its end; when it was stopped on the way, the stop is raised instead of its exit code."""
+    async def run_child(
+        self, command: Command, on_output: Sink, on_errors: Sink | None = None, *, is_changing: bool = False
+    ) -> int:
+        """Run a child to its end; one that was stopped on the way raises the stop, unless it ended well all the same."""
         self.check()
         self._child = Child.start(command, is_output_split=on_errors is not None)
         try:
             code = await self._child.run(on_output, on_errors)
-            if self._child.is_interrupted or self._child.is_killed:
+            if is_changing and (code < 0 or code > _SIGNALLED):
+                raise self._killed(code)
+            if code != 0 and (self._child.is_interrupted or self._child.is_killed):
                 self.check()
             return code
         finally:
@@ -96,6 +105,14 @@ class JobControl:
             if self._ladder is not None:
                 self._ladder.cancel()
                 self._ladder = None
+
+    def _killed(self, code: int) -> EngineKilled:
+        number = -code if code < 0 else code - _SIGNALLED
+        words = f"The engine was killed by signal {number} while it changed infrastructure."
+        return EngineKilled(
+            f"{words} {self.stop.message}" if self.stop is not None else words, code="engine_killed",
+            hint="What it had not written to its state yet is not known. Look with a refresh-only plan, then decide.",
+        )  # fmt: skip
 
     def _act(self, kind: CancelKind) -> None:
         if kind is CancelKind.AFTER_STEP:

@@ -4,7 +4,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from worker.enums import JobStatus
-from worker.errors import Fatal, Fenced, JobCancelled, JobFailed, JobInterrupted, Rejected, Retryable, WorkerError
+from worker.errors import (
+    EngineKilled,
+    Fatal,
+    Fenced,
+    JobCancelled,
+    JobFailed,
+    JobInterrupted,
+    Rejected,
+    Retryable,
+    RunnerUnfit,
+    WorkerError,
+)
 
 
 @dataclass
@@ -16,6 +27,7 @@ class Outcome:
     error: dict[str, Any] | None = None
     plan_summary: dict[str, Any] | None = None
     is_returned: bool = False
+    return_code: str | None = None
 
     def as_arguments(self, log: dict[str, Any]) -> dict[str, Any]:
         """Spell it as `worker_finish` takes it."""
@@ -28,16 +40,27 @@ class Outcome:
         }
 
 
+# What a runner may lack; the same words in SQL.
+LACKS = frozenset({"disk", "work_directory", "dispatcher", "image", "engine", "memory"})
+
+
+def given_back(lack: RunnerUnfit) -> Outcome:
+    """An attempt that ends because the runner cannot do it, before anything was changed."""
+    return Outcome(JobStatus.FAILED, error=_words(lack, "failed"), is_returned=True, return_code=lack.code)
+
+
 def failure(error: Exception) -> Outcome:
     """Turn what ended the steps into an outcome."""
     if isinstance(error, JobCancelled):
         return Outcome(JobStatus.CANCELLED, error=_words(error, "cancelled"))
+    if isinstance(error, EngineKilled):
+        return Outcome(JobStatus.NEEDS_ATTENTION, error=_words(error, "engine_killed"))
     return Outcome(JobStatus.FAILED, error=_words(as_job_error(error), "failed"))
 
 
 def as_job_error(error: Exception) -> WorkerError:
     """Give every error the words of a job's error."""
-    if isinstance(error, JobFailed | JobInterrupted | JobCancelled):
+    if isinstance(error, JobFailed | JobInterrupted | JobCancelled | EngineKilled | RunnerUnfit):
         return error
     if isinstance(error, Fenced):
         return JobInterrupted(error.message, code="runner_lease")

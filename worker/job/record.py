@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.api.replies import JobRef
+from worker.statebackend.sealing import sync_directory
 
 RECORD_FILE = "job.json"
 
@@ -44,6 +45,8 @@ def save_record(folder: Path, record: JobRecord) -> None:
         file.flush()
         os.fsync(file.fileno())
     Path(file.name).rename(folder / RECORD_FILE)
+    sync_directory(folder)
+    sync_directory(folder.parent)
 
 
 def load_record(folder: Path) -> JobRecord | None:
@@ -52,6 +55,12 @@ def load_record(folder: Path) -> JobRecord | None:
         return JobRecord(**json.loads((folder / RECORD_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def named_attempt(folder: Path) -> JobRef | None:
+    """The attempt that a folder's name tells, for a folder whose record cannot be read."""
+    job, _, attempt = folder.name.partition("-")
+    return JobRef(job=int(job), attempt=int(attempt)) if job.isdigit() and attempt.isdigit() else None
 
 
 def leftovers(home: Path) -> list[Path]:

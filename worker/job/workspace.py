@@ -1,6 +1,7 @@
 """What the steps of one job share: directory, environment, log, control, results."""
 
 import asyncio
+import errno
 import os
 import re
 import secrets
@@ -13,8 +14,9 @@ from typing import Any
 
 from worker.api.replies import ClaimedJob, JobRef
 from worker.children.child import Command
-from worker.errors import JobFailed
+from worker.errors import JobFailed, RunnerUnfit, WorkerError
 from worker.files.own_files import read_own, write_own
+from worker.fitness import lacking, no_directory
 from worker.job.context import JobContext
 from worker.job.control import JobControl
 from worker.job.spec import JobSpec
@@ -23,6 +25,7 @@ from worker.statebackend.backend import StateBackend
 
 LARGEST_CAPTURE = 128 * 1024 * 1024
 _ERROR_LINE = re.compile(rb"Error:?\s[^\r\n]{0,400}|error: [^\r\n]{0,400}")
+_DISK_FULL = b"no space left on device"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -66,8 +69,9 @@ class Workspace:
         self.log.say(text)
 
     async def run(
-        self, argv: list[str], *, ok: tuple[int, ...] = (0,), what: str = "", pass_fds: tuple[int, ...] = ()
-    ) -> int:
+        self, argv: list[str], *, ok: tuple[int, ...] = (0,), what: str = "", pass_fds: tuple[int, ...] = (),
+        is_changing: bool = False,
+    ) -> int:  # fmt: skip
         """Run a command with its output in the log; another exit code than `ok` fails the job."""
         shown = what or shlex.join([Path(argv[0]).name, *argv[1:]])
         self.say(f"$ {shown}")
@@ -75,11 +79,13 @@ class Workspace:
 
         async def sink(data: bytes) -> None:
             nonlocal first_error
-            if not first_error and (found := _ERROR_LINE.search(data)):
+            if _DISK_FULL in data and not self.control.has_touched:
+                first_error = _DISK_FULL
+            elif not first_error and (found := _ERROR_LINE.search(data)):
                 first_error = found.group()
             await asyncio.to_thread(self.log.write, data)
 
-        code = await self._child(argv, sink, None, pass_fds)
+        code = await self._child(argv, sink, None, pass_fds, is_changing=is_changing)
         if code not in ok:
             raise self._failure(shown, code, first_error)
         return code
@@ -104,15 +110,14 @@ class Workspace:
             raise self._failure(shlex.join([Path(argv[0]).name, *argv[1:]]), code, b"")
         return b"".join(parts)
 
-    async def _child(self, argv: list[str], on_output: Any, on_errors: Any, pass_fds: tuple[int, ...]) -> int:
+    async def _child(
+        self, argv: list[str], on_output: Any, on_errors: Any, pass_fds: tuple[int, ...], *, is_changing: bool = False
+    ) -> int:
         try:
-            return await self.control.run_child(self.command(argv, pass_fds), on_output, on_errors)
+            command = self.command(argv, pass_fds)
+            return await self.control.run_child(command, on_output, on_errors, is_changing=is_changing)
         except OSError as error:
-            raise JobFailed(
-                f"{argv[0]} cannot be started: {error.strerror}.",
-                code="cannot_start",
-                hint="See that the program exists on the runner and may be run by its user.",
-            ) from error
+            raise self._cannot_start(argv[0], error) from error
         finally:
             if self.context.isolation:
                 await asyncio.to_thread(self.context.isolation.end, self.root)
@@ -141,7 +146,16 @@ class Workspace:
         isolation = self.context.isolation
         return isolation.enclose(command, self.root, for_git=self.is_fetching) if isolation else command
 
-    def _failure(self, shown: str, code: int, first_error: bytes) -> JobFailed:
+    def _cannot_start(self, program: str, error: OSError) -> WorkerError:
+        words = f"{program} cannot be started: {error.strerror}."
+        hint = "See that the program exists on the runner and may be run by its user."
+        if program in {str(engine.binary) for engine in self.context.finder.found.values()}:
+            return lacking(error) or RunnerUnfit(words, code="engine", hint=hint)
+        return lacking(error) or JobFailed(words, code="cannot_start", hint=hint)
+
+    def _failure(self, shown: str, code: int, first_error: bytes) -> WorkerError:
+        if first_error == _DISK_FULL:
+            return no_directory(OSError(errno.ENOSPC, f"{shown}: no space left on device"))
         said = self.log.redactor.redact(_ANSI.sub("", first_error.decode(errors="replace"))).strip()
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         command = " ".join(shown.split(" ")[:2])

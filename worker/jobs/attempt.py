@@ -9,8 +9,9 @@ from pathlib import Path
 
 from worker.children.strays import kill_strays
 from worker.clock import Clock
-from worker.enums import CHANGING_PHASES, LIFECYCLE_TYPES, CancelKind, JobPhase, JobStatus, StepStatus
-from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable
+from worker.enums import LIFECYCLE_TYPES, CancelKind, JobPhase, JobStatus, StepStatus
+from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable, RunnerUnfit
+from worker.fitness import lacking
 from worker.job.context import JobContext
 from worker.job.control import Stop, StopCause
 from worker.job.outcome import Outcome, failure
@@ -29,9 +30,15 @@ from worker.logs.shipper import Shipper
 from worker.logs.spool import Spool
 from worker.runtime_log import get_logger
 from worker.statebackend.backend import StateBackend
+from worker.statebackend.delivery import JournaledState
+from worker.statebackend.journal import FOLDER as JOURNAL_FOLDER
+from worker.statebackend.journal import Journal
 from worker.steps.recipes import recipe
 from worker.update.recipe import is_own_update, update_recipe
 from worker.update.updater import Updater
+
+# Given back before the engine that changes things was started.
+NOT_BEGUN = "not_begun"
 
 
 class Attempt:
@@ -44,12 +51,13 @@ class Attempt:
         job, stream = handle.job, context.settings.job_log_stream
         self._handle, self._context, self._updater = handle, context, updater
         self._space: Workspace | None = None
-        self._has_touched = False
         self._folder = record_folder(home, handle.ref)
         root = context.settings.working_directory.temp_directory / f"job-{job.id}-{job.attempt}-{secrets.token_hex(8)}"
         self._record = JobRecord(job.id, job.attempt, job.type.value, str(root), secrets.token_hex(16))
         save_record(self._folder, self._record)
         self._spool = Spool(self._folder)
+        journal = Journal(self._folder / JOURNAL_FOLDER, context.kept_states, context.seal, handle.ref)
+        self._state = JournaledState(context.server, journal, clock)
         rules = BatchRules(stream.period_seconds, stream.batch_size_limit, stream.eagerly_emit_first_event)
         self._shipper = Shipper(context.server, handle.ref, self._spool, rules, clock, on_fenced=self._fenced)
         self._jlog = JobLog(self._spool, Redactor(context.secrets), self._shipper.added)
@@ -65,6 +73,8 @@ class Attempt:
             await self._tidy(outcome)
             self._shipper.drain()
             await shipping
+            # Only with its state: an end that is told before it would let the next job begin from an older one.
+            await self._state.settled()
             await self._deliver(outcome)
             # Only now: what the job did has been told, so that nothing is lost if the task goes.
             await self._context.protection.release(self._handle.ref)
@@ -72,7 +82,7 @@ class Attempt:
         return outcome
 
     async def _work(self) -> Outcome:
-        async with StateBackend(self._context.server, self._handle.ref) as backend:
+        async with StateBackend(self._state, self._handle.ref) as backend:
             try:
                 space = self._workspace(backend)
                 await StepLoop(space, self._reporter, self._note_phase).run(self._steps(space))
@@ -101,17 +111,20 @@ class Attempt:
         return space
 
     def _failed(self, error: Exception) -> Outcome:
+        error = _own_fault(error)
         outcome = failure(error)
         if self._space is None:
             self._jlog.say(f"[runyard] {outcome.error['message'] if outcome.error else error}")
         else:
             outcome.result, outcome.plan_summary = self._space.result, self._space.plan_summary
         # The runner stopped it, for reasons of its own: before infrastructure changed, it can simply be done again.
-        outcome.is_returned = isinstance(error, JobInterrupted) and not self._has_touched
+        if isinstance(error, JobInterrupted | RunnerUnfit) and not self._handle.control.has_touched:
+            outcome.is_returned = True
+            # The server may have heard that a change begins although its answer never came.
+            outcome.return_code = error.code if isinstance(error, RunnerUnfit) else NOT_BEGUN
         return outcome
 
     async def _note_phase(self, phase: JobPhase) -> None:
-        self._has_touched = self._has_touched or phase in CHANGING_PHASES
         if phase.value != self._record.phase:
             self._record.phase = phase.value
             with suppress(OSError):
@@ -148,7 +161,8 @@ class Attempt:
             with suppress(Fenced, Rejected):
                 await self._reporter.confirmed()
             if outcome.is_returned:
-                await server.return_job(ref, (outcome.error or {}).get("message", "The runner is leaving."))
+                words = (outcome.error or {}).get("message", "The runner is leaving.")
+                await server.return_job(ref, words, outcome.return_code)
             else:
                 await finish_completely(server, ref, outcome, self._spool, self._shipper)
         except (Fenced, Rejected) as error:
@@ -162,16 +176,21 @@ class Attempt:
     @asynccontextmanager
     async def _background(self) -> AsyncIterator["asyncio.Task[None]"]:
         shipping = asyncio.create_task(self._shipper.run())
-        reporting = asyncio.create_task(self._reporter.run())
+        others = [asyncio.create_task(each) for each in (self._reporter.run(), self._state.run())]
         try:
             yield shipping
         finally:
-            for task in (shipping, reporting):
+            for task in (shipping, *others):
                 task.cancel()
-            await asyncio.gather(shipping, reporting, return_exceptions=True)
+            await asyncio.gather(shipping, *others, return_exceptions=True)
 
     def _cancelled(self, kind: CancelKind) -> None:
         self._handle.control.request(Stop(kind, StopCause.CANCELLED, "Cancelled on request."))
 
     def _fenced(self, why: str) -> None:
         self._handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, why))
+
+
+def _own_fault(error: Exception) -> Exception:
+    """Say of an error of the system what the runner lacks, where it cannot be the job's own doing."""
+    return (lacking(error) or error) if isinstance(error, OSError) else error

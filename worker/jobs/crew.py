@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from worker.api.replies import ClaimedJob
 from worker.clock import Clock
 from worker.dispatch.base import Dispatcher
 from worker.enums import CancelKind, JobStatus
+from worker.errors import RunnerUnfit, WorkerError
+from worker.fitness import Fitness, no_directory
 from worker.job.context import JobContext
 from worker.job.control import JobControl, Stop, StopCause
 from worker.job.lease import Lease
-from worker.job.outcome import Outcome
+from worker.job.outcome import LACKS, Outcome, given_back
 from worker.jobs.attempt import Attempt
 from worker.jobs.remote import RemoteAttempt
 from worker.jobs.table import JobHandle, JobTable
@@ -27,7 +30,7 @@ class Crew:
 
     def __init__(
         self, table: JobTable, standing: Standing, context: JobContext, home: Path, metrics: Metrics, clock: Clock,
-        *, dispatcher: Dispatcher | None, updater: Updater | None, on_free: Callable[[], None],
+        *, dispatcher: Dispatcher | None, updater: Updater | None, fitness: Fitness, on_free: Callable[[], None],
     ) -> None:  # fmt: skip
         """`on_free` is called when a slot becomes free."""
         self._table = table
@@ -36,6 +39,7 @@ class Crew:
         self._home = home
         self._dispatcher = dispatcher
         self._updater = updater
+        self._fitness = fitness
         self._metrics = metrics
         self._clock = clock
         self._on_free = on_free
@@ -64,23 +68,24 @@ class Crew:
         try:
             context = self._context
             if self._dispatcher is not None and not is_own_update(handle.job):
+                handle.is_remote = True
                 return await RemoteAttempt(handle, context.server, context.settings, self._dispatcher).run()
             return await Attempt(handle, context, self._home, self._clock, self._updater).run()
         except OSError as error:
-            return await self._refuse(handle, f"The runner cannot keep the job's record: {error}")
+            return await self._give_back(handle, no_directory(error))
+        except RunnerUnfit as error:
+            return await self._give_back(handle, error)
         except Exception as error:  # noqa: BLE001  (whatever it is, only this job ends)
             # What is known of the job stays on disk, and the next start tells it; the runner itself goes on.
             self._log.exception("a job ended without its end being told", job=handle.job.id)
             self._standing.last_error = f"job {handle.job.id}: {type(error).__name__}: {error}"
             return Outcome(JobStatus.FAILED, error={"code": "runner_error", "message": str(error)})
 
-    async def _refuse(self, handle: JobHandle, why: str) -> Outcome:
-        """Fail a job that could not even begin, such as on a full disk."""
-        self._log.error("a job cannot begin", job=handle.job.id, why=why)
-        self._standing.last_error = why
-        hint = "Make room on the runner's disk, or see its permissions."
-        outcome = Outcome(JobStatus.FAILED, error={"code": "runner_disk", "message": why, "hint": hint})
-        await self._context.server.finish(handle.ref, outcome.as_arguments({"last_seq": 0, "is_incomplete": True}))
+    async def _give_back(self, handle: JobHandle, lack: RunnerUnfit) -> Outcome:
+        """Return a job that could not even begin, such as on a full disk: another runner may have what this one lacks."""
+        outcome = given_back(lack)
+        with suppress(WorkerError):
+            await self._context.server.return_job(handle.ref, lack.message, lack.code)
         return outcome
 
     def _note(self, handle: JobHandle, outcome: Outcome, seconds: float) -> None:
@@ -89,3 +94,9 @@ class Crew:
         self._metrics.seconds.labels(kind).observe(seconds)
         if outcome.status is not JobStatus.SUCCEEDED:
             self._standing.jobs_failed += 1
+        error = outcome.error or {}
+        if outcome.is_returned and outcome.return_code in LACKS:
+            self._standing.last_error = error.get("message")
+            self._fitness.lacks(RunnerUnfit(**{key: error.get(key, "") for key in ("message", "code", "hint")}))
+        elif not outcome.is_returned:
+            self._fitness.works()

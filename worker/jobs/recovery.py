@@ -1,49 +1,57 @@
-"""What a crashed process left on disk: its log is shipped, its end reported, its directory removed."""
+"""What a crashed process left on disk: its state is delivered, its log shipped, its end told, its directory removed."""
 
 import asyncio
 import shutil
 from pathlib import Path
 
 from worker.api.replies import JobRef
-from worker.api.server import Server
 from worker.children.strays import kill_strays, wait_for_strays
 from worker.clock import Clock
-from worker.engines.rescue import rescue_state
+from worker.engines.rescue import left_state
 from worker.enums import JobStatus
-from worker.errors import Fenced, Rejected
+from worker.errors import Fatal, Fenced, Rejected
+from worker.job.context import JobContext
 from worker.job.outcome import Outcome
-from worker.job.record import JobRecord, leftovers, load_record, remove_record
+from worker.job.record import JobRecord, leftovers, load_record, named_attempt, remove_record
 from worker.jobs.finishing import finish_completely
 from worker.jobs.table import JobTable
 from worker.logs.batching import BatchRules
 from worker.logs.shipper import Shipper
 from worker.logs.spool import Spool
 from worker.runtime_log import get_logger
+from worker.statebackend.delivery import JournaledState, hand_over
+from worker.statebackend.journal import FOLDER as JOURNAL_FOLDER
+from worker.statebackend.journal import Journal, keep_journal, kept_entries
 
 CRASHED = "The runner's process ended in the middle of the job"
 # The kernel interrupted the engine when the runner died; this is its time to stop in order.
 _STRAY_SECONDS = 30.0
 
 
-async def recover(home: Path, rescued: Path, server: Server, table: JobTable, clock: Clock) -> int:
+async def recover(home: Path, context: JobContext, table: JobTable, clock: Clock) -> int:
     """Tell the server about every attempt that an earlier process did not end, and clean up after it."""
     found = {folder: load_record(folder) for folder in leftovers(home)}
+    for folder in (folder for folder, record in found.items() if record is None):
+        if (ref := named_attempt(folder)) is not None:
+            keep_journal(folder, context.kept_states, ref)
     records = {folder: record for folder, record in found.items() if record is not None}
     if records:
         get_logger("worker.recovery").warning("an earlier process left jobs", jobs=[r.job for r in records.values()])
     # Asked without records, too: a claim whose answer an earlier process did not live to read is given up at once.
-    await _Recovery(rescued, server, table, clock).run(records)
+    await _Recovery(context, table, clock).run(records)
     for folder in found:
         remove_record(folder)
+    for path, entry in kept_entries(context.kept_states, context.seal):
+        await hand_over(context.server, path, entry, "It was kept on the runner's disk.")
     return len(records)
 
 
 class _Recovery:
     """One pass over what was left."""
 
-    def __init__(self, rescued: Path, server: Server, table: JobTable, clock: Clock) -> None:
-        self._rescued = rescued
-        self._server = server
+    def __init__(self, context: JobContext, table: JobTable, clock: Clock) -> None:
+        self._context = context
+        self._server = context.server
         self._table = table
         self._clock = clock
         self._log = get_logger("worker.recovery")
@@ -63,7 +71,8 @@ class _Recovery:
 
     async def _tell(self, folder: Path, record: JobRecord, ours: set[JobRef]) -> JobRef | None:
         """Send log and end of one attempt; return it when its end is not known."""
-        await asyncio.to_thread(self._clean, record)
+        await asyncio.to_thread(_end_strays, record)
+        await self._deliver_state(folder, record)
         spool = Spool(folder)
         try:
             if record.outcome is None:
@@ -79,12 +88,26 @@ class _Recovery:
             spool.close()
         return None
 
-    def _clean(self, record: JobRecord) -> None:
-        wait_for_strays(record.cookie, _STRAY_SECONDS)
-        strays = kill_strays(record.cookie)
-        kept = rescue_state(Path(record.root), self._rescued, record.ref)
-        shutil.rmtree(record.root, ignore_errors=True)
-        self._log.info("cleaned up after a job", job=record.job, attempt=record.attempt, strays=strays, rescued=kept)
+    async def _deliver_state(self, folder: Path, record: JobRecord) -> None:
+        """Deliver what the attempt wrote; what the server does not take any more is kept aside."""
+        context, root = self._context, Path(record.root)
+        journal = await asyncio.to_thread(
+            Journal, folder / JOURNAL_FOLDER, context.kept_states, context.seal, record.ref
+        )
+        left = await asyncio.to_thread(left_state, root)
+        if left or len(journal):
+            self._log.warning("delivering state that waited on disk", job=record.job, entries=len(journal) + bool(left))
+        state = JournaledState(self._server, journal, self._clock)
+        delivering = asyncio.create_task(state.run())
+        try:
+            if left:
+                await state.state_put(record.ref, left, None)
+            await state.settled()
+        finally:
+            delivering.cancel()
+        if isinstance(state.refusal, Fatal):
+            raise state.refusal
+        await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
 
     async def _ship(self, record: JobRecord, spool: Spool) -> None:
         shipper = Shipper(self._server, record.ref, spool, BatchRules(), self._clock)
@@ -97,8 +120,14 @@ class _Recovery:
         outcome = Outcome(**(record.outcome or {}))
         outcome.status = JobStatus(outcome.status)
         if outcome.is_returned:
-            await self._server.return_job(record.ref, CRASHED)
+            await self._server.return_job(record.ref, CRASHED, outcome.return_code)
             return
         shipper = Shipper(self._server, record.ref, spool, BatchRules(), self._clock)
         reply = await finish_completely(self._server, record.ref, outcome, spool, shipper)
         self._log.info("told how a job ended", job=record.job, attempt=record.attempt, status=reply.status)
+
+
+def _end_strays(record: JobRecord) -> None:
+    wait_for_strays(record.cookie, _STRAY_SECONDS)
+    strays = kill_strays(record.cookie)
+    get_logger("worker.recovery").info("cleaned up after a job", job=record.job, attempt=record.attempt, strays=strays)

@@ -7,7 +7,7 @@ from worker.api.server import Server
 from worker.dispatch.base import LOST, Dispatcher, Execution
 from worker.dispatch.order import Order
 from worker.enums import CancelKind, JobStatus
-from worker.errors import JobCancelled, JobFailed, JobInterrupted, WorkerError
+from worker.errors import JobCancelled, JobFailed, JobInterrupted, RunnerUnfit, WorkerError
 from worker.exit_codes import ExitCode
 from worker.job.approval import approved_hooks
 from worker.job.control import StopCause
@@ -39,6 +39,8 @@ class RemoteAttempt:
         """Start the executor, wait for its end, and leave nothing of it behind."""
         try:
             execution = await self._dispatcher.start(await self._order())
+        except RunnerUnfit:
+            raise
         except WorkerError as error:
             self._log.error("the executor cannot be started", why=error.message)
             return await self._finish(failure(error))

@@ -10,6 +10,9 @@ from worker.job.workspace import Workspace
 from worker.jobs.reporter import Reporter
 from worker.runtime_log import get_logger
 
+# After one of these has ended well the job has done what it was for, whoever stops it then.
+_CHANGES = frozenset({"apply", "destroy"})
+
 
 class StepLoop:
     """Runs steps in order; the first that fails ends the job, and the rest are shown as skipped."""
@@ -20,6 +23,7 @@ class StepLoop:
         self._reporter = reporter
         self._on_phase = on_phase
         self._begun: Step | None = None
+        self._has_changed = False
         self._log = get_logger("worker.jobs")
 
     async def run(self, steps: list[Step]) -> None:
@@ -28,9 +32,13 @@ class StepLoop:
             try:
                 self._space.control.check(is_between_steps=True)
                 await self._run_step(step)
-            except BaseException:
+            except BaseException as error:
                 self._skip(steps[position + 1 :] if self._begun is step else steps[position:])
+                if self._has_changed and isinstance(error, JobCancelled | JobInterrupted):
+                    self._space.say("[runyard] The change itself was complete before the job was stopped.")
+                    return
                 raise
+            self._has_changed = self._has_changed or step.name in _CHANGES
 
     async def _run_step(self, step: Step) -> None:
         space = self._space
@@ -59,6 +67,7 @@ class StepLoop:
         if step.phase in CHANGING_PHASES:
             await self._space.context.protection.hold(self._space.ref)
             await self._reporter.confirmed()
+            self._space.control.has_touched = True
         await step.act(self._space)
 
     def _print(self, step: Step, error: Exception) -> None:

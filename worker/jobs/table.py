@@ -26,6 +26,8 @@ class JobHandle:
     lease: Lease
     control: JobControl
     task: asyncio.Task[None] | None = field(default=None)
+    is_remote: bool = False
+    is_out_of_contact: bool = False
 
     @property
     def ref(self) -> JobRef:
@@ -81,19 +83,30 @@ class JobTable:
                 handle.control.request(_LOST)
             else:
                 handle.lease.renew(sent_at, seconds)
+                handle.is_out_of_contact = False
 
     async def watch_leases(self) -> None:
-        """Interrupt each attempt before its lease can have run out, even with a dead network."""
+        """Interrupt each attempt that changes nothing yet before its lease can have run out, even with a dead network."""
         while True:
             now = self._clock.monotonic()
             for handle in self.handles():
                 if handle.lease.stop_at <= now and not handle.control.is_stopping:
-                    self._log.error(
-                        "lease not renewed in time, stopping", job=handle.job.id, attempt=handle.job.attempt
-                    )
-                    handle.control.request(_LEASE_OVER)
+                    self._lease_over(handle)
             # Short naps, so that a stopped and continued process notices at once.
             await self._clock.sleep(1.0)
+
+    def _lease_over(self, handle: JobHandle) -> None:
+        """Stop an attempt that another runner may get; nobody else ever gets one that has begun to change things."""
+        about = {"job": handle.job.id, "attempt": handle.job.attempt}
+        if handle.is_remote:
+            # Its executor knows the phase and keeps the same rule.
+            return
+        if not handle.control.has_touched:
+            self._log.error("lease not renewed in time, stopping", **about)
+            handle.control.request(_LEASE_OVER)
+        elif not handle.is_out_of_contact:
+            handle.is_out_of_contact = True
+            self._log.warning("out of contact in the middle of a change: it goes on, its state is kept here", **about)
 
     async def wait_empty(self, besides: JobRef | None = None) -> None:
         """Return when nothing runs any more, besides the one that waits for it."""

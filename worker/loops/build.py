@@ -7,6 +7,7 @@ from worker.clock import Clock
 from worker.cloud.scaler import Scaler
 from worker.dispatch import Dispatcher
 from worker.doorbell import Doorbell
+from worker.fitness import Fitness
 from worker.host_facts import HostFacts
 from worker.job.context import JobContext
 from worker.jobs.crew import Crew
@@ -50,6 +51,7 @@ class Parts:
     bells: Bells
     dispatcher: Dispatcher | None
     updater: Updater | None
+    fitness: Fitness
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def _claim_loop(parts: Parts, scaler: Scaler) -> ClaimLoop:
 
     crew = Crew(
         table, standing, context, parts.identity.home, metrics, parts.clock,
-        dispatcher=parts.dispatcher, updater=parts.updater, on_free=on_free,
+        dispatcher=parts.dispatcher, updater=parts.updater, fitness=parts.fitness, on_free=on_free,
     )  # fmt: skip
     return ClaimLoop(
         context.server, table, standing, lambda: bool(context.finder.found or parts.dispatcher), crew.start, parts.clock,

@@ -36,7 +36,7 @@ class StateBackend:
 
     def __init__(self, store: StateStore, ref: JobRef) -> None:
         """Make the secrets that only this job's engine is told."""
-        self._store = store
+        self.store = store
         self._ref = ref
         self._path = f"/{secrets.token_urlsafe(24)}"
         self._user = secrets.token_urlsafe(9)
@@ -111,17 +111,17 @@ class StateBackend:
     async def _answer(self, request: Request) -> Response:
         match request.method:
             case "GET":
-                state = await self._store.state_get(self._ref)
+                state = await self.store.state_get(self._ref)
                 return Response(200, state.body.encode()) if state.exists and state.body else Response(404)
             case "POST":
-                await self._store.state_put(self._ref, request.body.decode(), request.query.get("ID"))
+                await self.store.state_put(self._ref, request.body.decode(), request.query.get("ID"))
                 self.has_written = True
                 return Response(200)
             case "LOCK":
-                await self._store.state_lock(self._ref, _lock_of(request.body))
+                await self.store.state_lock(self._ref, _lock_of(request.body))
                 return Response(200)
             case "UNLOCK":
-                await self._store.state_unlock(self._ref, str(_lock_of(request.body).get("ID", "")))
+                await self.store.state_unlock(self._ref, str(_lock_of(request.body).get("ID", "")))
                 return Response(200)
             case _:
                 return Response(405)

@@ -8,15 +8,18 @@ from worker.children.environment import host_variables, job_variables, sensitive
 from worker.children.strays import COOKIE_VARIABLE
 from worker.engines.versions import check_version
 from worker.errors import JobFailed, WorkerError
+from worker.fitness import no_directory
 from worker.job.workspace import Workspace
 
 
 async def prepare(space: Workspace) -> None:
     """Make the directory, check that the engine is there, and put the environment together."""
     check_engine(space)
-    space.root.mkdir(parents=True, mode=0o700)
-    for name in ("source", "tmp", "home"):
-        (space.root / name).mkdir(mode=0o700)
+    try:
+        for folder in (space.root, space.root / "source", space.root / "tmp", space.root / "home"):
+            folder.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        raise no_directory(error) from error
     space.env = await build_environment(space)
     space.log.redactor.add(*sensitive_values(space.env), *space.backend.secrets)
     runner = space.context.settings.runner.instance

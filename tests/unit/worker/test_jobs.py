@@ -13,10 +13,11 @@ from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import ClaimedJob, JobRef
 from worker.children.child import Command
-from worker.enums import CHANGING_PHASES, CancelKind, JobPhase, JobType
-from worker.errors import Fenced, JobCancelled, JobFailed, JobInterrupted
+from worker.enums import CHANGING_PHASES, CancelKind, JobPhase, JobStatus, JobType
+from worker.errors import EngineKilled, Fenced, JobCancelled, JobFailed, JobInterrupted
 from worker.job.approval import approved_hooks, check_approved
 from worker.job.control import JobControl, Stop, StopCause
+from worker.job.outcome import failure
 from worker.job.spec import read_spec
 from worker.jobs.reporter import Reporter
 from worker.settings import Settings, load_settings
@@ -182,15 +183,44 @@ async def test_a_stop_can_only_become_more_urgent_and_keeps_its_cause() -> None:
         control.check()
 
 
-async def test_a_stopped_child_ends_the_step_whatever_its_exit_code(tmp_path: Path) -> None:
+async def test_a_stopped_child_ends_the_step_with_the_stop(tmp_path: Path) -> None:
     control = JobControl(60)
-    script = "trap 'exit 0' INT; touch ready; while :; do sleep 0.05; done"
+    script = "trap 'exit 1' INT; touch ready; while :; do sleep 0.05; done"
     command = Command(("/bin/sh", "-c", script), tmp_path, {"PATH": "/usr/bin:/bin"})
     running = asyncio.ensure_future(control.run_child(command, ignore))
     await eventually(lambda: truth((tmp_path / "ready").exists()))
     control.request(stop(CancelKind.GRACEFUL))
     with pytest.raises(JobCancelled):
         await running
+
+
+async def stopped_child(folder: Path, script: str, kind: CancelKind, *, is_changing: bool = False) -> int:
+    """Run a script until it is ready, ask it to stop, and return how it ended."""
+    control = JobControl(60)
+    command = Command(("/bin/sh", "-c", script), folder, {"PATH": "/usr/bin:/bin"})
+    running = asyncio.ensure_future(control.run_child(command, ignore, is_changing=is_changing))
+    await eventually(lambda: truth((folder / "ready").exists()))
+    control.request(stop(kind))
+    return await running
+
+
+async def test_a_child_that_ended_well_although_it_was_interrupted_has_ended_well(tmp_path: Path) -> None:
+    script = "trap 'exit 0' INT; touch ready; while :; do sleep 0.05; done"
+    assert await stopped_child(tmp_path, script, CancelKind.GRACEFUL, is_changing=True) == 0
+
+
+@pytest.mark.parametrize("end", ["kill -9 $$", "exit 137"])
+async def test_an_engine_that_was_killed_in_a_change_leaves_it_to_a_person(tmp_path: Path, end: str) -> None:
+    command = Command(("/bin/sh", "-c", end), tmp_path, {"PATH": "/usr/bin:/bin"})
+    with pytest.raises(EngineKilled) as caught:
+        await JobControl(60).run_child(command, ignore, is_changing=True)
+    assert "killed by signal 9" in caught.value.message
+    assert failure(caught.value).status is JobStatus.NEEDS_ATTENTION
+
+
+async def test_a_person_who_kills_an_engine_in_a_change_is_left_with_the_decision(tmp_path: Path) -> None:
+    with pytest.raises(EngineKilled):
+        await stopped_child(tmp_path, "touch ready; sleep 60", CancelKind.KILL, is_changing=True)
 
 
 async def test_no_child_is_started_once_a_stop_was_asked_for(tmp_path: Path) -> None:

@@ -196,3 +196,18 @@ async def test_recovering_attempts_are_listed_too() -> None:
     parts.table.recovering.add(JobRef(job=9, attempt=3))
     await parts.heartbeat.beat()
     assert network.named("worker_heartbeat")[0]["p_running"] == [{"job": 9, "attempt": 3}]
+
+
+async def test_silence_stops_what_another_may_get_and_never_what_has_begun_to_change_things() -> None:
+    parts = Parts(Network(lambda *_: {}))
+    planning, changing, elsewhere = (handle(parts.clock, job) for job in (1, 2, 3))
+    changing.control.has_touched = True
+    elsewhere.is_remote = True
+    for each in (planning, changing, elsewhere):
+        parts.table.add(each)
+    watching = asyncio.create_task(parts.table.watch_leases())
+    await eventually(lambda: answer_of(parts.clock.time > 1000 + 600))
+    watching.cancel()
+    assert planning.control.stop is not None
+    assert (changing.control.stop, elsewhere.control.stop) == (None, None)
+    assert changing.is_out_of_contact

@@ -25,6 +25,7 @@ class KubernetesApi:
         self.tokens: set[str] = set()
         self.graces: list[str] = []
         self.waiting_reason: str | None = None
+        self.has_forbidden_pods = False
 
     def routes(self) -> dict[str, Route]:
         core, batch = "/api/v1/namespaces/runyard", "/apis/batch/v1/namespaces/runyard"
@@ -33,7 +34,7 @@ class KubernetesApi:
             f"PATCH {core}/secrets/(.+)": self.patch_secret,
             f"DELETE {core}/secrets/(.+)": lambda call: self.delete(self.secrets, call),
             f"POST {batch}/jobs": self.create_job,
-            f"GET {batch}/jobs/([^/]+)(?:/status)?": self.read_job,
+            f"GET {batch}/jobs/([^/]+)": self.read_job,
             f"DELETE {batch}/jobs/(.+)": lambda call: self.delete(self.jobs, call),
             f"GET {core}/pods": self.list_pods,
             f"DELETE {core}/pods/(.+)": self.delete_pod,
@@ -73,6 +74,10 @@ class KubernetesApi:
 
     def list_pods(self, call: Call) -> Answer:
         name = call.query["labelSelector"].removeprefix("job-name=")
+        if self.has_forbidden_pods:
+            return problem(403, "Forbidden")
+        if name not in self.boxes:
+            return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []}
         code = self.boxes[name].exit_code()
         state: dict[str, Any] = {"running": {}} if code is None else {"terminated": {"exitCode": code}}
         if self.waiting_reason:

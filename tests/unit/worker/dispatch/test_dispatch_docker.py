@@ -14,7 +14,7 @@ from tests.unit.worker.dispatch.serving import serve
 from worker.dispatch import Order
 from worker.dispatch.docker import DockerDispatcher
 from worker.dispatch.sizes import parse_bytes
-from worker.errors import JobFailed
+from worker.errors import RunnerUnfit
 
 pytestmark = pytest.mark.anyio
 
@@ -115,15 +115,15 @@ async def test_an_image_that_cannot_be_had_fails_the_job_with_words(
     docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
 ) -> None:
     dispatcher = DockerDispatcher(make_settings(TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE="absent"))
-    with pytest.raises(JobFailed, match="pull access denied") as caught:
+    with pytest.raises(RunnerUnfit, match="pull access denied") as caught:
         await dispatcher.start(order)
-    assert caught.value.code == "dispatch_failed"
+    assert caught.value.code == "image"
     await dispatcher.close()
 
 
 async def test_no_docker_fails_the_job_with_words(order: Order, make_settings: MakeSettings) -> None:
     dispatcher = DockerDispatcher(make_settings(TYPE="docker", DATA_HOST="tcp://127.0.0.1:9", DATA_IMAGE="x"))
-    with pytest.raises(JobFailed, match="Docker could not start"):
+    with pytest.raises(RunnerUnfit, match="Docker could not start"):
         await dispatcher.start(order)
     await dispatcher.close()
 

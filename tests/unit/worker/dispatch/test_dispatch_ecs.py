@@ -11,10 +11,9 @@ from moto.server import ThreadedMotoServer
 from tests.unit.worker.dispatch.conftest import RUNNER_TOKEN, MakeSettings
 from worker.clock import SystemClock
 from worker.dispatch import Order, dispatcher_for
-from worker.dispatch.base import LOST
 from worker.dispatch.ecs import EcsDispatcher
 from worker.dispatch.eks import EksAccess
-from worker.errors import JobFailed
+from worker.errors import RunnerUnfit
 from worker.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -99,7 +98,9 @@ async def test_a_task_runs_with_one_job_s_credential_and_can_be_stopped(settings
     assert stopped["lastStatus"] == "STOPPED"
     assert await execution.wait() == stopped["containers"][0]["exitCode"]
     never_ran = {"containers": [{"name": "executor"}], "stoppedReason": "CannotPullContainerError"}
-    assert execution._exit_code(never_ran) == LOST
+    with pytest.raises(RunnerUnfit) as caught:
+        execution._exit_code(never_ran)
+    assert caught.value.code == "image"
     assert execution.why == "CannotPullContainerError"
     await execution.remove()
     await dispatcher.close()
@@ -112,7 +113,7 @@ async def test_a_task_definition_that_is_not_there_fails_the_job(
         TYPE="ecs", DATA_TASK_DEFINITION="absent", DATA_REGION=REGION, DATA_CLUSTER="jobs", DATA_SUBNETS=subnet
     )
     dispatcher = EcsDispatcher(settings)
-    with pytest.raises(JobFailed, match="ECS could not start"):
+    with pytest.raises(RunnerUnfit, match="ECS could not start"):
         await dispatcher.start(order)
 
 

@@ -19,7 +19,7 @@ from worker.dispatch.base import LOST
 from worker.dispatch.eks import cluster_token
 from worker.dispatch.kubernetes import KubernetesDispatcher
 from worker.dispatch.manifests import quantity
-from worker.errors import JobFailed
+from worker.errors import RunnerUnfit
 from worker.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -135,9 +135,23 @@ async def test_an_image_that_cannot_be_had_is_not_waited_for(
     cluster.waiting_reason = "ImagePullBackOff"
     dispatcher = KubernetesDispatcher(settings)
     execution = await dispatcher.start(order)
-    assert await execution.wait() == LOST
-    assert "ImagePullBackOff" in execution.why
+    with pytest.raises(RunnerUnfit, match="ImagePullBackOff") as caught:
+        await execution.wait()
+    assert caught.value.code == "image"
     cluster.boxes[order.name].signal("SIGKILL")
+    await dispatcher.close()
+
+
+async def test_a_right_that_is_missing_is_an_answer_before_any_job_begins(
+    cluster: KubernetesApi, order: Order, settings: Settings
+) -> None:
+    cluster.has_forbidden_pods = True
+    dispatcher = KubernetesDispatcher(settings)
+    with pytest.raises(RunnerUnfit) as caught:
+        await dispatcher.start(order)
+    assert caught.value.code == "dispatcher"
+    assert "list and delete on pods" in caught.value.hint
+    assert (cluster.jobs, cluster.secrets) == ({}, {})
     await dispatcher.close()
 
 
@@ -146,7 +160,7 @@ async def test_no_cluster_fails_the_job_with_words(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
     dispatcher = KubernetesDispatcher(make_settings(TYPE="kubernetes", DATA_IMAGE="x"))
-    with pytest.raises(JobFailed, match="Kubernetes could not start"):
+    with pytest.raises(RunnerUnfit, match="Kubernetes could not start"):
         await dispatcher.start(order)
 
 

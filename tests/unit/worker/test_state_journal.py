@@ -1,0 +1,238 @@
+"""State on the runner's disk: durable before it is acknowledged, delivered in order, never thrown away."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.waiting import eventually
+from tests.unit.worker.fakes import HandClock, Network, refusal
+from worker.api.replies import JobRef
+from worker.engines.rescue import left_state
+from worker.statebackend.delivery import JournaledState, hand_over
+from worker.statebackend.journal import FOLDER, Entry, Journal, Kind, keep_journal, kept_entries
+from worker.statebackend.sealing import KEY_FILE, Seal, Unreadable, take_seal
+
+pytestmark = pytest.mark.anyio
+REF = JobRef(job=7, attempt=2)
+SECRET = '{"serial": 1, "password": "hunter2"}'
+
+
+class Disk:
+    """A runner's working directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.kept = root / "kept-states"
+        self.folder = root / "jobs" / "7-2" / FOLDER
+        self.seal = take_seal(root)
+
+    def journal(self) -> Journal:
+        return Journal(self.folder, self.kept, self.seal, REF)
+
+    def state(self, network: Network) -> JournaledState:
+        return JournaledState(network.server(), self.journal(), HandClock())
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path)
+
+
+async def truth(value: object) -> bool:
+    return bool(value)
+
+
+# ---------------------------------------------------------------------------------------------- on disk
+
+
+def test_nothing_of_a_state_can_be_read_without_the_runners_key(disk: Disk) -> None:
+    disk.journal().append(Kind.PUT, "lock", SECRET)
+    files = [path.read_bytes() for path in disk.root.rglob("*") if path.is_file()]
+    assert len(files) == 2
+    assert not any(b"hunter2" in content for content in files)
+    assert (disk.root / KEY_FILE).stat().st_mode & 0o777 == 0o600
+    assert take_seal(disk.root).open("n", disk.seal.close("n", b"x")) == b"x"
+
+
+def test_a_new_process_finds_what_its_predecessor_wrote_in_order(disk: Disk) -> None:
+    first = disk.journal()
+    for number in range(12):
+        first.append(Kind.PUT, "lock", json.dumps({"serial": number}))
+    first.append(Kind.UNLOCK, "lock")
+    again = disk.journal()
+    assert len(again) == 13
+    assert again.newest == '{"serial": 11}'
+    assert again.first is not None
+    assert (again.first.number, again.first.body, again.first.ref) == (1, '{"serial": 0}', REF)
+    assert again.append(Kind.PUT, None, "{}").number == 14
+
+
+def test_an_entry_that_was_torn_by_a_crash_was_never_acknowledged_and_is_left_out(disk: Disk) -> None:
+    disk.journal().append(Kind.PUT, "lock", SECRET)
+    (disk.folder / "000002.part").write_bytes(b"half")
+    assert len(disk.journal()) == 1
+
+
+@pytest.mark.parametrize("spoil", [lambda data: data[:-1] + b"\0", lambda data: data[:20], lambda _: b""])
+def test_an_entry_that_cannot_be_read_is_kept_and_the_others_go_on(disk: Disk, spoil: Any) -> None:
+    journal = disk.journal()
+    journal.append(Kind.PUT, "lock", SECRET)
+    journal.append(Kind.PUT, "lock", "{}")
+    first = disk.folder / "000001.entry"
+    first.write_bytes(spoil(first.read_bytes()))
+    assert len(disk.journal()) == 1
+    assert [path.name for path in disk.kept.iterdir()] == ["7-2-000001.entry"]
+    assert kept_entries(disk.kept, disk.seal) == []
+
+
+def test_an_entry_is_good_for_its_own_attempt_and_number_only(disk: Disk) -> None:
+    sealed = disk.seal.close("7/2/1", b"x")
+    for name in ("7/2/2", "7/3/1", "8/2/1"):
+        with pytest.raises(Unreadable):
+            disk.seal.open(name, sealed)
+    with pytest.raises(Unreadable):
+        Seal(os.urandom(32)).open("7/2/1", sealed)
+
+
+def test_a_key_of_the_wrong_size_is_refused(tmp_path: Path) -> None:
+    (tmp_path / KEY_FILE).write_bytes(b"short")
+    with pytest.raises(OSError, match="not a key"):
+        take_seal(tmp_path)
+
+
+def test_a_journal_without_a_record_is_moved_aside_and_can_be_read_there(disk: Disk) -> None:
+    disk.journal().append(Kind.PUT, "lock", SECRET)
+    keep_journal(disk.folder.parent, disk.kept, REF)
+    ((_, entry),) = kept_entries(disk.kept, disk.seal)
+    assert (entry.body, entry.ref, entry.kind) == (SECRET, REF, Kind.PUT)
+
+
+def test_pulumis_checkpoint_of_a_dead_attempt_is_found_as_an_export(tmp_path: Path) -> None:
+    stacks = tmp_path / "pulumi-state" / ".pulumi" / "stacks" / "project"
+    stacks.mkdir(parents=True)
+    latest = {"manifest": {}, "resources": [{"urn": "a"}]}
+    (stacks / "runyard.json").write_text(json.dumps({"version": 3, "checkpoint": {"stack": "x", "latest": latest}}))
+    assert json.loads(left_state(tmp_path) or "") == {"version": 3, "deployment": latest}
+    (stacks / "runyard.json").write_text('{"version": 3, "che')
+    assert left_state(tmp_path) is None
+
+
+def test_a_link_that_a_job_put_in_the_place_of_a_state_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "secret.json").write_text('{"serial": 1}')
+    job = tmp_path / "job"
+    job.mkdir()
+    (job / "errored.tfstate").symlink_to(tmp_path / "secret.json")
+    assert left_state(job) is None
+    (job / "deeper").mkdir()
+    (job / "deeper" / "errored.tfstate").write_text('{"serial": 2}')
+    assert left_state(job) == '{"serial": 2}'
+
+
+# ---------------------------------------------------------------------------------------------- delivery
+
+
+async def test_a_state_is_acknowledged_while_the_project_is_away_and_delivered_in_order_after(disk: Disk) -> None:
+    is_away = True
+
+    def answer(*_: Any) -> Any:
+        return httpx.ConnectError("down") if is_away else {}
+
+    network = Network(answer)
+    state = disk.state(network)
+    running = asyncio.create_task(state.run())
+    for number in (1, 2, 3):
+        await state.state_put(REF, json.dumps({"serial": number}), "lock")
+    await state.state_unlock(REF, "lock")
+    assert (await state.state_get(REF)).body == '{"serial": 3}'
+    assert len(disk.journal()) == 4
+    is_away = False
+    await state.settled()
+    running.cancel()
+    delivered = [
+        (name, body.get("p_body")) for name, body in dict.fromkeys((n, json.dumps(b)) for n, b in network.calls)
+        for body in [json.loads(body)]
+    ]  # fmt: skip
+    assert delivered == [
+        *(("worker_state_put", json.dumps({"serial": n})) for n in (1, 2, 3)),
+        ("worker_state_unlock", None),
+    ]
+    assert len(disk.journal()) == 0
+    # What this attempt wrote last is known without asking, even when the project goes away again.
+    is_away = True
+    assert (await state.state_get(REF)).body == '{"serial": 3}'
+
+
+async def test_what_a_person_released_is_kept_aside_and_handed_over(disk: Disk) -> None:
+    network = Network(lambda name, _: {"is_stored": False} if name == "worker_state_keep" else refusal("RY410", "gone"))
+    state = disk.state(network)
+    running = asyncio.create_task(state.run())
+    await state.state_put(REF, SECRET, "lock")
+    await state.state_unlock(REF, "lock")
+    await state.settled()
+    running.cancel()
+    (kept,) = network.named("worker_state_keep")
+    assert (kept["p_job"], kept["p_attempt"], kept["p_number"], kept["p_body"], kept["p_reason"]) == (
+        7,
+        2,
+        1,
+        SECRET,
+        "gone",
+    )
+    assert list(disk.kept.iterdir()) == []
+
+
+async def test_what_the_server_does_not_take_at_all_stays_on_disk_for_the_next_start(disk: Disk) -> None:
+    network = Network(lambda *_: refusal("RY410", "gone"))
+    state = disk.state(network)
+    running = asyncio.create_task(state.run())
+    await state.state_put(REF, SECRET, "lock")
+    await state.settled()
+    running.cancel()
+    ((path, entry),) = kept_entries(disk.kept, disk.seal)
+    taken = Network(lambda *_: {"is_stored": False})
+    assert await hand_over(taken.server(), path, entry, "late")
+    assert not path.exists()
+
+
+async def test_a_session_that_is_over_leaves_the_state_for_the_next_start(disk: Disk) -> None:
+    state = disk.state(Network(lambda *_: refusal("RY401", "over")))
+    await state.state_put(REF, SECRET, "lock")
+    await state.run()
+    await state.settled()
+    assert len(disk.journal()) == 1
+
+
+async def test_a_full_disk_sends_the_state_to_the_server_before_it_is_acknowledged(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = Network(lambda *_: {})
+    state = disk.state(network)
+    running = asyncio.create_task(state.run())
+
+    def full(*_: Any) -> Entry:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Journal, "append", full)
+    await state.state_put(REF, SECRET, "lock")
+    assert network.named("worker_state_put")[0]["p_body"] == SECRET
+    await state.state_unlock(REF, "lock")
+    assert network.named("worker_state_unlock")
+    running.cancel()
+
+
+async def test_a_lock_does_not_overtake_the_unlock_before_it(disk: Disk) -> None:
+    network = Network(lambda *_: {})
+    state = disk.state(network)
+    await state.state_unlock(REF, "old")
+    locking = asyncio.create_task(state.state_lock(REF, {"ID": "new"}))
+    await asyncio.sleep(0)
+    assert network.calls == []
+    running = asyncio.create_task(state.run())
+    await locking
+    running.cancel()
+    await eventually(lambda: truth([name for name, _ in network.calls] == ["worker_state_unlock", "worker_state_lock"]))

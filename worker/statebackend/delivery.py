@@ -1,0 +1,163 @@
+"""State through the journal: acknowledged when it is safe on disk, delivered in order when the server answers."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from worker.api.replies import JobRef, StateReply
+from worker.clock import Clock, backoff
+from worker.errors import Fatal, Fenced, Locked, Rejected, Retryable, WorkerError
+from worker.runtime_log import get_logger
+from worker.statebackend.journal import Entry, Journal, Kind
+
+LONGEST_PAUSE = 10.0
+# The lock that the engine asks for must not overtake the unlock of the command before it.
+_LOCK_WAITS_SECONDS = 60.0
+
+
+class StateServer(Protocol):
+    """The server's state functions."""
+
+    async def state_get(self, ref: JobRef) -> StateReply:
+        """Read the state."""
+
+    async def state_put(self, ref: JobRef, body: str, lock_id: str | None, *, seconds: float) -> None:
+        """Write the state; repeated for so long."""
+
+    async def state_lock(self, ref: JobRef, lock: Mapping[str, Any]) -> None:
+        """Lock the state."""
+
+    async def state_unlock(self, ref: JobRef, lock_id: str, *, seconds: float) -> None:
+        """Unlock the state; repeated for so long."""
+
+    async def keep_state(self, ref: JobRef, number: int, body: str, written_at: str, why: str) -> None:
+        """Hand over a state that is not to be stored by itself."""
+
+
+class JournaledState:
+    """One attempt's state, as its engine sees it."""
+
+    def __init__(self, server: StateServer, journal: Journal, clock: Clock) -> None:
+        """Whatever waits in the journal already is delivered first."""
+        self._server = server
+        self._journal = journal
+        self._clock = clock
+        self._read: StateReply | None = None
+        self._news = asyncio.Event()
+        self._changed = asyncio.Condition()
+        self._log = get_logger("worker.state")
+        self.refusal: WorkerError | None = None
+
+    async def state_get(self, ref: JobRef) -> StateReply:
+        """Read what this attempt wrote last, or the server's; in an outage, what the server said before."""
+        if self._journal.newest is not None:
+            return StateReply(exists=True, body=self._journal.newest)
+        try:
+            self._read = await self._server.state_get(ref)
+        except Retryable:
+            if self._read is None:
+                raise
+        return self._read
+
+    async def state_put(self, ref: JobRef, body: str, lock_id: str | None) -> None:
+        """Acknowledge a state once it is on disk; without a disk, once the server has it."""
+        try:
+            await asyncio.to_thread(self._journal.append, Kind.PUT, lock_id, body)
+        except OSError as error:
+            self._log.error("the journal cannot be written; the state goes to the server at once", why=str(error))
+            await self.settled()
+            await self._server.state_put(ref, body, lock_id, seconds=120.0)
+            self._read = StateReply(exists=True, body=body)
+            self._journal.newest = None
+            return
+        self._news.set()
+
+    async def state_lock(self, ref: JobRef, lock: Mapping[str, Any]) -> None:
+        """Lock at the server, after everything that was written before."""
+        try:
+            async with asyncio.timeout(_LOCK_WAITS_SECONDS):
+                await self.settled()
+        except TimeoutError as error:
+            raise Retryable("The project does not answer; the state cannot be locked.") from error
+        await self._server.state_lock(ref, lock)
+
+    async def state_unlock(self, ref: JobRef, lock_id: str) -> None:
+        """Unlock once everything that was written before has been delivered."""
+        try:
+            await asyncio.to_thread(self._journal.append, Kind.UNLOCK, lock_id)
+        except OSError:
+            await self.settled()
+            await self._server.state_unlock(ref, lock_id, seconds=60.0)
+            return
+        self._news.set()
+
+    async def run(self) -> None:
+        """Deliver entries in order until cancelled or the session is over."""
+        failures = 0
+        while not isinstance(self.refusal, Fatal):
+            entry = self._journal.first
+            if entry is None:
+                await self._news.wait()
+                self._news.clear()
+                continue
+            try:
+                await self._deliver(entry)
+                failures = 0
+            except Retryable as error:
+                failures += 1
+                if failures == 1:
+                    self._log.warning(
+                        "the project does not take the state yet; it is safe on disk", job=entry.job, why=error.message
+                    )
+                await self._clock.sleep(backoff(failures, first=0.2, most=LONGEST_PAUSE))
+        await self._note()
+
+    async def settled(self) -> None:
+        """Wait until nothing waits in the journal, or the session is over and the next start delivers it."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self._journal) == 0 or isinstance(self.refusal, Fatal))
+
+    async def _deliver(self, entry: Entry) -> None:
+        try:
+            await self._send(entry)
+            await asyncio.to_thread(self._journal.delivered, entry)
+        except Fatal as error:
+            self.refusal = error
+            self._log.warning("the session is over; the state waits on disk for the next start", job=entry.job)
+        except (Fenced, Locked, Rejected) as error:
+            await self._refused(entry, error)
+        await self._note()
+
+    async def _send(self, entry: Entry) -> None:
+        if entry.kind is Kind.PUT:
+            await self._server.state_put(entry.ref, entry.body, entry.lock_id, seconds=0.0)
+        else:
+            await self._server.state_unlock(entry.ref, entry.lock_id or "", seconds=0.0)
+
+    async def _refused(self, entry: Entry, error: WorkerError) -> None:
+        """Keep what the server does not store any more; an unlock that is refused has nothing to keep."""
+        self.refusal = error
+        if entry.kind is Kind.UNLOCK:
+            await asyncio.to_thread(self._journal.delivered, entry)
+            return
+        path = await asyncio.to_thread(self._journal.set_aside, entry)
+        self._log.error("a state was not stored; it is kept aside", job=entry.job, why=error.message, file=str(path))
+        await hand_over(self._server, path, entry, error.message)
+
+    async def _note(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+
+async def hand_over(server: StateServer, path: Path, entry: Entry, why: str) -> bool:
+    """Give the server a state that was set aside; the file goes only when it has been taken."""
+    try:
+        await server.keep_state(entry.ref, entry.number, entry.body, entry.written_at, why)
+    except WorkerError as error:
+        get_logger("worker.state").warning(
+            "the state that was not stored stays on the runner", file=str(path), why=error.message
+        )
+        return False
+    await asyncio.to_thread(path.unlink, missing_ok=True)
+    return True

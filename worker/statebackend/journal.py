@@ -1,0 +1,161 @@
+"""What an attempt did to its state, on the runner's disk before anybody is told that it is safe.
+
+One file for each entry, numbered, synced with its directory, sealed under the attempt's name; removed when the server has
+it. What cannot be delivered any more is moved aside and never deleted here.
+"""
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from worker.api.replies import JobRef
+from worker.runtime_log import get_logger
+from worker.statebackend.sealing import Seal, Unreadable, sync_directory, write_synced
+
+FOLDER = "state"
+_SUFFIX = ".entry"
+
+
+class Kind(StrEnum):
+    """What is to be done at the server."""
+
+    PUT = "put"
+    UNLOCK = "unlock"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One write."""
+
+    job: int
+    attempt: int
+    number: int
+    kind: Kind
+    lock_id: str | None
+    body: str
+    sha256: str
+    written_at: str
+
+    @property
+    def ref(self) -> JobRef:
+        """The attempt that wrote it."""
+        return JobRef(job=self.job, attempt=self.attempt)
+
+
+class Journal:
+    """One attempt's entries in order; safe to be opened again after a crash at any moment."""
+
+    def __init__(self, folder: Path, kept: Path, seal: Seal, ref: JobRef) -> None:
+        """Find what an earlier process left; `kept` is where entries go that can never be delivered."""
+        self._folder = folder
+        self._kept = kept
+        self._seal = seal
+        self._ref = ref
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._waiting = self._find()
+        self._number = max([each.number for each in self._waiting], default=0)
+        self.newest: str | None = next((each.body for each in reversed(self._waiting) if each.kind is Kind.PUT), None)
+
+    def __len__(self) -> int:
+        """How many entries wait."""
+        return len(self._waiting)
+
+    @property
+    def first(self) -> Entry | None:
+        """The entry that is to be delivered next."""
+        return self._waiting[0] if self._waiting else None
+
+    def append(self, kind: Kind, lock_id: str | None, body: str = "") -> Entry:
+        """Put an entry on disk; when this returns, a power cut does not lose it."""
+        number = self._number + 1
+        digest = hashlib.sha256(body.encode()).hexdigest()
+        now = datetime.now(UTC).isoformat()
+        entry = Entry(self._ref.job, self._ref.attempt, number, kind, lock_id, body, digest, now)
+        self._write(self._path(number), entry)
+        self._number = number
+        self._waiting.append(entry)
+        if kind is Kind.PUT:
+            self.newest = body
+        return entry
+
+    def delivered(self, entry: Entry) -> None:
+        """Forget the first entry: the server has it."""
+        self._take(entry)
+        self._path(entry.number).unlink(missing_ok=True)
+
+    def set_aside(self, entry: Entry) -> Path:
+        """Move the first entry out of the way: the server refuses it for good."""
+        self._take(entry)
+        return keep_file(self._path(entry.number), self._kept, self._ref)
+
+    def _take(self, entry: Entry) -> None:
+        assert self._waiting, "nothing waits"
+        assert self._waiting[0] is entry, "entries are delivered in order"
+        self._waiting.pop(0)
+
+    def _write(self, path: Path, entry: Entry) -> None:
+        part = path.with_suffix(".part")
+        try:
+            write_synced(part, self._seal.close(_name(entry), json.dumps(asdict(entry)).encode()))
+            part.rename(path)
+            sync_directory(self._folder)
+        except OSError:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number:06d}{_SUFFIX}"
+
+    def _find(self) -> list[Entry]:
+        found = []
+        for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
+            try:
+                found.append(read_entry(path, self._seal, f"{self._ref.job}/{self._ref.attempt}/{int(path.stem)}"))
+            except (OSError, ValueError, TypeError, Unreadable) as error:
+                # Kept for a person: nothing here is ever thrown away because it cannot be read.
+                kept = keep_file(path, self._kept, self._ref)
+                get_logger("worker.state").error(
+                    "an entry of the journal cannot be read", file=str(kept), why=str(error)
+                )
+        return found
+
+
+def keep_file(path: Path, kept: Path, ref: JobRef) -> Path:
+    """Move an entry's file to where it waits for a person."""
+    kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+    target = kept / f"{ref.job}-{ref.attempt}-{path.name}"
+    path.rename(target)
+    sync_directory(kept)
+    return target
+
+
+def keep_journal(folder: Path, kept: Path, ref: JobRef) -> list[Path]:
+    """Move a whole journal aside, unread: nobody knows any more what its attempt was."""
+    return [keep_file(path, kept, ref) for path in sorted((folder / FOLDER).glob(f"*{_SUFFIX}"))]
+
+
+def kept_entries(kept: Path, seal: Seal) -> list[tuple[Path, Entry]]:
+    """What was set aside and the server has not been given yet."""
+    found = []
+    for path in sorted(kept.glob(f"*{_SUFFIX}")):
+        with suppress(OSError, ValueError, TypeError, Unreadable):
+            job, attempt, number = path.stem.split("-")
+            found.append((path, read_entry(path, seal, f"{job}/{attempt}/{int(number)}")))
+    return found
+
+
+def read_entry(path: Path, seal: Seal, name: str) -> Entry:
+    """Read one entry and compare its checksum."""
+    entry = Entry(**json.loads(seal.open(name, path.read_bytes())))
+    if hashlib.sha256(entry.body.encode()).hexdigest() != entry.sha256:
+        raise Unreadable(f"{path} does not match its checksum.")
+    return Entry(**{**asdict(entry), "kind": Kind(entry.kind)})
+
+
+def _name(entry: Entry) -> str:
+    return f"{entry.job}/{entry.attempt}/{entry.number}"

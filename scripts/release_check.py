@@ -19,6 +19,7 @@ from zipfile import ZipFile
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import publish_release
+import wheels
 import worker_binary
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -86,7 +87,8 @@ def run(release: Release, checks: dict[str, Callable[[Release], str]]) -> bool:
 def versions(root: Path) -> Iterator[tuple[str, str]]:
     """Every place that says the version."""
     yield "pyproject.toml", tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
-    yield "worker/version.py", _only(r'__version__ = "([^"]+)"', root / "worker" / "version.py")
+    for name in ("worker/version.py", "cli/version.py"):
+        yield name, _only(r'__version__ = "([^"]+)"', root / name)
     chart = root / CHART / "Chart.yaml"
     yield "Chart.yaml's version", _only(r"^version: (.+)$", chart)
     yield "Chart.yaml's appVersion", _only(r'^appVersion: "(.+)"$', chart)
@@ -111,24 +113,29 @@ def check_changelog(release: Release) -> str:
     return f"{len(notes.splitlines())} lines of notes"
 
 
-def check_wheel(release: Release) -> str:
-    """The wheel has the version, the program, and nothing but the runner."""
-    wheel = worker_binary.build_wheel(release.dist)
+def check_wheels(release: Release) -> str:
+    """Both wheels have the version, the programs, and nothing but their own folder."""
+    made = {"worker": worker_binary.build_wheel(release.dist), "cli": wheels.build_runyard(release.dist)}
+    return ", ".join(f"{wheel.name} ({check_wheel(wheel, top, release.version)} files)" for top, wheel in made.items())
+
+
+def check_wheel(wheel: Path, top: str, version: str) -> int:
+    """Look into one wheel and return how many files it has."""
     with ZipFile(wheel) as archive:
         names = archive.namelist()
         metadata_file = next(name for name in names if name.endswith(".dist-info/METADATA"))
         metadata = archive.read(metadata_file).decode()
         scripts = archive.read(metadata_file.replace("METADATA", "entry_points.txt")).decode()
-    if f"\nVersion: {release.version}\n" not in metadata:
-        raise Wrong(f"{wheel.name} does not carry the version {release.version}")
+    if f"\nVersion: {version}\n" not in metadata:
+        raise Wrong(f"{wheel.name} does not carry the version {version}")
     tops = {name.partition("/")[0] for name in names if ".dist-info/" not in name}
-    if tops != {"worker"}:
-        raise Wrong(f"{wheel.name} also has {', '.join(sorted(tops - {'worker'}))}")
+    if tops != {top}:
+        raise Wrong(f"{wheel.name} has {', '.join(sorted(tops))}, not {top} alone")
     if lost := [
         module for module in re.findall(r"= ([\w.]+):", scripts) if f"{module.replace('.', '/')}.py" not in names
     ]:
         raise Wrong(f"{wheel.name} has scripts that call {', '.join(lost)}, which it does not hold")
-    return f"{wheel.name}, {len(names)} files"
+    return len(names)
 
 
 def check_binary(release: Release) -> str:
@@ -180,7 +187,7 @@ def check_sbom(release: Release) -> str:
 
 
 WORDS = {"version": check_version, "changelog": check_changelog}
-FILES = {"wheel": check_wheel, "binary": check_binary, "chart": check_chart, "sbom": check_sbom}
+FILES = {"wheels": check_wheels, "binary": check_binary, "chart": check_chart, "sbom": check_sbom}
 
 
 def _only(pattern: str, file: Path) -> str:

@@ -11,7 +11,13 @@ import pytest
 from stack.settings import PROJECT
 from worker.version import __version__
 
-NAMES = ("pyproject.toml", "CHANGELOG.md", "worker/version.py", "deploy/helm/runyard-worker/Chart.yaml")
+NAMES = (
+    "pyproject.toml",
+    "CHANGELOG.md",
+    "worker/version.py",
+    "cli/version.py",
+    "deploy/helm/runyard-worker/Chart.yaml",
+)
 
 
 @pytest.fixture
@@ -45,7 +51,9 @@ def test_a_version_with_a_changelog_section_is_ready_and_the_section_becomes_the
     assert "### Added" in (clone / "dist" / "NOTES.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["worker/version.py", "deploy/helm/runyard-worker/Chart.yaml", "pyproject.toml"])
+@pytest.mark.parametrize(
+    "name", ["worker/version.py", "cli/version.py", "deploy/helm/runyard-worker/Chart.yaml", "pyproject.toml"]
+)
 def test_a_place_that_says_another_version_is_named(clone: Path, name: str) -> None:
     file = clone / name
     file.write_text(re.sub(re.escape(__version__), "0.0.7", file.read_text()))
@@ -71,5 +79,6 @@ def test_wheel_binary_and_sbom_are_made_and_say_the_version(clone: Path) -> None
     done = check(clone, "--plain")
     assert done.returncode == 0, done.stdout + done.stderr
     made = {path.name for path in (clone / "dist").iterdir()}
-    assert {f"runyard_worker-{__version__}-py3-none-any.whl", f"runyard-worker-{__version__}.cdx.json"} <= made
+    wheels = {f"{name}-{__version__}-py3-none-any.whl" for name in ("runyard", "runyard_worker")}
+    assert wheels | {f"runyard-worker-{__version__}.cdx.json"} <= made
     assert any(name.endswith(".pex") for name in made)

@@ -7,11 +7,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import orjson
 from joserfc import jws
-from joserfc.errors import JoseError
+from joserfc.errors import BadSignatureError, JoseError
 from joserfc.jwk import ECKey, OctKey
 
 SKEW_SECONDS = 30
@@ -19,14 +20,29 @@ CACHE_LIMIT = 4096
 LONGEST_TOKEN = 16_384
 
 
-class TokenError(Exception):
-    """A token that is not to be believed; `is_claim` when the signature is good and the claims are not."""
+class Fault(StrEnum):
+    """What is wrong with a token: its form, the key it names, its signature, or what it claims."""
 
-    def __init__(self, message: str, details: str | None = None, *, is_claim: bool = False) -> None:
+    FORM = "form"
+    KEY = "key"
+    SIGNATURE = "signature"
+    CLAIMS = "claims"
+
+
+class TokenError(Exception):
+    """A token that is not to be believed."""
+
+    def __init__(self, message: str, details: str | None = None, *, fault: Fault = Fault.FORM, kid: Any = None) -> None:
         super().__init__(message)
         self.message = message
         self.details = details
-        self.is_claim = is_claim
+        self.fault = fault
+        self.kid = kid
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether the signature is good and the claims are not."""
+        return self.fault is Fault.CLAIMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +90,7 @@ class KeyRing:
         """Who a token speaks for; raises `TokenError`."""
         identity = self._believed.get(token)
         if identity is None:
-            identity = identity_of(self._decode(token))
+            identity = identity_of(self.decode(token))
             self._check_times(identity.claims)
             self._believed[token] = identity
             if len(self._believed) > CACHE_LIMIT:
@@ -83,7 +99,8 @@ class KeyRing:
             self._check_times(identity.claims)
         return identity
 
-    def _decode(self, token: str) -> dict[str, Any]:
+    def decode(self, token: str) -> dict[str, Any]:
+        """What a token claims, once its signature is checked; whether it still counts is the caller's to look at."""
         parts = token.split(".")
         if not token:
             raise TokenError("Empty JWT is sent in Authorization header")
@@ -96,13 +113,14 @@ class KeyRing:
             payload = jws.deserialize_compact(token, key, algorithms=["ES256", "HS256"]).payload
         except (JoseError, ValueError) as error:
             message = "No suitable key was found to decode the JWT"
-            raise TokenError(message, "None of the keys was able to decode the JWT") from error
+            fault = Fault.SIGNATURE if isinstance(error, BadSignatureError) else Fault.FORM
+            raise TokenError(message, "None of the keys was able to decode the JWT", fault=fault) from error
         try:
             claims = orjson.loads(payload)
         except ValueError as error:
-            raise TokenError("Parsing claims failed", is_claim=True) from error
+            raise TokenError("Parsing claims failed", fault=Fault.CLAIMS) from error
         if not isinstance(claims, dict):
-            raise TokenError("Parsing claims failed", is_claim=True)
+            raise TokenError("Parsing claims failed", fault=Fault.CLAIMS)
         return claims
 
     def _key_for(self, encoded_header: str) -> ECKey | OctKey:
@@ -117,20 +135,21 @@ class KeyRing:
         if algorithm == "HS256":
             return self._secret
         if algorithm == "ES256":
-            raise TokenError("No suitable key was found to decode the JWT")
-        raise TokenError("Wrong or unsupported encoding algorithm", f"JWT is signed with {algorithm!r}"[:120])
+            raise TokenError("No suitable key was found to decode the JWT", fault=Fault.KEY, kid=kid)
+        details = f"JWT is signed with {algorithm!r}"[:120]
+        raise TokenError("Wrong or unsupported encoding algorithm", details, fault=Fault.KEY, kid=kid)
 
     def _check_times(self, claims: dict[str, Any]) -> None:
         now = int(self._now())
         expires_at = _number(claims, "exp")
         if expires_at is not None and expires_at < now - SKEW_SECONDS:
-            raise TokenError("JWT expired", is_claim=True)
+            raise TokenError("JWT expired", fault=Fault.CLAIMS)
         starts_at = _number(claims, "nbf")
         if starts_at is not None and starts_at > now + SKEW_SECONDS:
-            raise TokenError("JWT not yet valid", is_claim=True)
+            raise TokenError("JWT not yet valid", fault=Fault.CLAIMS)
         issued_at = _number(claims, "iat")
         if issued_at is not None and issued_at > now + SKEW_SECONDS:
-            raise TokenError("JWT issued at future", is_claim=True)
+            raise TokenError("JWT issued at future", fault=Fault.CLAIMS)
 
 
 def _number(claims: dict[str, Any], name: str) -> float | None:
@@ -138,5 +157,5 @@ def _number(claims: dict[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TokenError(f"The JWT '{name}' claim must be a number", is_claim=True)
+        raise TokenError(f"The JWT '{name}' claim must be a number", fault=Fault.CLAIMS)
     return value

@@ -1,19 +1,17 @@
 """What a client can do on a joined channel."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
+from stack.realtime.channel import Channel
 from stack.realtime.errors import ChannelEnded, DatabaseAway
 from stack.realtime.frames import Frame, UserBroadcast
-
-if TYPE_CHECKING:
-    from stack.realtime.channel import Channel
 
 NOT_A_MAP = {"reason": "Presence track payload must be a map"}
 
 
-async def act(channel: "Channel", frame: Frame) -> None:
+async def act(channel: Channel, frame: Frame) -> None:
     """Handle one message to a channel; unknown kinds are counted and ignored, as on hosted."""
     if frame.event == "broadcast":
         await _broadcast(channel, frame)
@@ -25,7 +23,7 @@ async def act(channel: "Channel", frame: Frame) -> None:
         channel.hub.messages.add()
 
 
-async def _broadcast(channel: "Channel", frame: Frame) -> None:
+async def _broadcast(channel: Channel, frame: Frame) -> None:
     if not await _may_write(channel, "broadcast"):
         return  # a denied write is silent
     content = frame.user_broadcast or frame.payload
@@ -39,17 +37,17 @@ async def _broadcast(channel: "Channel", frame: Frame) -> None:
     _answer(channel, frame, "ok", {}, is_wanted=channel.request.ack)
 
 
-def _spend(channel: "Channel") -> None:
+def _spend(channel: Channel) -> None:
     """Whoever sends too much loses the channel before anybody who listens does."""
     hub, cost = channel.hub, 1 + channel.hub.rooms.size(channel.room)
-    rate = hub.senders.of(channel.identity.sender(channel.socket.address))
+    rate = hub.senders.of(channel.identity.sender(channel.line.address))
     if not (rate.has_room(cost) and hub.messages.has_room(cost)):
         raise ChannelEnded("Too many messages per second")
     rate.add(cost)
     hub.messages.add()
 
 
-async def _presence(channel: "Channel", frame: Frame) -> None:
+async def _presence(channel: Channel, frame: Frame) -> None:
     payload = frame.payload if isinstance(frame.payload, dict) else {}
     event = str(payload.get("event", "")).lower()
     if not channel.presence_calls.allow():
@@ -71,7 +69,7 @@ async def _presence(channel: "Channel", frame: Frame) -> None:
     _answer(channel, frame, "ok", {})
 
 
-def _track(channel: "Channel", content: dict[str, Any]) -> None:
+def _track(channel: Channel, content: dict[str, Any]) -> None:
     if _size(content) > channel.hub.settings.max_payload_bytes:
         raise ChannelEnded("Track message size exceeded")
     if channel.hub.presence_messages.is_exceeded:
@@ -83,7 +81,7 @@ def _track(channel: "Channel", content: dict[str, Any]) -> None:
         channel.sync_presence()
 
 
-async def _may_write(channel: "Channel", extension: str) -> bool:
+async def _may_write(channel: Channel, extension: str) -> bool:
     if channel.policies is None:
         return True
     try:
@@ -94,7 +92,7 @@ async def _may_write(channel: "Channel", extension: str) -> bool:
     return bool(policies.broadcast_write if extension == "broadcast" else policies.presence_write)
 
 
-def _answer(channel: "Channel", frame: Frame, status: str, response: dict[str, Any], *, is_wanted: bool = True) -> None:
+def _answer(channel: Channel, frame: Frame, status: str, response: dict[str, Any], *, is_wanted: bool = True) -> None:
     if is_wanted:
         channel.push("phx_reply", {"status": status, "response": response}, ref=frame.ref)
 

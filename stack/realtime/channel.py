@@ -4,51 +4,63 @@ import asyncio
 import logging
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 import psycopg
 
-from stack.realtime.errors import BindingRefused, ChannelEnded, DatabaseAway, JoinRefused, TokenRefused
-from stack.realtime.feed import StoredMessage
-from stack.realtime.frames import Encoded, Version
-from stack.realtime.joins import JoinRequest, binding_id
+from stack.realtime.errors import NO_DATABASE, BindingRefused, ChannelEnded, DatabaseAway, JoinRefused, TokenRefused
+from stack.realtime.frames import Encoded, Version, encode
+from stack.realtime.hub import Hub
+from stack.realtime.joining import Joined
+from stack.realtime.joins import binding_id
 from stack.realtime.limits import CallWindow
 from stack.realtime.policies import Asker, Policies
 from stack.realtime.rooms import Room
 from stack.realtime.subscriptions import accept_all
 from stack.realtime.tokens import Identity
 
-if TYPE_CHECKING:
-    from stack.realtime.hub import Hub
-    from stack.realtime.socket import Socket
-
 log = logging.getLogger("stack.realtime")
 
-NO_DATABASE = "Realtime was unable to connect to the project database"
+PREFIX = "realtime:"
+
+
+class Line(Protocol):
+    """The way to a client: how it speaks, where it is, and what takes the frames."""
+
+    version: Version
+    headers_json: str
+    address: str
+
+    def send(self, frame: Encoded) -> None:
+        """Queue one frame."""
+
+    def run_later(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run something in the background for as long as the client is there."""
+
+    def forget(self, topic: str, channel: object) -> None:
+        """A channel ended."""
 
 
 class Channel:
     """State of a joined topic: whose it is, what it may do, what it listens to."""
 
-    def __init__(
-        self, hub: "Hub", socket: "Socket", topic: str, join_ref: str | None, request: JoinRequest,
-        token: str, identity: Identity, policies: Policies | None,
-    ) -> None:  # fmt: skip
+    def __init__(self, hub: Hub, line: Line, topic: str, join_ref: str | None, joined: Joined) -> None:
         self.hub = hub
-        self.socket = socket
+        self.line = line
         self.topic = topic
-        self.room = Room(topic.removeprefix("realtime:"), request.is_private)
+        self.room = Room(topic.removeprefix(PREFIX), joined.request.is_private)
         self.join_ref = join_ref
-        self.request = request
-        self.token = token
-        self.identity = identity
-        self.policies = policies
-        self.presence_key = request.presence_key
-        self.has_presence = request.has_presence
+        self.request = joined.request
+        self.token = joined.token
+        self.identity = joined.identity
+        self.policies = joined.policies
+        self.presence_key = joined.request.presence_key
+        self.has_presence = joined.request.has_presence
         self.presence_calls = CallWindow(hub.settings.max_presence_calls, hub.settings.presence_window_seconds)
         self.is_closed = False
         self.is_ready = False
-        self.replayed: dict[str, StoredMessage] = {}
+        self.replayed = joined.replayed
         self._subscriber: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self._pending_token: str | None = None
@@ -57,12 +69,12 @@ class Channel:
     @property
     def version(self) -> Version:
         """The socket's wire format."""
-        return self.socket.version
+        return self.line.version
 
     @property
     def asker(self) -> Asker:
         """Whose rights on the topic are in question."""
-        return Asker(self.identity, self.room.name, self.socket.headers_json)
+        return Asker(self.identity, self.room.name, self.line.headers_json)
 
     @property
     def may_receive_broadcasts(self) -> bool:
@@ -110,11 +122,11 @@ class Channel:
         self.hub.rooms.leave(self)
         self.hub.channels.discard(self)
         self.hub.presence.untrack(self)
-        self.socket.forget(self)
+        self.line.forget(self.topic, self)
 
     def push(self, event: str, payload: Any, ref: str | None = None) -> None:
         """Send one message on this topic."""
-        self.socket.push(self.topic, event, payload, ref=ref, join_ref=self.join_ref)
+        self.line.send(encode(self.version, self.topic, event, payload, ref=ref, join_ref=self.join_ref))
 
     def push_system(self, extension: str, status: str, message: str) -> None:
         """Send a `system` message."""
@@ -138,18 +150,18 @@ class Channel:
         if self.hub.messages.is_exceeded:
             self.shut_down("Too many messages per second")
         else:
-            self.socket.send(frame)
+            self.line.send(frame)
 
     def deliver_change(self, frame: str) -> None:
         """A row change; over the rate it is dropped without a word, as hosted does."""
         if not self.is_closed and not self.hub.messages.is_exceeded:
             self.hub.messages.add()
-            self.socket.send(frame)
+            self.line.send(frame)
 
     def deliver_presence(self, frame: str) -> None:
         """A presence change."""
         self.hub.presence_messages.add()
-        self.socket.send(frame)
+        self.line.send(frame)
 
     def has_replayed(self, key: str) -> bool:
         """Whether a stored message was already sent at the join."""
@@ -172,7 +184,7 @@ class Channel:
         self._expiry = asyncio.get_running_loop().call_later(max(wait, 0.01), self._confirm_soon)
 
     def _confirm_soon(self) -> None:
-        self.socket.run_later(self._confirm)
+        self.line.run_later(self._confirm)
 
     async def _confirm(self) -> None:
         """Look again: the token may have expired, the session or the membership ended."""
@@ -221,7 +233,7 @@ class Channel:
 
     async def _subscribe_once(self) -> None:
         async with self.hub.database.connection() as connection:
-            accepted = await accept_all(connection, self, self.request.bindings)
+            accepted = await accept_all(connection, self, self.identity, self.request.bindings)
         self.hub.subscriptions.replace(self, accepted)
         self.push_system("postgres_changes", "ok", "Subscribed to PostgreSQL")
 
@@ -234,7 +246,7 @@ class Channel:
             await self._apply_token(token)
             return
         if self._pending_token is None:
-            asyncio.get_running_loop().call_later(wait, self.socket.run_later, self._apply_pending)
+            asyncio.get_running_loop().call_later(wait, self.line.run_later, self._apply_pending)
         self._pending_token = token
 
     async def _apply_pending(self) -> None:

@@ -1,5 +1,7 @@
 """What a Realtime client can be told, named after the reaction it calls for."""
 
+NO_DATABASE = "Realtime was unable to connect to the project database"
+
 
 class RealtimeError(Exception):
     """Base of everything this server refuses."""

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import orjson
 from psycopg import AsyncConnection
@@ -11,13 +10,11 @@ from stack.realtime.catalog import Catalog, RoleView
 from stack.realtime.conditions import Condition, Question, ask_database
 from stack.realtime.frames import Version, encode
 from stack.realtime.rls import Key, Seen, visible_rows
+from stack.realtime.rooms import Member
 from stack.realtime.shape import Change, render
 from stack.realtime.subscriptions import Subscription, Subscriptions
 from stack.realtime.tokens import Identity
 from stack.realtime.visibility import VisibilityGate
-
-if TYPE_CHECKING:
-    from stack.realtime.channel import Channel
 
 Candidates = list[tuple[Change, list[Subscription]]]
 
@@ -106,31 +103,31 @@ class ChangeFanout:
     def _send(self, change: Change, allowed: list[Subscription], views: dict[tuple[int, str], RoleView]) -> None:
         data: dict[tuple[str, tuple[str, ...] | None], bytes] = {}
         frames: dict[tuple[Version, str, tuple[int, ...], bytes], str] = {}
-        for channel, select, items in _by_message(allowed):
-            role = items[0].identity.role  # the channel may have got a newer token since it subscribed
+        for member, select, items in _by_message(allowed):
+            role = items[0].identity.role  # the member may have got a newer token since it subscribed
             if (role, select) not in data:
                 data[role, select] = render(change, views[change.table.oid, role], select, self._max_record_bytes)
             ids = tuple(dict.fromkeys(item.id for item in items))
-            key = (channel.version, channel.topic, ids, data[role, select])
+            key = (member.version, member.topic, ids, data[role, select])
             if key not in frames:
-                frames[key] = _encode(channel, ids, data[role, select])
-            channel.deliver_change(frames[key])
+                frames[key] = _encode(member, ids, data[role, select])
+            member.deliver_change(frames[key])
 
 
 def _by_message(
     allowed: list[Subscription],
-) -> Iterable[tuple["Channel", tuple[str, ...] | None, list[Subscription]]]:
-    """One message per channel and column selection carries all of its matching ids."""
-    groups: dict[tuple[Channel, tuple[str, ...] | None], list[Subscription]] = defaultdict(list)
+) -> Iterable[tuple[Member, tuple[str, ...] | None, list[Subscription]]]:
+    """One message per member and column selection carries all of its matching ids."""
+    groups: dict[tuple[Member, tuple[str, ...] | None], list[Subscription]] = defaultdict(list)
     for item in allowed:
-        groups[item.channel, item.binding.select].append(item)
-    for (channel, select), items in groups.items():
-        yield channel, select, items
+        groups[item.member, item.binding.select].append(item)
+    for (member, select), items in groups.items():
+        yield member, select, items
 
 
-def _encode(channel: "Channel", ids: tuple[int, ...], data: bytes) -> str:
+def _encode(member: Member, ids: tuple[int, ...], data: bytes) -> str:
     payload = {"ids": list(ids), "data": orjson.Fragment(data)}
-    return encode(channel.version, channel.topic, "postgres_changes", payload)
+    return encode(member.version, member.topic, "postgres_changes", payload)
 
 
 def _address(change: Change) -> tuple[str, str]:

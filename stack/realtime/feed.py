@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 import psycopg
 from psycopg import AsyncConnection
 
 from stack.realtime.catalog import Catalog
 from stack.realtime.errors import StreamEnded
 from stack.realtime.fanout import ChangeFanout
+from stack.realtime.messages import StoredMessage
 from stack.realtime.pgoutput import Begin, Commit, Message, Relation, RowChange
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.shape import Change, make_change
@@ -23,26 +23,6 @@ from stack.realtime.visibility import VisibilityGate
 
 log = logging.getLogger("stack.realtime")
 MESSAGES = ("realtime", "messages")
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
-    """A row of `realtime.messages`, to be broadcast."""
-
-    id: str
-    topic: str
-    event: str
-    payload: str
-    is_private: bool
-
-    def as_broadcast(self, **meta: bool) -> dict[str, Any]:
-        """The message that clients get; `meta` tells that it was stored."""
-        return {
-            "type": "broadcast",
-            "event": self.event,
-            "payload": orjson.Fragment(self.payload),
-            "meta": {"id": self.id, **meta},
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Broadcasts sent by HTTP: many at once, or one by its address."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from starlette.requests import Request
@@ -10,13 +10,11 @@ from starlette.responses import JSONResponse, Response
 from stack.asgi import client_address
 from stack.realtime.errors import DatabaseAway, JoinRefused, MalformedFrame, RealtimeError, TokenRefused
 from stack.realtime.frames import UserBroadcast, parse_json
+from stack.realtime.hub import Hub
 from stack.realtime.limits import RateCounter
 from stack.realtime.policies import Asker
 from stack.realtime.rooms import Room
 from stack.realtime.tokens import Identity
-
-if TYPE_CHECKING:
-    from stack.realtime.hub import Hub
 
 JSON, BINARY = "application/json", "application/octet-stream"
 
@@ -35,7 +33,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 class BroadcastApi:
     """The two endpoints under `/realtime/v1/api/broadcast`."""
 
-    def __init__(self, hub: "Hub") -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
     async def batch(self, request: Request) -> Response:

@@ -1,11 +1,12 @@
 """What all sockets of one server share."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from stack.realtime.database import Database
-from stack.realtime.feed import Feed, FeedListener, StoredMessage
+from stack.realtime.feed import Feed, FeedListener
 from stack.realtime.limits import RateCounter, SenderRates
+from stack.realtime.messages import StoredMessage
 from stack.realtime.policies import Authorizer
 from stack.realtime.presence import Presence
 from stack.realtime.rooms import Room, Rooms
@@ -13,9 +14,15 @@ from stack.realtime.settings import RealtimeSettings
 from stack.realtime.subscriptions import Subscriptions
 from stack.realtime.tokens import TokenVerifier
 
-if TYPE_CHECKING:
-    from stack.realtime.channel import Channel
-    from stack.realtime.socket import Socket
+
+class Subscriber(Protocol):
+    """Whoever must do something when the stream comes back."""
+
+    def tell_ready(self) -> None:
+        """Broadcasts from the database come through."""
+
+    def subscribe_soon(self) -> None:
+        """Row changes are to be subscribed to anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +50,9 @@ class Hub:
         self.senders = SenderRates(settings.max_sender_messages_per_second, window)
         self.joins = RateCounter(settings.max_joins_per_second, window)
         self.presence_messages = RateCounter(settings.max_presence_per_second, window)
-        self.channels: set[Channel] = set()
-        self.sockets: set[Socket] = set()
-        self.users: set[Socket] = set()
+        self.channels: set[Subscriber] = set()
+        self.sockets: set[object] = set()
+        self.users: set[object] = set()
         listener = FeedListener(self._announce, self._resubscribe, self._suspend, self._resubscribe)
         self.feed = Feed(addresses.database_url, addresses.replication_url, settings, self.subscriptions, listener)
 

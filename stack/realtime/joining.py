@@ -1,63 +1,77 @@
-"""From phx_join to a channel, with hosted's checks in hosted's order."""
+"""From phx_join to what a channel is made of, with hosted's checks in hosted's order."""
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
-from stack.realtime.channel import NO_DATABASE, Channel
-from stack.realtime.errors import DatabaseAway, JoinRefused, TokenRefused
-from stack.realtime.frames import Frame
+from stack.realtime.errors import NO_DATABASE, DatabaseAway, JoinRefused, TokenRefused
+from stack.realtime.hub import Hub
 from stack.realtime.joins import JoinRequest, parse_join
+from stack.realtime.messages import StoredMessage
 from stack.realtime.policies import Asker, Policies
 from stack.realtime.replay import stored_messages
 from stack.realtime.tokens import Identity
 
-if TYPE_CHECKING:
-    from stack.realtime.hub import Hub
-    from stack.realtime.socket import Socket
 
-PREFIX = "realtime:"
+@dataclass(frozen=True, slots=True)
+class Knock:
+    """Who asks to join what."""
+
+    name: str
+    payload: object
+    api_key: str
+    headers_json: str
+    is_user: bool
+    channels: int
 
 
-async def join(hub: "Hub", socket: "Socket", frame: Frame) -> Channel:
-    """A channel that is ready to start, or the refusal to send."""
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What a channel is made of."""
+
+    request: JoinRequest
+    token: str
+    identity: Identity
+    policies: Policies | None
+    replayed: dict[str, StoredMessage] = field(default_factory=dict)
+
+
+async def join(hub: Hub, knock: Knock) -> Joined:
+    """What a channel is made of, or the refusal to send."""
     try:
-        channel = await _join(hub, socket, frame)
-        if channel.request.wants_replay:
-            await _prepare_replay(channel)
+        joined = await _join(hub, knock)
+        return await _with_replay(hub, knock, joined) if joined.request.wants_replay else joined
     except DatabaseAway as error:
         raise JoinRefused("UnableToConnectToProject", NO_DATABASE) from error
-    return channel
 
 
-async def _join(hub: "Hub", socket: "Socket", frame: Frame) -> Channel:
-    name = frame.topic.removeprefix(PREFIX)
-    if not name:
+async def _join(hub: Hub, knock: Knock) -> Joined:
+    if not knock.name:
         raise JoinRefused("TopicNameRequired", "You must provide a topic name")
-    request = parse_join(frame.payload, name)
-    _check_limits(hub, socket)
-    token, identity = _identify(hub, socket, request)
+    request = parse_join(knock.payload, knock.name)
+    _check_limits(hub, knock)
+    token, identity = _identify(hub, knock, request)
     await _check_role(hub, identity)
     if not hub.settings.allow_public:
         _check_private(request, identity)
-    policies = await _policies(hub, socket, name, identity) if request.is_private else None
-    return Channel(hub, socket, frame.topic, frame.join_ref or frame.ref, request, token, identity, policies)
+    policies = await _policies(hub, knock, identity) if request.is_private else None
+    return Joined(request, token, identity, policies)
 
 
-def _check_limits(hub: "Hub", socket: "Socket") -> None:
+def _check_limits(hub: Hub, knock: Knock) -> None:
     settings = hub.settings
-    if socket not in hub.users and len(hub.users) >= settings.max_connections:
+    if not knock.is_user and len(hub.users) >= settings.max_connections:
         raise JoinRefused("ConnectionRateLimitReached", "Too many connected users")
     if hub.joins.is_exceeded:
         raise JoinRefused("ClientJoinRateLimitReached", "Too many joins per second", ends_socket=True)
     hub.joins.add()
-    if len(socket.channels) >= settings.max_channels_per_socket:
+    if knock.channels >= settings.max_channels_per_socket:
         raise JoinRefused("ChannelRateLimitReached", "Too many channels")
 
 
-def _identify(hub: "Hub", socket: "Socket", request: JoinRequest) -> tuple[str, Identity]:
+def _identify(hub: Hub, knock: Knock, request: JoinRequest) -> tuple[str, Identity]:
     """The join's own token, unless it is an API key: those speak through the connection's."""
     token = request.token
     if token is None or token.startswith("sb_"):
-        token = socket.api_key
+        token = knock.api_key
     try:
         return token, hub.verifier.identify(token)
     except TokenRefused as error:
@@ -71,26 +85,31 @@ def _check_private(request: JoinRequest, identity: Identity) -> None:
         raise JoinRefused("Unauthorized", "This project's channels are for those who have signed in")
 
 
-async def _check_role(hub: "Hub", identity: Identity) -> None:
+async def _check_role(hub: Hub, identity: Identity) -> None:
     """PostgreSQL would refuse other roles too, but only where it is asked; no channel is opened for them at all."""
     if not await hub.database.may_become(identity.role):
         raise JoinRefused("Unauthorized", f'Role "{identity.role}" is not allowed')
 
 
-async def _policies(hub: "Hub", socket: "Socket", name: str, identity: Identity) -> Policies:
-    policies = await hub.authorizer.read(Asker(identity, name, socket.headers_json))
+async def _policies(hub: Hub, knock: Knock, identity: Identity) -> Policies:
+    policies = await hub.authorizer.read(Asker(identity, knock.name, knock.headers_json))
     if not policies.can_read:
-        raise JoinRefused("Unauthorized", f"You do not have permissions to read from this Channel topic: {name}")
+        raise _unreadable(knock)
     return policies
 
 
-async def _prepare_replay(channel: Channel) -> None:
-    if not channel.room.is_private:
+async def _with_replay(hub: Hub, knock: Knock, joined: Joined) -> Joined:
+    request = joined.request
+    if not request.is_private:
         raise JoinRefused("UnableToReplayMessages", "Replay is not allowed for public channels")
-    if channel.request.replay is None:
+    if request.replay is None:
         raise JoinRefused("UnableToReplayMessages", "Replay params are not valid")
-    if not channel.may_receive_broadcasts:
-        reason = f"You do not have permissions to read from this Channel topic: {channel.room.name}"
-        raise JoinRefused("Unauthorized", reason)
-    stored = await stored_messages(channel.hub.database, channel.room.name, channel.request.replay)
-    channel.replayed = {message.id: message for message in stored}
+    if joined.policies is not None and joined.policies.broadcast_read is False:
+        raise _unreadable(knock)
+    stored = await stored_messages(hub.database, knock.name, request.replay)
+    return replace(joined, replayed={message.id: message for message in stored})
+
+
+def _unreadable(knock: Knock) -> JoinRefused:
+    reason = f"You do not have permissions to read from this Channel topic: {knock.name}"
+    return JoinRefused("Unauthorized", reason)

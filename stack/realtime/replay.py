@@ -6,8 +6,8 @@ import psycopg
 
 from stack.realtime.database import Database
 from stack.realtime.errors import JoinRefused
-from stack.realtime.feed import StoredMessage
 from stack.realtime.joins import Replay
+from stack.realtime.messages import StoredMessage
 from stack.realtime.queries import QUERIES
 
 MAX_MESSAGES = 25

@@ -1,12 +1,9 @@
 """Who is on which topic, and broadcasts to them. A private and a public topic of one name are two rooms."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from stack.realtime.frames import Encoded, UserBroadcast, Version, encode, encode_user_broadcast
-
-if TYPE_CHECKING:
-    from stack.realtime.channel import Channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,24 +14,64 @@ class Room:
     is_private: bool
 
 
+class Member(Protocol):
+    """Whoever is in a room: what it may hear, and how it is told."""
+
+    @property
+    def room(self) -> Room:
+        """Where it is."""
+
+    @property
+    def topic(self) -> str:
+        """What its client calls the room."""
+
+    @property
+    def version(self) -> Version:
+        """Its client's wire format."""
+
+    @property
+    def presence_key(self) -> str:
+        """The name under which it is present."""
+
+    @property
+    def may_receive_broadcasts(self) -> bool:
+        """Whether broadcasts are for it."""
+
+    @property
+    def may_receive_presence(self) -> bool:
+        """Whether it may know who is present."""
+
+    def has_replayed(self, key: str) -> bool:
+        """Whether a stored message was already sent to it."""
+
+    def deliver_broadcast(self, frame: Encoded) -> None:
+        """Tell of a broadcast."""
+
+    def deliver_presence(self, frame: str) -> None:
+        """Tell of somebody who came or went."""
+
+    def deliver_change(self, frame: str) -> None:
+        """Tell of a changed row."""
+
+
 class Rooms:
     """Members by room, in the order they came."""
 
     def __init__(self) -> None:
-        self._members: dict[Room, dict[Channel, None]] = {}
+        self._members: dict[Room, dict[Member, None]] = {}
 
-    def enter(self, channel: "Channel") -> None:
+    def enter(self, member: Member) -> None:
         """Add a member."""
-        self._members.setdefault(channel.room, {})[channel] = None
+        self._members.setdefault(member.room, {})[member] = None
 
-    def leave(self, channel: "Channel") -> None:
+    def leave(self, member: Member) -> None:
         """Remove a member; an empty room is forgotten."""
-        members = self._members.get(channel.room, {})
-        members.pop(channel, None)
+        members = self._members.get(member.room, {})
+        members.pop(member, None)
         if not members:
-            self._members.pop(channel.room, None)
+            self._members.pop(member.room, None)
 
-    def members(self, room: Room) -> list["Channel"]:
+    def members(self, room: Room) -> list[Member]:
         """A copy, as sending may make a member leave."""
         return list(self._members.get(room, ()))
 
@@ -43,21 +80,21 @@ class Rooms:
         return len(self._members.get(room, ()))
 
     def broadcast(
-        self, room: Room, content: UserBroadcast | dict[str, Any], *, without: "Channel | None" = None, key: str = ""
+        self, room: Room, content: UserBroadcast | dict[str, Any], *, without: Member | None = None, key: str = ""
     ) -> None:
         """Send to all members but one, encoded once per version; `key` names a stored message."""
         encoded: dict[Version, Encoded | None] = {}
-        for channel in self.members(room):
-            if channel is without or not channel.may_receive_broadcasts or channel.has_replayed(key):
+        for member in self.members(room):
+            if member is without or not member.may_receive_broadcasts or member.has_replayed(key):
                 continue
-            if channel.version not in encoded:
-                encoded[channel.version] = _encode(channel, content)
-            frame = encoded[channel.version]
+            if member.version not in encoded:
+                encoded[member.version] = _encode(member, content)
+            frame = encoded[member.version]
             if frame is not None:
-                channel.deliver_broadcast(frame)
+                member.deliver_broadcast(frame)
 
 
-def _encode(channel: "Channel", content: UserBroadcast | dict[str, Any]) -> Encoded | None:
+def _encode(member: Member, content: UserBroadcast | dict[str, Any]) -> Encoded | None:
     if isinstance(content, UserBroadcast):
-        return encode_user_broadcast(channel.version, channel.topic, content)
-    return encode(channel.version, channel.topic, "broadcast", content)
+        return encode_user_broadcast(member.version, member.topic, content)
+    return encode(member.version, member.topic, "broadcast", content)

@@ -5,18 +5,16 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from stack.realtime.actions import act
+from stack.realtime.channel import PREFIX, Channel
 from stack.realtime.errors import ChannelEnded, JoinRefused, MalformedFrame
 from stack.realtime.frames import Encoded, Frame, Version, decode, encode
-from stack.realtime.joining import PREFIX, join
-
-if TYPE_CHECKING:
-    from stack.realtime.channel import Channel
-    from stack.realtime.hub import Hub
+from stack.realtime.hub import Hub
+from stack.realtime.joining import Joined, Knock, join
 
 log = logging.getLogger("stack.realtime")
 
@@ -28,7 +26,7 @@ class Socket:
     """A connection with its channels; slow readers are closed rather than waited for."""
 
     def __init__(
-        self, hub: "Hub", websocket: WebSocket, version: Version, api_key: str, headers_json: str, address: str
+        self, hub: Hub, websocket: WebSocket, version: Version, api_key: str, headers_json: str, address: str
     ) -> None:
         self.hub = hub
         self.version = version
@@ -110,10 +108,10 @@ class Socket:
         payload = {"status": status, "response": response}
         self.push(frame.topic, "phx_reply", payload, ref=frame.ref, join_ref=frame.join_ref)
 
-    def forget(self, channel: "Channel") -> None:
+    def forget(self, topic: str, channel: object) -> None:
         """A channel ended."""
-        if self.channels.get(channel.topic) is channel:
-            del self.channels[channel.topic]
+        if self.channels.get(topic) is channel:
+            del self.channels[topic]
         if not self.channels:
             self.hub.users.discard(self)
             self._idle_since = asyncio.get_running_loop().time()
@@ -199,17 +197,25 @@ class Socket:
         if previous is not None:
             previous.stop()
         try:
-            channel = await join(self.hub, self, frame)
+            joined = await join(self.hub, self._knock(frame))
         except JoinRefused as error:
             refusal = error
             self.run_later(lambda: self._refuse(frame, refusal))
         else:
-            self.channels[frame.topic] = channel
-            self.hub.users.add(self)
-            self.reply(frame, "ok", {"postgres_changes": channel.bindings_with_ids})
-            await self._guarded(channel, channel.start)
+            await self._open(frame, joined)
         if previous is not None:
             previous.push_close()
+
+    def _knock(self, frame: Frame) -> Knock:
+        name, is_user = frame.topic.removeprefix(PREFIX), self in self.hub.users
+        return Knock(name, frame.payload, self.api_key, self.headers_json, is_user, len(self.channels))
+
+    async def _open(self, frame: Frame, joined: Joined) -> None:
+        channel = Channel(self.hub, self, frame.topic, frame.join_ref or frame.ref, joined)
+        self.channels[frame.topic] = channel
+        self.hub.users.add(self)
+        self.reply(frame, "ok", {"postgres_changes": channel.bindings_with_ids})
+        await self._guarded(channel, channel.start)
 
     async def _refuse(self, frame: Frame, error: JoinRefused) -> None:
         """Hosted waits before it refuses, which slows down clients that try again at once."""
@@ -228,10 +234,10 @@ class Socket:
             self.reply(frame, "ok", {})
             channel.push_close()
 
-    async def _act(self, channel: "Channel", frame: Frame) -> None:
+    async def _act(self, channel: Channel, frame: Frame) -> None:
         await self._guarded(channel, lambda: act(channel, frame))
 
-    async def _guarded(self, channel: "Channel", work: Callable[[], Any]) -> None:
+    async def _guarded(self, channel: Channel, work: Callable[[], Any]) -> None:
         """Run a channel's work; its failure ends that channel alone, and the client rejoins."""
         try:
             result = work()

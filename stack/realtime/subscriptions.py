@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
@@ -14,10 +14,8 @@ from stack.realtime.conditions import Condition, compile_condition
 from stack.realtime.errors import BindingRefused
 from stack.realtime.joins import binding_id
 from stack.realtime.queries import QUERIES
+from stack.realtime.rooms import Member
 from stack.realtime.tokens import Identity
-
-if TYPE_CHECKING:
-    from stack.realtime.channel import Channel
 
 MAX_BINDINGS = 100
 PublishedTables = tuple[tuple[str, str, int], ...]
@@ -25,9 +23,9 @@ PublishedTables = tuple[tuple[str, str, int], ...]
 
 @dataclass(eq=False, slots=True)
 class Subscription:
-    """One accepted binding of a channel; `conditions` are by table, as wildcards cover several."""
+    """One accepted binding of a member; `conditions` are by table, as wildcards cover several."""
 
-    channel: "Channel"
+    member: Member
     id: int
     binding: Binding
     identity: Identity
@@ -44,22 +42,22 @@ class Subscriptions:
     """Who listens to which table."""
 
     def __init__(self) -> None:
-        self._by_channel: dict[Channel, list[Subscription]] = {}
+        self._by_channel: dict[Member, list[Subscription]] = {}
         self._by_table: dict[tuple[str, str], list[Subscription]] = {}
 
-    def replace(self, channel: "Channel", subscriptions: list[Subscription]) -> None:
-        """Set a channel's subscriptions, all at once."""
+    def replace(self, member: Member, subscriptions: list[Subscription]) -> None:
+        """Set a member's subscriptions, all at once."""
         self._by_table.clear()
-        self._by_channel.pop(channel, None)
+        self._by_channel.pop(member, None)
         if subscriptions:
-            self._by_channel[channel] = subscriptions
+            self._by_channel[member] = subscriptions
 
     def clear(self) -> None:
-        """Forget all: the stream broke, and every channel subscribes anew."""
+        """Forget all: the stream broke, and every member subscribes anew."""
         self._by_table.clear()
         self._by_channel.clear()
 
-    def channels(self) -> list["Channel"]:
+    def channels(self) -> list[Member]:
         """Channels that have at least one subscription."""
         return list(self._by_channel)
 
@@ -82,16 +80,14 @@ async def published_tables(connection: AsyncConnection) -> PublishedTables:
 
 
 async def accept_all(
-    connection: AsyncConnection, channel: "Channel", wanted: Sequence[dict[str, Any]]
+    connection: AsyncConnection, member: Member, identity: Identity, wanted: Sequence[dict[str, Any]]
 ) -> list[Subscription]:
-    """Check a channel's bindings against the publication and the catalogue, as hosted does when it stores them."""
+    """Check a member's bindings against the publication and the catalogue, as hosted does when it stores them."""
     if len(wanted) > MAX_BINDINGS:
-        raise BindingRefused(f"Too many postgres_changes subscriptions on one channel. Maximum {MAX_BINDINGS}")
+        raise BindingRefused(f"Too many postgres_changes subscriptions on one member. Maximum {MAX_BINDINGS}")
     published = await published_tables(connection)
     return [
-        await _accept(
-            connection, Subscription(channel, binding_id(params), parse_binding(params), channel.identity), published
-        )
+        await _accept(connection, Subscription(member, binding_id(params), parse_binding(params), identity), published)
         for params in wanted
     ]
 

@@ -5,6 +5,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
 
+from stack.auth.tokens import KeyRing
 from stack.realtime.errors import TokenRefused
 from stack.realtime.tokens import TokenVerifier
 from tests.contract.tokens import hmac_signed
@@ -15,12 +16,7 @@ KEY = ECKey.generate_key("P-256", {"kid": "mine", "alg": "ES256", "use": "sig"})
 
 @pytest.fixture
 def verifier() -> TokenVerifier:
-    return TokenVerifier(
-        publishable_key="sb_publishable_x",
-        secret_key="sb_secret_x",
-        jwt_secret=SECRET,
-        jwks=[dict(KEY.as_dict(private=False))],
-    )
+    return TokenVerifier("sb_publishable_x", "sb_secret_x", KeyRing(dict(KEY.as_dict(private=True)), SECRET))
 
 
 def token(claims: dict[str, Any], key: ECKey | OctKey = KEY, **header: Any) -> str:

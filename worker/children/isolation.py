@@ -1,7 +1,7 @@
 """Shuts every child of a job in, in the strongest way that this machine allows."""
 
 import errno
-import json
+import marshal
 import os
 import shlex
 import shutil
@@ -71,7 +71,7 @@ class Isolation:
         }
         cookie = {name: value for name, value in command.env.items() if name == COOKIE_VARIABLE}
         keeper = (sys.executable, "-I", "-S", str(_KEEPER))
-        return replace(command, argv=keeper, cwd=Path("/"), env=cookie, stdin=json.dumps(order).encode())
+        return replace(command, argv=keeper, cwd=Path("/"), env=cookie, stdin=marshal.dumps(order))
 
     def end(self, root: Path) -> None:
         """End what a child left behind; in a sandbox everything has ended with it already."""

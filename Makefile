@@ -66,7 +66,7 @@ test-all: setup-test ## Run everything: slow tests too, every case of what `test
 	@$(MAKE) lint-only
 	@RUNYARD_TEST_ALL=1 RUNYARD_FAULT_ROUNDS=$${RUNYARD_FAULT_ROUNDS:-4} $(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(ARGS)
 
-lint: setup-lint ## Run the checks only: ruff, mypy, import contracts, unused packages and code, edge functions
+lint: setup-lint ## Run the checks only: ruff, mypy, import contracts, unused packages and code, docs, edge functions
 	@$(MAKE) lint-only
 
 .PHONY: lint-only
@@ -77,6 +77,7 @@ lint-only:
 	@echo "==> deptry" && $(PY) -m deptry worker --no-ansi >.venv/deptry.log 2>&1 \
 	  && $(PY) -m deptry app cli stack worker --config .deptry.toml --no-ansi >.venv/deptry.log 2>&1 || { cat .venv/deptry.log; exit 1; }
 	@echo "==> vulture" && ! $(PY) -m vulture | grep -v "unused \(variable\|attribute\) "
+	@echo "==> docs" && { $(PY) -m zensical build --strict >.venv/docs.log 2>&1 || { cat .venv/docs.log; exit 1; }; }
 	@echo "==> deno" && .venv/bin/deno lint --quiet stack/edge supabase/functions \
 	  && .venv/bin/deno check --quiet --config supabase/functions/deno.json stack/edge/router.ts supabase/functions/*/index.ts
 

@@ -142,6 +142,7 @@ def test_a_release_that_does_not_run_is_not_kept(releases: tuple[Path, str], mon
     assert "does not run on this machine" in refusal(engine)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
 def test_a_build_stands_in_where_no_release_answers(tmp_path: Path, cache: Path) -> None:
     recipe = tmp_path / "recipes" / "runyard-sample"

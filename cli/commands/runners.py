@@ -60,8 +60,8 @@ def load(here: Here) -> None:
     if here.printer.as_json:
         here.printer.document(overview)
         return
-    names = {row["id"]: row["name"] for row in here.org.runners()}
-    rows = [{"name": names.get(row["id"]), **row} for row in overview["workers"]]
+    known = {row["id"]: {"name": row["name"], "status_reason": row["status_reason"]} for row in here.org.runners()}
+    rows = [{**known.get(row["id"], {}), **row} for row in overview["workers"]]
     here.printer.rows(rows, ("name", "status", "status_reason", "used", "capacity", "last_seen_at"), "No runners.")
 
 

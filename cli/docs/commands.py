@@ -26,6 +26,7 @@ REASONS_HEAD = """
 RUNNER = "a runner calls it, with its session; `runyard-worker` is its command"
 EDGE = "the edge functions call it, with the secret key, after they have checked a credential"
 PLANNER = "the scaling planner calls it"
+PAGES = "the dashboard's lists turn their pages with it; the `list` commands read the rows themselves"
 # Public functions that no person calls.
 REASONS: dict[str, str] = {
     **dict.fromkeys(
@@ -43,6 +44,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(
         ("record_scaling_decision", "scaling_inputs", "worker_scaling_decided", "worker_scaling_inputs"), PLANNER
     ),
+    **dict.fromkeys(("list_jobs", "list_modules", "list_runners"), PAGES),
     "sweep": "pg_cron and the embedded stack call it; harmless to run twice or not at all",
 }  # fmt: skip
 

@@ -1,5 +1,5 @@
 -- Status of runners, and what people do to it: tokens, disable, drain, resume.
--- One function derives the status, from the beats of the instances and the record's flags; sessions, sweep and people's
+-- One view derives the status, from the beats of the instances and the record's flags; sessions, sweep and people's
 -- acts all end with it, so that the table, the API and the page cannot disagree.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
@@ -75,13 +75,41 @@ $$;
 comment on function private.has_credential(public.workers) is
   'Whether a runner could sign in at all: it has a live token, or a service account that is not disabled.';
 
+create view private.worker_liveness as
+select
+  w.id as worker_id,
+  l.fresh,
+  l.willing,
+  l.last_seen_at,
+  l.used,
+  l.capacity,
+  case when l.fresh = 0 then 'OFFLINE' when w.is_draining or l.willing = 0 then 'DRAINING' else 'ONLINE' end::public.worker_status as status
+from public.workers as w
+cross join lateral (
+  select
+    count(*) filter (where i.is_fresh) as fresh,
+    count(*) filter (where i.is_fresh and not i.is_draining) as willing,
+    max(i.last_seen_at) as last_seen_at,
+    coalesce(sum(i.used) filter (where i.is_fresh), 0) as used,
+    coalesce(sum(i.capacity) filter (where i.is_fresh), 0) as capacity
+  from private.instance_liveness as i where i.worker_id = w.id
+) as l;
+comment on view private.worker_liveness is 'What the heartbeats of its instances make of a runner now. The only place that decides its status.';
+comment on column private.worker_liveness.worker_id is 'The runner.';
+comment on column private.worker_liveness.fresh is 'Instances that are there.';
+comment on column private.worker_liveness.willing is 'Of those, not draining.';
+comment on column private.worker_liveness.last_seen_at is 'The last heartbeat.';
+comment on column private.worker_liveness.used is 'Slots in use of the instances that are there.';
+comment on column private.worker_liveness.capacity is 'Slots of the instances that are there.';
+comment on column private.worker_liveness.status is 'ONLINE, DRAINING or OFFLINE.';
+
 create function private.derive_worker_status(p_worker uuid)
 returns table (status public.worker_status, reason text)
 language sql stable
 set search_path = ''
 as $$
   select
-    case when l.fresh = 0 then 'OFFLINE' when w.is_draining or l.willing = 0 then 'DRAINING' else 'ONLINE' end::public.worker_status,
+    l.status,
     case
       when l.fresh > 0 and w.is_draining then coalesce(w.drain_reason, 'Told to drain')
       when l.fresh > 0 and l.willing = 0 then 'The runner said that it is draining'
@@ -97,14 +125,10 @@ as $$
         order by s.ended_at desc limit 1
       ), 'No heartbeat for 60 s')
     end
-  from public.workers as w
-  cross join lateral (
-    select count(*) filter (where i.is_fresh) as fresh, count(*) filter (where i.is_fresh and not i.is_draining) as willing
-    from private.instance_liveness as i where i.worker_id = w.id
-  ) as l
+  from public.workers as w join private.worker_liveness as l on l.worker_id = w.id
   where w.id = p_worker
 $$;
-comment on function private.derive_worker_status(uuid) is 'The status of a runner and why. The only place that decides it.';
+comment on function private.derive_worker_status(uuid) is 'The status of a runner, and why.';
 
 create function private.refresh_worker_status(p_worker uuid)
 returns void

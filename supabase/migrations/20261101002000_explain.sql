@@ -8,10 +8,17 @@ returns table (worker_id uuid, name text, status public.worker_status, code text
 language sql stable
 set search_path = ''
 as $$
+  -- Thousands of runners share a handful of distances; and what is not there is not asked what it lacks.
+  with fit as materialized (
+    select f.* from private.lane_fit(p_lane, null) as f
+  ), nearer as materialized (
+    select d.distance, private.has_nearer(p_lane, d.distance) as is_there
+    from (select distinct f.distance from fit as f where f.reason is null) as d
+  )
   select f.worker_id, w.name, w.status, case
     when f.reason is not null then lower(f.reason)
-    when private.is_available(lane, f.worker_id, f.instance_name) then case when private.has_nearer(p_lane, f.distance) then 'nearer'
-      else 'ok' end
+    when l.fresh > 0 and private.is_available(lane, f.worker_id, f.instance_name) then
+      case when (select n.is_there from nearer as n where n.distance = f.distance) then 'nearer' else 'ok' end
     when w.is_disabled then 'disabled'
     when w.is_draining then 'draining'
     when l.fresh > 0 and l.named = 0 then 'instance_missing'
@@ -24,7 +31,7 @@ as $$
     when w.never_contacted then 'never_contacted'
     else 'offline'
   end, f.distance, f.instance_name
-  from private.lane_fit(p_lane, null) as f
+  from fit as f
   join public.workers as w on w.id = f.worker_id
   join private.lanes as lane on lane.id = p_lane
   cross join lateral (
@@ -32,7 +39,8 @@ as $$
       count(*) filter (where i.is_fresh and s.lacks is null) as fit, min(s.lacks) filter (where i.is_fresh) as lacks,
       count(*) filter (where i.is_fresh and (f.instance_name is null or i.name = f.instance_name)) as named,
       count(*) filter (where i.is_fresh and not i.is_draining and (f.instance_name is null or i.name = f.instance_name)) as willing
-    from private.instance_liveness as i cross join lateral (select private.shortfall(lane, i.instance) as lacks) as s
+    from private.instance_liveness as i cross join lateral (
+      select case when i.is_fresh then private.shortfall(lane, i.instance) end as lacks) as s
     where i.worker_id = w.id
   ) as l
 $$;
@@ -145,6 +153,17 @@ $$;
 comment on function private.queue_words(public.provision_jobs, private.live_jobs, text, integer) is
   'Why a job waits, in one sentence, and what would help, in another.';
 
+create function private.verdict_rank(p_code text)
+returns integer
+language sql immutable
+set search_path = ''
+as $$
+  select array_position(array['ok', 'busy', 'nearer', 'engine_preparing', 'starting', 'scaled_to_zero', 'degraded', 'draining', 'disabled',
+    'offline', 'never_contacted', 'no_credential', 'instance_missing', 'engine_version', 'engine_missing', 'cloud_missing',
+    'labels_missing', 'type_refused', 'is_target', 'shared_refused', 'pinned_elsewhere', 'not_assigned'], p_code)
+$$;
+comment on function private.verdict_rank(text) is 'The nearer a verdict is to "ok", the lower: the lowest one says why a job waits.';
+
 create function private.explain_queue(p_job bigint)
 returns jsonb
 language plpgsql security definer
@@ -155,7 +174,10 @@ declare
   v_live private.live_jobs;
   v_lane private.lanes;
   v_best pg_catalog.text;
+  v_counts pg_catalog.jsonb;
   v_runners pg_catalog.jsonb;
+  v_words pg_catalog.text[];
+  v_maintenance pg_catalog.jsonb;
   v_ahead integer;
 begin
   select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
@@ -165,7 +187,7 @@ begin
   if v_job.status <> 'QUEUED' then
     return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
       format('It does not wait for a runner: it is %s.', v_job.status),
-      'help', '', 'position', null, 'ahead', 0, 'runners', '[]'::pg_catalog.jsonb);
+      'help', '', 'position', null, 'ahead', 0, 'runners', '[]'::pg_catalog.jsonb, 'counts', '[]'::pg_catalog.jsonb);
   end if;
   perform private.lock_routing(v_job.org_id, false);
   select * into v_live from private.live_jobs where job_id = p_job;
@@ -178,23 +200,27 @@ begin
           v_lane.engine, v_lane.engine_version, v_lane.cloud)
       and (q.priority, q.ready_seq) < (v_live.priority, v_live.ready_seq) limit 1000
   ) as a;
-  select coalesce(jsonb_agg(jsonb_build_object('worker_id', v.worker_id, 'name', v.name, 'status', v.status, 'reason_code', v.code,
-      'reason', words.said[1], 'help', words.said[2], 'distance', v.distance) order by o.rank, v.distance, v.name), '[]'),
-    (array_agg(v.code order by o.rank))[1]
-  into v_runners, v_best
-  from private.lane_verdicts(v_lane.id) as v
-  join public.workers as w on w.id = v.worker_id
-  cross join lateral (select private.verdict_words(v.code, v_lane, w) as said) as words
-  cross join lateral (select array_position(array['ok', 'busy', 'nearer', 'engine_preparing', 'starting', 'scaled_to_zero', 'degraded', 'draining', 'disabled', 'offline',
-    'never_contacted', 'no_credential',
-    'instance_missing', 'engine_version', 'engine_missing', 'cloud_missing', 'labels_missing', 'type_refused', 'is_target',
-    'shared_refused', 'pinned_elsewhere', 'not_assigned'], v.code) as rank) as o;
-  return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', v_live.stage = 'READY' and v_best = 'ok'
-      and private.maintenance(v_job.org_id) is null,
-    'maintenance', private.maintenance(v_job.org_id),
-    'summary', (private.queue_words(v_job, v_live, v_best, jsonb_array_length(v_runners)))[1],
-    'help', (private.queue_words(v_job, v_live, v_best, jsonb_array_length(v_runners)))[2],
-    'position', case when v_live.stage = 'READY' then v_ahead + 1 end, 'ahead', v_ahead, 'runners', v_runners);
+  -- The best few in words, all of them in numbers: a page can show ten of five thousand.
+  with verdict as materialized (
+    select v.*, private.verdict_rank(v.code) as rank from private.lane_verdicts(v_lane.id) as v
+  ), best as (
+    select v.* from verdict as v order by v.rank, v.distance, v.name limit 20
+  ), reason as (
+    select v.code, v.rank, count(*) as n from verdict as v group by v.code, v.rank
+  )
+  select (select r.code from reason as r order by r.rank limit 1),
+    (select coalesce(jsonb_agg(jsonb_build_object('reason_code', r.code, 'count', r.n) order by r.rank), '[]') from reason as r),
+    (select coalesce(jsonb_agg(jsonb_build_object('worker_id', v.worker_id, 'name', v.name, 'status', v.status, 'reason_code', v.code,
+      'reason', words.said[1], 'help', words.said[2], 'distance', v.distance) order by v.rank, v.distance, v.name), '[]')
+      from best as v join public.workers as w on w.id = v.worker_id
+      cross join lateral (select private.verdict_words(v.code, v_lane, w) as said) as words)
+  into v_best, v_counts, v_runners;
+  v_maintenance := private.maintenance(v_job.org_id);
+  v_words := private.queue_words(v_job, v_live, v_best, jsonb_array_length(v_runners));
+  return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'maintenance', v_maintenance,
+    'claimable', v_live.stage = 'READY' and v_best = 'ok' and v_maintenance is null,
+    'summary', v_words[1], 'help', v_words[2], 'position', case when v_live.stage = 'READY' then v_ahead + 1 end, 'ahead', v_ahead,
+    'runners', v_runners, 'counts', v_counts);
 end;
 $$;
 comment on function private.explain_queue(bigint) is 'Body of public.explain_queue.';

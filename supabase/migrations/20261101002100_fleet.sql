@@ -4,47 +4,19 @@
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
-create function private.fleet_overview(p_org uuid)
-returns jsonb
-language plpgsql stable security definer
-set search_path = ''
-as $$
-begin
-  perform private.need_role(p_org, 'viewer');
-  return jsonb_build_object(
-    'server_time', now(),
-    'workers', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'id', w.id, 'status', s.status, 'status_reason', s.reason, 'last_seen_at', i.last_seen_at, 'used', coalesce(i.used, 0),
-        'capacity', coalesce(nullif(i.capacity, 0), w.capacity), 'instances', coalesce(i.instances, '[]')) order by w.created_at, w.id),
-          '[]')
-      from public.workers as w
-      cross join lateral private.derive_worker_status(w.id) as s
-      left join lateral (
-        select max(l.last_seen_at) as last_seen_at, sum(l.used) filter (where l.is_fresh) as used,
-          sum(l.capacity) filter (where l.is_fresh) as capacity,
-          jsonb_agg(jsonb_build_object('id', l.instance_id, 'name', l.name, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity',
-            l.capacity,
-            'is_online', l.is_fresh) order by l.name) as instances
-        from private.instance_liveness as l where l.worker_id = w.id
-      ) as i on true
-      where (w.org_id = p_org or w.is_shared) and w.removed_at is null),
-    'counts', private.fleet_counts(p_org));
-end;
-$$;
-comment on function private.fleet_overview(uuid) is 'Body of public.fleet_overview.';
-grant execute on function private.fleet_overview(uuid) to authenticated;
-
 create function private.fleet_counts(p_org uuid)
 returns jsonb
 language sql stable
 set search_path = ''
 as $$
-  select (
-    select jsonb_build_object('used', coalesce(sum(i.used), 0), 'capacity', coalesce(sum(i.capacity), 0))
-    from private.instance_liveness as i join public.workers as w on w.id = i.worker_id where w.org_id = p_org and w.removed_at is null
-      and i.is_fresh
-  ) || jsonb_build_object(
+  select jsonb_build_object(
+    'used', (
+      select count(*) from private.live_jobs as q join private.instance_liveness as i on i.instance_id = q.instance_id
+      join public.workers as w on w.id = i.worker_id
+      where q.stage = 'RUNNING' and i.is_fresh and w.org_id = p_org and w.removed_at is null),
+    'capacity', (
+      select coalesce(sum(i.capacity), 0) from public.workers as w join private.instance_liveness as i on i.worker_id = w.id
+      where w.org_id = p_org and w.removed_at is null and i.is_fresh),
     'workers', (
       select jsonb_build_object('total', count(*), 'ONLINE', count(*) filter (where w.status = 'ONLINE'),
         'DRAINING', count(*) filter (where w.status = 'DRAINING'), 'OFFLINE', count(*) filter (where w.status = 'OFFLINE'))
@@ -57,6 +29,36 @@ as $$
 $$;
 comment on function private.fleet_counts(uuid) is
   'Slots in use of the organisation''s own runners, and how many runners and unfinished jobs there are, by status.';
+
+create function private.fleet_overview(p_org uuid, p_workers uuid[])
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  v_shown pg_catalog.uuid[] := p_workers;
+begin
+  perform private.need_role(p_org, 'viewer');
+  -- A page shows fifty runners, and a REST answer has a thousand rows: live numbers of more than that nobody reads.
+  if v_shown is null then
+    v_shown := array(select w.id from public.workers as w where (w.org_id = p_org or w.is_shared) and w.removed_at is null
+      order by w.created_at, w.id limit 1000);
+  elsif cardinality(v_shown) > 1000 then
+    perform private.fail('RY422', 'Live numbers are given for 1,000 runners at a time.', 'Name those that are shown.');
+  end if;
+  return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org), 'workers', (
+    select coalesce(jsonb_agg(jsonb_build_object(
+      'id', w.id, 'status', l.status, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity', coalesce(nullif(l.capacity, 0), w.capacity),
+      'instances', (
+        select coalesce(jsonb_agg(jsonb_build_object('id', i.instance_id, 'name', i.name, 'last_seen_at', i.last_seen_at, 'used', i.used,
+          'capacity', i.capacity, 'is_online', i.is_fresh) order by i.name), '[]')
+        from private.instance_liveness as i where i.worker_id = w.id)) order by w.created_at, w.id), '[]')
+    from public.workers as w join private.worker_liveness as l on l.worker_id = w.id
+    where w.id = any (v_shown) and (w.org_id = p_org or w.is_shared) and w.removed_at is null));
+end;
+$$;
+comment on function private.fleet_overview(uuid, uuid[]) is 'Body of public.fleet_overview.';
+grant execute on function private.fleet_overview(uuid, uuid[]) to authenticated;
 
 create table private.job_stats_hourly (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -78,6 +80,22 @@ comment on column private.job_stats_hourly.failed is 'Of those, failed.';
 comment on column private.job_stats_hourly.cancelled is 'Of those, cancelled.';
 comment on column private.job_stats_hourly.wait_p50 is 'Median seconds from queued to claimed.';
 comment on column private.job_stats_hourly.wait_p95 is 'The same for the 95th percentile.';
+
+create table private.load_hourly (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  hour timestamptz not null,
+  beats bigint not null,
+  busy bigint not null,
+  slots bigint not null,
+  primary key (org_id, hour)
+);
+alter table private.load_hourly enable row level security;
+comment on table private.load_hourly is 'How busy the runners of each organisation were in closed hours.';
+comment on column private.load_hourly.org_id is 'The organisation.';
+comment on column private.load_hourly.hour is 'Start of the hour.';
+comment on column private.load_hourly.beats is 'How often a runner that was there all the time said so: what the sums below are divided by.';
+comment on column private.load_hourly.busy is 'Sum over the heartbeats of running jobs.';
+comment on column private.load_hourly.slots is 'Sum over the heartbeats of slots.';
 
 create table private.rolled_hours (
   hour timestamptz primary key
@@ -103,6 +121,29 @@ $$;
 comment on function private.hour_stats(uuid, timestamptz, timestamptz) is
   'An organisation''s jobs that ended in a span, in numbers per hour.';
 
+create function private.hour_load(p_org uuid, p_from timestamptz, p_to timestamptz)
+returns setof private.load_hourly
+language sql stable
+set search_path = ''
+as $$
+  select q.org_id, date_bin('1 hour', q.at, '2000-01-01'), sum(q.beats)::bigint, sum(q.busy)::bigint, sum(q.slots)::bigint
+  from (
+    select w.org_id, t.at, max(t.beats) as beats, sum(t.busy) as busy, sum(t.slots) as slots
+    from (
+      select k.worker_id, k.at, k.beats, k.busy, k.slots from private.worker_ticks as k where k.at >= p_from and k.at < p_to
+      union all
+      -- The quarter that is under way, or the last one of a process that is gone.
+      select h.worker_id, h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots from private.heartbeats as h
+      where h.tick_at >= p_from and h.tick_at < p_to and h.tick_beats > 0
+    ) as t
+    join public.workers as w on w.id = t.worker_id
+    where w.org_id is not null and (p_org is null or w.org_id = p_org)
+    group by w.org_id, t.at
+  ) as q group by 1, 2
+$$;
+comment on function private.hour_load(uuid, timestamptz, timestamptz) is
+  'How busy an organisation''s runners, or everybody''s, were in a span, in numbers per hour.';
+
 create function private.roll_up()
 returns integer
 language plpgsql
@@ -120,33 +161,18 @@ begin
     -- Organisation by organisation, by its index: this runs inside of a beat, however many jobs there are.
     insert into private.job_stats_hourly select s.* from public.organizations as o
     cross join lateral private.hour_stats(o.id, v_hour, v_hour + interval '1 hour') as s on conflict (org_id, hour) do nothing;
+    insert into private.load_hourly select s.* from private.hour_load(null, v_hour, v_hour + interval '1 hour') as s
+    on conflict (org_id, hour) do nothing;
     insert into private.rolled_hours (hour) values (v_hour) on conflict do nothing;
     v_count := v_count + 1;
   end loop;
   delete from private.job_stats_hourly where hour < now() - interval '400 days';
+  delete from private.load_hourly where hour < now() - interval '400 days';
   delete from private.rolled_hours where hour < now() - interval '2 days';
   return v_count;
 end;
 $$;
 comment on function private.roll_up() is 'Rolls up the closed hours of the last day that were not rolled up yet.';
-
-create function private.org_ticks(p_org uuid, p_from timestamptz)
-returns table (worker_id uuid, at timestamptz, beats bigint, busy bigint, slots bigint, draining bigint)
-language sql stable
-set search_path = ''
-as $$
-  select t.worker_id, t.at, sum(t.beats), sum(t.busy), sum(t.slots), sum(t.draining)
-  from (
-    select k.worker_id, k.at, k.beats, k.busy, k.slots, k.draining from private.worker_ticks as k where k.at >= p_from
-    union all
-    select h.worker_id, h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots, h.tick_draining from private.heartbeats as h
-      where h.tick_at >= p_from and h.tick_beats > 0
-  ) as t
-  join public.workers as w on w.id = t.worker_id
-  where w.org_id = p_org
-  group by t.worker_id, t.at
-$$;
-comment on function private.org_ticks(uuid, timestamptz) is 'Quarters of an hour of an organisation''s runners, the running one included.';
 
 create function private.fleet_stats(p_org uuid, p_hours integer)
 returns jsonb
@@ -156,6 +182,8 @@ as $$
 declare
   v_now pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01');
   v_from pg_catalog.timestamptz := v_now - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168) - 1);
+  -- Hours that are not rolled up yet are counted from what happened in them.
+  v_open pg_catalog.timestamptz := greatest(v_from, (select max(r.hour) + interval '1 hour' from private.rolled_hours as r));
   v_jobs pg_catalog.jsonb;
 begin
   perform private.need_role(p_org, 'viewer');
@@ -164,21 +192,19 @@ begin
     'throughput', jsonb_agg(jsonb_build_object('hour', x.hour, 'jobs', coalesce(s.finished, 0)) order by x.hour),
     'pass_rate', jsonb_agg(jsonb_build_object('hour', x.hour, 'succeeded', coalesce(s.succeeded, 0), 'failed', coalesce(s.failed, 0),
       'share', s.succeeded::double precision / nullif(s.succeeded + s.failed, 0)) order by x.hour),
-    'utilisation', jsonb_agg(jsonb_build_object('hour', x.hour, 'used', round(u.busy / nullif(u.beats, 0), 2), 'capacity',
-      round(u.slots / nullif(u.beats, 0), 2),
-      'share', u.busy / nullif(u.slots, 0)) order by x.hour)
+    'utilisation', jsonb_agg(jsonb_build_object('hour', x.hour, 'used', round(u.busy::numeric / nullif(u.beats, 0), 2),
+      'capacity', round(u.slots::numeric / nullif(u.beats, 0), 2), 'share', u.busy::numeric / nullif(u.slots, 0)) order by x.hour)
   ) into v_jobs
   from generate_series(v_from, v_now, interval '1 hour') as x (hour)
   left join (
-    select * from private.job_stats_hourly as h where h.org_id = p_org and h.hour >= v_from
-      and h.hour in (select r.hour from private.rolled_hours as r)
+    select * from private.job_stats_hourly as h where h.org_id = p_org and h.hour >= v_from and h.hour < v_open
     union all
-    select * from private.hour_stats(p_org, greatest(v_from, coalesce((select max(r.hour) + interval '1 hour'
-      from private.rolled_hours as r), v_from)), v_now + interval '1 hour')
+    select * from private.hour_stats(p_org, v_open, v_now + interval '1 hour')
   ) as s on s.hour = x.hour
   left join (
-    select date_bin('1 hour', t.at, '2000-01-01') as hour, sum(t.busy) as busy, sum(t.slots) as slots, max(t.beats)::numeric as beats
-    from private.org_ticks(p_org, v_from) as t group by 1
+    select * from private.load_hourly as h where h.org_id = p_org and h.hour >= v_from and h.hour < v_open
+    union all
+    select * from private.hour_load(p_org, v_open, v_now + interval '1 hour')
   ) as u on u.hour = x.hour;
   return v_jobs || jsonb_build_object('now', private.fleet_counts(p_org));
 end;

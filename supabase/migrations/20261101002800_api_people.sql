@@ -140,12 +140,42 @@ comment on function public.enqueue_jobs(uuid, public.job_type, uuid[], jsonb) is
   'Enqueues a job for each of up to 1,000 modules, all or none, and returns their numbers, modules and statuses. Idempotent by its key. Operators.';
 grant execute on function public.enqueue_jobs(uuid, public.job_type, uuid[], jsonb) to authenticated;
 
-create function public.fleet_overview(p_org uuid)
+create function public.fleet_overview(p_org uuid, p_workers uuid[] default null)
 returns jsonb language plpgsql stable set search_path = ''
-as $$ begin return private.fleet_overview(p_org); end $$;
-comment on function public.fleet_overview(uuid) is
-  'Live numbers of an organisation''s runners (and the shared ones): status, last beat, load per instance, counts. Members.';
-grant execute on function public.fleet_overview(uuid) to authenticated;
+as $$ begin return private.fleet_overview(p_org, p_workers); end $$;
+comment on function public.fleet_overview(uuid, uuid[]) is
+  'Counts of an organisation, and live numbers of the runners named, 1,000 at most: status, last heartbeat, load per instance. Members.';
+grant execute on function public.fleet_overview(uuid, uuid[]) to authenticated;
+
+create function public.list_runners(
+  p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'name', p_limit integer default 50,
+  p_offset integer default 0
+)
+returns jsonb language plpgsql stable set search_path = ''
+as $$ begin return private.list_runners(p_org, p_search, p_filters, p_sort, p_limit, p_offset); end $$;
+comment on function public.list_runners(uuid, text, jsonb, text, integer, integer) is
+  'A page of runners {total, counts by status, rows with load}: search, filters {status, type, label}, order name, -name, status, newest. Members.';
+grant execute on function public.list_runners(uuid, text, jsonb, text, integer, integer) to authenticated;
+
+create function public.list_jobs(
+  p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'active', p_limit integer default 50,
+  p_offset integer default 0, p_before bigint default null
+)
+returns jsonb language plpgsql stable set search_path = ''
+as $$ begin return private.list_jobs(p_org, p_search, p_filters, p_sort, p_limit, p_offset, p_before); end $$;
+comment on function public.list_jobs(uuid, text, jsonb, text, integer, integer, bigint) is
+  'A page of jobs {total, counts by status, rows}, running ones first or newest first; filters {status, type, module_id, worker_id}. Members.';
+grant execute on function public.list_jobs(uuid, text, jsonb, text, integer, integer, bigint) to authenticated;
+
+create function public.list_modules(
+  p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'path', p_limit integer default 50,
+  p_offset integer default 0
+)
+returns jsonb language plpgsql stable set search_path = ''
+as $$ begin return private.list_modules(p_org, p_search, p_filters, p_sort, p_limit, p_offset); end $$;
+comment on function public.list_modules(uuid, text, jsonb, text, integer, integer) is
+  'A page of modules {total, counts by group, rows with their last job}: search, filters {group_path}, order path, -path, newest. Members.';
+grant execute on function public.list_modules(uuid, text, jsonb, text, integer, integer) to authenticated;
 
 create function public.upsert_group(p_org uuid, p_path text, p_description text default null, p_hooks jsonb default null,
   p_env jsonb default null)
@@ -213,7 +243,7 @@ create function public.explain_queue(p_job bigint)
 returns jsonb language sql set search_path = ''
 as $$ select private.explain_queue(p_job) $$;
 comment on function public.explain_queue(bigint) is
-  'Why a queued job waits: one reason per runner, its place in line, and what would help; from the claim''s own rules. Members.';
+  'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, and what would help. Members.';
 grant execute on function public.explain_queue(bigint) to authenticated;
 
 create function public.state_info(p_module uuid)

@@ -139,6 +139,48 @@ def test_a_page_reads_what_it_shows(crowd: Crowd, page: str) -> None:
     assert few(read), read
 
 
+@pytest.mark.parametrize(
+    ("call", "table"),
+    [
+        ("fleet_overview(%(org)s, array[%(worker)s::uuid])", "workers"),
+        ("list_runners(%(org)s)", "workers"),
+        ("list_jobs(%(org)s)", "provision_jobs"),
+        ("""list_jobs(%(org)s, null, '{"status": ["QUEUED"]}', 'newest', 50, 0, 5000)""", "provision_jobs"),
+        ("""list_jobs(%(org)s, 'm17', '{"status": ["CLAIMED"]}')""", "provision_jobs"),
+        ("list_modules(%(org)s)", "modules"),
+    ],
+)
+def test_a_list_reads_its_page_of_what_is_large(crowd: Crowd, call: str, table: str) -> None:
+    """Counts come from an index; every runner or module may be looked at to be found, but only those shown are asked about."""
+    crowd.world.owner.connection.execute("vacuum public.provision_jobs")
+    read = crowd.rows_read(crowd.member, f"select public.{call}")
+    assert read[table], "the call must have read something, or this shows nothing"
+    shown = {
+        "worker_instances": FEW,
+        "heartbeats": FEW,
+        "job_events": 0,
+        "provision_jobs": 8 * FEW if "'m17'" not in call else JOBS // 2,
+    }
+    if "fleet_overview" in call:
+        # Its counts add up the slots of all that are there; that is one row of each, not five.
+        shown |= {"worker_instances": 2 * RUNNERS + FEW, "heartbeats": 2 * RUNNERS + FEW}
+    assert {name: rows for name, rows in read.items() if rows > shown.get(name, 10 * RUNNERS)} == {}, read
+
+
+def test_an_explanation_reads_no_other_job(crowd: Crowd) -> None:
+    queued = crowd.world.owner.one(
+        "select job_id from private.live_jobs where stage = 'READY' order by ready_seq limit 1"
+    )
+    read = crowd.rows_read(crowd.member, f"select public.explain_queue({queued})")
+    assert read["workers"], "the explanation must have looked at runners, or this shows nothing"
+    assert read["provision_jobs"] <= FEW, read
+
+
+def test_statistics_read_closed_hours_not_jobs(crowd: Crowd) -> None:
+    read = crowd.rows_read(crowd.member, "select public.fleet_stats(%(org)s, 168)")
+    assert read["worker_ticks"] + read["provision_jobs"] <= FEW, read
+
+
 def test_a_whole_table_would_be_noticed(crowd: Crowd) -> None:
     read = crowd.rows_read(crowd.member, "select count(priority) from public.provision_jobs where priority = 7")
     assert read["provision_jobs"] >= 2 * JOBS

@@ -163,7 +163,9 @@ class Workspace:
                          hint="The job's log shows what it said.")  # fmt: skip
 
     def remove(self) -> None:
-        """Delete the directory, read-only parts included."""
+        """End what may still run there, and delete the directory, read-only parts included."""
+        if self.context.isolation:
+            self.context.isolation.end(self.root)
 
         def unlock(function: Callable[..., Any], path: str, _: Any) -> None:
             os.chmod(Path(path).parent, 0o700)  # noqa: PTH101  (rmtree hands over plain paths)

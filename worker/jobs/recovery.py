@@ -6,6 +6,7 @@ from pathlib import Path
 
 from worker.api.replies import JobRef
 from worker.children.strays import kill_strays, wait_for_strays
+from worker.children.users import end_processes, user_of
 from worker.clock import Clock
 from worker.engines.rescue import left_state
 from worker.enums import JobStatus
@@ -130,4 +131,6 @@ class _Recovery:
 def _end_strays(record: JobRecord) -> None:
     wait_for_strays(record.cookie, _STRAY_SECONDS)
     strays = kill_strays(record.cookie)
+    if user := user_of(Path(record.root)):
+        strays += end_processes(user)
     get_logger("worker.recovery").info("cleaned up after a job", job=record.job, attempt=record.attempt, strays=strays)

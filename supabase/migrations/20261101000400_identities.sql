@@ -4,6 +4,17 @@
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
+create function private.is_bcrypt_hash(p_hash text)
+returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  -- Whoever sends a hash chooses what each comparison costs: 8 to 12 is neither a joke nor a way to stop everybody's
+  -- sign-in.
+  select p_hash ~ '^\$2[aby]\$(08|09|10|11|12)\$[./A-Za-z0-9]{53}$'
+$$;
+comment on function private.is_bcrypt_hash(text) is 'Whether a text is a bcrypt hash of cost 8 to 12.';
+
 create table public.service_accounts (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,

@@ -69,7 +69,7 @@ language plpgsql stable
 set search_path = ''
 as $$
 declare
-  v_seen timestamptz;
+  v_seen pg_catalog.timestamptz;
   v_job public.provision_jobs;
 begin
   select h.last_seen_at into v_seen from private.heartbeats as h where h.instance_id = p_live.instance_id;

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.test_worker_stopping import SLOW_APPLY
 from tests.integration.worker_bench import Bench, WorkerProcess, bench
 from tests.support.waiting import wait_until
 from worker.exit_codes import ExitCode
@@ -73,6 +74,26 @@ def test_what_a_job_starts_ends_with_it_also_outside_of_its_session_and_environm
     hook = f"env -i setsid sleep {mark} >/dev/null 2>&1 & sleep 0.3"
     bench.finished("PLAN", bench.module(hooks={"before_init": hook}))
     wait_until(lambda: not running(mark))
+
+
+@pytest.mark.parametrize("way", SANDBOXES)
+def test_an_apply_that_is_stopped_in_its_sandbox_gets_one_interrupt_and_stores_its_state(
+    bench: Bench, way: str
+) -> None:
+    process = bench.runner(**{WAYS: way, "RUNYARD__JOBLOGSTREAM__PERIODSECONDS": "0.3"})
+    if not process.said("jobs are shut in"):
+        pytest.skip("this machine cannot")
+    module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
+    job = bench.enqueue("APPLY", module)
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=90)
+    bench.rpc("cancel_job", p_job=job, p_kind="GRACEFUL", p_reason="changed my mind")
+    assert bench.wait_job(job)["status"] == "CANCELLED"
+    log = bench.log_of(job)
+    assert "Interrupt received" in log
+    assert "Two interrupts received" not in log
+    state = bench.rpc("state_info", p_module=module)
+    assert state["serial"] >= 1
+    assert state["lock"] is None
 
 
 def test_a_link_in_the_place_of_the_plan_brings_nothing_to_light(bench: Bench) -> None:

@@ -180,7 +180,9 @@ class Channel:
         """Look at the token again when it expires, or after a while."""
         if self._expiry is not None:
             self._expiry.cancel()
-        wait = min(self.identity.expires_at - time.time(), self.hub.settings.token_check_seconds)
+        # Not all at once: after a restart every channel was joined in the same moment.
+        check = self.hub.settings.token_check_seconds * random.uniform(0.5, 1)
+        wait = min(self.identity.expires_at - time.time(), check)
         self._expiry = asyncio.get_running_loop().call_later(max(wait, 0.01), self._confirm_soon)
 
     def _confirm_soon(self) -> None:

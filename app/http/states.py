@@ -16,7 +16,10 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
     """Name the state's route."""
-    return [Route("/api/modules/{module}/state/{serial}", guarded(runtime, download))]
+    return [
+        Route("/api/modules/{module}/state/{serial}", guarded(runtime, download)),
+        Route("/api/kept-states/{kept}", guarded(runtime, download_kept)),
+    ]
 
 
 async def download(runtime: Runtime, session: Session, request: Request) -> Response:
@@ -30,6 +33,20 @@ async def download(runtime: Runtime, session: Session, request: Request) -> Resp
         raise NotThere("This version of the state is not here.", "Older versions are removed after a while.")
     name = await _name_of(runtime, session, module)
     headers = {"Content-Disposition": f'attachment; filename="{name}-state-{serial}.json"'}
+    return Response(body, media_type="application/json", headers=headers)
+
+
+async def download_kept(runtime: Runtime, session: Session, request: Request) -> Response:
+    """Return a state that was not stored, as its runner sent it."""
+    kept = request.path_params["kept"]
+    if not _UUID.fullmatch(kept):
+        raise BadQuery
+    answer = await runtime.gate.rpc(session, "kept_state", {"p_id": kept})
+    body = answer.get("body") if isinstance(answer, dict) else None
+    if not isinstance(body, str):
+        raise NotThere("This state is not here.", "It may have been discarded.")
+    name = f"job-{int(answer['job_id'])}-attempt-{int(answer['attempt'])}-write-{int(answer['number'])}.json"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(body, media_type="application/json", headers=headers)
 
 

@@ -5,11 +5,13 @@ import reflex as rx
 from app.jobs.components.attention import attention, failure, late_report, out_of_contact
 from app.jobs.components.dialogs import job_dialogs
 from app.jobs.components.header import job_facts, job_head
+from app.jobs.components.kept_states import kept_dialogs, kept_states
 from app.jobs.components.log import log, scripts, timeline
 from app.jobs.components.plan import plan_panel
 from app.jobs.components.rail import approvals, events, outputs, state
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
+from app.jobs.state.kept_states import KeptStatesState
 from app.shared.elements import since
 from app.shared.feedback import empty, failed
 from app.shared.job.why import why_panel
@@ -69,6 +71,7 @@ def _job() -> rx.Component:
         out_of_contact(),
         attention(),
         late_report(),
+        kept_states(),
         _why(),
         _timeline(),
         rx.el.div(
@@ -110,8 +113,8 @@ def job() -> rx.Component:
         title="#" + View["id"].to_string(),
         active="jobs",
         crumbs=(("Jobs", "/dashboard/jobs"),),
-        dialogs=job_dialogs(),
+        dialogs=[*job_dialogs(), *kept_dialogs()],
     )
 
 
-ROUTES = (Route("/dashboard/jobs/[job_id]", "Job", job, [JobActionState.close, JobState.load]),)
+ROUTES = (Route("/dashboard/jobs/[job_id]", "Job", job, [JobActionState.close, KeptStatesState.close, JobState.load]),)

@@ -1,5 +1,6 @@
 """What stays where it is, and who stays signed in: columns, the log, plans, sessions, members."""
 
+import hashlib
 import os
 import re
 import signal
@@ -208,3 +209,29 @@ def test_a_new_password_ends_the_other_sessions(product: Product, person: Person
     assert refused.status_code == 401
     page.reload()
     page.wait_for_url(re.compile("/login"), timeout=SOON)
+
+
+def test_a_state_that_was_not_stored_is_listed_downloaded_and_stored(
+    product: Product, person: Person, open_as: Callable[[Person], Page]
+) -> None:
+    runner = ScriptedRunner(product, person, "build-1")
+    module = make_module(product, person, "platform/kept")
+    number = enqueue(product, person, module, "APPLY")
+    runner.finish(runner.claim(number), "FAILED")
+    body = '{"version": 4, "serial": 7, "lineage": "l", "outputs": {}, "resources": []}'
+    product.sql(
+        "insert into private.kept_states (org_id, module_id, job_id, attempt, number, serial, lineage, body, sha256, reason,"
+        " worker_name, written_at) values (%s, %s, %s, 1, 1, 7, 'l', %s, %s, 'a person released the job', 'build-1', now())",
+        *(person.org_id, module, number, body, hashlib.sha256(body.encode()).hexdigest()),
+    )
+    page = open_as(person)
+    page.goto(f"/dashboard/jobs/{number}")
+    kept = page.get_by_test_id("kept-states")
+    expect(kept).to_contain_text("a person released the job", timeout=SOON)
+    with page.expect_download() as download:
+        kept.get_by_role("link", name="Download").click()
+    assert download.value.path().read_text() == body
+    kept.get_by_role("button", name="Store").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Store state").click()
+    expect(kept).to_contain_text("Stored by", timeout=SOON)
+    assert product.sql("select serial from private.states where module_id = %s", module) == [(7,)]

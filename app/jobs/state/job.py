@@ -9,7 +9,7 @@ from typing import ClassVar, TypedDict
 
 import reflex as rx
 
-from app.jobs.view import detail, timeline
+from app.jobs.view import detail, kept_states, timeline
 from app.jobs.view import plan as plans
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
 from app.live.page import LivePage
@@ -68,6 +68,7 @@ class JobState(LivePage, rx.State):
     why: queue.Why = queue.Why()
     state: module_states.StateView = module_states.StateView()
     applied_by: int = 0
+    kept: list[kept_states.KeptState] = []
     newer_serial: int = 0
     _job: Row = {}
     _events: list[Row] = []
@@ -109,6 +110,15 @@ class JobState(LivePage, rx.State):
         self._assign("is_own", bool(who.user_id) and str(self._job.get("created_by") or "") == who.user_id)
         await self._read_state()
         await self._read_use()
+        await self._read_kept()
+
+    async def _read_kept(self) -> None:
+        """Read which states of this job were not stored; only what changes things writes any."""
+        if not self._job.get("module_id") or self._job.get("type") not in ("APPLY", "DESTROY"):
+            self._assign("kept", [])
+            return
+        answer = await self._rpc("kept_states", {"p_job": int(self._job["id"])})
+        self._assign("kept", kept_states.build(answer))
 
     async def _read_use(self) -> None:
         """Learn what became of a plan: a job that applies it, or a state that has moved on since."""

@@ -237,6 +237,8 @@ EVENT_WORDS: dict[str, tuple[str, str]] = {
     "marked_failed": ("circle-x", "Marked as failed"),
     "resolved": ("check", "Decided"),
     "lock_released": ("lock-open", "State lock released"),
+    "state_kept": ("history", "A state was not stored"),
+    "resumed": ("play", "The runner is back"),
 }
 _SAYS_WHO = frozenset(
     {

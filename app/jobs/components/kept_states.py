@@ -1,0 +1,85 @@
+"""States that were not stored: read them, store one on purpose, or let it go."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.jobs.state.job import JobState
+from app.jobs.state.kept_states import KeptStatesState
+from app.jobs.view.kept_states import KeptState
+from app.shared.elements import clock_seconds
+from app.shared.forms import question
+from app.shared.icons import icon
+from app.shared.session import SessionState
+
+State = KeptStatesState
+
+
+def _button(label: str, event: Any) -> rx.Component:
+    return rx.button(label, on_click=event, size="1", variant="surface", color_scheme="gray")
+
+
+def _kept(kept: rx.Var[KeptState]) -> rx.Component:
+    download = rx.el.a(
+        icon("download"),
+        "Download",
+        href="/api/kept-states/" + kept["id"].to(str),
+        class_name="rt-reset rt-BaseButton rt-Button rt-r-size-1 rt-variant-surface",
+        custom_attrs={"data-accent-color": "gray", "download": ""},
+    )
+    acts = rx.el.div(
+        download,
+        _button("Store", State.ask("store", kept["id"].to(str))),
+        _button("Discard", State.ask("discard", kept["id"].to(str))),
+        class_name="ry-acts",
+    )
+    about = rx.el.small(kept["about"], ", ", clock_seconds(kept["written_at"].to(str)))
+    return rx.el.li(
+        icon("file-json", class_name="mut"),
+        rx.el.div(rx.el.span(kept["title"]), about, class_name="grow"),
+        rx.cond(
+            kept["is_open"],
+            rx.cond(SessionState.can_admin, acts, rx.fragment()),
+            rx.el.span(kept["decided"], class_name="mut sm"),
+        ),
+        key=kept["id"].to(str),
+        class_name="ry-opt",
+    )
+
+
+def kept_states() -> rx.Component:
+    """The states of this job that were written and not stored."""
+    text = "Its runner wrote them, and they could no longer be stored. What they know of may exist. Admins decide."
+    panel = rx.el.section(
+        rx.el.div(
+            rx.el.div(rx.el.h2("State that was not stored"), rx.el.p(text, class_name="sm mut"), class_name="grow"),
+            class_name="ry-ph",
+        ),
+        rx.el.ul(rx.foreach(JobState.kept, _kept), class_name="ry-list"),
+        class_name="ry-panel ry-orange",
+        custom_attrs={"data-testid": "kept-states"},
+        aria_label="State that was not stored",
+    )
+    return rx.cond(JobState.kept.length() > 0, panel, rx.fragment())
+
+
+def kept_dialogs() -> list[rx.Component]:
+    """The two questions about a kept state."""
+    asked: dict[str, Any] = {"text": State.effect, "on_keep": State.close}
+    return [
+        question(
+            is_open=State.kind == "store",
+            title="Store " + State.title + "?",
+            act="Store state",
+            on_act=State.store,
+            is_danger=False,
+            **asked,
+        ),
+        question(
+            is_open=State.kind == "discard",
+            title="Discard " + State.title + "?",
+            act="Discard state",
+            on_act=State.discard,
+            **asked,
+        ),
+    ]

@@ -1,0 +1,58 @@
+"""What a person decides about a state that was not stored."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.jobs.state.job import JobState
+from app.project.errors import AppError
+from app.shared.session import AppState, say_error
+
+QUESTIONS = {
+    "store": "It becomes the module's state, as its newest version. What was written after it stays in the history.",
+    "discard": "Its text is removed for good. What it knew of is not destroyed, and no state knows of it any more.",
+}
+
+
+class KeptStatesState(AppState, rx.State):
+    """The question that is open about a kept state."""
+
+    kind: str = ""
+    kept_id: str = ""
+    title: str = ""
+    effect: str = ""
+
+    @rx.event
+    async def ask(self, kind: str, kept_id: str) -> None:
+        """Ask before a kept state is stored or discarded."""
+        page = await self.get_state(JobState)
+        kept = next((kept for kept in page.kept if kept["id"] == kept_id and kept["is_open"]), None)
+        if kind in QUESTIONS and kept is not None:
+            self.kind, self.kept_id, self.title, self.effect = kind, kept_id, kept["title"], QUESTIONS[kind]
+
+    @rx.event
+    def close(self) -> None:
+        """Decide nothing; also asked for when a page opens, because states outlive a reload."""
+        self.kind = self.kept_id = self.title = self.effect = ""
+
+    @rx.event
+    async def store(self) -> Any:
+        """Make it the module's state."""
+        return await self._decide("store_kept_state", "Stored", "It is the module's state now.")
+
+    @rx.event
+    async def discard(self) -> Any:
+        """Remove it for good."""
+        return await self._decide("discard_kept_state", "Discarded", "")
+
+    async def _decide(self, name: str, title: str, text: str) -> Any:
+        kept_id = self.kept_id
+        self.close()
+        if not kept_id:
+            return None
+        try:
+            await self._rpc(name, {"p_id": kept_id})
+            await (await self.get_state(JobState))._look_again()
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.success(title, description=text)

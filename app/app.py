@@ -63,7 +63,7 @@ app = rx.App(
     head_components=_head(),
     html_lang="en-GB",
     api_transformer=[build_api(runtime()), _with_headers, _with_advice],
-    toaster=rx.toast.provider(position="top-right", close_button=True, visible_toasts=3),
+    toaster=rx.toast.provider(position="top-right", close_button=True, visible_toasts=3, rich_colors=False),
 )
 # The mark in the top bar says the same in our words, and stays true while the server is away.
 app.app_wraps[5, "Overlay"] = lambda _stateful: None

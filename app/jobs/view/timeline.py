@@ -171,6 +171,9 @@ def _steps(job: Row, states: Sequence[Bar], end: int) -> Iterable[Bar]:
     closed = running.to_ms if running else end
     for at, step in enumerate(steps_of(job)):
         started, finished = to_ms(step.get("started_at")), to_ms(step.get("finished_at"))
+        # A runner's clock may be wrong: a step does not begin before the job was taken, and no bar leaves its panel.
+        started = max(started, running.from_ms) if started and running else started
+        finished = max(finished, started) if finished else finished
         bar = Bar(
             key=f"step-{at}",
             label=step_title(step),

@@ -125,6 +125,20 @@ def test_what_is_to_come_has_its_place_from_the_start() -> None:
     assert "Plan" not in [bar.label for bar in build(over).bars]
 
 
+def test_a_step_never_begins_before_its_job_was_taken() -> None:
+    step = {"name": "plan", "title": "Plan", "status": "SUCCEEDED", "started_at": at(-3600), "finished_at": at(-3590)}
+    job = {
+        "type": "PLAN",
+        "status": "PROCESSING",
+        "created_at": at(0),
+        "claimed_at": at(1),
+        "started_at": at(2),
+        "steps": [step],
+    }
+    [bar] = [bar for bar in build(job).bars if bar.key == "step-0"]
+    assert (bar.from_ms, bar.to_ms) == (ms(2), ms(2))
+
+
 def test_an_apply_of_a_plan_downloads_it_instead_of_planning() -> None:
     job = {"type": "APPLY", "status": "QUEUED", "created_at": at(0), "plan_job_id": 7}
     labels = [bar.label for bar in build(job).bars if bar.is_step]

@@ -46,6 +46,28 @@ _BROKEN_CHAIN = """
     from public.job_events as e where e.org_id = %s and e.to_status is not null
   ) as s where s.from_status is distinct from s.before
 """
+# An apply that succeeded, and whose state is neither stored nor kept aside.
+_STATE_LOST = """
+  select count(*) as n from public.provision_jobs as j
+  where j.org_id = %s and j.type = 'APPLY' and j.status = 'SUCCEEDED'
+    and not exists (select from private.states as s where s.module_id = j.module_id)
+    and not exists (select from private.kept_states as k where k.job_id = j.id)
+"""
+_KEPT_ASIDE = """
+  select count(*) as n from private.kept_states where org_id = %s and stored_at is null and discarded_at is null
+"""
+_CALLED_FAILED = """
+  select count(*) as n from public.provision_jobs as j
+  where j.org_id = %s and j.status in ('FAILED', 'CANCELLED') and j.type in ('APPLY', 'DESTROY') and exists (
+    select from public.job_log_chunks as c
+    where c.job_id = j.id and c.attempt = j.attempt and (c.body like '%%Apply complete!%%' or c.body like '%%Destroy complete!%%'))
+"""
+# Ended for good for want of something that the runner lacked.
+_EATEN = """
+  select count(*) as n from public.provision_jobs as j
+  where j.org_id = %s and j.status = 'FAILED' and j.error ->> 'code' in (
+    'disk', 'work_directory', 'dispatcher', 'image', 'engine', 'memory', 'runner_disk', 'dispatch_failed')
+"""
 
 
 @dataclass
@@ -60,6 +82,10 @@ class Ledger:
     double_applied: int
     zombie_accepted: int
     log_gaps: int
+    state_lost: int
+    kept_aside: int
+    called_failed: int
+    eaten: int
     stuck: int
     unreplayable: int
     statuses: dict[str, int] = field(default_factory=dict)
@@ -97,6 +123,10 @@ def close_ledger(bench: Bench, acked: list[int], runs: Path | None = None) -> Le
             double_applied=_double_applied(runs),
             zombie_accepted=number(_ZOMBIES, {"org": bench.org}),
             log_gaps=number(_GAPS, [bench.org]),
+            state_lost=number(_STATE_LOST, [bench.org]),
+            kept_aside=number(_KEPT_ASIDE, [bench.org]),
+            called_failed=number(_CALLED_FAILED, [bench.org]),
+            eaten=number(_EATEN, [bench.org]),
             stuck=number(_STUCK, [bench.org]),
             unreplayable=number(_BROKEN_REPLAY, [bench.org]) + number(_BROKEN_CHAIN, [bench.org]),
             statuses=dict(statuses),

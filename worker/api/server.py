@@ -88,9 +88,9 @@ class Server:
         """Say goodbye; tried twice, since staleness says the same a minute later."""
         await retry_for(4.0, lambda: self._call("worker_close_session", {"p_reason": reason}, timeout_seconds=3.0))
 
-    async def state_get(self, ref: JobRef) -> StateReply:
+    async def state_get(self, ref: JobRef, *, seconds: float = STATE_SECONDS) -> StateReply:
         """Read the module's state."""
-        reply = await retry_for(STATE_SECONDS, lambda: self._call("worker_state_get", _which(ref)))
+        reply = await _repeat(seconds, lambda: self._call("worker_state_get", _which(ref)))
         return StateReply.model_validate(reply or {})
 
     async def state_put(self, ref: JobRef, body: str, lock_id: str | None, *, seconds: float = STATE_SECONDS) -> None:

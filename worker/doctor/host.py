@@ -1,5 +1,6 @@
 """What the machine must offer: a writable directory, room, engines, git."""
 
+import json
 import os
 import shutil
 import stat
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from worker.doctor.check import Check, fail, ok, warn
 from worker.doctor.isolation import isolation
+from worker.fitness import NOTE_FILE
 from worker.program import find_program, obstacle
 from worker.settings import Settings
 
@@ -28,9 +30,23 @@ def host_checks(settings: Settings) -> list[Check]:
         engines(settings.engine.additional_binary_paths),
         git(),
         user(),
+        *degraded(folders.working_directory),
         isolation(settings, os.environ),
         *([self_update()] if settings.update.enabled else []),
     ]
+
+
+def degraded(path: Path) -> list[Check]:
+    """Say what a runner that is running here says it lacks; it takes no jobs until it has it again."""
+    found = []
+    for note in sorted(path.glob(f"instances/*/{NOTE_FILE}")):
+        try:
+            said = json.loads(note.read_text(encoding="utf-8"))
+            words = f"{said['code']}: {said['reason']} (since {said['since']})"
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        found.append(fail("Degraded", words, "Put it right; the runner tries by itself and takes jobs again."))
+    return found
 
 
 def nearest(path: Path) -> Path:

@@ -19,8 +19,8 @@ _LOCK_WAITS_SECONDS = 60.0
 class StateServer(Protocol):
     """The server's state functions."""
 
-    async def state_get(self, ref: JobRef) -> StateReply:
-        """Read the state."""
+    async def state_get(self, ref: JobRef, *, seconds: float) -> StateReply:
+        """Read the state; repeated for so long."""
 
     async def state_put(self, ref: JobRef, body: str, lock_id: str | None, *, seconds: float) -> None:
         """Write the state; repeated for so long."""
@@ -54,7 +54,8 @@ class JournaledState:
         if self._journal.newest is not None:
             return StateReply(exists=True, body=self._journal.newest)
         try:
-            self._read = await self._server.state_get(ref)
+            # What was read before is still true, since this attempt holds the state: an engine is not kept waiting.
+            self._read = await self._server.state_get(ref, seconds=60.0 if self._read is None else 0.0)
         except Retryable:
             if self._read is None:
                 raise

@@ -1,0 +1,182 @@
+"""The project is away in the middle of an apply: the engine goes on, and nothing that it did is lost."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.faults.ledger import close_ledger
+from tests.faults.worker_engine import HeldTofu, make_engine
+from tests.faults.worker_proxy import Proxy
+from tests.integration.worker_bench import Bench, WorkerProcess, bench
+from tests.support.waiting import wait_until
+
+__all__ = ["bench"]
+
+SLOW = """
+resource "terraform_data" "slow" {{
+  provisioner "local-exec" {{
+    command = "touch {book}/begun; while [ ! -e {book}/go ]; do date +working-%s; sleep 1; done"
+  }}
+}}
+output "greeting" {{ value = "hello" }}
+"""
+
+
+class Apply:
+    """A runner behind a proxy, in the middle of a real apply that goes on until it is told to end."""
+
+    def __init__(self, bench: Bench, proxy: Proxy, engine: HeldTofu) -> None:
+        self.bench, self.proxy, self.engine = bench, proxy, engine
+        self.worker = bench.register()
+        self.runner = bench.start_worker(self.worker, url=proxy.url, **engine.variables)
+        bench.online(self.worker)
+        files = {"main.tf": SLOW.format(book=engine.book)}
+        self.module = bench.module(source={"files": files})
+        self.job = bench.enqueue("APPLY", self.module)
+        wait_until((engine.book / "begun").exists, timeout_seconds=120)
+
+    def cut(self) -> None:
+        """Cut the runner off, and let the time pass that a silent runner has."""
+        self.proxy.cut()
+        with self.bench.database() as database:
+            for statement in (
+                "update private.heartbeats set last_seen_at = now() - interval '2 minutes' where worker_id = %s",
+                "update private.live_jobs set lease_until = now() - interval '1 minute' where worker_id = %s",
+            ):
+                database.execute(statement, [self.worker[0]])
+            database.execute("select private.sweep_leases()")
+
+    def end(self) -> None:
+        (self.engine.book / "go").touch()
+
+    def entries(self) -> list[Path]:
+        return list(self.runner.home.glob("instances/*/jobs/*/state/*.entry"))
+
+    def outcome(self) -> Any:
+        (record,) = self.runner.home.glob("instances/*/jobs/*/job.json")
+        return json.loads(record.read_text())["outcome"]
+
+    def check_whole(self, row: dict[str, Any]) -> None:
+        """Resources, state, log and outputs are as if nothing had been."""
+        assert (row["status"], row["attempt"], row["error"]) == ("SUCCEEDED", 1, None), row
+        info = self.bench.rpc("state_info", p_module=self.module)
+        assert info["lock"] is None
+        stored = self.bench.rpc("state_version", p_module=self.module, p_serial=info["serial"])
+        assert [each["type"] for each in json.loads(stored["body"])["resources"]] == ["terraform_data"]
+        assert row["result"]["outputs"]["greeting"]["value"] == "hello"
+        assert "Apply complete! Resources: 1 added" in self.bench.log_of(self.job)
+        close_ledger(self.bench, [self.job], self.engine.runs).check()
+
+
+@pytest.fixture
+def apply(bench: Bench, tmp_path: Path) -> Iterator[Apply]:
+    with Proxy(bench.project.url) as proxy:
+        yield Apply(bench, proxy, make_engine(tmp_path / "engine", bench.tofu))
+
+
+def test_an_apply_that_ends_while_the_project_is_away_is_a_success_when_the_news_arrives(apply: Apply) -> None:
+    apply.cut()
+    held = apply.bench.wait_job(apply.job, "NEEDS_ATTENTION")
+    assert held["error"]["code"] == "OUT_OF_CONTACT"
+    apply.end()
+    wait_until(lambda: apply.entries() and apply.outcome(), timeout_seconds=60)
+    assert apply.bench.rpc("state_info", p_module=apply.module)["serial"] is None
+    apply.proxy.mend()
+    apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))
+    assert "resumed" in [event["event"] for event in apply.bench.events_of(apply.job)]
+
+
+def test_a_runner_killed_while_the_project_is_away_is_spoken_for_by_its_successor(apply: Apply) -> None:
+    apply.cut()
+    apply.end()
+    wait_until(lambda: apply.entries() and apply.outcome(), timeout_seconds=60)
+    apply.runner.signal(signal.SIGKILL)
+    apply.runner.wait()
+    apply.proxy.mend()
+    apply.bench.start_worker(
+        apply.worker, url=apply.proxy.url, instance=apply.runner.instance, home=apply.runner.home, **apply.engine.variables
+    )  # fmt: skip
+    apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))
+
+
+def test_what_a_released_apply_did_is_kept_for_a_person(apply: Apply) -> None:
+    apply.cut()
+    bench, lock = apply.bench, apply.bench.rpc("state_info", p_module=apply.module)["lock"]["id"]
+    bench.wait_job(apply.job, "NEEDS_ATTENTION")
+    bench.rpc("resolve_attention", p_job=apply.job, p_action="mark_failed", p_proof=lock)
+    apply.end()
+    wait_until(lambda: apply.entries() and apply.outcome(), timeout_seconds=60)
+    apply.proxy.mend()
+    kept = wait_until(lambda: bench.rpc("kept_states", p_job=apply.job), timeout_seconds=60)
+    text = bench.rpc("kept_state", p_id=kept[0]["id"])["body"]
+    assert [each["type"] for each in json.loads(text)["resources"]] == ["terraform_data"]
+    assert bench.job(apply.job)["status"] == "FAILED"
+    bench.rpc("store_kept_state", p_id=kept[0]["id"])
+    assert bench.finished("PLAN", apply.module)["plan_summary"]["has_changes"] is False
+
+
+def engine_of(runner: WorkerProcess) -> psutil.Process:
+    """The engine itself, inside of whatever it is shut in by."""
+    found = psutil.Process(runner.process.pid).children(recursive=True)
+    return next(each for each in found if Path(each.exe()).name == "tofu" and "apply" in each.cmdline())
+
+
+def test_a_killed_engine_leaves_the_job_to_a_person_with_its_lock(apply: Apply) -> None:
+    engine_of(apply.runner).kill()
+    ended = apply.bench.wait_job(apply.job, "NEEDS_ATTENTION", "FAILED")
+    assert (ended["status"], ended["error"]["code"]) == ("NEEDS_ATTENTION", "engine_killed")
+    assert apply.bench.rpc("state_info", p_module=apply.module)["lock"]["job_id"] == apply.job
+    close_ledger(apply.bench, [apply.job], apply.engine.runs).check()
+
+
+def test_a_runner_without_a_work_directory_gives_jobs_back_and_comes_back_by_itself(
+    bench: Bench, tmp_path: Path
+) -> None:
+    blocked = tmp_path / "temp"
+    blocked.write_text("not a directory")
+    worker = bench.register()
+    runner = bench.start_worker(worker, RUNYARD__WORKINGDIRECTORY__TEMPDIRECTORY=str(blocked))
+    bench.online(worker)
+    jobs = [bench.enqueue("PLAN", bench.module()) for _ in range(3)]
+    wait_until(lambda: runner.said("degraded: taking no jobs"), timeout_seconds=60)
+    (instance,) = bench.rows("worker_instances", worker_id=worker[0])
+    wait_until(lambda: bench.rows("worker_instances", id=instance["id"])[0]["facts"].get("degraded"))
+    assert {bench.job(job)["status"] for job in jobs} == {"QUEUED"}
+    blocked.unlink()
+    for job in jobs:
+        assert bench.wait_job(job, seconds=120)["status"] == "SUCCEEDED"
+    close_ledger(bench, jobs).check()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize(("apply_seconds", "outage_seconds"), [(75, 50), (120, 100), (600, 300)])
+def test_a_real_outage_inside_of_an_apply(
+    apply: Apply, apply_seconds: int, outage_seconds: int, tmp_path: Path
+) -> None:
+    """Nothing is shortened: leases and sweeps run as they do for people; what a person saw is written down."""
+    table = Path(os.environ.get("RUNYARD_OUTAGE_TABLE", str(tmp_path / "table.txt")))
+    began = time.monotonic()
+    apply.proxy.cut()
+    seen = ""
+    while (passed := time.monotonic() - began) < apply_seconds:
+        row = apply.bench.job(apply.job)
+        now = f"{row['status']}: {(row['error'] or {}).get('message', '')}"
+        if now != seen:
+            seen = now
+            with table.open("a") as file:
+                file.write(f"{passed:5.0f} s  {now}\n")
+        if passed >= outage_seconds:
+            apply.proxy.mend()
+        time.sleep(1)
+    apply.end()
+    apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))
+    with table.open("a") as file:
+        file.write(f"{time.monotonic() - began:5.0f} s  SUCCEEDED\n")

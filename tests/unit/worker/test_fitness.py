@@ -1,0 +1,78 @@
+"""A runner that cannot do jobs says so, takes none, and comes back by itself."""
+
+import asyncio
+import errno
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import eventually
+from tests.unit.worker.fakes import HandClock
+from worker.doctor.host import degraded
+from worker.errors import RunnerUnfit
+from worker.fitness import NOTE_FILE, Fitness, lacking, no_directory, probe_disk
+from worker.standing import Standing
+
+pytestmark = pytest.mark.anyio
+
+
+async def truth(value: object) -> bool:
+    return bool(value)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, "disk"),
+        (errno.EDQUOT, "disk"),
+        (errno.ENOMEM, "memory"),
+        (errno.EMFILE, "memory"),
+        (errno.EROFS, "work_directory"),
+        (errno.ENOENT, None),
+    ],
+)
+def test_what_the_system_says_is_told_apart_from_what_a_job_did(number: int, code: str | None) -> None:
+    found = lacking(OSError(number, "words"))
+    assert (found.code if found else None) == code
+
+
+def test_its_own_folders_are_always_the_runners_fault() -> None:
+    assert no_directory(PermissionError(errno.EACCES, "Permission denied")).code == "work_directory"
+
+
+async def test_it_takes_no_jobs_until_a_probe_succeeds(tmp_path: Path) -> None:
+    standing, clock, rang = Standing(capacity=3), HandClock(), []
+    home = tmp_path / "instances" / "one"
+    home.mkdir(parents=True)
+    fitness = Fitness(standing, clock, home, lambda: rang.append(1))
+    tries: list[float] = []
+
+    async def probe() -> None:
+        tries.append(clock.time)
+        if len(tries) < 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    running = asyncio.create_task(fitness.run({"disk": probe}))
+    fitness.lacks(RunnerUnfit("full", code="disk"))
+    assert standing.free_slots(0) == 0
+    assert standing.degraded is not None
+    assert standing.degraded["code"] == "disk"
+    assert json.loads((home / NOTE_FILE).read_text())["reason"] == "full"
+    (check,) = degraded(tmp_path)
+    assert "disk: full" in check.seen
+    await eventually(lambda: truth(standing.degraded is None))
+    running.cancel()
+    assert standing.free_slots(0) == 3
+    assert degraded(tmp_path) == []
+    assert len(rang) == 2
+    pauses = [later - earlier for earlier, later in pairwise(tries)]
+    assert pauses == sorted(pauses)
+
+
+async def test_a_folder_that_is_none_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="exists"):
+        await probe_disk(tmp_path / "file")
+    await probe_disk(tmp_path / "new")

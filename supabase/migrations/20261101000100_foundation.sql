@@ -312,44 +312,6 @@ $$;
 comment on function private.is_version_less(text, text) is
   'Whether the left version comes before the right one; null when either is no version.';
 
-create function private.is_requirement_met(p_version text, p_part text)
-returns boolean
-language plpgsql immutable
-set search_path = ''
-as $$
-declare
-  v_match pg_catalog.text[] := regexp_match(trim(p_part), '^(~>|==|>=|<=|!=|>|<|=)?\s*v?([0-9][0-9A-Za-z.+-]*)$');
-  v_have pg_catalog.text := private.version_key(p_version);
-  v_want pg_catalog.text := private.version_key(v_match[2]);
-  v_parts pg_catalog.text[] := string_to_array(v_match[2], '.');
-begin
-  return case v_match[1]
-    when '>=' then v_have collate "C" >= v_want
-    when '<=' then v_have collate "C" <= v_want
-    when '>' then v_have collate "C" > v_want
-    when '<' then v_have collate "C" < v_want
-    when '!=' then v_have <> v_want
-    -- ~> 1.10 lets the last part that is written grow, and no other.
-    when '~>' then v_have collate "C" >= v_want and (cardinality(v_parts) = 1
-      or starts_with(v_have, left(v_want, 10 * (least(cardinality(v_parts), 3) - 1))))
-    else v_have = v_want end;
-end;
-$$;
-comment on function private.is_requirement_met(text, text) is
-  'Whether a version meets one part of a requirement, such as >=1.10 or ~> 1.10; null when either cannot be read.';
-
-create function private.meets_requirement(p_version text, p_required text)
-returns boolean
-language sql immutable
-set search_path = ''
-as $$
-  -- What cannot be read here is left to the runner, which refuses it with words.
-  select coalesce(bool_and(coalesce(private.is_requirement_met(p_version, r.part), true)), true)
-  from regexp_split_to_table(coalesce(nullif(trim(p_required), ''), '>=0'), ',') as r (part)
-$$;
-comment on function private.meets_requirement(text, text) is
-  'Whether an engine''s version is one that a module accepts: the same rules as the runner''s own check.';
-
 create unlogged table private.rings (
   key text primary key,
   rung_at timestamptz not null

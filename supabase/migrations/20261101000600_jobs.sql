@@ -81,8 +81,6 @@ create index provision_jobs_target_identity_id_idx on public.provision_jobs (tar
 create index provision_jobs_worker_id_idx on public.provision_jobs (worker_id, id desc) where worker_id is not null;
 create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, finished_at)
   where finished_at is not null;
-create index provision_jobs_approval_deadline_at_idx on public.provision_jobs (approval_deadline_at)
-  where status = 'AWAITING_APPROVAL';
 create index provision_jobs_plan_job_id_idx on public.provision_jobs (plan_job_id) where plan_job_id is not null;
 create index provision_jobs_retry_of_idx on public.provision_jobs (retry_of) where retry_of is not null;
 create index provision_jobs_rollout_id_idx on public.provision_jobs (rollout_id) where rollout_id is not null;

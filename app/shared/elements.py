@@ -1,5 +1,7 @@
 """Elements of our own, defined in assets/runyard.js: they tick without the server."""
 
+from typing import Any
+
 import reflex as rx
 
 
@@ -50,6 +52,10 @@ class LinkNoteElement(rx.Component):
     def add_custom_code(self) -> list[str]:
         """Name the element."""
         return ['const RyLinkNote = "ry-link-note"']
+
+
+# A link to a file is the browser's own: the router would look for a page of that name.
+DOWNLOAD: dict[str, Any] = {"download": "", "reloadDocument": True}
 
 
 def secret(owner: rx.Var[str], text: rx.Var[str] | str, **props: object) -> rx.Component:

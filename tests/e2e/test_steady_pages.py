@@ -228,11 +228,15 @@ def test_a_state_that_was_not_stored_is_listed_downloaded_and_stored(
     page.goto(f"/dashboard/jobs/{number}")
     kept = page.get_by_test_id("kept-states")
     expect(kept).to_contain_text("a person released the job", timeout=SOON)
-    answer = page.request.get(str(kept.get_by_role("link", name="Download").get_attribute("href")))
-    assert answer.ok, answer.text()
-    assert answer.text() == body
-    assert f"job-{number}-attempt-1-write-1.json" in answer.headers["content-disposition"]
+    with page.expect_download(timeout=SOON) as download:
+        kept.get_by_role("link", name="Download").click()
+    assert download.value.suggested_filename == f"job-{number}-attempt-1-write-1.json"
+    assert download.value.path().read_text() == body
     kept.get_by_role("button", name="Store").click()
     page.get_by_role("alertdialog").get_by_role("button", name="Store state").click()
     expect(kept).to_contain_text("Stored by", timeout=SOON)
     assert product.sql("select serial from private.states where module_id = %s", module) == [(7,)]
+    page.goto(f"/dashboard/modules?module={module}")
+    with page.expect_download(timeout=SOON) as download:
+        page.get_by_role("link", name="Download serial 7").click(timeout=SOON)
+    assert download.value.suggested_filename == "platform-kept-state-7.json"

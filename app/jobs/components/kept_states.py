@@ -7,7 +7,7 @@ import reflex as rx
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
 from app.jobs.view.kept_states import KeptState
-from app.shared.elements import clock_seconds
+from app.shared.elements import DOWNLOAD, clock_seconds
 from app.shared.forms import question
 from app.shared.icons import icon
 from app.shared.session import SessionState
@@ -25,7 +25,7 @@ def _kept(kept: rx.Var[KeptState]) -> rx.Component:
         "Download",
         href="/api/kept-states/" + kept["id"].to(str),
         class_name="rt-reset rt-BaseButton rt-Button rt-r-size-1 rt-variant-surface",
-        custom_attrs={"data-accent-color": "gray", "download": ""},
+        custom_attrs={"data-accent-color": "gray", **DOWNLOAD},
     )
     acts = rx.el.div(
         download,

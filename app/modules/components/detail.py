@@ -9,7 +9,7 @@ from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import HistoryRow, ModulesState
 from app.modules.view.module import InputView, Pair
 from app.shared.badges import job_badge
-from app.shared.elements import ago, clock_time, since
+from app.shared.elements import DOWNLOAD, ago, clock_time, since
 from app.shared.icons import icon
 from app.shared.job.run_state import RunState
 from app.shared.job.table import job_link, plan_counts
@@ -239,7 +239,7 @@ def _version(version: rx.Var[Version]) -> rx.Component:
             icon("download"),
             href="/api/modules/" + Module["id"].to(str) + "/state/" + number,
             class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
-            custom_attrs={"data-accent-color": "gray", "download": ""},
+            custom_attrs={"data-accent-color": "gray", **DOWNLOAD},
             aria_label="Download serial " + number,
             title="Download",
         ),

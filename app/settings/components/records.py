@@ -7,7 +7,7 @@ from app.settings.state.audit import KINDS, PAGE_SIZE, AuditRow, AuditState
 from app.settings.state.organisation import OrganisationState
 from app.settings.state.releases import ReleaseRow, ReleasesState
 from app.shared.badges import tag
-from app.shared.elements import ago, clock_seconds, date
+from app.shared.elements import DOWNLOAD, ago, clock_seconds, date
 from app.shared.feedback import empty, skeleton_rows
 from app.shared.forms import text_field
 from app.shared.icons import icon
@@ -108,7 +108,7 @@ def _audit_bar() -> rx.Component:
 def _export(kind: str, label: str) -> rx.Component:
     address = f"/api/audit.{kind}?" + AuditState.export
     return rx.dropdown_menu.item(
-        rx.el.a(label, href=address, custom_attrs={"download": ""}, class_name="ry-menu-link"), as_child=True
+        rx.el.a(label, href=address, custom_attrs=DOWNLOAD, class_name="ry-menu-link"), as_child=True
     )
 
 

@@ -119,8 +119,8 @@ def test_a_plan_is_cancelled_inside_of_the_engine(bench: Bench, kind: str) -> No
     assert bench.rpc("state_info", p_module=module)["lock"] is None
 
 
-@pytest.mark.parametrize("kind", ["KILL", "AFTER_STEP"])
-def test_an_apply_is_cancelled_inside_of_the_engine(bench: Bench, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "status"), [("KILL", "NEEDS_ATTENTION"), ("AFTER_STEP", "SUCCEEDED")])
+def test_an_apply_that_is_stopped_ends_as_its_engine_does(bench: Bench, kind: str, status: str) -> None:
     bench.runner(**PROMPT)
     module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
     job = bench.enqueue("APPLY", module)
@@ -128,9 +128,10 @@ def test_an_apply_is_cancelled_inside_of_the_engine(bench: Bench, kind: str) -> 
     cancel(bench, job, kind)
     ended = bench.wait_job(job)
     statuses = {each["name"]: each["status"] for each in ended["steps"]}
-    assert ended["status"] == "CANCELLED"
-    assert statuses["apply"] == ("SUCCEEDED" if kind == "AFTER_STEP" else "CANCELLED")
+    assert ended["status"] == status
+    assert statuses["apply"] == ("SUCCEEDED" if kind == "AFTER_STEP" else "FAILED")
     assert statuses["output"] == "SKIPPED"
+    assert (bench.rpc("state_info", p_module=module)["lock"] is not None) == (kind == "KILL")
     assert ("slept\n" in bench.log_of(job)) == (kind == "AFTER_STEP")
 
 

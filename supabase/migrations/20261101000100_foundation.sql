@@ -248,10 +248,12 @@ comment on function private.text_list(jsonb) is 'A JSON list of strings as text[
 
 create function private.lock_key(p_kind text, p_id text default '')
 returns bigint
-language sql immutable
+language plpgsql immutable
 set search_path = ''
 as $$
-  select hashtextextended('runyard:' || p_kind || ':' || p_id, 0)
+begin
+  return hashtextextended('runyard:' || p_kind || ':' || p_id, 0);
+end;
 $$;
 comment on function private.lock_key(text, text) is 'The key of an advisory lock. The only place that makes one.';
 

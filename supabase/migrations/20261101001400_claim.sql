@@ -157,9 +157,12 @@ begin
   return array(
     select row(lw.lane_id, lw.priority)::private.open_lane
     from private.lane_workers as lw join private.lanes as l on l.id = lw.lane_id
+    -- One entry of the index for each lane; "exists" may be planned as a look at every ready job of everybody.
+    cross join lateral (
+      select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY' limit 1
+    ) as ready
     where lw.worker_id = p_runner.worker_id
       and (lw.instance_name is null or lw.instance_name = p_runner.instance_name)
-      and exists (select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY')
       and private.shortfall(l, v_self) is null and private.maintenance(l.org_id) is null
       and (lw.distance = 0 or not private.has_nearer(lw.lane_id, lw.distance))
   );

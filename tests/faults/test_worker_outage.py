@@ -65,7 +65,9 @@ class Apply:
 
     def check_whole(self, row: dict[str, Any]) -> None:
         """Resources, state, log and outputs are as if nothing had been."""
-        assert (row["status"], row["attempt"], row["error"]) == ("SUCCEEDED", 1, None), row
+        assert (row["status"], row["attempt"], row["error"]) == ("SUCCEEDED", 1, None), (
+            f"{row['error']}\n{self.bench.log_of(self.job)[-3000:]}"
+        )
         info = self.bench.rpc("state_info", p_module=self.module)
         assert info["lock"] is None
         stored = self.bench.rpc("state_version", p_module=self.module, p_serial=info["serial"])

@@ -16,7 +16,7 @@ class HeldTofu:
         """Settings of a runner that has this engine, and whose sandbox lets it keep its book."""
         return {
             "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(self.folder),
-            "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": str(self.real.parent),
+            "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": f"{self.folder.parent},{self.real.parent}",
             "RUNYARD__ENGINE__ISOLATION__WRITABLEPATHS": str(self.book),
         }
 

@@ -131,11 +131,12 @@ begin
     perform pg_advisory_xact_lock(private.lock_key('routing'));
     return;
   end if;
-  perform pg_advisory_xact_lock_shared(private.lock_key('routing'));
   if p_is_change then
-    perform pg_advisory_xact_lock(private.lock_key('routing', p_org::pg_catalog.text));
+    perform pg_advisory_xact_lock_shared(private.lock_key('routing')),
+      pg_advisory_xact_lock(private.lock_key('routing', p_org::pg_catalog.text));
   else
-    perform pg_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text));
+    perform pg_advisory_xact_lock_shared(private.lock_key('routing')),
+      pg_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text));
   end if;
 end;
 $$;
@@ -147,14 +148,11 @@ returns void
 language plpgsql
 set search_path = ''
 as $$
-declare
-  v_state pg_catalog.uuid;
 begin
   perform private.lock_routing(p_org, false);
   -- In one order everywhere, so that two who want the same states never wait for each other.
-  foreach v_state in array array(select distinct s from unnest(p_states) as s order by s) loop
-    perform pg_advisory_xact_lock(private.lock_key('state', v_state::pg_catalog.text));
-  end loop;
+  perform pg_advisory_xact_lock(private.lock_key('state', s.id::pg_catalog.text))
+  from (select distinct s as id from unnest(p_states) as s order by s) as s;
 end;
 $$;
 comment on function private.lock_states(uuid, uuid[]) is

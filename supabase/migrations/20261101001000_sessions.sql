@@ -339,6 +339,26 @@ $$;
 comment on function private.resume_held(private.runner, bigint, integer) is
   'The attempt that holds a job has come back before a person released it: it goes on, and its end will be believed.';
 
+create function private.locked_job(p_runner private.runner, p_job bigint, p_attempt integer)
+returns private.live_jobs
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_live private.live_jobs;
+begin
+  -- The lock keeps sweep and cancel out until this call has written what it came to write.
+  select * into v_live from private.live_jobs as q where q.job_id = p_job for update;
+  if v_live.stage = 'HELD' then
+    perform private.resume_held(p_runner, p_job, p_attempt);
+    select * into v_live from private.live_jobs as q where q.job_id = p_job;
+  end if;
+  return v_live;
+end;
+$$;
+comment on function private.locked_job(private.runner, bigint, integer) is
+  'A job''s row, locked; the attempt that holds it goes on, if it is the one that asks. Null where the job is over.';
+
 create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer)
 returns private.live_jobs
 language plpgsql stable
@@ -369,9 +389,7 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  -- The lock keeps sweep and cancel out until this call has written what it came to write.
-  perform from private.live_jobs as q where q.job_id = p_job for update;
-  perform private.resume_held(p_runner, p_job, p_attempt);
+  perform private.locked_job(p_runner, p_job, p_attempt);
   return private.fenced_job(p_runner, p_job, p_attempt);
 end;
 $$;

@@ -208,8 +208,11 @@ set search_path = ''
 as $$
 begin
   return exists (
-    select from private.lane_workers as lw where lw.worker_id = p_worker
-      and exists (select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY'));
+    select from private.lane_workers as lw
+    cross join lateral (
+      select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY' limit 1
+    ) as ready
+    where lw.worker_id = p_worker);
 end;
 $$;
 comment on function private.has_ready_lane(uuid) is 'Whether some lane of a runner has a job ready, whoever is nearer.';

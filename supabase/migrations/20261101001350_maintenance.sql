@@ -21,13 +21,15 @@ language plpgsql stable
 set search_path = ''
 as $$
 begin
+  -- Whichever lasts longer.
   return (
-    select jsonb_build_object('scope', m.scope, 'until', m.until, 'reason', m.reason) from (
-      select 'installation' as scope, i.maintenance_until as until, i.maintenance_reason as reason
-        from private.installation as i
-      union all
-      select 'organization', o.maintenance_until, o.maintenance_reason from public.organizations as o where o.id = p_org
-    ) as m where m.until > now() order by m.until desc limit 1);
+    select case
+      when greatest(i.maintenance_until, o.maintenance_until) is null
+        or greatest(i.maintenance_until, o.maintenance_until) <= now() then null
+      when o.maintenance_until > coalesce(i.maintenance_until, '-infinity') then
+        jsonb_build_object('scope', 'organization', 'until', o.maintenance_until, 'reason', o.maintenance_reason)
+      else jsonb_build_object('scope', 'installation', 'until', i.maintenance_until, 'reason', i.maintenance_reason) end
+    from private.installation as i left join public.organizations as o on o.id = p_org where i.is_only);
 end;
 $$;
 comment on function private.maintenance(uuid) is

@@ -115,29 +115,27 @@ $$;
 comment on function private.is_set_up(private.lanes, uuid, text) is
   'Whether a runner is meant for a lane''s jobs, also where it is busy, draining or offline just now: it is enabled, was seen, and has what they need.';
 
-create function private.has_nearer(p_lane integer, p_distance smallint)
+create function private.has_nearer(p_lane private.lanes, p_distance smallint)
 returns boolean
 language plpgsql stable
 set search_path = ''
 as $$
 declare
-  v_lane private.lanes;
   v_waits_for_own boolean := false;
 begin
-  select * into v_lane from private.lanes where id = p_lane;
   -- 200 is the distance of a shared runner.
   if p_distance >= 200 then
     v_waits_for_own := (select o.shared_runners = 'NONE_FITS' from public.organizations as o
-      where o.id = v_lane.org_id);
+      where o.id = p_lane.org_id);
   end if;
   return exists (
-    select from private.lane_workers as n where n.lane_id = p_lane and n.distance < p_distance
-      and (private.is_available(v_lane, n.worker_id, n.instance_name)
-        or v_waits_for_own and private.is_set_up(v_lane, n.worker_id, n.instance_name))
+    select from private.lane_workers as n where n.lane_id = p_lane.id and n.distance < p_distance
+      and (private.is_available(p_lane, n.worker_id, n.instance_name)
+        or v_waits_for_own and private.is_set_up(p_lane, n.worker_id, n.instance_name))
   );
 end;
 $$;
-comment on function private.has_nearer(integer, smallint) is
+comment on function private.has_nearer(private.lanes, smallint) is
   'Whether a runner nearer than this is available for the lane, or, before a shared one, is set up for it. The claim and the explanation both use it.';
 
 -- ---------------------------------------------------------------------------------------------- taking
@@ -150,21 +148,19 @@ returns private.open_lane[]
 language plpgsql stable
 set search_path = ''
 as $$
-declare
-  v_self public.worker_instances;
 begin
-  select * into v_self from public.worker_instances where id = p_runner.instance_id;
   return array(
     select row(lw.lane_id, lw.priority)::private.open_lane
     from private.lane_workers as lw join private.lanes as l on l.id = lw.lane_id
+    join public.worker_instances as self on self.id = p_runner.instance_id
     -- One entry of the index for each lane; "exists" may be planned as a look at every ready job of everybody.
     cross join lateral (
       select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY' limit 1
     ) as ready
     where lw.worker_id = p_runner.worker_id
       and (lw.instance_name is null or lw.instance_name = p_runner.instance_name)
-      and private.shortfall(l, v_self) is null and private.maintenance(l.org_id) is null
-      and (lw.distance = 0 or not private.has_nearer(lw.lane_id, lw.distance))
+      and private.shortfall(l, self) is null and private.maintenance(l.org_id) is null
+      and (lw.distance = 0 or not private.has_nearer(l, lw.distance))
   );
 end;
 $$;

@@ -83,14 +83,14 @@ $$;
 
 create function private.is_object(p_value jsonb, p_bytes integer)
 returns boolean
-language plpgsql immutable
+language plpgsql immutable strict
 set search_path = ''
 as $$
 begin
-  return p_value is null or jsonb_typeof(p_value) in ('object', 'null') and pg_column_size(p_value) <= p_bytes;
+  return jsonb_typeof(p_value) in ('object', 'null') and pg_column_size(p_value) <= p_bytes;
 end;
 $$;
-comment on function private.is_object(jsonb, integer) is 'Whether a report is nothing, or an object of at most so many bytes.';
+comment on function private.is_object(jsonb, integer) is 'Whether a report is an object of at most so many bytes, or JSON''s null; null, without a call, for none.';
 
 create function private.check_report(p_steps jsonb, p_plan_summary jsonb, p_result jsonb, p_error jsonb)
 returns void

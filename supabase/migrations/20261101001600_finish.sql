@@ -40,7 +40,11 @@ begin
   if v_state is not null then
     perform private.refresh_head(v_state);
   end if;
-  perform private.follow_up(v_job);
+  if v_job.type = 'PLAN' and p_status = 'SUCCEEDED' then
+    perform private.apply_plan(v_job);
+  elsif v_job.module_id is null then
+    perform private.after_lifecycle_job(v_job);
+  end if;
   return v_job;
 end;
 $$;
@@ -155,6 +159,7 @@ set search_path = ''
 as $$
 declare
   v_runner private.runner := private.this_runner();
+  v_live private.live_jobs;
   v_answer pg_catalog.jsonb := jsonb_build_object('job', p_job, 'attempt', p_attempt, 'missing', '[]'::pg_catalog.jsonb, 'is_late', false);
 begin
   if p_job is null or p_attempt is null or p_status is null
@@ -167,14 +172,10 @@ begin
     perform private.fail('RY422', 'A log is announced by an object.', 'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
   end if;
   perform private.check_scope(p_job, p_attempt);
-  perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q where q.job_id = p_job;
+  perform private.lock_states(q.org_id, array[q.state_key]) from private.live_jobs as q where q.job_id = p_job;
   -- The fence: only the session that still has the attempt ends it, or that has come back to it before a person released it.
-  perform from private.live_jobs as q where q.job_id = p_job for update;
-  perform private.resume_held(v_runner, p_job, p_attempt);
-  if exists (
-    select from private.live_jobs as q
-    where q.job_id = p_job and q.attempt = p_attempt and q.session_id = v_runner.session_id and q.stage = 'RUNNING' for update
-  ) then
+  v_live := private.locked_job(v_runner, p_job, p_attempt);
+  if v_live.attempt = p_attempt and v_live.session_id = v_runner.session_id and v_live.stage = 'RUNNING' then
     return v_answer || private.finish_attempt(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log);
   end if;
   return v_answer || private.late_finish(v_runner, p_job, p_attempt, p_status, p_result, p_error);
@@ -216,20 +217,5 @@ end;
 $$;
 comment on function private.apply_plan(public.provision_jobs) is
   'Enqueues the apply of a finished plan when its module applies by itself and there is something to apply.';
-
-create function private.follow_up(p_job public.provision_jobs)
-returns void
-language plpgsql
-set search_path = ''
-as $$
-begin
-  if p_job.type = 'PLAN' and p_job.status = 'SUCCEEDED' then
-    perform private.apply_plan(p_job);
-  elsif p_job.module_id is null then
-    perform private.after_lifecycle_job(p_job);
-  end if;
-end;
-$$;
-comment on function private.follow_up(public.provision_jobs) is 'What follows from a job that ended.';
 
 revoke execute on all functions in schema private from public;

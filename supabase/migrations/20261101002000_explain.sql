@@ -12,8 +12,9 @@ as $$
   with fit as materialized (
     select f.* from private.lane_fit(p_lane, null) as f
   ), nearer as materialized (
-    select d.distance, private.has_nearer(p_lane, d.distance) as is_there
+    select d.distance, private.has_nearer(l, d.distance) as is_there
     from (select distinct f.distance from fit as f where f.reason is null) as d
+    join private.lanes as l on l.id = p_lane
   )
   select f.worker_id, w.name, w.status, case
     when f.reason is not null then lower(f.reason)

@@ -45,7 +45,8 @@ as $$
     'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
         select count(*) from private.lane_workers as lw join private.live_jobs as q on q.lane_id = lw.lane_id
           and q.stage = 'READY'
-        where lw.worker_id = w.id and not private.has_nearer(lw.lane_id, lw.distance)),
+        join private.lanes as l on l.id = lw.lane_id
+        where lw.worker_id = w.id and not private.has_nearer(l, lw.distance)),
       'running', l.running, 'busy_tasks', l.busy, 'takes_jobs', not (w.is_disabled or w.is_draining)),
     'last', (select to_jsonb(d) from public.scaling_decisions as d where d.worker_id = w.id order by d.id desc limit 1)
   ) order by w.created_at, w.id), '[]')

@@ -26,16 +26,17 @@ def start(bench: Bench, engine: HeldTofu, worker: tuple[str, str]) -> WorkerProc
 
 
 def rotate(bench: Bench, worker: str) -> str:
-    """Give the runner a new token, with no overlap at all."""
+    """Give the runner a new token; the old one and the session that it opened are good for an hour more."""
     token = f"ryw_{secrets.token_hex(20)}"
     hashed = bcrypt.hashpw(token.encode(), bcrypt.gensalt(8)).decode()
-    bench.rpc("rotate_worker_token", p_worker=worker, p_token_hash=hashed, p_token_hint=token[-4:], p_overlap_seconds=0)
+    bench.rpc("rotate_worker_token", p_worker=worker, p_token_hash=hashed, p_token_hint=token[-4:], p_overlap_seconds=3600)
     return token
 
 
-def revoke(bench: Bench, worker: str) -> None:
-    (token,) = bench.rpc("list_worker_tokens", p_worker=worker)
-    bench.rpc("revoke_worker_token", p_token=token["id"])
+def revoke(bench: Bench, worker: tuple[str, str]) -> None:
+    tokens = bench.rpc("list_worker_tokens", p_worker=worker[0])
+    (token,) = [each["id"] for each in tokens if worker[1].endswith(each["hint"])]
+    bench.rpc("revoke_worker_token", p_token=token)
 
 
 def test_a_token_rotated_in_the_middle_of_a_job_disturbs_nobody(bench: Bench, engine: HeldTofu) -> None:
@@ -51,6 +52,7 @@ def test_a_token_rotated_in_the_middle_of_a_job_disturbs_nobody(bench: Bench, en
     # The session goes on and takes more work; only who opens a new one needs the new token.
     more = bench.finished("PLAN", bench.module())["id"]
     runner.stop()
+    revoke(bench, worker)
     assert start(bench, engine, worker).wait() == ExitCode.REFUSED
     start(bench, engine, (worker[0], token))
     last = bench.finished("PLAN", bench.module())["id"]
@@ -65,7 +67,7 @@ def test_a_token_revoked_in_the_middle_of_a_plan_stops_the_runner_and_another_go
     runner = start(bench, engine, worker)
     job = bench.enqueue("APPLY", bench.module())
     wait_until(lambda: engine.has_begun("plan", job))
-    revoke(bench, worker[0])
+    revoke(bench, worker)
     assert runner.wait() == ExitCode.SESSION_ENDED
     assert [each for each in runner.events() if each["level"] == "critical" and "revoked" in each["why"]]
     assert list(runner.home.glob(".temp/job-*")) == []
@@ -85,7 +87,7 @@ def test_a_token_revoked_in_the_middle_of_an_apply_leaves_the_decision_to_a_pers
     runner = start(bench, engine, worker)
     job = bench.enqueue("APPLY", bench.module())
     wait_until(lambda: engine.has_begun("apply", job))
-    revoke(bench, worker[0])
+    revoke(bench, worker)
     assert runner.wait() == ExitCode.SESSION_ENDED
     engine.release("apply")
     forget_beats(bench, worker[0])

@@ -49,15 +49,28 @@ $$;
 comment on function private.make_ready(bigint) is
   'Puts a job at the end of its lane and wakes the runners of that lane.';
 
+-- In two parts, because there are two indexes.
+create view private.states_in_use as
+select q.state_key from private.live_jobs as q where q.stage <> 'WAITING'
+union all
+select q.state_key from private.live_jobs as q where q.stage = 'WAITING';
+comment on view private.states_in_use is 'States that a job is queued, running or held for.';
+comment on column private.states_in_use.state_key is 'What only one job at a time may act on.';
+
+create view private.locked_states as
+select l.module_id as state_key from private.state_locks as l
+where not exists (select from private.live_jobs as q where q.job_id = l.job_id);
+comment on view private.locked_states is
+  'States that a job which is over has left locked. Until somebody unlocks one, no other job may begin.';
+comment on column private.locked_states.state_key is 'The state: a module.';
+
 create function private.is_state_in_use(p_state uuid)
 returns boolean
 language plpgsql stable
 set search_path = ''
 as $$
 begin
-  -- Two questions, because there are two indexes.
-  return exists (select from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING')
-    or exists (select from private.live_jobs as q where q.state_key = p_state and q.stage = 'WAITING');
+  return exists (select from private.states_in_use as u where u.state_key = p_state);
 end;
 $$;
 comment on function private.is_state_in_use(uuid) is 'Whether a job is queued, running or held for a state.';
@@ -68,25 +81,11 @@ language plpgsql stable
 set search_path = ''
 as $$
 begin
-  return exists (
-    select from private.state_locks as l
-    where l.module_id = p_state and not exists (select from private.live_jobs as q where q.job_id = l.job_id)
-  );
+  return exists (select from private.locked_states as l where l.state_key = p_state);
 end;
 $$;
 comment on function private.is_state_locked(uuid) is
-  'Whether a job that is over has left the state locked. Until somebody unlocks it, no other job may begin.';
-
-create function private.is_state_free(p_state uuid)
-returns boolean
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  return not private.is_state_in_use(p_state) and not private.is_state_locked(p_state);
-end;
-$$;
-comment on function private.is_state_free(uuid) is 'Whether a new job for a state may be ready at once.';
+  'Whether a job that is over has left the state locked.';
 
 create function private.refresh_head(p_state uuid)
 returns void

@@ -44,7 +44,12 @@ begin
       case when f.is_free then l.lane_id end, case when f.is_free then nextval('private.ready_seq') end
     from job as j
     join private.lanes_of(p_jobs) as l on l.job_id = j.id
-    cross join lateral (select private.is_state_free(j.state_key) as is_free offset 0) as f
+    -- Free is what nobody uses and nobody has left locked. "offset 0": a look into the indexes for each, never a join.
+    cross join lateral (
+      select not exists (select from private.states_in_use as u where u.state_key = j.state_key offset 0)
+        and not exists (select from private.locked_states as s where s.state_key = j.state_key offset 0) as is_free
+      offset 0
+    ) as f
     order by j.id
     returning state_key, lane_id
   )
@@ -216,6 +221,7 @@ declare
   v_labels pg_catalog.text[] := case when p_options ? 'labels' then private.text_list(p_options -> 'labels') end;
   v_approvals integer := case when p_type in ('APPLY', 'DESTROY') then coalesce(p_options ->> 'approvals_required',
     '0') end;
+  v_label pg_catalog.text := private.caller_label(p_org);
   v_groups pg_catalog.jsonb;
   v_jobs public.provision_jobs[];
 begin
@@ -249,7 +255,7 @@ begin
         n.approvals,
       case when n.approvals > 0 then now() + make_interval(secs => m.approval_timeout_seconds) end,
       (p_options ->> 'plan_job_id')::bigint, p_keys[p.place], (v_claims ->> 'sub')::pg_catalog.uuid,
-      private.caller_label(p_org), case when n.approvals = 0 then now() end
+      v_label, case when n.approvals = 0 then now() end
     from unnest(p_modules) with ordinality as p (id, place)
     join public.modules as m on m.id = p.id and m.org_id = p_org and m.deleted_at is null
     -- A request may ask for more approvals than the module does, never for fewer.

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import uuid
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -53,14 +54,16 @@ async def connect(bench: Bench, database: str, claims: str) -> asyncpg.Connectio
     return await asyncpg.connect(bench.url(database, "authenticator"), server_settings=wanted)
 
 
-async def drain(bench: Bench, database: str, workers: int, batch: int, meter: Meter) -> int:
-    """Claim and finish everything with so many runners, whose connections have worked before."""
-    connections = [await connect(bench, database, claims) for claims in sessions(bench, database, workers)]
-    for connection in connections:
+async def drain(bench: Bench, database: str, runners: int, slots: int, meter: Meter, *, lines: int = 1) -> int:
+    """Claim and finish everything with so many runners, each of which has so many connections that have worked before."""
+    fleet = [
+        [await connect(bench, database, claims) for _ in range(lines)] for claims in sessions(bench, database, runners)
+    ]
+    for connection in chain(*fleet):
         await _warm_up(connection)
     with meter:
-        done = await asyncio.gather(*(_work(connection, batch) for connection in connections))
-    for connection in connections:
+        done = await asyncio.gather(*(_work(connections, slots) for connections in fleet))
+    for connection in chain(*fleet):
         await connection.close()
     return sum(done)
 
@@ -72,7 +75,7 @@ async def claim(connection: asyncpg.Connection, slots: int) -> list[dict[str, An
 
 
 async def finish(connection: asyncpg.Connection, jobs: list[dict[str, Any]]) -> None:
-    """Finish them one by one, as the runner does."""
+    """Finish them one by one."""
     for job in jobs:
         await connection.execute(FINISH, job["id"], job["attempt"])
 
@@ -82,10 +85,11 @@ async def _warm_up(connection: asyncpg.Connection) -> None:
         await finish(connection, await claim(connection, 1))
 
 
-async def _work(connection: asyncpg.Connection, batch: int) -> int:
+async def _work(connections: list[asyncpg.Connection], slots: int) -> int:
+    """Jobs end at the same time on as many connections as there are, like the tasks of a runner."""
     done = 0
-    while jobs := await claim(connection, batch):
-        await finish(connection, jobs)
+    while jobs := await claim(connections[0], slots):
+        await asyncio.gather(*(finish(line, jobs[n :: len(connections)]) for n, line in enumerate(connections)))
         done += len(jobs)
     return done
 

@@ -51,7 +51,7 @@ class Round:
             "pgqueuer": lambda m: asyncio.run(peers.pgqueuer_drain(url("pgqueuer"), jobs, workers, 1, m)),
             "pgqueuer_batch_10": lambda m: asyncio.run(peers.pgqueuer_drain(url("pgqueuer"), jobs, workers, 10, m)),
             "ours": lambda m: self._ours(workers, 1, m),
-            "ours_one_runner": lambda m: self._ours(1, workers, m),
+            "ours_one_runner": lambda m: self._ours(1, workers, m, lines=workers),
             "ours_batch_50": lambda m: self._ours(workers, 50, m),
         }
         folder = self.folder
@@ -74,9 +74,9 @@ class Round:
         self.prices.setdefault(name, []).append(meter.cpu_seconds * 1000 / done)
         return done / meter.seconds
 
-    def _ours(self, runners: int, slots: int, meter: Meter) -> int:
-        ours.fill(self.bench, self.databases["ours"], self.sizes.jobs + WARM_UP * runners)
-        return asyncio.run(ours.drain(self.bench, self.databases["ours"], runners, slots, meter))
+    def _ours(self, runners: int, slots: int, meter: Meter, *, lines: int = 1) -> int:
+        ours.fill(self.bench, self.databases["ours"], self.sizes.jobs + WARM_UP * runners * lines)
+        return asyncio.run(ours.drain(self.bench, self.databases["ours"], runners, slots, meter, lines=lines))
 
     def _limit(self) -> float:
         """More jobs than it can drain in the time, so that no transaction finds the queue empty."""

@@ -29,7 +29,9 @@ def rotate(bench: Bench, worker: str) -> str:
     """Give the runner a new token; the old one and the session that it opened are good for an hour more."""
     token = f"ryw_{secrets.token_hex(20)}"
     hashed = bcrypt.hashpw(token.encode(), bcrypt.gensalt(8)).decode()
-    bench.rpc("rotate_worker_token", p_worker=worker, p_token_hash=hashed, p_token_hint=token[-4:], p_overlap_seconds=3600)
+    bench.rpc(
+        "rotate_worker_token", p_worker=worker, p_token_hash=hashed, p_token_hint=token[-4:], p_overlap_seconds=3600
+    )
     return token
 
 

@@ -97,3 +97,8 @@ def secret_dialog(*, owner: Any, title: str, text: Any, lines: Sequence[rx.Compo
         ),
         open=owner != "",
     )
+
+
+def check_field(label: str, **props: Any) -> rx.Component:
+    """A checkbox and its words, which are its name for a screen reader, too: a label around a button is not."""
+    return rx.el.label(rx.checkbox(aria_label=label, **props), label, class_name="ry-row c6 ry-check")

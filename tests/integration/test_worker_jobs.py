@@ -155,8 +155,6 @@ def test_a_failing_plan_says_what_is_wrong_and_skips_the_rest(bench: Bench) -> N
         ({"extra_files": [{"path": "main.tf", "content": "x"}]}, "file_exists"),
         ({"env": {"LD_PRELOAD": "/tmp/evil.so"}}, "forbidden_variable"),
         ({"env": {"TF_CLI_ARGS_plan": "-destroy"}}, "forbidden_variable"),
-        ({"engine_version": ">=99"}, "engine_version"),
-        ({"engine": "pulumi"}, "engine_missing"),
         ({"source_kind": "git", "source": {"url": "ext::sh -c id", "ref": "main"}}, "bad_source"),
         ({"source_kind": "git", "source": {"url": "http://127.0.0.1:9/nonexistent", "ref": "main"}}, "fetch_failed"),
         ({"source_kind": "git", "source": {"url": "file:///etc", "ref": "main"}}, "bad_source"),

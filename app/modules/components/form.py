@@ -7,6 +7,7 @@ import reflex as rx
 from app.modules.state.form import ModuleFormState, RunnerChoice
 from app.modules.view.form import FileRow
 from app.shared.form.spec import HOOKS
+from app.shared.forms import check_field
 from app.shared.icons import icon
 from app.shared.sheet import sheet_head
 
@@ -195,14 +196,8 @@ def _runner_item(choice: rx.Var[RunnerChoice]) -> rx.Component:
 
 def _running() -> rx.Component:
     pins = [rx.select.item("Any eligible runner", value="any"), rx.foreach(State.runners, _runner_item)]
-    auto = rx.el.label(
-        rx.checkbox(
-            name="auto_apply",
-            default_checked=State.values["auto_apply"] == "on",
-            aria_label="Auto-apply when a plan has changes",
-        ),
-        "Auto-apply when a plan has changes",
-        class_name="ry-row",
+    auto = check_field(
+        "Auto-apply when a plan has changes", name="auto_apply", default_checked=State.values["auto_apply"] == "on"
     )
     return _section(
         "Running",

@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.runners.state.edit import RunnerEditState
 from app.runners.view.record import NO_ACCOUNT
-from app.shared.forms import field, form_dialog, text_field
+from app.shared.forms import check_field, field, form_dialog, text_field
 from app.shared.icons import icon
 from app.shared.job.words import TYPE_WORDS
 from app.shared.runner.token import doc_link
@@ -33,15 +33,12 @@ def _account() -> rx.Component:
     return rx.cond(State.chosen["is_cloud"], rx.fragment(), shown)
 
 
-def _check(name: str, label: str, *, is_on: Any) -> rx.Component:
-    return rx.el.label(
-        rx.checkbox(name=name, default_checked=is_on, aria_label=label), label, class_name="ry-row c6 ry-check"
-    )
-
-
 def _types() -> rx.Component:
     held = State.chosen["types"].to(list[str])
-    boxes = [_check(f"type:{name}", label, is_on=held.contains(name)) for name, label in TYPE_WORDS.items()]
+    boxes = [
+        check_field(label, name=f"type:{name}", default_checked=held.contains(name))
+        for name, label in TYPE_WORDS.items()
+    ]
     problem = rx.el.small(icon("circle-alert"), State.errors["types"], class_name="err", role="alert")
     return rx.el.fieldset(
         rx.el.legend("Types of job that it takes", class_name="ry-lab"),
@@ -75,7 +72,11 @@ def _fields() -> list[rx.Component]:
             class_name="ry-two",
         ),
         _types(),
-        _check("allows_many", "Several instances may connect, each with its own name", is_on=held["allows_many"]),
+        check_field(
+            "Several instances may connect, each with its own name",
+            name="allows_many",
+            default_checked=held["allows_many"],
+        ),
         _refusal(),
     ]
 

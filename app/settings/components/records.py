@@ -9,7 +9,7 @@ from app.settings.state.releases import ReleaseRow, ReleasesState
 from app.shared.badges import tag
 from app.shared.elements import DOWNLOAD, ago, clock_seconds, date
 from app.shared.feedback import empty, skeleton_rows
-from app.shared.forms import text_field
+from app.shared.forms import check_field, text_field
 from app.shared.icons import icon
 from app.shared.runner.release_notes_state import ReleaseNotesState
 from app.shared.session import SessionState
@@ -156,10 +156,11 @@ def _organisation_form() -> rx.Component:
             type="number",
             on_change=state.touch,
         ),
-        rx.el.label(
-            rx.checkbox(name="can_approve_own", default_checked=state.can_approve_own, on_change=state.touch_check),
-            "People may approve jobs that they asked for themselves",
-            class_name="ry-row c6 ry-check",
+        check_field(
+            "People may approve jobs that they requested themselves",
+            name="can_approve_own",
+            default_checked=state.can_approve_own,
+            on_change=state.touch_check,
         ),
         rx.el.div(save, rx.el.span(said, class_name="sm"), class_name="ry-acts"),
         on_submit=state.save,

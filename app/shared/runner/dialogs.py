@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.shared.copy import code_block, copy_button
 from app.shared.elements import secret
+from app.shared.forms import check_field
 from app.shared.icons import icon
 from app.shared.runner.actions import OVERLAPS, RunnerActionState
 from app.shared.runner.release_notes_state import ReleaseNotesState
@@ -94,9 +95,7 @@ def _breaking(*, is_asked: bool) -> rx.Component:
     note = rx.el.div(
         icon("triangle-alert"), words, read, class_name="ry-note", custom_attrs={"data-accent-color": "orange"}
     )
-    box = rx.el.label(
-        rx.checkbox(checked=State.has_read, on_change=State.set_read), "I have read the notes", class_name="ry-row c6"
-    )
+    box = check_field("I have read the notes", checked=State.has_read, on_change=State.set_read)
     return rx.cond(State.breaking.length() > 0, rx.fragment(note, box if is_asked else rx.fragment()), rx.fragment())
 
 

@@ -78,7 +78,9 @@ def test_an_entry_that_was_torn_by_a_crash_was_never_acknowledged_and_is_left_ou
     assert len(disk.journal()) == 1
 
 
-@pytest.mark.parametrize("spoil", [lambda data: data[:-1] + bytes([data[-1] ^ 1]), lambda data: data[:20], lambda _: b""])
+@pytest.mark.parametrize(
+    "spoil", [lambda data: data[:-1] + bytes([data[-1] ^ 1]), lambda data: data[:20], lambda _: b""]
+)
 def test_an_entry_that_cannot_be_read_is_kept_and_the_others_go_on(disk: Disk, spoil: Any) -> None:
     journal = disk.journal()
     journal.append(Kind.PUT, "lock", SECRET)

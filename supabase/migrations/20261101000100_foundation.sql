@@ -72,7 +72,8 @@ do $$
 declare
   v_role pg_catalog.text;
 begin
-  foreach v_role in array array['authenticator', 'anon', 'authenticated', 'service_role', 'worker', 'executor', 'engine'] loop
+  foreach v_role in array array['authenticator', 'anon', 'authenticated', 'service_role', 'worker', 'executor',
+    'engine'] loop
     begin
       execute format('alter role %I set idle_in_transaction_session_timeout = %L', v_role, '60s');
       if current_setting('server_version_num')::integer >= 170000 then
@@ -281,7 +282,8 @@ declare
   v_pre pg_catalog.text;
 begin
   v_match := regexp_match(lower(p_version),
-    '^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?:-([a-z0-9][a-z0-9.-]*)|[.]?((?:a|b|rc|dev|post)\d*))?(?:\+[0-9a-z.-]+)?$');
+    '^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?'
+    '(?:-([a-z0-9][a-z0-9.-]*)|[.]?((?:a|b|rc|dev|post)\d*))?(?:\+[0-9a-z.-]+)?$');
   if v_match is null then
     return null;
   end if;

@@ -10,11 +10,13 @@ comment on type public.member_role is
   'owner: everything · admin: runners, members, identities · operator: modules and jobs · viewer: reads.';
 
 create type public.actor_kind as enum ('user', 'worker', 'system', 'service_account');
-comment on type public.actor_kind is 'Who did something: a person, a runner, the database itself, or a service account.';
+comment on type public.actor_kind is
+  'Who did something: a person, a runner, the database itself, or a service account.';
 
 create type public.shared_use as enum ('NEVER', 'NONE_FITS', 'NONE_AVAILABLE');
 comment on type public.shared_use is
-  'When shared runners may take an organisation''s jobs: never · when no own runner is set up for it · when no own one is available.';
+  'When shared runners may take an organisation''s jobs: never · when no own runner is set up for it · when no own '
+  'one is available.';
 
 create table public.organizations (
   id uuid primary key default gen_random_uuid(),
@@ -33,9 +35,11 @@ grant select on public.organizations to authenticated, service_role;
 comment on table public.organizations is 'A tenant. Everything but shared runners and releases belongs to exactly one.';
 comment on column public.organizations.slug is 'The short name in addresses: lower case, unique in the installation.';
 comment on column public.organizations.log_retention_days is 'Job logs older than this many days are removed.';
-comment on column public.organizations.can_approve_own_jobs is 'Whether somebody who asked for a job may be one of those who approve it.';
+comment on column public.organizations.can_approve_own_jobs is
+  'Whether somebody who asked for a job may be one of those who approve it.';
 comment on column public.organizations.shared_runners is 'When its jobs may go to shared runners.';
-comment on column public.organizations.maintenance_until is 'Until then no runner takes a job of it; what runs, finishes.';
+comment on column public.organizations.maintenance_until is
+  'Until then no runner takes a job of it; what runs, finishes.';
 comment on column public.organizations.maintenance_reason is 'Why, as members read it.';
 create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
 
@@ -52,7 +56,8 @@ alter table public.memberships enable row level security;
 grant select on public.memberships to authenticated, service_role;
 comment on table public.memberships is 'Who belongs to which organisation, and in which role.';
 comment on column public.memberships.email is 'The person''s e-mail address when they joined.';
-create trigger ring after insert or update or delete on public.memberships for each row execute function private.ring_changed_row();
+create trigger ring after insert or update
+  or delete on public.memberships for each row execute function private.ring_changed_row();
 
 create table public.invitations (
   id uuid primary key default gen_random_uuid(),
@@ -66,15 +71,18 @@ create table public.invitations (
   revoked_at timestamptz
 );
 create index invitations_org_id_idx on public.invitations (org_id, created_at desc);
-create unique index invitations_open_idx on public.invitations (org_id, lower(email)) where accepted_at is null and revoked_at is null;
+create unique index invitations_open_idx on public.invitations (org_id, lower(email)) where accepted_at is null
+  and revoked_at is null;
 alter table public.invitations enable row level security;
 grant select on public.invitations to authenticated, service_role;
-comment on table public.invitations is 'Invitations by e-mail address. The secret of the link is not here; its hash is in private.';
+comment on table public.invitations is
+  'Invitations by e-mail address. The secret of the link is not here; its hash is in private.';
 comment on column public.invitations.invited_by is 'The member who invited.';
 comment on column public.invitations.expires_at is 'After this it can no longer be accepted.';
 comment on column public.invitations.accepted_at is 'When it was accepted.';
 comment on column public.invitations.revoked_at is 'When it was withdrawn.';
-create trigger ring after insert or update or delete on public.invitations for each row execute function private.ring_changed_row();
+create trigger ring after insert or update
+  or delete on public.invitations for each row execute function private.ring_changed_row();
 
 create table private.invitation_tokens (
   invitation_id uuid primary key references public.invitations (id) on delete cascade,
@@ -83,7 +91,8 @@ create table private.invitation_tokens (
 alter table private.invitation_tokens enable row level security;
 comment on table private.invitation_tokens is 'Hashes of the secrets in invitation links.';
 comment on column private.invitation_tokens.invitation_id is 'The invitation.';
-comment on column private.invitation_tokens.token_hash is 'SHA-256 (hex) of the secret; the secret itself is never stored.';
+comment on column private.invitation_tokens.token_hash is
+  'SHA-256 (hex) of the secret; the secret itself is never stored.';
 
 create table public.audit_events (
   id bigint generated always as identity primary key,
@@ -178,8 +187,8 @@ declare
   v_caller pg_catalog.text := nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb ->> 'sub';
 begin
   -- The address that was invited, not the one in the token: that one people can give themselves.
-  return coalesce((select m.email from public.memberships as m where m.org_id = p_org and m.user_id = v_caller::pg_catalog.uuid),
-    v_caller, 'system');
+  return coalesce((select m.email from public.memberships as m where m.org_id = p_org
+    and m.user_id = v_caller::pg_catalog.uuid), v_caller, 'system');
 end;
 $$;
 comment on function private.caller_label(uuid) is
@@ -191,20 +200,24 @@ language sql immutable
 set search_path = ''
 as $$
   select case when octet_length(p_value::pg_catalog.text) <= 2000 then p_value else jsonb_build_object('bytes',
-    octet_length(p_value::pg_catalog.text), 'sha256', encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')), 'hex')) end
+    octet_length(p_value::pg_catalog.text), 'sha256', encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')),
+      'hex')) end
 $$;
-comment on function private.audit_value(jsonb) is 'A value as the audit log keeps it: itself, or its size and digest where it is large.';
+comment on function private.audit_value(jsonb) is
+  'A value as the audit log keeps it: itself, or its size and digest where it is large.';
 
 create function private.changes(p_before jsonb, p_after jsonb)
 returns jsonb
 language sql stable
 set search_path = ''
 as $$
-  select coalesce(jsonb_object_agg(a.key, jsonb_build_object('from', private.audit_value(b.value), 'to', private.audit_value(a.value))), '{}')
+  select coalesce(jsonb_object_agg(a.key, jsonb_build_object('from', private.audit_value(b.value), 'to',
+    private.audit_value(a.value))), '{}')
   from jsonb_each(p_after) as a join jsonb_each(p_before) as b on b.key = a.key
   where a.value <> b.value and a.key <> 'updated_at'
 $$;
-comment on function private.changes(jsonb, jsonb) is 'What is not the same in two versions of a row: {field: {from, to}}.';
+comment on function private.changes(jsonb, jsonb) is
+  'What is not the same in two versions of a row: {field: {from, to}}.';
 
 create function private.audit(
   p_org uuid, p_action text, p_target_kind text, p_target_id text, p_target_label text, p_detail jsonb default '{}'
@@ -216,15 +229,18 @@ as $$
 declare
   v_claims pg_catalog.jsonb := nullif(current_setting('request.jwt.claims', true), '');
 begin
-  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id, target_label, detail)
+  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id,
+    target_label, detail)
   values (
     p_org,
     case when v_claims ->> 'role' = 'authenticated' then 'user' else 'system' end::public.actor_kind,
-    (v_claims ->> 'sub')::pg_catalog.uuid, private.caller_label(p_org), p_action, p_target_kind, p_target_id, p_target_label,
+    (v_claims ->> 'sub')::pg_catalog.uuid, private.caller_label(p_org), p_action, p_target_kind, p_target_id,
+      p_target_label,
     coalesce(p_detail, '{}')
   );
 end;
 $$;
-comment on function private.audit(uuid, text, text, text, text, jsonb) is 'Writes what the caller did to the audit log.';
+comment on function private.audit(uuid, text, text, text, text, jsonb) is
+  'Writes what the caller did to the audit log.';
 
 revoke execute on all functions in schema private from public;

@@ -14,11 +14,13 @@ begin
     perform private.fail('RY403', 'Nobody is signed in.', 'Sign in and try again.');
   end if;
   if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
-    perform private.fail('RY429', 'You own 20 organisations, which is the limit.', 'Remove one that you no longer need.');
+    perform private.fail('RY429', 'You own 20 organisations, which is the limit.',
+      'Remove one that you no longer need.');
   end if;
   insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;
   insert into public.memberships (org_id, user_id, email, role)
-  values (v_org.id, private.caller_id(), coalesce(private.jwt() ->> 'email', private.caller_id()::pg_catalog.text), 'owner');
+  values (v_org.id, private.caller_id(), coalesce(private.jwt() ->> 'email', private.caller_id()::pg_catalog.text),
+    'owner');
   perform private.audit(v_org.id, 'organization.created', 'organization', v_org.id::pg_catalog.text, v_org.name);
   return to_jsonb(v_org);
 exception
@@ -32,7 +34,8 @@ $$;
 comment on function private.create_organization(text, text) is 'Body of public.create_organization.';
 grant execute on function private.create_organization(text, text) to authenticated;
 
-create function private.update_organization(p_org uuid, p_name text, p_log_retention_days integer, p_can_approve_own_jobs boolean)
+create function private.update_organization(p_org uuid, p_name text, p_log_retention_days integer,
+  p_can_approve_own_jobs boolean)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -65,7 +68,8 @@ returns jsonb
 language sql stable security definer
 set search_path = ''
 as $$
-  select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role', m.role) order by o.name, o.id), '[]')
+  select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role', m.role)
+    order by o.name, o.id), '[]')
   from public.memberships as m join public.organizations as o on o.id = m.org_id
   where m.user_id = private.caller_id()
 $$;
@@ -130,21 +134,23 @@ declare
 begin
   select i.* into v_invitation
   from public.invitations as i join private.invitation_tokens as t on t.invitation_id = i.id
-  where i.id = p_invitation and t.token_hash = p_token_hash and i.accepted_at is null and i.revoked_at is null and i.expires_at > now()
+  where i.id = p_invitation and t.token_hash = p_token_hash and i.accepted_at is null and i.revoked_at is null
+    and i.expires_at > now()
   for update of i;
   -- One message for wrong, used, withdrawn and expired: a guess must not learn which.
   if v_invitation.id is null then
     perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.');
   end if;
   if v_invitation.email <> lower(coalesce(private.jwt() ->> 'email', '')) then
-    perform private.fail('RY403', 'This invitation is for another e-mail address.', 'Sign in with the address that was invited.');
+    perform private.fail('RY403', 'This invitation is for another e-mail address.',
+      'Sign in with the address that was invited.');
   end if;
   insert into public.memberships (org_id, user_id, email, role)
   values (v_invitation.org_id, private.caller_id(), v_invitation.email, v_invitation.role)
   on conflict (org_id, user_id) do update set email = excluded.email returning * into v_member;
   update public.invitations set accepted_at = now() where id = p_invitation;
-  perform private.audit(v_invitation.org_id, 'member.joined', 'member', private.caller_id()::pg_catalog.text, v_invitation.email,
-    jsonb_build_object('role', v_member.role));
+  perform private.audit(v_invitation.org_id, 'member.joined', 'member', private.caller_id()::pg_catalog.text,
+    v_invitation.email, jsonb_build_object('role', v_member.role));
   return to_jsonb(v_member);
 end;
 $$;
@@ -159,7 +165,8 @@ as $$
 declare
   v_invitation public.invitations;
 begin
-  select * into v_invitation from public.invitations where id = p_invitation and org_id in (select private.my_org_ids());
+  select * into v_invitation from public.invitations where id = p_invitation
+    and org_id in (select private.my_org_ids());
   if v_invitation.id is null then
     perform private.fail('RY404', 'There is no such invitation.');
   end if;
@@ -169,7 +176,8 @@ begin
   if not found then
     perform private.fail('RY409', 'This invitation was already accepted or withdrawn.');
   end if;
-  perform private.audit(v_invitation.org_id, 'invitation.revoked', 'invitation', p_invitation::pg_catalog.text, v_invitation.email);
+  perform private.audit(v_invitation.org_id, 'invitation.revoked', 'invitation', p_invitation::pg_catalog.text,
+    v_invitation.email);
   return to_jsonb(v_invitation);
 end;
 $$;
@@ -242,7 +250,8 @@ as $$
 declare
   v_member public.memberships;
 begin
-  perform private.need_role(p_org, case when p_user = private.caller_id() then 'viewer' else 'admin' end::public.member_role);
+  perform private.need_role(p_org, case when p_user = private.caller_id() then 'viewer'
+    else 'admin' end::public.member_role);
   v_member := private.lock_member(p_org, p_user);
   if v_member.role = 'owner' then
     perform private.need_role(p_org, 'owner');

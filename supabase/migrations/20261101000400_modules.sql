@@ -1,8 +1,8 @@
 -- Groups and modules: the tree that jobs act on. A group is a node (depth 1: stack, depth 2: namespace …), a module a
 -- leaf with source, engine, inputs, hooks and state. Paths are written out in both tables, because runner assignments,
 -- precedence and lists all ask "at or below this path".
--- What people do with groups and modules. Operators create and change them; admins delete them. A specification names only
--- the columns that it changes, and an unknown name is refused.
+-- What people do with groups and modules. Operators create and change them; admins delete them. A specification names
+-- only the columns that it changes, and an unknown name is refused.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -31,7 +31,8 @@ comment on column public.groups.hooks is
   'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
 comment on column public.groups.env is 'Variables for the engine. No secrets: those live on the runner.';
 create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
-create trigger ring after insert or update or delete on public.groups for each row execute function private.ring_changed_row();
+create trigger ring after insert or update
+  or delete on public.groups for each row execute function private.ring_changed_row();
 
 create policy "Members see their organisation's groups" on public.groups
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
@@ -67,7 +68,8 @@ create index modules_group_id_idx on public.modules (group_id);
 create index modules_pinned_worker_id_idx on public.modules (pinned_worker_id) where pinned_worker_id is not null;
 alter table public.modules enable row level security;
 grant select on public.modules to authenticated, service_role;
-comment on table public.modules is 'A leaf of the tree: what a job acts on. Removed ones stay for their history (deleted_at).';
+comment on table public.modules is
+  'A leaf of the tree: what a job acts on. Removed ones stay for their history (deleted_at).';
 comment on column public.modules.group_id is 'The group it is in.';
 comment on column public.modules.group_path is 'That group''s path.';
 comment on column public.modules.description is 'What it is for.';
@@ -79,12 +81,14 @@ comment on column public.modules.engine_version is 'The engine version wanted; n
 comment on column public.modules.inputs is 'Input values, by variable name.';
 comment on column public.modules.env is 'Variables for the engine. No secrets.';
 comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
-comment on column public.modules.hooks is 'Scripts around steps: before_ or after_ × init, plan, apply, destroy, output.';
+comment on column public.modules.hooks is
+  'Scripts around steps: before_ or after_ × init, plan, apply, destroy, output.';
 comment on column public.modules.labels is 'Labels that a runner must have to run its jobs.';
 comment on column public.modules.runner_instance_name is 'Pins jobs to the runner instance of this name.';
 comment on column public.modules.pinned_worker_id is 'Pins jobs to this runner.';
 comment on column public.modules.approvals_required is 'How many members must approve an apply or destroy.';
-comment on column public.modules.approval_timeout_seconds is 'An apply that is not approved within this time is cancelled.';
+comment on column public.modules.approval_timeout_seconds is
+  'An apply that is not approved within this time is cancelled.';
 comment on column public.modules.auto_apply is 'Whether a plan with changes is followed by its apply.';
 comment on column public.modules.deleted_at is 'When it was removed.';
 
@@ -97,29 +101,33 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  if new.name !~ '^[a-z0-9][a-z0-9_-]{0,62}$' or new.path <> new.group_path || '/' || new.name or length(new.description) > 2000
+  if new.name !~ '^[a-z0-9][a-z0-9_-]{0,62}$' or new.path <> new.group_path || '/' || new.name
+    or length(new.description) > 2000
     or length(new.engine_version) > 50 or length(new.runner_instance_name) not between 1 and 100
     or new.approvals_required not between 0 and 10 or new.approval_timeout_seconds not between 60 and 2592000
     or jsonb_typeof(new.source) <> 'object' or jsonb_typeof(new.inputs) <> 'object' or jsonb_typeof(new.env) <> 'object'
-    or jsonb_typeof(new.hooks) <> 'object' or jsonb_typeof(new.extra_files) <> 'array' or not private.is_label_list(new.labels) then
+    or jsonb_typeof(new.hooks) <> 'object' or jsonb_typeof(new.extra_files) <> 'array'
+      or not private.is_label_list(new.labels) then
     perform private.fail('RY422', 'A field of the module is not valid.',
-      'approvals_required is 0 to 10, approval_timeout_seconds 60 to 2592000, a description has at most 2,000 characters, labels read like "gpu=true".');
+      'approvals_required is 0 to 10, approval_timeout_seconds 60 to 2592000, a description has at most 2,000 '
+      'characters, labels read like "gpu=true".');
   end if;
   return new;
 end;
 $$;
 comment on function private.check_module_row() is 'Refuses a module whose fields are out of range.';
 
-create trigger check_row before insert or update of name, path, description, source, engine_version, inputs, env, extra_files, hooks,
-  labels,
+create trigger check_row before insert or update of name, path, description, source, engine_version, inputs, env,
+  extra_files, hooks, labels,
   runner_instance_name, approvals_required, approval_timeout_seconds on public.modules
   for each row execute function private.check_module_row();
-create trigger ring after insert or delete or update of description, source_kind, source, engine, engine_version, inputs, env, extra_files,
-  hooks,
+create trigger ring after insert or delete or update of description, source_kind, source, engine, engine_version,
+  inputs, env, extra_files, hooks,
   labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply, deleted_at
   on public.modules for each row execute function private.ring_changed_row();
 
--- ---------------------------------------------------------------------------------------------- checks of what people write
+-- ---------------------------------------------------------------------------------------------- checks of what people
+-- write
 
 create function private.check_hooks(p_hooks jsonb)
 returns void
@@ -147,7 +155,8 @@ begin
   if p_env is not null and (jsonb_typeof(p_env) <> 'object' or exists (
     select from jsonb_each(p_env) as e where e.key !~ '^[A-Za-z_][A-Za-z0-9_]*$' or jsonb_typeof(e.value) <> 'string'
   )) then
-    perform private.fail('RY422', 'A variable must have a name of letters, digits and underscores, and a text as its value.');
+    perform private.fail('RY422',
+      'A variable must have a name of letters, digits and underscores, and a text as its value.');
   end if;
 end;
 $$;
@@ -159,7 +168,8 @@ language plpgsql immutable
 set search_path = ''
 as $$
 declare
-  v_needed pg_catalog.text := case p_kind when 'git' then 'url' when 'archive' then 'url' when 'inline' then 'files' when 'local' then 'path' end;
+  v_needed pg_catalog.text := case p_kind when 'git' then 'url' when 'archive' then 'url' when 'inline' then 'files'
+    when 'local' then 'path' end;
 begin
   perform private.refuse_unknown_keys(p_source, case p_kind
     when 'git' then array['url', 'ref', 'subfolder'] when 'archive' then array['url', 'sha256', 'subfolder']
@@ -168,11 +178,13 @@ begin
     perform private.fail('RY422', format('A source of kind %s needs "%s".', p_kind, v_needed));
   end if;
   if p_kind in ('git', 'archive') and p_source ->> 'url' ~ '^[a-z+]+://[^/@]*:[^/@]*@' then
-    perform private.fail('RY422', 'The address contains a password.', 'Keep credentials on the runner; write the address without them.');
+    perform private.fail('RY422', 'The address contains a password.',
+      'Keep credentials on the runner; write the address without them.');
   end if;
 end;
 $$;
-comment on function private.check_source(text, jsonb) is 'Refuses a source that lacks what its kind needs, or that carries a password.';
+comment on function private.check_source(text, jsonb) is
+  'Refuses a source that lacks what its kind needs, or that carries a password.';
 
 create function private.check_extra_files(p_files jsonb)
 returns void
@@ -189,7 +201,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.check_extra_files(jsonb) is 'Refuses files that could be written outside of the job''s directory.';
+comment on function private.check_extra_files(jsonb) is
+  'Refuses files that could be written outside of the job''s directory.';
 
 create function private.ensure_groups(p_org uuid, p_path text)
 returns uuid
@@ -223,7 +236,8 @@ begin
     perform private.fail('RY409', format('"%s" is a module.', p_path), 'Choose another path for the group.');
   end if;
   perform private.ensure_groups(p_org, p_path);
-  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks), env = coalesce(p_env, env)
+  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks),
+    env = coalesce(p_env, env)
   where org_id = p_org and path = p_path returning * into v_group;
   perform private.audit(p_org, 'group.saved', 'group', v_group.id::pg_catalog.text, p_path);
   return to_jsonb(v_group);
@@ -253,7 +267,8 @@ begin
     perform private.fail('RY409', format('"%s" is not empty.', v_group.path), 'Remove its modules and groups first.');
   end if;
   if exists (select from public.worker_assignments where org_id = v_group.org_id and path = v_group.path) then
-    perform private.fail('RY409', format('Runners are assigned to "%s".', v_group.path), 'Take those assignments away first.');
+    perform private.fail('RY409', format('Runners are assigned to "%s".', v_group.path),
+      'Take those assignments away first.');
   end if;
   if exists (select from public.modules where group_id = p_group) then
     perform private.fail('RY409', format('Removed modules of "%s" still have a history.', v_group.path),
@@ -266,171 +281,5 @@ end;
 $$;
 comment on function private.delete_group(uuid) is 'Body of public.delete_group.';
 grant execute on function private.delete_group(uuid) to authenticated;
-
--- ---------------------------------------------------------------------------------------------- modules
-
-create function private.check_module(p_module public.modules)
-returns void
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  perform private.check_hooks(p_module.hooks);
-  perform private.check_env(p_module.env);
-  perform private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
-  perform private.check_extra_files(p_module.extra_files);
-  if p_module.pinned_worker_id is not null and not exists (
-    select from public.workers as w where w.id = p_module.pinned_worker_id and w.removed_at is null
-      and (w.org_id = p_module.org_id or w.is_shared)
-  ) then
-    perform private.fail('RY404', 'The runner that the module should be pinned to does not exist.');
-  end if;
-end;
-$$;
-comment on function private.check_module(public.modules) is 'Refuses a module that no runner could run.';
-
-create function private.merge_spec(p_module public.modules, p_spec jsonb)
-returns public.modules
-language plpgsql stable
-set search_path = ''
-as $$
-declare
-  v_module public.modules;
-begin
-  perform private.refuse_unknown_keys(p_spec, array[
-    'description', 'source_kind', 'source', 'engine', 'engine_version', 'inputs', 'env', 'extra_files', 'hooks', 'labels',
-    'runner_instance_name', 'pinned_worker_id', 'approvals_required', 'approval_timeout_seconds', 'auto_apply']);
-  v_module := jsonb_populate_record(p_module, coalesce(p_spec, '{}'));
-  v_module.labels := private.sorted_labels(v_module.labels);
-  perform private.check_module(v_module);
-  return v_module;
-exception
-  when invalid_text_representation or numeric_value_out_of_range or invalid_parameter_value then
-    perform private.fail('RY422', 'A field of the module has the wrong type.', sqlerrm);
-end;
-$$;
-comment on function private.merge_spec(public.modules, jsonb) is 'A module with the fields changed that a specification names.';
-
-create function private.create_module(p_org uuid, p_group_path text, p_name text, p_spec jsonb)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_new public.modules;
-  v_module public.modules;
-begin
-  perform private.need_role(p_org, 'operator');
-  if coalesce(p_name, '') !~ '^[a-z0-9][a-z0-9_-]{0,62}$' then
-    perform private.fail('RY422', 'That is not a name for a module.', 'Use 1 to 63 lower-case letters, digits, hyphens and underscores.');
-  end if;
-  if exists (select from public.groups where org_id = p_org and path = p_group_path || '/' || p_name) then
-    perform private.fail('RY409', format('"%s/%s" is a group.', p_group_path, p_name), 'Choose another name for the module.');
-  end if;
-  select p_org as org_id, 'inline'::public.source_kind as source_kind, '{"files": {}}'::pg_catalog.jsonb as source,
-    'tofu'::public.engine as engine, '{}'::pg_catalog.jsonb as inputs,
-    '{}'::pg_catalog.jsonb as env, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
-      '{}'::pg_catalog.text[] as labels, 0 as approvals_required,
-    86400 as approval_timeout_seconds, false as auto_apply, '' as description
-  into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
-    v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply, v_new.description;
-  v_new := private.merge_spec(v_new, p_spec);
-  insert into public.modules (
-    org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, inputs, env, extra_files, hooks,
-    labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply
-  ) values (
-    p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name, v_new.description,
-      v_new.source_kind, v_new.source,
-    v_new.engine, v_new.engine_version, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels, v_new.runner_instance_name,
-    v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply
-  ) returning * into v_module;
-  perform private.audit(p_org, 'module.created', 'module', v_module.id::pg_catalog.text, v_module.path);
-  return to_jsonb(v_module);
-exception
-  when unique_violation then
-    perform private.fail('RY409', format('There is already a module "%s/%s".', p_group_path, p_name), 'Choose another name.');
-  when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A field of the module is out of range.', sqlerrm);
-end;
-$$;
-comment on function private.create_module(uuid, text, text, jsonb) is 'Body of public.create_module.';
-grant execute on function private.create_module(uuid, text, text, jsonb) to authenticated;
-
-create function private.my_module(p_module uuid, p_role public.member_role)
-returns public.modules
-language plpgsql stable
-set search_path = ''
-as $$
-declare
-  v_module public.modules;
-begin
-  select * into v_module from public.modules where id = p_module and deleted_at is null and org_id in (select private.my_org_ids());
-  if v_module.id is null then
-    perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
-  end if;
-  perform private.need_role(v_module.org_id, p_role);
-  return v_module;
-end;
-$$;
-comment on function private.my_module(uuid, public.member_role) is 'A module that the caller may use in that role.';
-
-create function private.update_module(p_module uuid, p_spec jsonb)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_old public.modules := private.my_module(p_module, 'operator');
-  v_module public.modules := private.merge_spec(v_old, p_spec);
-begin
-  if v_module.approvals_required < v_old.approvals_required then
-    perform private.need_role(v_old.org_id, 'admin');
-  end if;
-  update public.modules set
-    description = v_module.description, source_kind = v_module.source_kind, source = v_module.source, engine = v_module.engine,
-    engine_version = v_module.engine_version, inputs = v_module.inputs, env = v_module.env, extra_files = v_module.extra_files,
-    hooks = v_module.hooks, labels = v_module.labels, runner_instance_name = v_module.runner_instance_name,
-    pinned_worker_id = v_module.pinned_worker_id, approvals_required = v_module.approvals_required,
-    approval_timeout_seconds = v_module.approval_timeout_seconds, auto_apply = v_module.auto_apply, updated_at = now()
-  where id = p_module returning * into v_module;
-  perform private.audit(v_module.org_id, 'module.updated', 'module', p_module::pg_catalog.text, v_module.path,
-    jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_module))));
-  return to_jsonb(v_module);
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A field of the module is out of range.', sqlerrm);
-end;
-$$;
-comment on function private.update_module(uuid, jsonb) is 'Body of public.update_module.';
-grant execute on function private.update_module(uuid, jsonb) to authenticated;
-
-create function private.delete_module(p_module uuid, p_confirm_name text)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_module public.modules := private.my_module(p_module, 'admin');
-  v_worker pg_catalog.uuid;
-begin
-  if p_confirm_name is distinct from v_module.name then
-    perform private.fail('RY422', 'The name does not match.', format('Write "%s" to remove the module.', v_module.name));
-  end if;
-  perform private.lock_routing(v_module.org_id, true);
-  perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
-  if private.is_state_in_use(p_module)
-    or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL') then
-    perform private.fail('RY409', 'The module has jobs that are not finished.', 'Cancel them, or wait until they are done.');
-  end if;
-  update public.modules set deleted_at = now() where id = p_module returning * into v_module;
-  for v_worker in delete from public.worker_assignments where org_id = v_module.org_id and path = v_module.path returning worker_id loop
-    perform private.reroute(v_module.org_id, v_worker);
-  end loop;
-  perform private.audit(v_module.org_id, 'module.deleted', 'module', p_module::pg_catalog.text, v_module.path);
-  return to_jsonb(v_module);
-end;
-$$;
-comment on function private.delete_module(uuid, text) is 'Body of public.delete_module.';
-grant execute on function private.delete_module(uuid, text) to authenticated;
 
 revoke execute on all functions in schema private from public;

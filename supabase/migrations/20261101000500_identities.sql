@@ -1,6 +1,6 @@
--- Identities that are not people: service accounts and cloud identities, and what admins do with them. Nothing here is a
--- secret: a service account's secret is a hash in `private`, a cloud identity is a role to assume, with an external id that
--- is meant to be told to the other side.
+-- Identities that are not people: service accounts and cloud identities, and what admins do with them. Nothing here is
+-- a secret: a service account's secret is a hash in `private`, a cloud identity is a role to assume, with an external
+-- id that is meant to be told to the other side.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -41,21 +41,24 @@ grant select on public.service_accounts to authenticated, service_role;
 
 create policy "Members see their organisation's service accounts" on public.service_accounts
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.service_accounts is 'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
+comment on table public.service_accounts is
+  'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
 comment on column public.service_accounts.path is
   'The group it belongs to; it serves runners and modules at or below. "" is the whole organisation.';
 comment on column public.service_accounts.description is 'What it is for.';
 comment on column public.service_accounts.client_id is 'The public half of its credentials.';
 comment on column public.service_accounts.issuer is 'The OIDC issuer that it trusts.';
 comment on column public.service_accounts.audience is 'The audience that tokens of that issuer must have.';
-comment on column public.service_accounts.bound_claims is 'Claims that such a token must have, by name; at least one, or every workload of the issuer would be let in.';
+comment on column public.service_accounts.bound_claims is
+  'Claims that such a token must have, by name; at least one, or every workload of the issuer would be let in.';
 comment on column public.service_accounts.has_secret is 'Whether it also has a client secret.';
 comment on column public.service_accounts.secret_hint is 'The last four characters of that secret.';
 comment on column public.service_accounts.is_disabled is 'A disabled one opens no session.';
 comment on column public.service_accounts.last_used_at is 'When it last opened a session.';
 comment on column public.service_accounts.removed_at is 'When it was removed.';
 create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
-create trigger ring after insert or update on public.service_accounts for each row execute function private.ring_changed_row();
+create trigger ring after insert or update on public.service_accounts
+  for each row execute function private.ring_changed_row();
 
 create table private.service_account_secrets (
   service_account_id uuid primary key references public.service_accounts (id) on delete cascade,
@@ -90,18 +93,21 @@ grant select on public.cloud_identities to authenticated, service_role;
 
 create policy "Members see their organisation's cloud identities" on public.cloud_identities
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.cloud_identities is 'Where cloud-hosted runners are deployed: a role to assume, and regions. No secrets.';
+comment on table public.cloud_identities is
+  'Where cloud-hosted runners are deployed: a role to assume, and regions. No secrets.';
 comment on column public.cloud_identities.provider is 'The cloud.';
 comment on column public.cloud_identities.account_id is 'The account''s number.';
 comment on column public.cloud_identities.role_arn is 'The role that the deploying runner assumes.';
-comment on column public.cloud_identities.external_id is 'The external id that the role''s trust policy must demand. Always made here, never taken.';
+comment on column public.cloud_identities.external_id is
+  'The external id that the role''s trust policy must demand. Always made here, never taken.';
 comment on column public.cloud_identities.regions is 'Regions that may be used.';
 comment on column public.cloud_identities.network is 'Where tasks run: {subnets, security_groups, create_vpc}.';
 comment on column public.cloud_identities.verified_at is 'When assuming the role last worked.';
 comment on column public.cloud_identities.verification_error is 'Why it last did not.';
 comment on column public.cloud_identities.removed_at is 'When it was removed.';
 create trigger touch before update on public.cloud_identities for each row execute function private.touch_updated_at();
-create trigger ring after insert or update on public.cloud_identities for each row execute function private.ring_changed_row();
+create trigger ring after insert or update on public.cloud_identities
+  for each row execute function private.ring_changed_row();
 
 create function private.my_identity(p_identity uuid)
 returns public.cloud_identities
@@ -131,18 +137,22 @@ declare
   v_identity public.cloud_identities;
 begin
   perform private.need_role(p_org, 'admin');
-  perform private.refuse_unknown_keys(p_spec, array['name', 'provider', 'account_id', 'role_arn', 'regions', 'network']);
+  perform private.refuse_unknown_keys(p_spec, array['name', 'provider', 'account_id', 'role_arn', 'regions',
+    'network']);
   insert into public.cloud_identities (org_id, name, provider, account_id, role_arn, regions, network, created_by)
   values (p_org, trim(p_spec ->> 'name'), coalesce(p_spec ->> 'provider', 'aws'),
     coalesce(p_spec ->> 'account_id', split_part(p_spec ->> 'role_arn', ':', 5)),
-    p_spec ->> 'role_arn', private.text_list(p_spec -> 'regions'), coalesce(p_spec -> 'network', '{"create_vpc": true}'),
+    p_spec ->> 'role_arn', private.text_list(p_spec -> 'regions'),
+      coalesce(p_spec -> 'network', '{"create_vpc": true}'),
     private.caller_id())
   returning * into v_identity;
-  perform private.audit(p_org, 'cloud_identity.created', 'cloud_identity', v_identity.id::pg_catalog.text, v_identity.name);
+  perform private.audit(p_org, 'cloud_identity.created', 'cloud_identity', v_identity.id::pg_catalog.text,
+    v_identity.name);
   return to_jsonb(v_identity);
 exception
   when unique_violation then
-    perform private.fail('RY409', format('There is already a cloud identity "%s".', p_spec ->> 'name'), 'Choose another name.');
+    perform private.fail('RY409', format('There is already a cloud identity "%s".', p_spec ->> 'name'),
+      'Choose another name.');
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'A field of the cloud identity is missing or not valid.',
       'It needs a name, a role ARN like arn:aws:iam::123456789012:role/runyard, and at least one region.');
@@ -161,16 +171,20 @@ declare
 begin
   perform private.refuse_unknown_keys(p_spec, array['name', 'role_arn', 'account_id', 'regions', 'network']);
   v_identity := jsonb_populate_record(v_identity, p_spec);
-  update public.cloud_identities set name = trim(v_identity.name), role_arn = v_identity.role_arn, account_id = v_identity.account_id,
-    regions = v_identity.regions, network = v_identity.network,
-    verified_at = case when p_spec ?| array['role_arn', 'account_id', 'regions', 'network'] then null else verified_at end,
-    verification_error = case when p_spec ?| array['role_arn', 'account_id', 'regions', 'network'] then null else verification_error end
+  update public.cloud_identities set name = trim(v_identity.name), role_arn = v_identity.role_arn,
+    account_id = v_identity.account_id, regions = v_identity.regions, network = v_identity.network,
+    verified_at = case when p_spec ?| array['role_arn', 'account_id', 'regions', 'network'] then null
+      else verified_at end,
+    verification_error = case when p_spec ?| array['role_arn', 'account_id', 'regions', 'network'] then null
+      else verification_error end
   where id = p_identity returning * into v_identity;
-  perform private.audit(v_identity.org_id, 'cloud_identity.updated', 'cloud_identity', p_identity::pg_catalog.text, v_identity.name);
+  perform private.audit(v_identity.org_id, 'cloud_identity.updated', 'cloud_identity', p_identity::pg_catalog.text,
+    v_identity.name);
   return to_jsonb(v_identity);
 exception
   when unique_violation then
-    perform private.fail('RY409', format('There is already a cloud identity "%s".', p_spec ->> 'name'), 'Choose another name.');
+    perform private.fail('RY409', format('There is already a cloud identity "%s".', p_spec ->> 'name'),
+      'Choose another name.');
   when check_violation or not_null_violation or invalid_text_representation then
     perform private.fail('RY422', 'A field of the cloud identity is not valid.', 'Check the role ARN and the regions.');
 end;
@@ -190,7 +204,8 @@ begin
     'Remove them first: afterwards nothing could reach them.')
   from public.workers where cloud_identity_id = p_identity and removed_at is null having count(*) > 0;
   update public.cloud_identities set removed_at = now() where id = p_identity returning * into v_identity;
-  perform private.audit(v_identity.org_id, 'cloud_identity.removed', 'cloud_identity', p_identity::pg_catalog.text, v_identity.name);
+  perform private.audit(v_identity.org_id, 'cloud_identity.removed', 'cloud_identity', p_identity::pg_catalog.text,
+    v_identity.name);
   return to_jsonb(v_identity);
 end;
 $$;
@@ -229,7 +244,8 @@ begin
   update public.service_accounts set has_secret = true, secret_hint = right(p_hint, 4) where id = p_account;
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'The secret must come as a bcrypt hash of cost 8 to 12.', 'Make the secret where you show it; send only its hash.');
+    perform private.fail('RY422', 'The secret must come as a bcrypt hash of cost 8 to 12.',
+      'Make the secret where you show it; send only its hash.');
 end;
 $$;
 comment on function private.set_account_secret(uuid, text, text) is 'Stores the hash of a service account''s secret.';
@@ -243,27 +259,31 @@ declare
   v_account public.service_accounts;
 begin
   perform private.need_role(p_org, 'admin');
-  perform private.refuse_unknown_keys(p_spec, array['name', 'path', 'description', 'issuer', 'audience', 'bound_claims']);
+  perform private.refuse_unknown_keys(p_spec, array['name', 'path', 'description', 'issuer', 'audience',
+    'bound_claims']);
   if p_spec ->> 'issuer' is null and p_secret_hash is null then
     perform private.fail('RY422', 'A service account needs a trusted issuer or a secret.',
       'Name the OIDC issuer and audience, or make a secret.');
   end if;
-  if coalesce(p_spec ->> 'path', '') <> '' and not exists (select from public.groups where org_id = p_org and path = p_spec ->> 'path') then
+  if coalesce(p_spec ->> 'path', '') <> '' and not exists (select from public.groups where org_id = p_org
+    and path = p_spec ->> 'path') then
     perform private.fail('RY404', format('There is no group "%s".', p_spec ->> 'path'),
       'Create it first, or leave the path empty for the whole organisation.');
   end if;
   insert into public.service_accounts (org_id, name, path, description, issuer, audience, bound_claims, created_by)
-  values (p_org, trim(p_spec ->> 'name'), coalesce(p_spec ->> 'path', ''), coalesce(p_spec ->> 'description', ''), p_spec ->> 'issuer',
-    p_spec ->> 'audience',
+  values (p_org, trim(p_spec ->> 'name'), coalesce(p_spec ->> 'path', ''), coalesce(p_spec ->> 'description', ''),
+    p_spec ->> 'issuer', p_spec ->> 'audience',
     coalesce(p_spec -> 'bound_claims', '{}'), private.caller_id()) returning * into v_account;
   if p_secret_hash is not null then
     perform private.set_account_secret(v_account.id, p_secret_hash, p_secret_hint);
   end if;
-  perform private.audit(p_org, 'service_account.created', 'service_account', v_account.id::pg_catalog.text, v_account.name);
+  perform private.audit(p_org, 'service_account.created', 'service_account', v_account.id::pg_catalog.text,
+    v_account.name);
   return (select to_jsonb(a) from public.service_accounts as a where a.id = v_account.id);
 exception
   when unique_violation then
-    perform private.fail('RY409', format('There is already a service account "%s".', p_spec ->> 'name'), 'Choose another name.');
+    perform private.fail('RY409', format('There is already a service account "%s".', p_spec ->> 'name'),
+      'Choose another name.');
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'A field of the service account is missing or not valid.',
       'An issuer is an https address and comes with an audience and at least one bound claim.');
@@ -280,21 +300,26 @@ as $$
 declare
   v_account public.service_accounts := private.my_account(p_account);
 begin
-  perform private.refuse_unknown_keys(p_spec, array['name', 'description', 'issuer', 'audience', 'bound_claims', 'is_disabled']);
+  perform private.refuse_unknown_keys(p_spec, array['name', 'description', 'issuer', 'audience', 'bound_claims',
+    'is_disabled']);
   v_account := jsonb_populate_record(v_account, p_spec);
-  update public.service_accounts set name = trim(v_account.name), description = v_account.description, issuer = v_account.issuer,
-    audience = v_account.audience, bound_claims = v_account.bound_claims, is_disabled = v_account.is_disabled
+  update public.service_accounts set name = trim(v_account.name), description = v_account.description,
+    issuer = v_account.issuer, audience = v_account.audience, bound_claims = v_account.bound_claims,
+      is_disabled = v_account.is_disabled
   where id = p_account returning * into v_account;
   if v_account.is_disabled then
     perform private.end_account_sessions(p_account, 'its service account was disabled');
   end if;
   perform private.refresh_worker_status(w.id) from (
-    select o.id from public.workers as o where o.service_account_id = p_account and o.removed_at is null order by o.id) as w;
-  perform private.audit(v_account.org_id, 'service_account.updated', 'service_account', p_account::pg_catalog.text, v_account.name);
+    select o.id from public.workers as o where o.service_account_id = p_account and o.removed_at is null
+      order by o.id) as w;
+  perform private.audit(v_account.org_id, 'service_account.updated', 'service_account', p_account::pg_catalog.text,
+    v_account.name);
   return to_jsonb(v_account);
 exception
   when unique_violation then
-    perform private.fail('RY409', format('There is already a service account "%s".', p_spec ->> 'name'), 'Choose another name.');
+    perform private.fail('RY409', format('There is already a service account "%s".', p_spec ->> 'name'),
+      'Choose another name.');
   when check_violation or not_null_violation or invalid_text_representation then
     perform private.fail('RY422', 'A field of the service account is not valid.',
       'An issuer is an https address and comes with an audience and at least one bound claim.');
@@ -319,7 +344,8 @@ begin
   end loop;
 end;
 $$;
-comment on function private.end_account_sessions(uuid, text) is 'Ends the sessions that were opened with a service account.';
+comment on function private.end_account_sessions(uuid, text) is
+  'Ends the sessions that were opened with a service account.';
 
 create function private.rotate_service_account_secret(p_account uuid, p_secret_hash text, p_secret_hint text)
 returns jsonb
@@ -331,11 +357,13 @@ declare
 begin
   perform private.set_account_secret(p_account, p_secret_hash, p_secret_hint);
   perform private.end_account_sessions(p_account, 'its service account''s secret was rotated');
-  perform private.audit(v_account.org_id, 'service_account.secret_rotated', 'service_account', p_account::pg_catalog.text, v_account.name);
+  perform private.audit(v_account.org_id, 'service_account.secret_rotated', 'service_account',
+    p_account::pg_catalog.text, v_account.name);
   return (select to_jsonb(a) from public.service_accounts as a where a.id = p_account);
 end;
 $$;
-comment on function private.rotate_service_account_secret(uuid, text, text) is 'Body of public.rotate_service_account_secret.';
+comment on function private.rotate_service_account_secret(uuid, text, text) is
+  'Body of public.rotate_service_account_secret.';
 grant execute on function private.rotate_service_account_secret(uuid, text, text) to authenticated;
 
 create function private.remove_service_account(p_account uuid)
@@ -346,13 +374,15 @@ as $$
 declare
   v_account public.service_accounts := private.my_account(p_account);
 begin
-  perform private.fail('RY409', format('%s runners sign in with it.', count(*)), 'Give them a token or another service account first.')
+  perform private.fail('RY409', format('%s runners sign in with it.', count(*)),
+    'Give them a token or another service account first.')
   from public.workers as w where w.service_account_id = p_account and w.removed_at is null having count(*) > 0;
   update public.service_accounts set removed_at = now(), is_disabled = true, has_secret = false, secret_hint = null
     where id = p_account returning * into v_account;
   delete from private.service_account_secrets where service_account_id = p_account;
   perform private.end_account_sessions(p_account, 'its service account was removed');
-  perform private.audit(v_account.org_id, 'service_account.removed', 'service_account', p_account::pg_catalog.text, v_account.name);
+  perform private.audit(v_account.org_id, 'service_account.removed', 'service_account', p_account::pg_catalog.text,
+    v_account.name);
   return to_jsonb(v_account);
 end;
 $$;
@@ -364,8 +394,8 @@ returns jsonb
 language sql stable security definer
 set search_path = ''
 as $$
-  select jsonb_build_object('id', a.id, 'org_id', a.org_id, 'name', a.name, 'issuer', a.issuer, 'audience', a.audience, 'bound_claims',
-    a.bound_claims,
+  select jsonb_build_object('id', a.id, 'org_id', a.org_id, 'name', a.name, 'issuer', a.issuer, 'audience', a.audience,
+    'bound_claims', a.bound_claims,
     'hashes', coalesce((select jsonb_agg(jsonb_build_object('token_id', s.service_account_id, 'hash', s.hash))
       from private.service_account_secrets as s where s.service_account_id = a.id), '[]'))
   from public.service_accounts as a where a.client_id = p_client_id and a.removed_at is null and not a.is_disabled

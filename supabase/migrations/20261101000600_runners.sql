@@ -17,7 +17,8 @@ create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIF
   'REMOVE_WORKER',
   'VERIFY_IDENTITY');
 comment on type public.job_type is
-  'What a job does. The first five act on a module, the next three on a cloud-hosted runner, the last one tries a cloud identity.';
+  'What a job does. The first five act on a module, the next three on a cloud-hosted runner, the last one tries a '
+  'cloud identity.';
 
 create table public.workers (
   id uuid primary key default gen_random_uuid(),
@@ -33,8 +34,9 @@ create table public.workers (
   labels text[] not null default '{}' check (private.is_label_list(labels)),
   capacity integer not null default 1 check (capacity between 1 and 256),
   accepted_job_types public.job_type[] not null default enum_range(null::public.job_type),
-  is_choosy boolean not null generated always as (not accepted_job_types @> '{PLAN, APPLY, DESTROY, OUTPUT, DRIFT, DEPLOY_WORKER,
-    UPDATE_WORKER, REMOVE_WORKER, VERIFY_IDENTITY}'::public.job_type[]) stored,
+  is_choosy boolean not null generated always as (
+    not accepted_job_types @> '{PLAN, APPLY, DESTROY, OUTPUT, DRIFT, DEPLOY_WORKER, UPDATE_WORKER, REMOVE_WORKER,
+      VERIFY_IDENTITY}'::public.job_type[]) stored,
   is_disabled boolean not null default false,
   is_draining boolean not null default false,
   drain_reason text,
@@ -98,7 +100,8 @@ create policy "Members see their runners and the shared ones" on public.workers
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
 
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
-alter table public.modules add constraint modules_pinned_worker_id_fkey foreign key (pinned_worker_id) references public.workers (id);
+alter table public.modules add constraint
+  modules_pinned_worker_id_fkey foreign key (pinned_worker_id) references public.workers (id);
 
 create table public.worker_instances (
   id uuid primary key default gen_random_uuid(),
@@ -126,7 +129,8 @@ create index worker_instances_org_id_idx on public.worker_instances (org_id);
 alter table public.worker_instances enable row level security;
 grant select on public.worker_instances to authenticated, service_role;
 comment on table public.worker_instances is
-  'Connected processes of a runner, one row per instance name. Changes when the process connects, leaves or reports something new.';
+  'Connected processes of a runner, one row per instance name. Changes when the process connects, leaves or reports '
+  'something new.';
 comment on column public.worker_instances.org_id is 'The organisation; null for an instance of a shared runner.';
 comment on column public.worker_instances.is_shared is 'Whether the runner is a shared one.';
 comment on column public.worker_instances.hostname is 'The machine it runs on.';
@@ -238,7 +242,8 @@ create unlogged table private.heartbeats (
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.2);
 alter table private.heartbeats enable row level security;
 comment on table private.heartbeats is
-  'Last beat of each instance. UNLOGGED and unpublished: a beat costs 50 bytes of WAL and no message. Empty after a crash.';
+  'Last beat of each instance. UNLOGGED and unpublished: a beat costs 50 bytes of WAL and no message. Empty after a '
+  'crash.';
 comment on column private.heartbeats.last_seen_at is 'The server''s time of the last beat.';
 comment on column private.heartbeats.is_draining is 'Whether the process said that it is draining.';
 comment on column private.heartbeats.tick_at is 'Start of the quarter of an hour that the counters below are for.';
@@ -248,11 +253,14 @@ comment on column private.heartbeats.tick_slots is 'Sum over those beats of the 
 comment on column private.heartbeats.tick_draining is 'Beats of those sent while draining.';
 
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
-alter table public.workers add constraint workers_service_account_id_fkey foreign key (service_account_id) references public.service_accounts (id);
+alter table public.workers add constraint
+  workers_service_account_id_fkey foreign key (service_account_id)
+    references public.service_accounts (id);
 -- squawk-ignore require-concurrent-index-creation
 create index workers_service_account_id_idx on public.workers (service_account_id) where service_account_id is not null;
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
-alter table public.workers add constraint workers_cloud_identity_id_fkey foreign key (cloud_identity_id) references public.cloud_identities (id);
+alter table public.workers add constraint
+  workers_cloud_identity_id_fkey foreign key (cloud_identity_id) references public.cloud_identities (id);
 -- squawk-ignore require-concurrent-index-creation
 create index workers_cloud_identity_id_idx on public.workers (cloud_identity_id) where cloud_identity_id is not null;
 

@@ -170,7 +170,8 @@ comment on column public.last_jobs.status is 'Where it is.';
 
 create type private.job_stage as enum ('WAITING', 'BACKOFF', 'READY', 'RUNNING', 'HELD');
 comment on type private.job_stage is
-  'WAITING: behind another job of its state · BACKOFF: next, but not yet · READY: may be claimed · RUNNING: claimed · HELD: needs attention.';
+  'WAITING: behind another job of its state · BACKOFF: next, but not yet · READY: may be claimed · RUNNING: claimed · '
+  'HELD: needs attention.';
 
 create sequence private.ready_seq;
 
@@ -281,7 +282,8 @@ insert into private.job_transitions (from_status, to_status, event, description)
 ('PROCESSING', 'QUEUED', 'lost', 'The runner was lost before infrastructure changed; tried again after a pause.'),
 ('PROCESSING', 'NEEDS_ATTENTION', 'attention', 'The runner was lost while it was changing infrastructure.'),
 ('PROCESSING', 'NEEDS_ATTENTION', 'engine_killed', 'The engine was killed while it was changing infrastructure.'),
-('NEEDS_ATTENTION', 'PROCESSING', 'resumed', 'The runner is in contact again before anybody released the job, and goes on.'),
+('NEEDS_ATTENTION', 'PROCESSING', 'resumed',
+  'The runner is in contact again before anybody released the job, and goes on.'),
 ('QUEUED', 'FAILED', 'unfit', 'Three runners gave it back for want of the same thing.'),
 ('NEEDS_ATTENTION', 'QUEUED', 'retried', 'A member decided to run it again.'),
 ('NEEDS_ATTENTION', 'FAILED', 'marked_failed', 'A member decided that it failed.');
@@ -395,8 +397,8 @@ begin
     coalesce(p_detail, '{}'));
 end;
 $$;
-comment on function private.record_job_event(public.provision_jobs, text, public.job_status, public.job_status, public.actor_kind, uuid,
-  text, text, jsonb) is
+comment on function private.record_job_event(public.provision_jobs, text, public.job_status, public.job_status,
+  public.actor_kind, uuid, text, text, jsonb) is
   'Writes one event of a job.';
 
 create table private.state_locks (

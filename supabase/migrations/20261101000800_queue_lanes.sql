@@ -35,7 +35,8 @@ comment on column private.lanes.job_type is
 comment on column private.lanes.pinned_worker_id is 'The only runner that may serve it.';
 comment on column private.lanes.pinned_instance_name is 'The only instance name that may serve it.';
 comment on column private.lanes.excluded_worker_id is
-  'A runner that must not: the one that the job itself updates or removes. Pinned to it all the same: it updates itself, and nobody else can.';
+  'A runner that must not: the one that the job itself updates or removes. Pinned to it all the same: it updates '
+  'itself, and nobody else can.';
 comment on column private.lanes.engine is 'The engine that its jobs need; null for jobs that need none.';
 comment on column private.lanes.engine_version is 'What the module requires of the engine''s version.';
 comment on column private.lanes.cloud is 'The cloud that its jobs act in: jobs about runners and cloud identities.';
@@ -72,7 +73,8 @@ select
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
-  'The one place that says whether an instance is alive: a beat within 60 s. Used by claim, explanation, sweep and pages.';
+  'The one place that says whether an instance is alive: a beat within 60 s. Used by claim, explanation, sweep and '
+  'pages.';
 comment on column private.instance_liveness.last_seen_at is 'When it beat last.';
 comment on column private.instance_liveness.is_draining is 'Whether it says that it is draining.';
 comment on column private.instance_liveness.capacity is 'Its slots.';
@@ -115,9 +117,11 @@ as $$
   where (p_lane is null or l.id = p_lane) and (p_worker is null or w.id = p_worker)
 $$;
 comment on function private.lane_fit(integer, uuid) is
-  'The rules that do not change by the minute: for a lane and a runner, how near it is and, where it may not serve, why. The claim and the explanation both use it.';
+  'The rules that do not change by the minute: for a lane and a runner, how near it is and, where it may not serve, '
+  'why. The claim and the explanation both use it.';
 
--- ---------------------------------------------------------------------------------------------- locks, always in this order: routing, state, rows
+-- ---------------------------------------------------------------------------------------------- locks, always in this
+-- order: routing, state, rows
 
 create function private.lock_routing(p_org uuid, p_is_change boolean)
 returns void
@@ -199,7 +203,8 @@ begin
 end;
 $$;
 comment on function private.nearest_scope(uuid, text) is
-  'The nearest path at or above a module''s path that some runner is assigned to; "" for none, and for jobs without a module.';
+  'The nearest path at or above a module''s path that some runner is assigned to; "" for none, and for jobs without a '
+  'module.';
 
 create function private.excluded_worker(p_job public.provision_jobs)
 returns uuid
@@ -340,7 +345,8 @@ begin
 end;
 $$;
 comment on function private.reroute(uuid, uuid) is
-  'After a change of a runner or its assignments: its lanes, and the ready jobs that belong to another one now. The caller holds the routing lock alone.';
+  'After a change of a runner or its assignments: its lanes, and the ready jobs that belong to another one now. The '
+  'caller holds the routing lock alone.';
 
 -- ---------------------------------------------------------------------------------------------- shared runners
 

@@ -43,8 +43,9 @@ begin
   return v_id;
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters.',
-      'Make the token where you show it; send only its hash.');
+    perform private.fail('RY422',
+      'The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters.',
+        'Make the token where you show it; send only its hash.');
 end;
 $$;
 comment on function private.add_token(uuid, text, text, timestamptz) is 'Stores the hash of a new token.';
@@ -54,8 +55,8 @@ returns boolean
 language sql stable
 set search_path = ''
 as $$
-  select coalesce(p_worker.desired_count > 0 and (p_worker.cloud ->> 'starting_at')::pg_catalog.timestamptz > now() - interval '10 minutes',
-    false)
+  select coalesce(p_worker.desired_count > 0
+    and (p_worker.cloud ->> 'starting_at')::pg_catalog.timestamptz > now() - interval '10 minutes', false)
 $$;
 comment on function private.is_starting(public.workers) is
   'Whether a cloud-hosted runner was told to start lately and may still say hello.';
@@ -70,7 +71,8 @@ as $$
     select from private.worker_tokens as t
     where t.worker_id = p_worker.id and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
   ) or exists (
-    select from public.service_accounts as a where a.id = p_worker.service_account_id and a.removed_at is null and not a.is_disabled)
+    select from public.service_accounts as a where a.id = p_worker.service_account_id and a.removed_at is null
+      and not a.is_disabled)
 $$;
 comment on function private.has_credential(public.workers) is
   'Whether a runner could sign in at all: it has a live token, or a service account that is not disabled.';
@@ -83,7 +85,8 @@ select
   l.last_seen_at,
   l.used,
   l.capacity,
-  case when l.fresh = 0 then 'OFFLINE' when w.is_draining or l.willing = 0 then 'DRAINING' else 'ONLINE' end::public.worker_status as status
+  case when l.fresh = 0 then 'OFFLINE' when w.is_draining or l.willing = 0 then 'DRAINING'
+    else 'ONLINE' end::public.worker_status as status
 from public.workers as w
 cross join lateral (
   select
@@ -94,7 +97,8 @@ cross join lateral (
     coalesce(sum(i.capacity) filter (where i.is_fresh), 0) as capacity
   from private.instance_liveness as i where i.worker_id = w.id
 ) as l;
-comment on view private.worker_liveness is 'What the heartbeats of its instances make of a runner now. The only place that decides its status.';
+comment on view private.worker_liveness is
+  'What the heartbeats of its instances make of a runner now. The only place that decides its status.';
 comment on column private.worker_liveness.worker_id is 'The runner.';
 comment on column private.worker_liveness.fresh is 'Instances that are there.';
 comment on column private.worker_liveness.willing is 'Of those, not draining.';
@@ -143,7 +147,8 @@ begin
   select * into v_new from private.derive_worker_status(p_worker);
   -- Why a runner went offline stays as it was said then; asleep, starting and without a credential are about now.
   if v_worker.status = v_new.status and (v_worker.status_reason = v_new.reason or v_new.status = 'OFFLINE'
-    and v_worker.status_reason !~ '^(Starting|Scaled to zero|No usable)' and v_new.reason !~ '^(Starting|Scaled to zero|No usable)') then
+    and v_worker.status_reason !~ '^(Starting|Scaled to zero|No usable)'
+      and v_new.reason !~ '^(Starting|Scaled to zero|No usable)') then
     return;
   end if;
   update public.workers set
@@ -175,18 +180,21 @@ begin
   with ended as (
     update private.sessions as s set ended_at = now(), end_reason = p_reason
     where s.ended_at is null and s.worker_id = p_worker
-      and (p_instance is null or s.instance_id = p_instance) and (p_credential is null or p_credential in (s.token_id, s.service_account_id))
+      and (p_instance is null or s.instance_id = p_instance)
+        and (p_credential is null or p_credential in (s.token_id, s.service_account_id))
     returning s.instance_id, s.id
   ), silenced as (
     delete from private.heartbeats as h using ended as e where h.instance_id = e.instance_id and h.session_id = e.id
   )
-  update public.worker_instances as i set status = 'OFFLINE', disconnected_at = now() from ended as e where i.id = e.instance_id;
+  update public.worker_instances as i set status = 'OFFLINE', disconnected_at = now() from ended as e
+    where i.id = e.instance_id;
   get diagnostics v_count = row_count;
   return v_count;
 end;
 $$;
 comment on function private.end_sessions(uuid, uuid, uuid, text) is
-  'Ends live sessions of a runner, of one instance, or opened with one token or service account. Their next call is refused with the reason.';
+  'Ends live sessions of a runner, of one instance, or opened with one token or service account. Their next call is '
+  'refused with the reason.';
 
 -- ---------------------------------------------------------------------------------------------- tokens
 
@@ -200,7 +208,8 @@ as $$
 $$;
 comment on function private.token_json(private.worker_tokens) is 'A token''s record without its hash.';
 
-create function private.rotate_worker_token(p_worker uuid, p_token_hash text, p_token_hint text, p_overlap_seconds integer)
+create function private.rotate_worker_token(p_worker uuid, p_token_hash text, p_token_hint text,
+  p_overlap_seconds integer)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -213,24 +222,28 @@ begin
   if coalesce(p_overlap_seconds, -1) not between 0 and 2592000 then
     perform private.fail('RY422', 'The overlap must be between 0 seconds and 30 days.');
   end if;
-  update private.worker_tokens as t set expires_at = least(t.expires_at, now() + make_interval(secs => p_overlap_seconds))
+  update private.worker_tokens as t set expires_at = least(t.expires_at,
+    now() + make_interval(secs => p_overlap_seconds))
   where t.worker_id = p_worker and t.revoked_at is null and (t.expires_at is null or t.expires_at > now());
   -- Two live tokens at most: the newest of the old ones may overlap, the others end now.
   for v_token in
     update private.worker_tokens as t set revoked_at = now()
     where t.worker_id = p_worker and t.revoked_at is null and t.id not in (
-      select o.id from private.worker_tokens as o where o.worker_id = p_worker and o.revoked_at is null order by o.created_at desc limit 1)
+      select o.id from private.worker_tokens as o where o.worker_id = p_worker and o.revoked_at is null
+        order by o.created_at desc limit 1)
     returning t.*
   loop
     perform private.end_sessions(p_worker, null, v_token.id, 'its token was revoked');
   end loop;
   update private.sessions as s set expires_at = t.expires_at from private.worker_tokens as t
-  where s.worker_id = p_worker and s.ended_at is null and t.id = s.token_id and s.expires_at is distinct from t.expires_at;
+  where s.worker_id = p_worker and s.ended_at is null and t.id = s.token_id
+    and s.expires_at is distinct from t.expires_at;
   -- On its own line: in a where clause it would be called for every row, and add a token each time.
   v_token.id := private.add_token(p_worker, p_token_hash, p_token_hint, null);
   select * into v_token from private.worker_tokens where id = v_token.id;
   perform private.refresh_worker_status(p_worker);
-  perform private.record_worker_event(p_worker, 'token_rotated', 'Rotated by ' || private.caller_label(v_worker.org_id));
+  perform private.record_worker_event(p_worker, 'token_rotated',
+    'Rotated by ' || private.caller_label(v_worker.org_id));
   perform private.audit(v_worker.org_id, 'worker.token_rotated', 'worker', p_worker::pg_catalog.text, v_worker.name,
     jsonb_build_object('hint', p_token_hint, 'overlap_seconds', p_overlap_seconds));
   return private.token_json(v_token);
@@ -258,7 +271,8 @@ begin
   perform private.end_sessions(v_worker.id, null, p_token, 'its token was revoked');
   perform private.refresh_worker_status(v_worker.id);
   perform private.ring_worker(v_worker.id);
-  perform private.record_worker_event(v_worker.id, 'token_revoked', 'Revoked by ' || private.caller_label(v_worker.org_id));
+  perform private.record_worker_event(v_worker.id, 'token_revoked',
+    'Revoked by ' || private.caller_label(v_worker.org_id));
   perform private.audit(v_worker.org_id, 'worker.token_revoked', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
     jsonb_build_object('hint', v_token.hint));
   return private.token_json(v_token);
@@ -278,7 +292,8 @@ begin
   if not found then
     perform private.fail('RY404', 'There is no such runner.');
   end if;
-  return (select coalesce(jsonb_agg(private.token_json(t) order by t.created_at desc), '[]') from private.worker_tokens as t
+  return (select coalesce(jsonb_agg(private.token_json(t) order by t.created_at desc), '[]')
+    from private.worker_tokens as t
     where t.worker_id = p_worker);
 end;
 $$;
@@ -300,8 +315,8 @@ begin
   v_worker := private.lock_worker(p_worker, p_role);
   update public.workers set
     is_disabled = coalesce(p_disabled, is_disabled), is_draining = coalesce(p_draining, is_draining),
-    drain_reason = case when p_draining is null then drain_reason when p_draining then coalesce(nullif(trim(p_reason), ''),
-      'Told to drain') end
+    drain_reason = case when p_draining is null then drain_reason when p_draining
+      then coalesce(nullif(trim(p_reason), ''), 'Told to drain') end
   where id = p_worker;
   perform private.refresh_worker_status(p_worker);
   perform private.record_worker_event(p_worker, p_action,
@@ -311,7 +326,8 @@ begin
   perform private.ring_worker(p_worker);
   -- When a runner steps back, jobs that waited for it may now go to the next one: wake the lanes that have some.
   perform private.ring_lane(lw.lane_id) from private.lane_workers as lw
-  where lw.worker_id = p_worker and exists (select from private.live_jobs as j where j.lane_id = lw.lane_id and j.stage = 'READY');
+  where lw.worker_id = p_worker and exists (select from private.live_jobs as j where j.lane_id = lw.lane_id
+    and j.stage = 'READY');
   return (select to_jsonb(w) from public.workers as w where w.id = p_worker);
 end;
 $$;

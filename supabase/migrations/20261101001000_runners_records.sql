@@ -1,6 +1,6 @@
--- What people do with runner records: register, change, assign, remove; and the shared ones from the installation's file.
--- Only the bcrypt hash of a token reaches the database. A shared runner can be changed by no organisation: every function
--- here goes through lock_worker, which refuses it.
+-- What people do with runner records: register, change, assign, remove.
+-- Only the bcrypt hash of a token reaches the database. A shared runner can be changed by no organisation: every
+-- function here goes through lock_worker, which refuses it.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -22,7 +22,8 @@ begin
     perform private.check_assignment_path(p_org, v_path, (p_options ->> 'service_account_id')::pg_catalog.uuid);
   end loop;
   if p_options ->> 'service_account_id' is not null and not exists (
-    select from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid and org_id = p_org and removed_at is null
+    select from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid
+      and org_id = p_org and removed_at is null
   ) then
     perform private.fail('RY404', 'There is no such service account.');
   end if;
@@ -41,7 +42,8 @@ returns jsonb
 language sql immutable
 set search_path = ''
 as $$
-  select case jsonb_typeof(p_options) when 'object' then p_options - p_without when 'null' then '{}' else coalesce(p_options, '{}') end
+  select case jsonb_typeof(p_options) when 'object' then p_options - p_without when 'null' then '{}'
+    else coalesce(p_options, '{}') end
 $$;
 comment on function private.runner_settings(jsonb, text[]) is
   'The options without some of them; what is no object is left as it is, for check_worker_options to refuse.';
@@ -56,8 +58,10 @@ begin
   -- One planner reads the limits of all organisations: what it cannot read here would stop it for everybody.
   if exists (
     select from jsonb_each(p_scaling) as e
-    where jsonb_typeof(e.value) <> 'number' or e.value::numeric not between 0 and 86400 or e.value::numeric <> trunc(e.value::numeric)
-  ) or (p_scaling ->> 'max')::integer not between 1 and 1000 or (p_scaling ->> 'jobs_per_task')::integer not between 1 and 1000
+    where jsonb_typeof(e.value) <> 'number' or e.value::numeric not between 0 and 86400
+      or e.value::numeric <> trunc(e.value::numeric)
+  ) or (p_scaling ->> 'max')::integer not between 1 and 1000
+    or (p_scaling ->> 'jobs_per_task')::integer not between 1 and 1000
     or (p_scaling ->> 'min')::integer > coalesce((p_scaling ->> 'max')::integer, 1000) then
     perform private.fail('RY422', 'A limit for scaling is out of range.',
       'Whole numbers: min 0 to max, max 1 to 1,000, jobs_per_task 1 to 1,000, idle_seconds 0 to 86,400.');
@@ -78,7 +82,8 @@ begin
     select from public.groups where org_id = p_org and path = p_path
     union all select from public.modules where org_id = p_org and path = p_path and deleted_at is null
   ) then
-    perform private.fail('RY404', format('There is no group or module "%s".', p_path), 'Create it first, or check the spelling.');
+    perform private.fail('RY404', format('There is no group or module "%s".', p_path),
+      'Create it first, or check the spelling.');
   end if;
   select * into v_account from public.service_accounts where id = p_account;
   if v_account.path <> '' and p_path <> v_account.path and not starts_with(p_path, v_account.path || '/') then
@@ -109,7 +114,8 @@ begin
   end if;
   if v_account.id is not null and v_outside is not null then
     perform private.fail('RY422',
-      format('The service account %s serves only %s, but the runner serves %s.', v_account.name, v_account.path, v_outside),
+      format('The service account %s serves only %s, but the runner serves %s.', v_account.name, v_account.path,
+        v_outside),
       'Assign the runner to paths below it only, or choose an account of the whole organisation.');
   end if;
 end;
@@ -127,7 +133,8 @@ begin
     return enum_range(null::public.job_type);
   end if;
   if p_value = '[]' then
-    perform private.fail('RY422', 'A runner must take at least one type of job.', 'Disable it, if it should take none.');
+    perform private.fail('RY422', 'A runner must take at least one type of job.',
+      'Disable it, if it should take none.');
   end if;
   return (select array_agg(distinct t::public.job_type) from jsonb_array_elements_text(p_value) as t);
 exception
@@ -150,7 +157,8 @@ begin
     org_id, is_shared, name, type, region, labels, capacity, accepted_job_types, allow_multiple_instances,
     is_assigned_to_all_modules, service_account_id, scaling, created_by
   ) values (
-    p_org, p_org is null, trim(p_name), p_type, p_options ->> 'region', private.sorted_labels(private.text_list(p_options -> 'labels')),
+    p_org, p_org is null, trim(p_name), p_type, p_options ->> 'region',
+      private.sorted_labels(private.text_list(p_options -> 'labels')),
     coalesce((p_options ->> 'capacity')::integer, 1), private.job_types(p_options -> 'accepted_job_types'),
     coalesce((p_options ->> 'allow_multiple_instances')::boolean, false),
     coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean, false),
@@ -167,7 +175,8 @@ exception
       'A name has 1 to 63 letters, digits, dots, spaces, hyphens or underscores; capacity is 1 to 256.');
 end;
 $$;
-comment on function private.insert_worker(uuid, text, public.worker_type, jsonb) is 'Writes a runner record from checked options.';
+comment on function private.insert_worker(uuid, text, public.worker_type, jsonb) is
+  'Writes a runner record from checked options.';
 
 create function private.register_worker(p_org uuid, p_name text, p_token_hash text, p_token_hint text, p_options jsonb)
 returns jsonb
@@ -182,15 +191,19 @@ begin
   perform private.lock_routing(p_org, true);
   v_worker := private.insert_worker(p_org, p_name, 'self-hosted', coalesce(p_options, '{}'));
   if p_token_hash is not null then
-    perform private.add_token(v_worker.id, p_token_hash, p_token_hint, (p_options ->> 'token_expires_at')::pg_catalog.timestamptz);
+    perform private.add_token(v_worker.id, p_token_hash, p_token_hint,
+      (p_options ->> 'token_expires_at')::pg_catalog.timestamptz);
   elsif v_worker.service_account_id is null then
-    perform private.fail('RY422', 'A runner needs a token or a service account.', 'Without either it could never claim a job.');
+    perform private.fail('RY422', 'A runner needs a token or a service account.',
+      'Without either it could never claim a job.');
   end if;
   insert into public.worker_assignments (org_id, worker_id, path, created_by)
-  select p_org, v_worker.id, a, private.caller_id() from unnest(private.text_list(p_options -> 'assignments')) as a on conflict do nothing;
+  select p_org, v_worker.id, a, private.caller_id() from unnest(private.text_list(p_options -> 'assignments')) as a
+    on conflict do nothing;
   perform private.reroute(p_org, v_worker.id);
   perform private.record_worker_event(v_worker.id, 'registered', 'Registered by ' || private.caller_label(p_org));
-  perform private.audit(p_org, 'worker.registered', 'worker', v_worker.id::pg_catalog.text, v_worker.name, coalesce(p_options, '{}'));
+  perform private.audit(p_org, 'worker.registered', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
+    coalesce(p_options, '{}'));
   return to_jsonb(v_worker);
 end;
 $$;
@@ -207,18 +220,22 @@ declare
   v_account pg_catalog.uuid := v_worker.service_account_id;
 begin
   -- What only registration takes would be ignored here.
-  perform private.refuse_unknown_keys(p_options, array['name', 'labels', 'capacity', 'accepted_job_types', 'allow_multiple_instances',
-    'is_assigned_to_all_modules', 'service_account_id', 'scaling']);
+  perform private.refuse_unknown_keys(p_options, array['name', 'labels', 'capacity', 'accepted_job_types',
+    'allow_multiple_instances', 'is_assigned_to_all_modules', 'service_account_id', 'scaling']);
   perform private.check_worker_options(v_worker.org_id, p_options);
   update public.workers set
     name = coalesce(trim(p_options ->> 'name'), name),
-    labels = case when p_options ? 'labels' then private.sorted_labels(private.text_list(p_options -> 'labels')) else labels end,
+    labels = case when p_options ? 'labels' then private.sorted_labels(private.text_list(p_options -> 'labels'))
+      else labels end,
     capacity = coalesce((p_options ->> 'capacity')::integer, capacity),
-    accepted_job_types = case when p_options ? 'accepted_job_types' then private.job_types(p_options -> 'accepted_job_types')
+    accepted_job_types = case when p_options ? 'accepted_job_types'
+      then private.job_types(p_options -> 'accepted_job_types')
       else accepted_job_types end,
     allow_multiple_instances = coalesce((p_options ->> 'allow_multiple_instances')::boolean, allow_multiple_instances),
-    is_assigned_to_all_modules = coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean, is_assigned_to_all_modules),
-    service_account_id = case when p_options ? 'service_account_id' then (p_options ->> 'service_account_id')::pg_catalog.uuid
+    is_assigned_to_all_modules = coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean,
+      is_assigned_to_all_modules),
+    service_account_id = case when p_options ? 'service_account_id'
+      then (p_options ->> 'service_account_id')::pg_catalog.uuid
       else service_account_id end,
     scaling = coalesce(p_options -> 'scaling', scaling)
   where id = p_worker returning * into v_worker;
@@ -228,18 +245,23 @@ begin
   end if;
   update public.worker_instances as i set capacity = least(v_worker.capacity,
     coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity))
-  where i.worker_id = p_worker and i.capacity <> least(v_worker.capacity, coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity));
+  where i.worker_id = p_worker and i.capacity <> least(v_worker.capacity, coalesce((i.facts ->> 'capacity')::integer,
+    v_worker.capacity));
   perform private.reroute(v_worker.org_id, p_worker);
   perform private.refresh_worker_status(p_worker);
   perform private.ring_worker(p_worker);
-  perform private.record_worker_event(p_worker, 'updated', 'Settings changed by ' || private.caller_label(v_worker.org_id));
-  perform private.audit(v_worker.org_id, 'worker.updated', 'worker', p_worker::pg_catalog.text, v_worker.name, p_options);
+  perform private.record_worker_event(p_worker, 'updated', 'Settings changed by '
+    || private.caller_label(v_worker.org_id));
+  perform private.audit(v_worker.org_id, 'worker.updated', 'worker', p_worker::pg_catalog.text, v_worker.name,
+    p_options);
   return to_jsonb(v_worker);
 exception
   when unique_violation then
-    perform private.fail('RY409', format('There is already a runner called "%s".', p_options ->> 'name'), 'Choose another name.');
+    perform private.fail('RY409', format('There is already a runner called "%s".', p_options ->> 'name'),
+      'Choose another name.');
   when check_violation or invalid_text_representation then
-    perform private.fail('RY422', 'A setting of the runner is not valid.', 'Capacity is 1 to 256; names have 1 to 63 characters.');
+    perform private.fail('RY422', 'A setting of the runner is not valid.',
+      'Capacity is 1 to 256; names have 1 to 63 characters.');
 end;
 $$;
 comment on function private.update_worker(uuid, jsonb) is 'Body of public.update_worker.';
@@ -312,7 +334,8 @@ begin
   -- Its running jobs are lost now, not when their leases end; queued jobs that only it could run cannot run any more.
   for v_job in
     select q.job_id from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
-    where (q.stage = 'RUNNING' and q.worker_id = p_worker) or (q.stage in ('WAITING', 'BACKOFF', 'READY') and j.pinned_worker_id = p_worker)
+    where (q.stage = 'RUNNING' and q.worker_id = p_worker) or (q.stage in ('WAITING', 'BACKOFF', 'READY')
+      and j.pinned_worker_id = p_worker)
     order by q.state_key
   loop
     perform private.lose_job(v_job.job_id, 'The runner was removed.');
@@ -346,99 +369,5 @@ end;
 $$;
 comment on function private.remove_worker(uuid) is 'Body of public.remove_worker.';
 grant execute on function private.remove_worker(uuid) to authenticated;
-
-create function private.ensure_shared_worker(p_name text, p_token_hash text, p_token_hint text, p_options jsonb)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_worker public.workers;
-begin
-  perform private.check_worker_options(null, private.runner_settings(p_options, array['assignments', 'service_account_id']));
-  perform private.lock_routing(null, true);
-  select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name)) and removed_at is null;
-  if v_worker.id is null then
-    v_worker := private.insert_worker(null, p_name, 'shared',
-      coalesce(p_options, '{}') - array['service_account_id', 'is_assigned_to_all_modules']);
-    perform private.record_worker_event(v_worker.id, 'registered', 'From the installation''s configuration');
-    perform private.audit(null, 'worker.registered', 'worker', v_worker.id::pg_catalog.text, v_worker.name, coalesce(p_options, '{}'));
-  else
-    update public.workers set
-      labels = case when p_options ? 'labels' then private.sorted_labels(private.text_list(p_options -> 'labels')) else labels end,
-      capacity = coalesce((p_options ->> 'capacity')::integer, capacity),
-      accepted_job_types = case when p_options ? 'accepted_job_types' then private.job_types(p_options -> 'accepted_job_types')
-        else accepted_job_types end,
-      allow_multiple_instances = coalesce((p_options ->> 'allow_multiple_instances')::boolean, allow_multiple_instances)
-    where id = v_worker.id returning * into v_worker;
-  end if;
-  if p_token_hash is not null and not exists (select from private.worker_tokens where worker_id = v_worker.id and hash = p_token_hash
-    and revoked_at is null) then
-    update private.worker_tokens set expires_at = now() where worker_id = v_worker.id and revoked_at is null;
-    perform private.add_token(v_worker.id, p_token_hash, p_token_hint, null);
-  end if;
-  perform private.reroute(null, v_worker.id);
-  return to_jsonb(v_worker);
-end;
-$$;
-comment on function private.ensure_shared_worker(text, text, text, jsonb) is 'Body of public.ensure_shared_worker.';
-grant execute on function private.ensure_shared_worker(text, text, text, jsonb) to service_role;
-
-create function private.remove_shared_worker(p_name text)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_worker public.workers;
-begin
-  perform private.lock_routing(null, true);
-  select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name)) and removed_at is null;
-  if v_worker.id is null then
-    perform private.fail('RY404', format('There is no shared runner "%s".', p_name));
-  end if;
-  perform private.retire_worker(v_worker.id, 'removed from the installation''s configuration');
-  perform private.audit(null, 'worker.removed', 'worker', v_worker.id::pg_catalog.text, v_worker.name);
-  return (select to_jsonb(w) from public.workers as w where w.id = v_worker.id);
-end;
-$$;
-comment on function private.remove_shared_worker(text) is 'Body of public.remove_shared_worker.';
-grant execute on function private.remove_shared_worker(text) to service_role;
-
-create function private.set_shared_worker(p_name text, p_action text, p_reason text)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_worker public.workers;
-begin
-  if p_action is null or p_action not in ('drain', 'resume', 'disable', 'enable', 'end_sessions') then
-    perform private.fail('RY422', 'A shared runner can drain, resume, disable, enable or end_sessions.');
-  end if;
-  select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name)) and removed_at is null
-  for no key update;
-  if v_worker.id is null then
-    perform private.fail('RY404', format('There is no shared runner "%s".', p_name));
-  end if;
-  update public.workers set
-    is_disabled = case p_action when 'disable' then true when 'enable' then false else is_disabled end,
-    is_draining = case p_action when 'drain' then true when 'resume' then false else is_draining end,
-    drain_reason = case p_action when 'drain' then coalesce(nullif(trim(p_reason), ''), 'Told to drain') when 'resume' then null
-      else drain_reason end
-  where id = v_worker.id;
-  if p_action = 'end_sessions' then
-    perform private.end_sessions(v_worker.id, null, null, coalesce(nullif(trim(p_reason), ''), 'ended by the administrator'));
-  end if;
-  perform private.refresh_worker_status(v_worker.id);
-  perform private.record_worker_event(v_worker.id, p_action, p_reason);
-  perform private.audit(null, 'worker.' || p_action, 'worker', v_worker.id::pg_catalog.text, v_worker.name,
-    jsonb_build_object('reason', p_reason));
-  perform private.ring_worker(v_worker.id);
-  return (select to_jsonb(w) from public.workers as w where w.id = v_worker.id);
-end;
-$$;
-comment on function private.set_shared_worker(text, text, text) is 'Body of public.set_shared_worker.';
-grant execute on function private.set_shared_worker(text, text, text) to service_role;
 
 revoke execute on all functions in schema private from public;

@@ -1,7 +1,7 @@
 -- Sessions: how a process becomes an instance of a runner, and how every later call knows who it is.
--- The edge function verifies the token (bcrypt, once) and calls open_worker_session with the secret key; the runner then
--- holds a short JWT with the session's id. Its calls name no runner: identity comes from that id alone, and the row is
--- read every time, so that revoking is immediate.
+-- The edge function verifies the token (bcrypt, once) and calls open_worker_session with the secret key; the runner
+-- then holds a short JWT with the session's id. Its calls name no runner: identity comes from that id alone, and the
+-- row is read every time, so that revoking is immediate.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -30,7 +30,8 @@ begin
   on conflict (key) do update set
     window_started_at = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then now()
       else r.window_started_at end,
-    used = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then 1 else least(r.used + 1, 1000000) end
+    used = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then 1 else least(r.used + 1,
+      1000000) end
   returning used into v_used;
   return v_used <= p_limit;
 end;
@@ -46,7 +47,8 @@ as $$
   select coalesce(jsonb_agg(jsonb_build_object('token_id', t.id, 'hash', t.hash) order by t.created_at desc), '[]')
   from (
     select t.id, t.hash, t.created_at from private.worker_tokens as t join public.workers as w on w.id = t.worker_id
-    where t.worker_id = p_worker and w.removed_at is null and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
+    where t.worker_id = p_worker and w.removed_at is null and t.revoked_at is null
+      and (t.expires_at is null or t.expires_at > now())
     order by t.created_at desc limit 2
   ) as t
 $$;
@@ -64,7 +66,8 @@ declare
   v_other pg_catalog.record;
 begin
   select l.name, l.last_seen_at into v_other
-  from private.sessions as s join private.instance_liveness as l on l.instance_id = s.instance_id and l.session_id = s.id
+  from private.sessions as s join private.instance_liveness as l on l.instance_id = s.instance_id
+    and l.session_id = s.id
   where s.worker_id = p_worker.id and s.ended_at is null and s.boot_id <> p_boot_id and l.is_fresh
     and (l.name = p_instance or not p_worker.allow_multiple_instances)
   limit 1;
@@ -72,11 +75,12 @@ begin
     return;
   end if;
   if v_other.name = p_instance then
-    perform private.fail('RY409', format('Another process is connected as instance "%s" of runner "%s".', p_instance, p_worker.name),
-      'Stop it, or give this process a name of its own. It can take over 60 s after the other one''s last beat.');
+    perform private.fail('RY409', format('Another process is connected as instance "%s" of runner "%s".', p_instance,
+      p_worker.name),
+        'Stop it, or give this process a name of its own. It can take over 60 s after the other one''s last beat.');
   end if;
-  perform private.fail('RY409', format('Runner "%s" accepts one process, and "%s" is connected.', p_worker.name, v_other.name),
-    'Stop the other process, or allow multiple instances in the runner''s settings.');
+  perform private.fail('RY409', format('Runner "%s" accepts one process, and "%s" is connected.', p_worker.name,
+    v_other.name), 'Stop the other process, or allow multiple instances in the runner''s settings.');
 end;
 $$;
 comment on function private.refuse_second_process(public.workers, text, uuid) is
@@ -94,7 +98,8 @@ declare
   v_instance public.worker_instances;
   v_session pg_catalog.uuid := gen_random_uuid();
 begin
-  -- The states of the jobs that the instance has come before the runner: who ends one of them may go on to change the runner.
+  -- The states of the jobs that the instance has come before the runner: who ends one of them may go on to change the
+  -- runner.
   perform private.lock_job_states(array(
     select q.job_id from private.live_jobs as q join public.worker_instances as i on i.id = q.instance_id
     where i.worker_id = p_worker and i.name = p_instance and q.stage = 'RUNNING'));
@@ -103,10 +108,12 @@ begin
     perform private.fail('RY404', 'There is no such runner.', 'Check WORKER_ID; the runner may have been removed.');
   end if;
   if num_nonnulls(p_token, p_service_account) <> 1
-    or p_token is not null and not exists (select from private.worker_tokens as t where t.id = p_token and t.worker_id = p_worker
+    or p_token is not null and not exists (select from private.worker_tokens as t where t.id = p_token
+      and t.worker_id = p_worker
       and t.revoked_at is null and (t.expires_at is null or t.expires_at > now()))
     or p_service_account is not null and not exists (select from public.service_accounts as a
-      where a.id = p_service_account and a.id = v_worker.service_account_id and a.removed_at is null and not a.is_disabled) then
+      where a.id = p_service_account and a.id = v_worker.service_account_id and a.removed_at is null
+        and not a.is_disabled) then
     perform private.fail('RY403', 'These credentials do not belong to this runner.',
       'Use the token that was shown when the runner was registered.');
   end if;
@@ -132,10 +139,12 @@ begin
     'labels', v_worker.labels, 'capacity', v_worker.capacity, 'lease_seconds', 60, 'heartbeat_seconds', 15);
 end;
 $$;
-comment on function private.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid) is 'Body of public.open_worker_session.';
+comment on function private.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid) is
+  'Body of public.open_worker_session.';
 grant execute on function private.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid) to service_role;
 
-create function private.take_over(p_worker public.workers, p_instance public.worker_instances, p_session uuid, p_boot_id uuid)
+create function private.take_over(p_worker public.workers, p_instance public.worker_instances, p_session uuid,
+  p_boot_id uuid)
 returns void
 language plpgsql
 set search_path = ''
@@ -151,7 +160,8 @@ begin
     format('another process took over (epoch %s)', p_instance.epoch + 1));
 end;
 $$;
-comment on function private.take_over(public.workers, public.worker_instances, uuid, uuid) is 'Ends the sessions that a new one replaces.';
+comment on function private.take_over(public.workers, public.worker_instances, uuid, uuid) is
+  'Ends the sessions that a new one replaces.';
 
 create function private.check_facts(p_facts jsonb, p_instance uuid)
 returns void
@@ -162,15 +172,18 @@ begin
   if jsonb_typeof(p_facts) <> 'object' or coalesce(p_facts ->> 'capacity', '1') !~ '^[0-9]{1,6}$'
     or jsonb_typeof(coalesce(nullif(p_facts -> 'engines', 'null'), '{}')) <> 'object'
     -- News are added to what is known: both together have one size, or they would grow with every heartbeat.
-    or (select octet_length((i.facts || p_facts)::pg_catalog.text) from public.worker_instances as i where i.id = p_instance) > 65536 then
+    or (select octet_length((i.facts || p_facts)::pg_catalog.text) from public.worker_instances as i
+      where i.id = p_instance) > 65536 then
     perform private.fail('RY422', 'What a runner tells of its host is not valid.',
       'All of it is an object of at most 64 KiB; capacity is a number, and engines an object of names and versions.');
   end if;
 end;
 $$;
-comment on function private.check_facts(jsonb, uuid) is 'Refuses facts about a host that cannot be read, or that are too much with what its instance told before.';
+comment on function private.check_facts(jsonb, uuid) is
+  'Refuses facts about a host that cannot be read, or that are too much with what its instance told before.';
 
-create function private.announce_instance(p_worker public.workers, p_instance uuid, p_session uuid, p_boot_id uuid, p_facts jsonb)
+create function private.announce_instance(p_worker public.workers, p_instance uuid, p_session uuid, p_boot_id uuid,
+  p_facts jsonb)
 returns void
 language plpgsql
 set search_path = ''
@@ -178,14 +191,17 @@ as $$
 begin
   perform private.check_facts(p_facts, p_instance);
   update public.worker_instances as i set
-    epoch = i.epoch + 1, boot_id = p_boot_id, status = 'ONLINE', connected_at = now(), disconnected_at = null, last_error = null,
+    epoch = i.epoch + 1, boot_id = p_boot_id, status = 'ONLINE', connected_at = now(), disconnected_at = null,
+      last_error = null,
     hostname = coalesce(left(p_facts ->> 'hostname', 255), i.hostname), facts = i.facts || p_facts,
-    engines = coalesce(nullif(p_facts -> 'engines', 'null'), i.engines), version = coalesce(left(p_facts ->> 'version', 50), i.version),
+    engines = coalesce(nullif(p_facts -> 'engines', 'null'), i.engines),
+      version = coalesce(left(p_facts ->> 'version', 50), i.version),
     capacity = least(p_worker.capacity, coalesce((p_facts ->> 'capacity')::integer, p_worker.capacity))
   where i.id = p_instance;
   insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, tick_at)
   values (p_instance, p_session, p_worker.id, now(), date_bin('15 minutes', now(), '2000-01-01'))
-  on conflict (instance_id) do update set session_id = excluded.session_id, last_seen_at = excluded.last_seen_at, is_draining = false;
+  on conflict (instance_id) do update set session_id = excluded.session_id, last_seen_at = excluded.last_seen_at,
+    is_draining = false;
   if p_facts ->> 'version' is not null then
     update public.workers set version = left(p_facts ->> 'version', 50)
     where id = p_worker.id and version is distinct from left(p_facts ->> 'version', 50);
@@ -218,8 +234,8 @@ begin
     perform private.fail('RY401', 'This session has ended.', 'Open a new one with the runner''s token.');
   end if;
   return (
-    select jsonb_build_object('session_id', v_session.id, 'instance_id', v_session.instance_id, 'epoch', v_session.epoch,
-      'worker_id', w.id, 'worker_name', w.name, 'org_id', w.org_id, 'is_shared', w.is_shared)
+    select jsonb_build_object('session_id', v_session.id, 'instance_id', v_session.instance_id, 'epoch',
+      v_session.epoch, 'worker_id', w.id, 'worker_name', w.name, 'org_id', w.org_id, 'is_shared', w.is_shared)
     from public.workers as w where w.id = v_session.worker_id);
 end;
 $$;
@@ -229,8 +245,10 @@ grant execute on function private.renew_worker_session(uuid) to service_role;
 -- ---------------------------------------------------------------------------------------------- who is calling
 
 create type private.runner as (
-  session_id uuid, worker_id uuid, instance_id uuid, org_id uuid, worker_name text, instance_name text, capacity integer,
-  worker_status public.worker_status, instance_status public.worker_status, version text, is_open boolean, is_free boolean,
+  session_id uuid, worker_id uuid, instance_id uuid, org_id uuid, worker_name text, instance_name text,
+    capacity integer,
+  worker_status public.worker_status, instance_status public.worker_status, version text, is_open boolean,
+    is_free boolean,
   tick_at timestamptz
 );
 comment on type private.runner is 'The runner that is calling, as its session says.';
@@ -246,14 +264,16 @@ declare
   v_reason pg_catalog.text;
 begin
   -- "Free" is what is_available asks of others, slots aside: enabled, not draining, fresh.
-  select s.id, w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version, not (w.is_disabled or w.is_draining),
-    not (w.is_disabled or w.is_draining) and not h.is_draining and h.last_seen_at > now() - interval '60 seconds', h.tick_at
+  select s.id, w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version,
+    not (w.is_disabled or w.is_draining), not (w.is_disabled or w.is_draining) and not h.is_draining
+      and h.last_seen_at > now() - interval '60 seconds', h.tick_at
   into v_runner
   from private.sessions as s
   join public.workers as w on w.id = s.worker_id
   join public.worker_instances as i on i.id = s.instance_id
   left join private.heartbeats as h on h.instance_id = s.instance_id
-  where s.id = v_session and s.ended_at is null and (s.expires_at is null or s.expires_at > now()) and w.removed_at is null;
+  where s.id = v_session and s.ended_at is null and (s.expires_at is null or s.expires_at > now())
+    and w.removed_at is null;
   if v_runner.session_id is null then
     select coalesce(s.end_reason, case when s.expires_at <= now() then 'its token expired' end) into v_reason
     from private.sessions as s where s.id = v_session;
@@ -293,14 +313,16 @@ declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
   if v_claims ->> 'role' in ('executor', 'engine')
-    and (v_claims ->> 'job', v_claims ->> 'att') is distinct from (p_job::pg_catalog.text, p_attempt::pg_catalog.text) then
+    and (v_claims ->> 'job', v_claims ->> 'att') is distinct from (p_job::pg_catalog.text, p_attempt::pg_catalog.text)
+      then
     perform private.fail('RY403', format('This credential is not for attempt %s of job %s.', p_attempt, p_job),
       'An executor or an engine works on the one job that it was started for.');
   end if;
 end;
 $$;
 comment on function private.check_scope(bigint, integer) is
-  'Refuses an executor (a process that a runner started for one job) or an engine (what that job runs) that names another job or attempt than its token does.';
+  'Refuses an executor (a process that a runner started for one job) or an engine (what that job runs) that names '
+  'another job or attempt than its token does.';
 
 create function private.known_job(p_runner private.runner, p_job bigint)
 returns public.provision_jobs
@@ -309,10 +331,12 @@ set search_path = ''
 as $$
   select j.* from public.provision_jobs as j
   where j.id = p_job and (j.org_id = p_runner.org_id or exists (
-    select from public.job_events as e where e.job_id = j.id and e.event = 'claimed' and e.actor_id = p_runner.worker_id))
+    select from public.job_events as e where e.job_id = j.id and e.event = 'claimed'
+      and e.actor_id = p_runner.worker_id))
 $$;
 comment on function private.known_job(private.runner, bigint) is
-  'A job that a runner may hear about: of its organisation, or once given to it. Null for every other, as for one that does not exist.';
+  'A job that a runner may hear about: of its organisation, or once given to it. Null for every other, as for one '
+  'that does not exist.';
 
 create function private.resume_held(p_runner private.runner, p_job bigint, p_attempt integer)
 returns void
@@ -327,13 +351,14 @@ begin
     stage = 'RUNNING', session_id = p_runner.session_id, unlisted_at = null, lease_until = now() + interval '60 seconds'
   where q.job_id = (
     select h.job_id from private.live_jobs as h
-    where h.job_id = p_job and h.attempt = p_attempt and h.stage = 'HELD' and h.instance_id = p_runner.instance_id for update skip locked);
+    where h.job_id = p_job and h.attempt = p_attempt and h.stage = 'HELD' and h.instance_id = p_runner.instance_id
+      for update skip locked);
   if not found then
     return;
   end if;
   update public.provision_jobs set status = 'PROCESSING', error = null where id = p_job returning * into v_job;
-  perform private.record_job_event(v_job, 'resumed', 'NEEDS_ATTENTION', 'PROCESSING', 'worker', p_runner.worker_id, p_runner.worker_name,
-    'The runner is in contact again and still has this attempt.');
+  perform private.record_job_event(v_job, 'resumed', 'NEEDS_ATTENTION', 'PROCESSING', 'worker', p_runner.worker_id,
+    p_runner.worker_name, 'The runner is in contact again and still has this attempt.');
 end;
 $$;
 comment on function private.resume_held(private.runner, bigint, integer) is
@@ -370,7 +395,8 @@ begin
   perform private.check_scope(p_job, p_attempt);
   select * into v_live from private.live_jobs as q
   where q.job_id = p_job and q.attempt = p_attempt
-    and (q.stage = 'RUNNING' and q.session_id = p_runner.session_id or q.stage = 'HELD' and q.instance_id = p_runner.instance_id);
+    and (q.stage = 'RUNNING' and q.session_id = p_runner.session_id or q.stage = 'HELD'
+      and q.instance_id = p_runner.instance_id);
   if v_live.job_id is null then
     perform private.fail('RY410', format('Attempt %s of job %s is not this runner''s any more.', p_attempt, p_job),
       'Stop working on it; what it wrote until now is kept.',
@@ -381,7 +407,8 @@ begin
 end;
 $$;
 comment on function private.fenced_job(private.runner, bigint, integer) is
-  'The fence: the attempt that holds the job, if it is this session''s, or this instance''s while a person is waited for. It makes requeueing safe.';
+  'The fence: the attempt that holds the job, if it is this session''s, or this instance''s while a person is waited '
+  'for. It makes requeueing safe.';
 
 create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer)
 returns private.live_jobs

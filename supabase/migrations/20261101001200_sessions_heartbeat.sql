@@ -64,7 +64,8 @@ begin
 end;
 $$;
 comment on function private.beat(private.runner, boolean, integer) is
-  'Writes the beat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was like. False when there is no row.';
+  'Writes the beat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was '
+  'like. False when there is no row.';
 
 create function private.has_news(p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb)
 returns boolean
@@ -174,7 +175,8 @@ begin
 end;
 $$;
 comment on function private.compare_running(private.runner, jsonb) is
-  'Compares what the runner says it runs with what it has: what to cancel, what it lost, and (noted) what it does not know of.';
+  'Compares what the runner says it runs with what it has: what to cancel, what it lost, and (noted) what it does not '
+  'know of.';
 
 create function private.update_offer(p_version text)
 returns jsonb
@@ -227,8 +229,9 @@ begin
     select jsonb_build_object(
       'lease_seconds', 60, 'heartbeat_seconds', 15, 'drain', w.is_draining, 'drain_reason', w.drain_reason,
       'update', private.update_offer(i.version),
-      'worker', jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled', w.is_disabled,
-        'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances', w.allow_multiple_instances))
+      'worker', jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled',
+        w.is_disabled, 'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances',
+          w.allow_multiple_instances))
     from public.workers as w join public.worker_instances as i on i.id = p_runner.instance_id
       where w.id = p_runner.worker_id);
 end;

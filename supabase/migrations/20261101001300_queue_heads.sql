@@ -118,7 +118,8 @@ begin
 end;
 $$;
 comment on function private.refresh_head(uuid) is
-  'Makes the most urgent waiting job of a state its next one, if none is next, running or held. The caller holds the state''s lock.';
+  'Makes the most urgent waiting job of a state its next one, if none is next, running or held. The caller holds the '
+  'state''s lock.';
 
 create function private.state_key(p_job public.provision_jobs)
 returns uuid
@@ -175,7 +176,8 @@ begin
 end;
 $$;
 comment on function private.try_lock_job(private.live_jobs) is
-  'Locks a job and the queue of its state, if that can be had at once and the job still stands where it stood when it was looked at.';
+  'Locks a job and the queue of its state, if that can be had at once and the job still stands where it stood when it '
+  'was looked at.';
 
 create function private.need_pinned_runner(p_job public.provision_jobs)
 returns void

@@ -61,7 +61,8 @@ begin
 end;
 $$;
 comment on function private.queue_jobs(public.provision_jobs[]) is
-  'Puts QUEUED jobs, at most one for each state, into the queues of their states; one is ready at once when nothing is before it.';
+  'Puts QUEUED jobs, at most one for each state, into the queues of their states; one is ready at once when nothing '
+  'is before it.';
 
 create function private.place_jobs(p_jobs public.provision_jobs[], p_reason text)
 returns void
@@ -159,7 +160,8 @@ begin
   end if;
   begin
     perform private.refuse_unknown_keys(p_options, array[
-      'plan_job_id', 'priority', 'labels', 'pinned_worker_id', 'pinned_instance_name', 'max_attempts', 'idempotency_key',
+      'plan_job_id', 'priority', 'labels', 'pinned_worker_id', 'pinned_instance_name', 'max_attempts',
+        'idempotency_key',
       'approvals_required', 'auto_apply', 'refresh_only', 'destroy', 'targets', 'replace', 'reason']);
     if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
       or coalesce((p_options ->> 'max_attempts')::integer, 3) not between 1 and 20
@@ -167,7 +169,8 @@ begin
       or length(p_options ->> 'idempotency_key') not between 1 and 200
       or not private.is_label_list(private.text_list(p_options -> 'labels')) then
       perform private.fail('RY422', 'An option of the job is out of range.',
-        'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, a key of 1 to 200 characters, labels like "gpu=true".');
+        'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, a key of 1 to 200 characters, labels '
+        'like "gpu=true".');
     end if;
     if p_options ->> 'pinned_worker_id' is not null and not exists (
       select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid
@@ -242,12 +245,15 @@ begin
       m.group_path,
       jsonb_build_object(
         'module', jsonb_build_object(
-          'id', m.id, 'name', m.name, 'path', m.path, 'group_path', m.group_path, 'engine', m.engine, 'engine_version', m.engine_version,
-          'source_kind', m.source_kind, 'source', m.source, 'inputs', m.inputs, 'env', m.env, 'extra_files', m.extra_files,
+          'id', m.id, 'name', m.name, 'path', m.path, 'group_path', m.group_path, 'engine', m.engine, 'engine_version',
+            m.engine_version,
+          'source_kind', m.source_kind, 'source', m.source, 'inputs', m.inputs, 'env', m.env, 'extra_files',
+            m.extra_files,
           'hooks', m.hooks),
-        'group', case when v_groups is null then private.group_chain(p_org, m.group_path) else v_groups -> m.group_path end,
-        'options', coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id', 'pinned_instance_name', 'max_attempts',
-          'idempotency_key', 'approvals_required', 'reason']),
+        'group', case when v_groups is null then private.group_chain(p_org, m.group_path)
+          else v_groups -> m.group_path end,
+        'options', coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id', 'pinned_instance_name',
+          'max_attempts', 'idempotency_key', 'approvals_required', 'reason']),
       coalesce((p_options ->> 'pinned_worker_id')::pg_catalog.uuid, m.pinned_worker_id),
       coalesce(p_options ->> 'pinned_instance_name', m.runner_instance_name),
       case when v_labels is null then m.labels else private.sorted_labels(m.labels || v_labels) end,

@@ -1,5 +1,5 @@
--- Maintenance, of an organisation or of the installation: nothing new is claimed, what runs finishes, and every job that
--- waits says until when and why. It ends by itself.
+-- Maintenance, of an organisation or of the installation: nothing new is claimed, what runs finishes, and every job
+-- that waits says until when and why. It ends by itself.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -33,7 +33,8 @@ begin
 end;
 $$;
 comment on function private.maintenance(uuid) is
-  'The maintenance that keeps an organisation''s jobs from being taken now: whose it is, until when and why; null when there is none.';
+  'The maintenance that keeps an organisation''s jobs from being taken now: whose it is, until when and why; null '
+  'when there is none.';
 
 create function private.my_maintenance(p_org uuid)
 returns jsonb

@@ -77,7 +77,8 @@ begin
 end;
 $$;
 comment on function private.shortfall(private.lanes, public.worker_instances) is
-  'What an instance lacks now to run a lane''s jobs: null for nothing, else degraded, cloud_missing, engine_preparing, engine_missing or engine_version.';
+  'What an instance lacks now to run a lane''s jobs: null for nothing, else degraded, cloud_missing, '
+  'engine_preparing, engine_missing or engine_version.';
 
 create function private.is_available(p_lane private.lanes, p_worker uuid, p_instance_name text)
 returns boolean
@@ -95,7 +96,8 @@ begin
 end;
 $$;
 comment on function private.is_available(private.lanes, uuid, text) is
-  'Whether a runner could take a job of a lane now: enabled, not draining, a fresh instance with a free slot that lacks nothing.';
+  'Whether a runner could take a job of a lane now: enabled, not draining, a fresh instance with a free slot that '
+  'lacks nothing.';
 
 create function private.is_set_up(p_lane private.lanes, p_worker uuid, p_instance_name text)
 returns boolean
@@ -113,7 +115,8 @@ begin
 end;
 $$;
 comment on function private.is_set_up(private.lanes, uuid, text) is
-  'Whether a runner is meant for a lane''s jobs, also where it is busy, draining or offline just now: it is enabled, was seen, and has what they need.';
+  'Whether a runner is meant for a lane''s jobs, also where it is busy, draining or offline just now: it is enabled, '
+  'was seen, and has what they need.';
 
 create function private.has_nearer(p_lane private.lanes, p_distance smallint)
 returns boolean
@@ -136,7 +139,8 @@ begin
 end;
 $$;
 comment on function private.has_nearer(private.lanes, smallint) is
-  'Whether a runner nearer than this is available for the lane, or, before a shared one, is set up for it. The claim and the explanation both use it.';
+  'Whether a runner nearer than this is available for the lane, or, before a shared one, is set up for it. The claim '
+  'and the explanation both use it.';
 
 -- ---------------------------------------------------------------------------------------------- taking
 
@@ -165,7 +169,8 @@ begin
 end;
 $$;
 comment on function private.open_lanes(private.runner) is
-  'Lanes that have a ready job which this instance may take now: it lacks nothing for it, nobody nearer is available, and there is no maintenance.';
+  'Lanes that have a ready job which this instance may take now: it lacks nothing for it, nobody nearer is available, '
+  'and there is no maintenance.';
 
 create function private.free_slots(p_runner private.runner, p_request uuid, p_slots integer)
 returns integer
@@ -181,7 +186,8 @@ begin
 end;
 $$;
 comment on function private.free_slots(private.runner, uuid, integer) is
-  'How many jobs this request may take: what the instance has free, and none when it was answered before. The caller holds the instance''s lock.';
+  'How many jobs this request may take: what the instance has free, and none when it was answered before. The caller '
+  'holds the instance''s lock.';
 
 create function private.pick_jobs(p_lanes private.open_lane[], p_count integer)
 returns bigint[]
@@ -220,10 +226,12 @@ set search_path = ''
 as $$
 begin
   return jsonb_build_object(
-    'id', p_job.id, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds', 60, 'org_id', p_job.org_id, 'org_slug', p_org_slug,
+    'id', p_job.id, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds', 60, 'org_id', p_job.org_id,
+      'org_slug', p_org_slug,
     'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id',
       p_job.target_worker_id,
-    'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'labels', p_job.labels, 'max_attempts', p_job.max_attempts,
+    'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'labels', p_job.labels, 'max_attempts',
+      p_job.max_attempts,
     'created_by_label', p_job.created_by_label);
 end;
 $$;
@@ -277,7 +285,8 @@ begin
 end;
 $$;
 comment on function private.take_jobs(private.runner, uuid, integer) is
-  'Takes up to so many jobs out of their lanes for the runner: a new attempt, a lease. The caller writes their records.';
+  'Takes up to so many jobs out of their lanes for the runner: a new attempt, a lease. The caller writes their '
+  'records.';
 
 create function private.record_claims(p_runner private.runner, p_jobs bigint[])
 returns jsonb
@@ -335,7 +344,8 @@ $$;
 comment on function private.worker_claim(uuid, integer) is 'Body of public.worker_claim.';
 grant execute on function private.worker_claim(uuid, integer) to worker;
 
--- ---------------------------------------------------------------------------------------------- the executor's own call
+-- ---------------------------------------------------------------------------------------------- the executor's own
+-- call
 
 create function private.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean)
 returns jsonb

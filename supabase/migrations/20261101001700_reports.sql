@@ -70,7 +70,8 @@ begin
   execute format('create table private.%I (like public.job_log_chunks including all)', v_name);
   execute format('alter table private.%I enable row level security', v_name);
   execute format('comment on table private.%I is %L', v_name, 'Job logs of attempts claimed on ' || p_day || '.');
-  execute format('alter table public.job_log_chunks attach partition private.%I for values from (%L) to (%L)', v_name, p_day, p_day + 1);
+  execute format('alter table public.job_log_chunks attach partition private.%I for values from (%L) to (%L)', v_name,
+    p_day, p_day + 1);
 end;
 $$;
 comment on function private.ensure_log_partition(date) is 'Makes a day''s log partition if it is not there.';
@@ -90,7 +91,8 @@ begin
   return jsonb_typeof(p_value) in ('object', 'null') and pg_column_size(p_value) <= p_bytes;
 end;
 $$;
-comment on function private.is_object(jsonb, integer) is 'Whether a report is an object of at most so many bytes, or JSON''s null; null, without a call, for none.';
+comment on function private.is_object(jsonb, integer) is
+  'Whether a report is an object of at most so many bytes, or JSON''s null; null, without a call, for none.';
 
 create function private.check_report(p_steps jsonb, p_plan_summary jsonb, p_result jsonb, p_error jsonb)
 returns void
@@ -110,7 +112,8 @@ begin
     perform private.fail('RY422', 'A result is an object of at most 4 MiB.');
   end if;
   if not private.is_object(p_error, 65536) or jsonb_typeof(p_error -> 'code') not in ('string', 'null')
-    or jsonb_typeof(p_error -> 'message') not in ('string', 'null') or jsonb_typeof(p_error -> 'hint') not in ('string', 'null') then
+    or jsonb_typeof(p_error -> 'message') not in ('string', 'null') or jsonb_typeof(p_error -> 'hint') not in ('string',
+      'null') then
     perform private.fail('RY422', 'An error is an object with code, message and hint as texts, of at most 64 KiB.');
   end if;
 end;
@@ -118,7 +121,8 @@ $$;
 comment on function private.check_report(jsonb, jsonb, jsonb, jsonb) is
   'Refuses steps, a plan''s summary, a result or an error that has not the shape and size that everybody relies on.';
 
-create function private.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb, p_plan_summary jsonb)
+create function private.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb,
+  p_plan_summary jsonb)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -142,16 +146,18 @@ begin
     started_at = coalesce(started_at, now())
   where id = p_job;
   if v_job.status = 'CLAIMED' then
-    perform private.record_job_event(v_job, 'started', 'CLAIMED', 'PROCESSING', 'worker', v_runner.worker_id, v_runner.worker_name);
+    perform private.record_job_event(v_job, 'started', 'CLAIMED', 'PROCESSING', 'worker', v_runner.worker_id,
+      v_runner.worker_name);
   end if;
   if v_job.phase is distinct from p_phase then
-    perform private.record_job_event(v_job, 'phase', null, null, 'worker', v_runner.worker_id, v_runner.worker_name, null,
-      jsonb_build_object('phase', p_phase));
+    perform private.record_job_event(v_job, 'phase', null, null, 'worker', v_runner.worker_id, v_runner.worker_name,
+      null, jsonb_build_object('phase', p_phase));
   end if;
   return jsonb_build_object('cancel_kind', v_live.cancel_kind);
 end;
 $$;
-comment on function private.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) is 'Body of public.worker_report.';
+comment on function private.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) is
+  'Body of public.worker_report.';
 grant execute on function private.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) to worker;
 
 -- ---------------------------------------------------------------------------------------------- logs
@@ -166,12 +172,14 @@ begin
     perform private.fail('RY422', 'Send 1 to 500 chunks at a time.');
   end if;
   -- All of it together below the limit of one, as it usually is, needs no look at each.
-  if jsonb_path_exists(p_chunks, '$[*] ? (!(@.seq.type() == "number" && @.seq >= 1 && @.seq <= 1000000 && @.seq == @.seq.floor()
+  if jsonb_path_exists(p_chunks,
+    '$[*] ? (!(@.seq.type() == "number" && @.seq >= 1 && @.seq <= 1000000 && @.seq == @.seq.floor()
       && @.body.type() == "string"))')
     or jsonb_path_exists(p_chunks, 'strict $[*] ? (@.type() != "object")')
     or pg_column_size(p_chunks) > 65536 and exists (select from jsonb_array_elements(p_chunks) as c
       where octet_length(c ->> 'body') > 65536) then
-    perform private.fail('RY422', 'A chunk needs a sequence number from 1 and a text of at most 64 KiB.', 'Split it at line ends.');
+    perform private.fail('RY422', 'A chunk needs a sequence number from 1 and a text of at most 64 KiB.',
+      'Split it at line ends.');
   end if;
 end;
 $$;
@@ -189,14 +197,16 @@ declare
 begin
   perform private.check_chunks(p_chunks);
   v_last := p_chunks -> -1 ->> 'seq';
-  -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on disk.
+  -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on
+  -- disk.
   perform set_config('synchronous_commit', 'off', true);
   if to_regclass('private.job_log_chunks_' || to_char(v_live.log_day, 'YYYYMMDD')) is null then
     perform private.ensure_log_partition(v_live.log_day);
   end if;
   insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
   select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, coalesce(c.step, ''), c.body,
-    octet_length(c.body) - octet_length(replace(c.body, chr(10), '')) + (c.body <> '' and right(c.body, 1) <> chr(10))::integer,
+    octet_length(c.body) - octet_length(replace(c.body, chr(10), '')) + (c.body <> ''
+      and right(c.body, 1) <> chr(10))::integer,
     octet_length(c.body)
   from jsonb_to_recordset(p_chunks) as c (seq integer, step pg_catalog.text, body pg_catalog.text)
   on conflict do nothing;
@@ -222,7 +232,8 @@ as $$
   ) as g
   where g.seq > g.before + 1
 $$;
-comment on function private.log_gaps(bigint, integer, integer) is 'Ranges of chunks that have not arrived: [[from, to], …].';
+comment on function private.log_gaps(bigint, integer, integer) is
+  'Ranges of chunks that have not arrived: [[from, to], …].';
 
 create function private.log_digest(p_job bigint, p_attempt integer)
 returns table (bytes bigint, sha256 text)
@@ -253,7 +264,8 @@ comment on table private.artifacts is 'Files that a job leaves for another, such
 comment on column private.artifacts.body is 'Its content, at most 32 MiB.';
 comment on column private.artifacts.sha256 is 'SHA-256 of the content (hex).';
 
-create function private.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text)
+create function private.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text,
+  p_sha256 text)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -272,10 +284,12 @@ begin
   return jsonb_build_object('name', p_name, 'bytes', octet_length(v_body), 'sha256', lower(p_sha256));
 exception
   when check_violation or not_null_violation or invalid_parameter_value then
-    perform private.fail('RY422', 'The artifact is too large, its name is not valid, or it is not base64.', 'At most 32 MiB.');
+    perform private.fail('RY422', 'The artifact is too large, its name is not valid, or it is not base64.',
+      'At most 32 MiB.');
 end;
 $$;
-comment on function private.worker_put_artifact(bigint, integer, text, text, text) is 'Body of public.worker_put_artifact.';
+comment on function private.worker_put_artifact(bigint, integer, text, text, text) is
+  'Body of public.worker_put_artifact.';
 grant execute on function private.worker_put_artifact(bigint, integer, text, text, text) to worker;
 
 create function private.worker_get_artifact(p_job bigint, p_attempt integer, p_name text)
@@ -287,7 +301,8 @@ declare
   v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
   v_artifact private.artifacts;
 begin
-  select a.* into v_artifact from private.artifacts as a join public.provision_jobs as j on a.job_id = coalesce(j.plan_job_id, j.id)
+  select a.* into v_artifact from private.artifacts as a
+    join public.provision_jobs as j on a.job_id = coalesce(j.plan_job_id, j.id)
   where j.id = v_live.job_id and a.name = p_name order by a.attempt desc limit 1;
   if v_artifact.job_id is null then
     perform private.fail('RY404', format('There is no artifact "%s" for job %s.', p_name, p_job),

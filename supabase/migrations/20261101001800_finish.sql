@@ -1,5 +1,5 @@
--- How a job ends on its runner's word. Finishing is idempotent by (job, attempt). An attempt that lost its job may still tell
--- what it did: that is kept as a late report and changes nothing.
+-- How a job ends on its runner's word. Finishing is idempotent by (job, attempt). An attempt that lost its job may
+-- still tell what it did: that is kept as a late report and changes nothing.
 -- And what follows: the apply of a plan with changes, and what jobs about runners and cloud identities lead to.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
@@ -16,7 +16,8 @@ $$;
 comment on function private.release_state(uuid, bigint) is 'Releases the state lock that a job holds.';
 
 create function private.end_job(
-  p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text, p_reason text,
+  p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text,
+    p_reason text,
   p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null
 )
 returns public.provision_jobs
@@ -48,8 +49,10 @@ begin
   return v_job;
 end;
 $$;
-comment on function private.end_job(bigint, public.job_status, text, public.actor_kind, uuid, text, text, jsonb, jsonb, jsonb) is
-  'Ends a job for good, whoever ends it: status, event, state lock, the next job of its state, what follows from it. The caller holds the state''s lock.';
+comment on function private.end_job(bigint, public.job_status, text, public.actor_kind, uuid, text, text, jsonb, jsonb,
+  jsonb) is
+  'Ends a job for good, whoever ends it: status, event, state lock, the next job of its state, what follows from it. '
+  'The caller holds the state''s lock.';
 
 -- ---------------------------------------------------------------------------------------------- finish
 
@@ -62,10 +65,12 @@ declare
   v_last integer;
   v_stored pg_catalog.record;
 begin
-  if coalesce(p_log ->> 'last_seq', '0') !~ '^([0-9]{1,6}|1000000)$' or coalesce(p_log ->> 'bytes', '0') !~ '^[0-9]{1,15}$'
+  if coalesce(p_log ->> 'last_seq', '0') !~ '^([0-9]{1,6}|1000000)$'
+    or coalesce(p_log ->> 'bytes', '0') !~ '^[0-9]{1,15}$'
     or coalesce(p_log ->> 'is_incomplete', 'true') not in ('true', 'false') then
-    perform private.fail('RY422', 'A log is announced by the number of its last chunk, 1,000,000 at most, its bytes and its SHA-256.',
-      'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
+    perform private.fail('RY422',
+      'A log is announced by the number of its last chunk, 1,000,000 at most, its bytes and its SHA-256.',
+        'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
   end if;
   v_last := coalesce(p_log ->> 'last_seq', '0');
   update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
@@ -78,16 +83,19 @@ begin
   select * into v_stored from private.log_digest(p_job, p_attempt);
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
-      'The stored log differs from what the runner announced.', jsonb_build_object('announced', p_log, 'stored', to_jsonb(v_stored)))
+      'The stored log differs from what the runner announced.', jsonb_build_object('announced', p_log, 'stored',
+        to_jsonb(v_stored)))
     from public.provision_jobs as j where j.id = p_job;
   end if;
   return '[]';
 end;
 $$;
 comment on function private.check_log(bigint, integer, jsonb) is
-  'Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an event.';
+  'Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an '
+  'event.';
 
-create function private.late_finish(p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb)
+create function private.late_finish(p_runner private.runner, p_job bigint, p_attempt integer, p_status text,
+  p_result jsonb, p_error jsonb)
 returns jsonb
 language plpgsql
 set search_path = ''
@@ -103,7 +111,8 @@ begin
     perform private.fail('RY404', format('Job %s was never given to this runner.', p_job));
   end if;
   -- The reply to a finish was lost and it is sent again: the same answer.
-  if v_job.attempt = p_attempt and v_job.worker_id = p_runner.worker_id and v_job.status::pg_catalog.text = p_status then
+  if v_job.attempt = p_attempt and v_job.worker_id = p_runner.worker_id and v_job.status::pg_catalog.text = p_status
+    then
     return jsonb_build_object('status', v_job.status, 'is_late', false);
   end if;
   update public.provision_jobs set late_report = jsonb_build_object('attempt', p_attempt, 'status', p_status,
@@ -115,10 +124,12 @@ begin
 end;
 $$;
 comment on function private.late_finish(private.runner, bigint, integer, text, jsonb, jsonb) is
-  'A finish for an attempt that the runner no longer has: the same answer when it is a repetition, otherwise kept as a late report.';
+  'A finish for an attempt that the runner no longer has: the same answer when it is a repetition, otherwise kept as '
+  'a late report.';
 
 create function private.finish_attempt(
-  p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_plan_summary jsonb, p_log jsonb
+  p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb,
+    p_plan_summary jsonb, p_log jsonb
 )
 returns jsonb
 language plpgsql
@@ -143,16 +154,18 @@ begin
     from private.live_jobs as q where q.job_id = p_job;
     return jsonb_build_object('status', p_status);
   end if;
-  perform private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker', p_runner.worker_id, p_runner.worker_name,
-    p_error ->> 'message', nullif(p_error, 'null'), nullif(p_result, 'null'), nullif(p_plan_summary, 'null'));
+  perform private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker', p_runner.worker_id,
+    p_runner.worker_name, p_error ->> 'message', nullif(p_error, 'null'), nullif(p_result, 'null'),
+      nullif(p_plan_summary, 'null'));
   return jsonb_build_object('status', p_status);
 end;
 $$;
 comment on function private.finish_attempt(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
-  'Ends an attempt that the runner has, unless its process died or chunks of its log are missing. The caller holds the job and its state''s lock.';
+  'Ends an attempt that the runner has, unless its process died or chunks of its log are missing. The caller holds '
+  'the job and its state''s lock.';
 
-create function private.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_plan_summary jsonb,
-  p_log jsonb)
+create function private.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb,
+  p_plan_summary jsonb, p_log jsonb)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -160,7 +173,8 @@ as $$
 declare
   v_runner private.runner := private.this_runner();
   v_live private.live_jobs;
-  v_answer pg_catalog.jsonb := jsonb_build_object('job', p_job, 'attempt', p_attempt, 'missing', '[]'::pg_catalog.jsonb, 'is_late', false);
+  v_answer pg_catalog.jsonb := jsonb_build_object('job', p_job, 'attempt', p_attempt, 'missing', '[]'::pg_catalog.jsonb,
+    'is_late', false);
 begin
   if p_job is null or p_attempt is null or p_status is null
     or p_status not in ('SUCCEEDED', 'FAILED', 'CANCELLED', 'NEEDS_ATTENTION') then
@@ -169,19 +183,23 @@ begin
   end if;
   perform private.check_report(null, p_plan_summary, p_result, p_error);
   if jsonb_typeof(p_log) not in ('object', 'null') then
-    perform private.fail('RY422', 'A log is announced by an object.', 'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
+    perform private.fail('RY422', 'A log is announced by an object.',
+      'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
   end if;
   perform private.check_scope(p_job, p_attempt);
   perform private.lock_states(q.org_id, array[q.state_key]) from private.live_jobs as q where q.job_id = p_job;
-  -- The fence: only the session that still has the attempt ends it, or that has come back to it before a person released it.
+  -- The fence: only the session that still has the attempt ends it, or that has come back to it before a person
+  -- released it.
   v_live := private.locked_job(v_runner, p_job, p_attempt);
   if v_live.attempt = p_attempt and v_live.session_id = v_runner.session_id and v_live.stage = 'RUNNING' then
-    return v_answer || private.finish_attempt(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log);
+    return v_answer || private.finish_attempt(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary,
+      p_log);
   end if;
   return v_answer || private.late_finish(v_runner, p_job, p_attempt, p_status, p_result, p_error);
 end;
 $$;
-comment on function private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is 'Body of public.worker_finish.';
+comment on function private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
+  'Body of public.worker_finish.';
 grant execute on function private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) to worker;
 
 -- ---------------------------------------------------------------------------------------------- what follows
@@ -203,8 +221,10 @@ begin
     or p_plan.payload #>> '{options,inspects}' is not null then
     return;
   end if;
-  v_job.type := case when coalesce((p_plan.payload #>> '{options,destroy}')::boolean, false) then 'DESTROY' else 'APPLY' end;
-  v_job.payload := jsonb_set(p_plan.payload, '{options}', (p_plan.payload -> 'options') || jsonb_build_object('plan_job_id', p_plan.id));
+  v_job.type := case when coalesce((p_plan.payload #>> '{options,destroy}')::boolean, false) then 'DESTROY'
+    else 'APPLY' end;
+  v_job.payload := jsonb_set(p_plan.payload, '{options}', (p_plan.payload -> 'options')
+    || jsonb_build_object('plan_job_id', p_plan.id));
   v_job.plan_job_id := p_plan.id;
   v_job.retry_of := null;
   v_job.idempotency_key := null;

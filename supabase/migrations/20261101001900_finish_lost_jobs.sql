@@ -1,14 +1,15 @@
--- Jobs that come back: given back by their runner, or lost with it. Lost before infrastructure was touched: tried again after
--- a pause that grows, until the attempts are used up or two different runners have died of it. Lost after: a person decides,
--- and the state stays locked.
--- A runner that was started again may still say what it knows about the jobs it had. One that was only out of contact goes on:
--- inside of apply and destroy nobody else ever gets the job by itself, so its end is believed whenever it comes, until a person
--- has released the job.
+-- Jobs that come back: given back by their runner, or lost with it. Lost before infrastructure was touched: tried again
+-- after a pause that grows, until the attempts are used up or two different runners have died of it. Lost after: a
+-- person decides, and the state stays locked.
+-- A runner that was started again may still say what it knows about the jobs it had. One that was only out of contact
+-- goes on: inside of apply and destroy nobody else ever gets the job by itself, so its end is believed whenever it
+-- comes, until a person has released the job.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
 create function private.requeue_job(
-  p_live private.live_jobs, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text, p_reason text, p_delay interval,
+  p_live private.live_jobs, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text, p_reason text,
+    p_delay interval,
   p_code text default null
 )
 returns void
@@ -25,7 +26,8 @@ begin
     not_before_at = case when p_delay > interval '0' then now() + p_delay end
   where id = p_live.job_id returning * into v_job;
   perform private.record_job_event(v_job, p_event, v_old, 'QUEUED', p_kind, p_actor, p_label, p_reason,
-    jsonb_strip_nulls(jsonb_build_object('worker_id', p_live.worker_id, 'delay_seconds', extract(epoch from p_delay), 'code', p_code)));
+    jsonb_strip_nulls(jsonb_build_object('worker_id', p_live.worker_id, 'delay_seconds', extract(epoch from p_delay),
+      'code', p_code)));
   update private.live_jobs as q set
     stage = case when p_delay > interval '0' then 'BACKOFF' else 'WAITING' end::private.job_stage,
     returned = q.returned + (p_event = 'returned')::integer, not_before_at = v_job.not_before_at, has_touched = false,
@@ -37,7 +39,8 @@ begin
 end;
 $$;
 comment on function private.requeue_job(private.live_jobs, text, public.actor_kind, uuid, text, text, interval, text) is
-  'Puts a job back into its queue, at once or after a pause; the code is what its runner lacked. The caller holds the state''s lock.';
+  'Puts a job back into its queue, at once or after a pause; the code is what its runner lacked. The caller holds the '
+  'state''s lock.';
 
 create function private.hold_job(p_live private.live_jobs, p_event text, p_reason text, p_error jsonb)
 returns void
@@ -61,7 +64,8 @@ begin
 end;
 $$;
 comment on function private.hold_job(private.live_jobs, text, text, jsonb) is
-  'A job was lost or killed while it changed infrastructure: nobody runs it again by itself, and its state stays locked.';
+  'A job was lost or killed while it changed infrastructure: nobody runs it again by itself, and its state stays '
+  'locked.';
 
 create function private.held_words(p_live private.live_jobs, p_reason text)
 returns jsonb
@@ -82,8 +86,11 @@ begin
   v_seen := coalesce(v_seen, p_live.lease_until - interval '60 seconds', now());
   return jsonb_build_object('code', 'OUT_OF_CONTACT', 'since', v_seen, 'message',
     format('Out of contact since %s UTC; the %s goes on at %s as far as we know; its state is kept there.',
-      to_char(v_seen at time zone 'UTC', 'HH24:MI:SS'), lower(coalesce(v_job.phase, 'APPLY')::pg_catalog.text), v_job.instance_name),
-    'hint', 'When the runner comes back it goes on by itself, and its end counts. If it will not come back, look with a refresh-only plan, then decide.');
+      to_char(v_seen at time zone 'UTC', 'HH24:MI:SS'), lower(coalesce(v_job.phase, 'APPLY')::pg_catalog.text),
+        v_job.instance_name),
+    'hint',
+      'When the runner comes back it goes on by itself, and its end counts. If it will not come back, look with a '
+      'refresh-only plan, then decide.');
 end;
 $$;
 comment on function private.held_words(private.live_jobs, text) is
@@ -141,14 +148,15 @@ begin
   ) then
     perform private.end_job(p_job, 'FAILED', 'quarantined', 'system', null, 'system', p_reason,
       jsonb_build_object('code', 'QUARANTINED',
-      'message', 'Two different runners were lost while they ran this job.', 'hint', 'Find out what it does to them before you retry it.'));
+      'message', 'Two different runners were lost while they ran this job.', 'hint',
+        'Find out what it does to them before you retry it.'));
     return 'quarantined';
   end if;
   if v_live.attempt - v_live.returned >= v_max then
     perform private.end_job(p_job, 'FAILED', 'exhausted', 'system', null, 'system', p_reason,
       jsonb_build_object('code', 'ATTEMPTS_EXHAUSTED',
-      'message', format('The runner was lost, and this was attempt %s of %s.', v_live.attempt - v_live.returned, v_max), 'hint',
-        'Retry it when the runners are well.'));
+      'message', format('The runner was lost, and this was attempt %s of %s.', v_live.attempt - v_live.returned, v_max),
+        'hint', 'Retry it when the runners are well.'));
     return 'exhausted';
   end if;
   perform private.requeue_job(v_live, 'lost', 'system', null, 'system', p_reason,
@@ -157,7 +165,8 @@ begin
 end;
 $$;
 comment on function private.lose_job(bigint, text) is
-  'What happens to a job whose runner is gone: attention if infrastructure was touched, else cancelled, quarantined, failed for good, or queued again.';
+  'What happens to a job whose runner is gone: attention if infrastructure was touched, else cancelled, quarantined, '
+  'failed for good, or queued again.';
 
 create function private.given_back(p_job bigint, p_code text)
 returns table (runners integer, words text)
@@ -170,7 +179,8 @@ as $$
     where e.job_id = p_job and e.event = 'returned' and e.detail ->> 'code' = p_code order by e.actor_id, e.id desc
   ) as r
 $$;
-comment on function private.given_back(bigint, text) is 'How many different runners gave a job back for want of the same thing, and in which words.';
+comment on function private.given_back(bigint, text) is
+  'How many different runners gave a job back for want of the same thing, and in which words.';
 
 create function private.worker_return_job(p_job bigint, p_attempt integer, p_reason text, p_code text)
 returns jsonb
@@ -184,9 +194,11 @@ declare
 begin
   perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q where q.job_id = p_job;
   v_live := private.owned_job(v_runner, p_job, p_attempt);
-  if coalesce(p_code, '') not in ('', 'not_begun', 'disk', 'work_directory', 'dispatcher', 'image', 'engine', 'memory') then
-    perform private.fail('RY422', 'A runner lacks disk, work_directory, dispatcher, image, engine or memory, or has not begun.',
-      'Send one of these, or nothing.');
+  if coalesce(p_code, '') not in ('', 'not_begun', 'disk', 'work_directory', 'dispatcher', 'image', 'engine', 'memory')
+    then
+    perform private.fail('RY422',
+      'A runner lacks disk, work_directory, dispatcher, image, engine or memory, or has not begun.',
+        'Send one of these, or nothing.');
   end if;
   -- The answer to the report of the change may have been lost, so that the change itself never began: its runner knows.
   if v_live.has_touched and p_code is distinct from 'not_begun' then
@@ -200,12 +212,13 @@ begin
     return jsonb_build_object('status', 'CANCELLED');
   end if;
   perform private.release_state(v_live.state_key, p_job);
-  perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name, left(coalesce(p_reason, 'Given back'), 1000),
-    interval '0', p_code);
+  perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name,
+    left(coalesce(p_reason, 'Given back'), 1000), interval '0', p_code);
   select * into v_back from private.given_back(p_job, nullif(p_code, 'not_begun'));
   if v_back.runners >= 3 then
-    perform private.end_job(p_job, 'FAILED', 'unfit', 'system', null, 'system', 'Three runners gave it back for the same reason.',
-      jsonb_build_object('code', 'RUNNERS_UNFIT', 'message', format('%s runners gave this job back: %s', v_back.runners, v_back.words),
+    perform private.end_job(p_job, 'FAILED', 'unfit', 'system', null, 'system',
+      'Three runners gave it back for the same reason.', jsonb_build_object('code', 'RUNNERS_UNFIT', 'message',
+        format('%s runners gave this job back: %s', v_back.runners, v_back.words),
       'hint', 'If they are well otherwise, the job asks for more than they have.'));
     return jsonb_build_object('status', 'FAILED');
   end if;
@@ -245,7 +258,8 @@ $$;
 comment on function private.release_with_proof(uuid, text) is
   'Releases a state lock for somebody who knows its id, and never under a running job.';
 
--- ---------------------------------------------------------------------------------------------- a runner that came back
+-- ---------------------------------------------------------------------------------------------- a runner that came
+-- back
 
 create function private.check_running(p_running jsonb)
 returns void
@@ -296,7 +310,8 @@ begin
   where q.stage = 'RUNNING' and q.instance_id = v_runner.instance_id and q.job_id = (l ->> 'job')::bigint
     and q.attempt = (l ->> 'attempt')::integer;
   select coalesce(jsonb_agg(jsonb_build_object('job', l ->> 'job', 'attempt', l ->> 'attempt', 'status', j.status,
-    'action', case when q.job_id is null then 'drop' else 'report' end, 'has_touched', q.has_touched)), '[]') into v_answer
+    'action', case when q.job_id is null then 'drop' else 'report' end, 'has_touched', q.has_touched)),
+      '[]') into v_answer
   from jsonb_array_elements(coalesce(p_running, '[]')) as l
   left join private.live_jobs as q on q.job_id = (l ->> 'job')::bigint and q.attempt = (l ->> 'attempt')::integer
     and q.session_id = v_runner.session_id and q.stage = 'RUNNING'

@@ -1,6 +1,6 @@
 -- The state backend: the runner serves it to the engine on loopback, so no credential reaches the engine.
--- Reading and writing are bound to (job, attempt): a stale attempt can neither lock nor write. Every written version is kept
--- in the history with its serial.
+-- Reading and writing are bound to (job, attempt): a stale attempt can neither lock nor write. Every written version is
+-- kept in the history with its serial.
 -- A state may contain secrets, so its text is for admins; everybody else sees serials, sizes and who holds the lock.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
@@ -19,7 +19,8 @@ alter table private.states enable row level security;
 comment on table private.states is 'The current state of each module, as the engine wrote it.';
 comment on column private.states.serial is 'The state''s serial; for engines without one, a counter.';
 comment on column private.states.lineage is 'The state''s lineage.';
-comment on column private.states.body is 'The state file''s text. It may contain secrets: only admins read it, version by version.';
+comment on column private.states.body is
+  'The state file''s text. It may contain secrets: only admins read it, version by version.';
 comment on column private.states.sha256 is 'SHA-256 of the text (hex).';
 
 create table private.state_versions (
@@ -78,8 +79,8 @@ declare
   v_state private.states;
 begin
   select * into v_state from private.states where module_id = v_module;
-  return jsonb_build_object('exists', v_state.module_id is not null, 'serial', v_state.serial, 'lineage', v_state.lineage, 'body',
-    v_state.body);
+  return jsonb_build_object('exists', v_state.module_id is not null, 'serial', v_state.serial, 'lineage',
+    v_state.lineage, 'body', v_state.body);
 end;
 $$;
 comment on function private.worker_state_get(bigint, integer) is 'Body of public.worker_state_get.';
@@ -100,9 +101,11 @@ exception
     perform private.fail('RY422', 'The state is not JSON, or its serial is not a number.');
 end;
 $$;
-comment on function private.state_fields(text) is 'Serial and lineage of a state file; null for engines that have none.';
+comment on function private.state_fields(text) is
+  'Serial and lineage of a state file; null for engines that have none.';
 
-create function private.write_state(p_module uuid, p_serial bigint, p_lineage text, p_body text, p_job bigint, p_attempt integer)
+create function private.write_state(p_module uuid, p_serial bigint, p_lineage text, p_body text, p_job bigint,
+  p_attempt integer)
 returns void
 language plpgsql
 set search_path = ''
@@ -120,7 +123,8 @@ begin
   on conflict (module_id, serial) do nothing;
   -- By number of versions, not by serial: an engine may leave some out.
   delete from private.state_versions as v where v.module_id = p_module and v.serial <= (
-    select o.serial from private.state_versions as o where o.module_id = p_module order by o.serial desc offset 100 limit 1);
+    select o.serial from private.state_versions as o where o.module_id = p_module order by o.serial desc offset 100
+      limit 1);
 end;
 $$;
 comment on function private.write_state(uuid, bigint, text, text, bigint, integer) is
@@ -139,12 +143,14 @@ declare
   v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
 begin
   if private.is_inspection(p_job) then
-    perform private.fail('RY409', 'This job only looks; it writes no state.', 'Run it with -lock=false and -refresh-only.');
+    perform private.fail('RY409', 'This job only looks; it writes no state.',
+      'Run it with -lock=false and -refresh-only.');
   end if;
   select * into v_lock from private.state_locks where module_id = v_module for update;
-  if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt) or v_lock.lock_id <> p_lock_id then
-    perform private.fail('RY423', 'The state is locked by another job.', 'Wait for it, or force-unlock the state with its lock id.',
-      v_lock.info::pg_catalog.text);
+  if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
+    or v_lock.lock_id <> p_lock_id then
+    perform private.fail('RY423', 'The state is locked by another job.',
+      'Wait for it, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
   end if;
   select f.serial, f.lineage into v_new from private.state_fields(p_body) as f;
   select * into v_old from private.states where module_id = v_module for update;
@@ -183,13 +189,15 @@ begin
     return p_lock;
   end if;
   insert into private.state_locks (module_id, lock_id, info, job_id, attempt)
-  values (v_module, p_lock ->> 'ID', p_lock, p_job, p_attempt) on conflict (module_id) do nothing returning * into v_lock;
+  values (v_module, p_lock ->> 'ID', p_lock, p_job, p_attempt) on conflict (module_id) do nothing
+    returning * into v_lock;
   if v_lock.module_id is not null then
     return v_lock.info;
   end if;
   -- An earlier attempt of the same job is fenced: it can no longer write, so its lock protects nothing from this one.
   update private.state_locks as l set lock_id = p_lock ->> 'ID', info = p_lock, attempt = p_attempt, created_at = now()
-  where l.module_id = v_module and l.job_id = p_job and (l.attempt < p_attempt or l.lock_id = p_lock ->> 'ID') returning * into v_lock;
+  where l.module_id = v_module and l.job_id = p_job and (l.attempt < p_attempt or l.lock_id = p_lock ->> 'ID')
+    returning * into v_lock;
   if v_lock.module_id is null then
     select * into v_lock from private.state_locks where module_id = v_module;
     perform private.fail('RY423', format('The state is locked by job %s.', v_lock.job_id),
@@ -235,14 +243,15 @@ declare
 begin
   return (
     select jsonb_build_object(
-      'serial', s.serial, 'lineage', s.lineage, 'size', octet_length(s.body), 'sha256', s.sha256, 'job_id', s.job_id, 'updated_at',
-        s.updated_at,
+      'serial', s.serial, 'lineage', s.lineage, 'size', octet_length(s.body), 'sha256', s.sha256, 'job_id', s.job_id,
+        'updated_at', s.updated_at,
       'lock', (
-        select jsonb_build_object('id', l.lock_id, 'info', l.info, 'job_id', l.job_id, 'attempt', l.attempt, 'created_at', l.created_at)
+        select jsonb_build_object('id', l.lock_id, 'info', l.info, 'job_id', l.job_id, 'attempt', l.attempt,
+          'created_at', l.created_at)
         from private.state_locks as l where l.module_id = v_module.id),
       'versions', (
-        select coalesce(jsonb_agg(jsonb_build_object('serial', v.serial, 'size', octet_length(v.body), 'sha256', v.sha256, 'job_id',
-          v.job_id,
+        select coalesce(jsonb_agg(jsonb_build_object('serial', v.serial, 'size', octet_length(v.body), 'sha256',
+          v.sha256, 'job_id', v.job_id,
           'attempt', v.attempt, 'created_at', v.created_at) order by v.serial desc), '[]')
         from private.state_versions as v where v.module_id = v_module.id))
     from (values (1)) as one (n) left join private.states as s on s.module_id = v_module.id);
@@ -262,7 +271,8 @@ declare
 begin
   select * into v_version from private.state_versions where module_id = p_module and serial = p_serial;
   if v_version.module_id is null then
-    perform private.fail('RY404', format('There is no version %s of this state.', p_serial), 'The newest 100 versions are kept.');
+    perform private.fail('RY404', format('There is no version %s of this state.', p_serial),
+      'The newest 100 versions are kept.');
   end if;
   perform private.audit(v_module.org_id, 'state.read', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('serial', p_serial));

@@ -1,5 +1,6 @@
--- States that were not stored. A runner writes each state to its own disk first and delivers in order. What it may not store any
--- more, because a person released the job meanwhile, is handed over all the same and kept here until a person decides about it.
+-- States that were not stored. A runner writes each state to its own disk first and delivers in order. What it may not
+-- store any more, because a person released the job meanwhile, is handed over all the same and kept here until a person
+-- decides about it.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -27,7 +28,8 @@ create index kept_states_module_id_idx on private.kept_states (module_id);
 create index kept_states_org_id_idx on private.kept_states (org_id);
 alter table private.kept_states enable row level security;
 comment on table private.kept_states is
-  'States that a runner wrote to its disk and could not store, because a person had released its job meanwhile. A person decides about each.';
+  'States that a runner wrote to its disk and could not store, because a person had released its job meanwhile. A '
+  'person decides about each.';
 comment on column private.kept_states.id is 'Its id.';
 comment on column private.kept_states.org_id is 'The organisation.';
 comment on column private.kept_states.module_id is 'The module whose state it would have been.';
@@ -43,11 +45,12 @@ comment on column private.kept_states.worker_name is 'The runner that had it.';
 comment on column private.kept_states.written_at is 'When the engine wrote it, by the runner''s clock.';
 comment on column private.kept_states.kept_at is 'When it arrived here.';
 comment on column private.kept_states.stored_at is 'When a person made it the module''s state.';
-comment on column private.kept_states.discarded_at is 'When a person decided that it is not needed; its text is gone then.';
+comment on column private.kept_states.discarded_at is
+  'When a person decided that it is not needed; its text is gone then.';
 comment on column private.kept_states.decided_by is 'Who decided.';
 
-create function private.worker_state_keep(p_job bigint, p_attempt integer, p_number integer, p_body text, p_written_at timestamptz,
-  p_reason text)
+create function private.worker_state_keep(p_job bigint, p_attempt integer, p_number integer, p_body text,
+  p_written_at timestamptz, p_reason text)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -74,18 +77,21 @@ begin
   if exists (select from private.state_versions as v where v.module_id = v_job.module_id and v.sha256 = v_sha) then
     return jsonb_build_object('is_stored', true);
   end if;
-  insert into private.kept_states (org_id, module_id, job_id, attempt, number, serial, lineage, body, sha256, reason, worker_name, written_at)
+  insert into private.kept_states (org_id, module_id, job_id, attempt, number, serial, lineage, body, sha256, reason,
+    worker_name, written_at)
   values (v_job.org_id, v_job.module_id, p_job, p_attempt, p_number, v_new.serial, v_new.lineage, p_body, v_sha,
     left(coalesce(p_reason, ''), 1000), v_runner.worker_name, coalesce(p_written_at, now()))
   on conflict (job_id, attempt, number, sha256) do nothing;
   if found then
-    perform private.record_job_event(v_job, 'state_kept', null, null, 'worker', v_runner.worker_id, v_runner.worker_name,
-      'A state of this attempt was not stored.', jsonb_build_object('number', p_number, 'serial', v_new.serial));
+    perform private.record_job_event(v_job, 'state_kept', null, null, 'worker', v_runner.worker_id,
+      v_runner.worker_name, 'A state of this attempt was not stored.', jsonb_build_object('number', p_number, 'serial',
+        v_new.serial));
   end if;
   return jsonb_build_object('is_stored', false);
 end;
 $$;
-comment on function private.worker_state_keep(bigint, integer, integer, text, timestamptz, text) is 'Body of public.worker_state_keep.';
+comment on function private.worker_state_keep(bigint, integer, integer, text, timestamptz, text) is
+  'Body of public.worker_state_keep.';
 grant execute on function private.worker_state_keep(bigint, integer, integer, text, timestamptz, text) to worker;
 
 create function private.kept_states(p_job bigint)
@@ -123,7 +129,8 @@ begin
   return v_kept;
 end;
 $$;
-comment on function private.my_kept_state(uuid, boolean) is 'A kept state for an admin of its organisation; open = nobody has decided about it.';
+comment on function private.my_kept_state(uuid, boolean) is
+  'A kept state for an admin of its organisation; open = nobody has decided about it.';
 
 create function private.kept_state(p_id uuid)
 returns jsonb
@@ -133,8 +140,8 @@ as $$
 declare
   v_kept private.kept_states := private.my_kept_state(p_id, false);
 begin
-  perform private.audit(v_kept.org_id, 'state.read', 'job', v_kept.job_id::pg_catalog.text, format('kept state %s', v_kept.number),
-    jsonb_build_object('kept_state', p_id, 'serial', v_kept.serial));
+  perform private.audit(v_kept.org_id, 'state.read', 'job', v_kept.job_id::pg_catalog.text,
+    format('kept state %s', v_kept.number), jsonb_build_object('kept_state', p_id, 'serial', v_kept.serial));
   return to_jsonb(v_kept) - 'org_id';
 end;
 $$;
@@ -157,11 +164,13 @@ begin
   select * into v_lock from private.state_locks where module_id = v_kept.module_id for update;
   if v_lock.job_id <> v_kept.job_id
     or exists (select from private.live_jobs as q where q.state_key = v_kept.module_id and q.stage = 'RUNNING') then
-    perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then decide again.', v_lock.info::pg_catalog.text);
+    perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then decide again.',
+      v_lock.info::pg_catalog.text);
   end if;
   select * into v_old from private.states where module_id = v_kept.module_id for update;
   if v_old.lineage <> v_kept.lineage then
-    perform private.fail('RY409', 'The state has another lineage than the one that is stored.', 'It belongs to something else.');
+    perform private.fail('RY409', 'The state has another lineage than the one that is stored.',
+      'It belongs to something else.');
   end if;
   v_serial := greatest(v_kept.serial, v_old.serial + 1, 1);
   if v_kept.serial is not null and v_serial <> v_kept.serial then
@@ -170,8 +179,9 @@ begin
   end if;
   perform private.write_state(v_kept.module_id, v_serial, v_kept.lineage, v_body, v_kept.job_id, v_kept.attempt);
   update private.kept_states set stored_at = now(), decided_by = private.caller_label(v_kept.org_id) where id = p_id;
-  perform private.audit(v_kept.org_id, 'state.stored', 'module', v_kept.module_id::pg_catalog.text, format('kept state of job %s', v_kept.job_id),
-    jsonb_build_object('kept_state', p_id, 'serial', v_serial, 'before', v_old.serial));
+  perform private.audit(v_kept.org_id, 'state.stored', 'module', v_kept.module_id::pg_catalog.text,
+    format('kept state of job %s', v_kept.job_id), jsonb_build_object('kept_state', p_id, 'serial', v_serial, 'before',
+      v_old.serial));
   perform private.ring_org(v_kept.org_id, 'modules', v_kept.module_id::pg_catalog.text);
   return jsonb_build_object('serial', v_serial);
 end;
@@ -187,9 +197,11 @@ as $$
 declare
   v_kept private.kept_states := private.my_kept_state(p_id, true);
 begin
-  update private.kept_states set discarded_at = now(), body = '', decided_by = private.caller_label(v_kept.org_id) where id = p_id;
-  perform private.audit(v_kept.org_id, 'state.discarded', 'job', v_kept.job_id::pg_catalog.text, format('kept state %s', v_kept.number),
-    jsonb_build_object('kept_state', p_id, 'serial', v_kept.serial, 'sha256', v_kept.sha256));
+  update private.kept_states set discarded_at = now(), body = '', decided_by = private.caller_label(v_kept.org_id)
+    where id = p_id;
+  perform private.audit(v_kept.org_id, 'state.discarded', 'job', v_kept.job_id::pg_catalog.text,
+    format('kept state %s', v_kept.number), jsonb_build_object('kept_state', p_id, 'serial', v_kept.serial, 'sha256',
+      v_kept.sha256));
   return jsonb_build_object('discarded', true);
 end;
 $$;

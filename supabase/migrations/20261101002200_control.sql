@@ -32,16 +32,19 @@ as $$
 declare
   -- An organisation has an owner: who is alone is one.
   v_is_alone boolean := not exists (
-    select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id() and m.role <= 'operator');
+    select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id()
+      and m.role <= 'operator');
   v_is_own boolean := p_job.created_by = private.caller_id() and not (
     select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
 begin
   if not coalesce(v_is_own, false) then
     if p_override_reason is not null then
-      perform private.fail('RY422', 'There is nothing to override: you may approve this job.', 'Approve it without a reason for an override.');
+      perform private.fail('RY422', 'There is nothing to override: you may approve this job.',
+        'Approve it without a reason for an override.');
     end if;
   elsif not v_is_alone and p_override_reason is not null then
-    perform private.fail('RY403', 'You are not alone: somebody else can approve it.', 'Ask another operator, admin or owner.');
+    perform private.fail('RY403', 'You are not alone: somebody else can approve it.',
+      'Ask another operator, admin or owner.');
   elsif p_override_reason is null then
     perform private.fail('RY403', 'You asked for this job; somebody else approves it.', case when v_is_alone
       then 'You are the only one who could: give a reason, and approve it all the same.'
@@ -52,7 +55,8 @@ begin
 end;
 $$;
 comment on function private.check_own_approval(public.provision_jobs, text) is
-  'Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and may.';
+  'Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and '
+  'may.';
 
 create function private.approve_job(p_job bigint, p_decision text, p_comment text, p_override_reason text)
 returns jsonb
@@ -69,25 +73,28 @@ begin
     perform private.fail('RY422', 'A decision is "approve" or "reject".');
   end if;
   if v_job.status <> 'AWAITING_APPROVAL' then
-    perform private.fail('RY409', format('The job is %s; it does not wait for approval.', v_job.status), 'Look at it again.');
+    perform private.fail('RY409', format('The job is %s; it does not wait for approval.', v_job.status),
+      'Look at it again.');
   end if;
   if p_decision = 'approve' then
     perform private.check_own_approval(v_job, p_override_reason);
   end if;
   insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override)
   values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override);
-  perform private.audit(v_job.org_id, 'job.' || case when v_is_override then 'approval_overridden' else p_decision end, 'job',
-    p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
+  perform private.audit(v_job.org_id, 'job.' || case when v_is_override then 'approval_overridden' else p_decision end,
+    'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
     jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment));
   if p_decision = 'reject' then
     return to_jsonb(private.end_job(p_job, 'CANCELLED', 'rejected', 'user', private.caller_id(), v_label, v_comment));
   end if;
   -- Nobody else is there to approve the rest of what an override stands for.
-  update public.provision_jobs set approvals_received = case when v_is_override then approvals_required else approvals_received + 1 end
+  update public.provision_jobs set approvals_received = case when v_is_override then approvals_required
+    else approvals_received + 1 end
   where id = p_job returning * into v_job;
   if v_job.approvals_received >= v_job.approvals_required then
     update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = p_job returning * into v_job;
-    perform private.record_job_event(v_job, 'approved', 'AWAITING_APPROVAL', 'QUEUED', 'user', private.caller_id(), v_label, v_comment);
+    perform private.record_job_event(v_job, 'approved', 'AWAITING_APPROVAL', 'QUEUED', 'user', private.caller_id(),
+      v_label, v_comment);
     perform private.queue_jobs(array[v_job]);
   else
     perform private.record_job_event(v_job, 'approval', null, null, 'user', private.caller_id(), v_label, v_comment);
@@ -117,7 +124,8 @@ begin
   elsif v_job.status in ('CLAIMED', 'PROCESSING') then
     -- Asking again may only ask for more: from "after this step" to "now".
     update public.provision_jobs set
-      cancel_kind = greatest(cancel_kind, coalesce(p_kind, 'GRACEFUL')), cancel_requested_at = coalesce(cancel_requested_at, now()),
+      cancel_kind = greatest(cancel_kind, coalesce(p_kind, 'GRACEFUL')),
+        cancel_requested_at = coalesce(cancel_requested_at, now()),
       cancel_requested_by = private.caller_label(v_job.org_id)
     where id = p_job returning * into v_job;
     update private.live_jobs set cancel_kind = v_job.cancel_kind where job_id = p_job;
@@ -131,8 +139,8 @@ begin
   else
     perform private.fail('RY409', format('The job is %s already.', v_job.status), 'What is done cannot be cancelled.');
   end if;
-  perform private.audit(v_job.org_id, 'job.cancelled', 'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
-    jsonb_build_object('kind', p_kind, 'reason', p_reason));
+  perform private.audit(v_job.org_id, 'job.cancelled', 'job', p_job::pg_catalog.text,
+    v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('kind', p_kind, 'reason', p_reason));
   return to_jsonb(v_job);
 end;
 $$;
@@ -178,8 +186,8 @@ begin
   perform private.record_job_event(v_old, 'retried_as', null, null, 'user', private.caller_id(),
     private.caller_label(v_old.org_id), p_reason,
     jsonb_build_object('job', v_new.id));
-  perform private.audit(v_old.org_id, 'job.retried', 'job', p_job::pg_catalog.text, v_old.type || ' ' || coalesce(v_old.module_path, ''),
-    jsonb_build_object('as', v_new.id));
+  perform private.audit(v_old.org_id, 'job.retried', 'job', p_job::pg_catalog.text,
+    v_old.type || ' ' || coalesce(v_old.module_path, ''), jsonb_build_object('as', v_new.id));
   return to_jsonb(v_new);
 end;
 $$;
@@ -197,7 +205,8 @@ declare
   v_new public.provision_jobs;
 begin
   if p_job.module_id is null then
-    perform private.fail('RY422', 'This job acts on no module, so there is nothing to plan.', 'Retry it, or mark it as failed.');
+    perform private.fail('RY422', 'This job acts on no module, so there is nothing to plan.',
+      'Retry it, or mark it as failed.');
   end if;
   v_new := (private.add_module_jobs(p_job.org_id, 'PLAN', array[p_job.module_id], null,
     jsonb_build_object('refresh_only', true, 'inspects', p_job.id, 'lock', false)))[1];
@@ -219,7 +228,8 @@ declare
   v_answer pg_catalog.jsonb;
 begin
   if v_job.status <> 'NEEDS_ATTENTION' then
-    perform private.fail('RY409', format('The job is %s; there is nothing to resolve.', v_job.status), 'Look at it again.');
+    perform private.fail('RY409', format('The job is %s; there is nothing to resolve.', v_job.status),
+      'Look at it again.');
   end if;
   select * into v_live from private.live_jobs where job_id = p_job;
   if p_action = 'refresh_plan' then
@@ -244,8 +254,8 @@ begin
   end if;
   perform private.record_job_event(v_job, 'resolved', null, null, 'user', private.caller_id(),
     private.caller_label(v_job.org_id), p_action);
-  perform private.audit(v_job.org_id, 'job.resolved', 'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
-    jsonb_build_object('action', p_action));
+  perform private.audit(v_job.org_id, 'job.resolved', 'job', p_job::pg_catalog.text,
+    v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('action', p_action));
   return v_answer;
 end;
 $$;
@@ -264,8 +274,8 @@ begin
   select * into v_lock from private.state_locks where module_id = p_job.module_id and job_id = p_job.id;
   v_job := private.end_job(p_job.id, 'FAILED', 'marked_failed', 'user', private.caller_id(),
     private.caller_label(p_job.org_id), 'Marked as failed');
-  -- Ending a job releases its lock and lets the next one begin; this lock stays unless the caller showed that they know it, and
-  -- with it everybody waits.
+  -- Ending a job releases its lock and lets the next one begin; this lock stays unless the caller showed that they know
+  -- it, and with it everybody waits.
   if v_lock.module_id is not null and p_proof is null then
     insert into private.state_locks select v_lock.*;
     update private.live_jobs as q set stage = 'WAITING', lane_id = null

@@ -1,5 +1,6 @@
 -- "Why is it waiting?" in the claim's own words: the same lane, the same rules (lane_fit), the same availability
--- (is_available), the same precedence (has_nearer). So the answer cannot disagree with the claim, and a test holds it to that.
+-- (is_available), the same precedence (has_nearer). So the answer cannot disagree with the claim, and a test holds it
+-- to that.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -39,7 +40,8 @@ as $$
     select count(*) filter (where i.is_fresh) as fresh,
       count(*) filter (where i.is_fresh and s.lacks is null) as fit, min(s.lacks) filter (where i.is_fresh) as lacks,
       count(*) filter (where i.is_fresh and (f.instance_name is null or i.name = f.instance_name)) as named,
-      count(*) filter (where i.is_fresh and not i.is_draining and (f.instance_name is null or i.name = f.instance_name)) as willing
+      count(*) filter (where i.is_fresh and not i.is_draining
+        and (f.instance_name is null or i.name = f.instance_name)) as willing
     from private.instance_liveness as i cross join lateral (
       select case when i.is_fresh then private.shortfall(lane, i.instance) end as lacks) as s
     where i.worker_id = w.id
@@ -56,7 +58,8 @@ as $$
   select case p_code
     when 'ok' then array['Can take it now', '']
     when 'nearer' then array['A runner nearer to the module is available and goes first', '']
-    when 'busy' then array[format('All slots are in use (%s per instance)', p_worker.capacity), 'Wait, or raise its capacity']
+    when 'busy' then array[format('All slots are in use (%s per instance)', p_worker.capacity),
+      'Wait, or raise its capacity']
     when 'draining' then array['Draining: ' || coalesce(p_worker.drain_reason, 'finishes what it has'), 'Resume it']
     when 'disabled' then array['Disabled', 'Enable it']
     when 'offline' then array['Offline: ' || p_worker.status_reason, 'Start it']
@@ -74,20 +77,23 @@ as $$
     when 'type_refused' then array['Does not accept this type of job', 'Change the types that it accepts']
     when 'pinned_elsewhere' then array['The job is pinned to another runner', 'Change the module''s pin']
     when 'is_target' then array['The job is about this runner itself', 'Another runner must do it']
-    when 'shared_refused' then array['The organisation does not use shared runners', 'Change that in the organisation''s settings']
+    when 'shared_refused' then array['The organisation does not use shared runners',
+      'Change that in the organisation''s settings']
     when 'degraded' then array['Degraded: ' || coalesce((
       select i.facts #>> '{degraded,reason}' from public.worker_instances as i
-      where i.worker_id = p_worker.id and jsonb_typeof(i.facts -> 'degraded') = 'object' order by i.updated_at desc limit 1),
-        'it cannot run jobs just now'), 'Look at the runner''s page']
+      where i.worker_id = p_worker.id and jsonb_typeof(i.facts -> 'degraded') = 'object' order by i.updated_at desc
+        limit 1), 'it cannot run jobs just now'), 'Look at the runner''s page']
     when 'engine_preparing' then array[format('%s is still being prepared there', p_lane.engine), 'Wait a little']
-    when 'engine_missing' then array[format('Has no %s', p_lane.engine), format('Install %s on the machine', p_lane.engine)]
+    when 'engine_missing' then array[format('Has no %s', p_lane.engine), format('Install %s on the machine',
+      p_lane.engine)]
     when 'engine_version' then array[format('Its %s is not %s', p_lane.engine, p_lane.engine_version),
       'Install that version, or change the module''s requirement']
     when 'cloud_missing' then array[format('Says that it cannot act in %s', p_lane.cloud),
       'Give it the rights; its doctor command says what is missing']
   end
 $$;
-comment on function private.verdict_words(text, private.lanes, public.workers) is 'A verdict in words, and what would help.';
+comment on function private.verdict_words(text, private.lanes, public.workers) is
+  'A verdict in words, and what would help.';
 
 create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs, p_code text, p_count integer)
 returns text[]
@@ -99,8 +105,10 @@ declare
   v_maintenance pg_catalog.jsonb := private.maintenance(p_job.org_id);
 begin
   if v_maintenance is not null then
-    return array[format('Maintenance of the %s until %s: %s', case v_maintenance ->> 'scope' when 'organization' then 'organisation'
-      else 'installation' end, to_char((v_maintenance ->> 'until')::pg_catalog.timestamptz at time zone 'utc', 'YYYY-MM-DD HH24:MI "UTC"'),
+    return array[format('Maintenance of the %s until %s: %s', case v_maintenance ->> 'scope' when 'organization'
+      then 'organisation'
+      else 'installation' end, to_char((v_maintenance ->> 'until')::pg_catalog.timestamptz at time zone 'utc',
+        'YYYY-MM-DD HH24:MI "UTC"'),
       v_maintenance ->> 'reason'), 'It starts when the maintenance ends.'];
   end if;
   if p_live.stage = 'BACKOFF' then
@@ -111,8 +119,8 @@ begin
     select * into v_head from private.live_jobs as q where q.state_key = p_live.state_key and q.stage <> 'WAITING';
     return case when v_head.job_id is null then array['The state is locked by a job that is over.',
       'Look at the state, then force-unlock it with the lock''s id.']
-      when v_head.stage = 'HELD' then array[format('Job %s of the same module needs attention and holds the state.', v_head.job_id),
-        'Resolve that job first.']
+      when v_head.stage = 'HELD' then array[format('Job %s of the same module needs attention and holds the state.',
+        v_head.job_id), 'Resolve that job first.']
       else array[format('Job %s of the same module goes first: one job per state at a time.', v_head.job_id),
         'It starts when that one is done.'] end;
   end if;
@@ -120,34 +128,46 @@ begin
     when 'ok' then array['A runner can take it now.', 'It starts with that runner''s next look.']
     when 'busy' then array['Every runner that may run it is busy.',
       'It starts when a slot is free; more capacity or another runner would help.']
-    when 'nearer' then array['A nearer runner is available and takes it first.', 'It starts with that runner''s next look.']
-    when 'draining' then array['The runners that may run it are draining.', 'Resume one of them, or assign another runner.']
+    when 'nearer' then array['A nearer runner is available and takes it first.',
+      'It starts with that runner''s next look.']
+    when 'draining' then array['The runners that may run it are draining.',
+      'Resume one of them, or assign another runner.']
     when 'disabled' then array['The runners that may run it are disabled.', 'Enable one of them.']
     when 'scaled_to_zero' then array['The runner that may run it is asleep.', 'It is being started.']
     when 'starting' then array['The runner that may run it is starting.', 'It begins with that runner''s first look.']
-    when 'offline' then array['The runners that may run it are offline.', 'Start one of them, or assign another runner.']
-    when 'never_contacted' then array['The runner that may run it has never connected.', 'Start it with its id and token.']
-    when 'no_credential' then array['The runner that may run it has no usable token or service account, so it cannot connect.',
-      'Rotate its token, or give it a service account that is enabled.']
-    when 'instance_missing' then array[format('It is pinned to instance "%s", which is not connected.', p_job.pinned_instance_name),
-      'Start that instance, or change the pin.']
-    when 'labels_missing' then array[format('No assigned runner has the labels %s.', array_to_string(p_job.labels, ', ')),
-      'Add the labels to a runner that has what they say.']
-    when 'type_refused' then array[format('No assigned runner accepts %s jobs.', p_job.type), 'Change the types that a runner accepts.']
-    when 'not_assigned' then array[format('No runner is assigned to %s.', coalesce(p_job.module_path, 'the organisation')),
-      'Assign a runner to the module, a group above it, or all modules.']
-    when 'pinned_elsewhere' then array['The runner that it is pinned to cannot run it.', 'Change the pin, or assign that runner.']
-    when 'is_target' then array['Only the runner that the job is about could run it.', 'Add another runner, or use a shared one.']
+    when 'offline' then array['The runners that may run it are offline.',
+      'Start one of them, or assign another runner.']
+    when 'never_contacted' then array['The runner that may run it has never connected.',
+      'Start it with its id and token.']
+    when 'no_credential'
+      then array['The runner that may run it has no usable token or service account, so it cannot connect.',
+        'Rotate its token, or give it a service account that is enabled.']
+    when 'instance_missing' then array[format('It is pinned to instance "%s", which is not connected.',
+      p_job.pinned_instance_name), 'Start that instance, or change the pin.']
+    when 'labels_missing' then array[format('No assigned runner has the labels %s.',
+      array_to_string(p_job.labels, ', ')), 'Add the labels to a runner that has what they say.']
+    when 'type_refused' then array[format('No assigned runner accepts %s jobs.', p_job.type),
+      'Change the types that a runner accepts.']
+    when 'not_assigned' then array[format('No runner is assigned to %s.',
+      coalesce(p_job.module_path, 'the organisation')),
+        'Assign a runner to the module, a group above it, or all modules.']
+    when 'pinned_elsewhere' then array['The runner that it is pinned to cannot run it.',
+      'Change the pin, or assign that runner.']
+    when 'is_target' then array['Only the runner that the job is about could run it.',
+      'Add another runner, or use a shared one.']
     when 'shared_refused' then array['Only shared runners could run it, and the organisation does not use them.',
       'Add a runner, or change the organisation''s settings.']
     when 'degraded' then array['The runners that may run it are degraded.', 'Their pages say what is wrong with them.']
-    when 'engine_preparing' then array['The runner that may run it is still preparing the engine.', 'It begins when the engine is there.']
+    when 'engine_preparing' then array['The runner that may run it is still preparing the engine.',
+      'It begins when the engine is there.']
     when 'engine_missing' then array[format('No runner that may run it has %s.', p_job.payload #>> '{module,engine}'),
       'Install the engine on one of them, or assign a runner that has it.']
     when 'engine_version' then array[format('No runner that may run it has %s %s.', p_job.payload #>> '{module,engine}',
-      p_job.payload #>> '{module,engine_version}'), 'Install that version on one of them, or change the module''s requirement.']
-    when 'cloud_missing' then array[format('No runner that may run it can act in %s.', p_job.payload #>> '{lifecycle,identity,provider}'),
-      'Give one of them the rights; its doctor command says what is missing.']
+      p_job.payload #>> '{module,engine_version}'),
+        'Install that version on one of them, or change the module''s requirement.']
+    when 'cloud_missing' then array[format('No runner that may run it can act in %s.',
+      p_job.payload #>> '{lifecycle,identity,provider}'),
+        'Give one of them the rights; its doctor command says what is missing.']
     else array['There is no runner.', 'Add a runner.'] end;
 end;
 $$;
@@ -159,11 +179,13 @@ returns integer
 language sql immutable
 set search_path = ''
 as $$
-  select array_position(array['ok', 'busy', 'nearer', 'engine_preparing', 'starting', 'scaled_to_zero', 'degraded', 'draining', 'disabled',
-    'offline', 'never_contacted', 'no_credential', 'instance_missing', 'engine_version', 'engine_missing', 'cloud_missing',
+  select array_position(array['ok', 'busy', 'nearer', 'engine_preparing', 'starting', 'scaled_to_zero', 'degraded',
+    'draining', 'disabled', 'offline', 'never_contacted', 'no_credential', 'instance_missing', 'engine_version',
+      'engine_missing', 'cloud_missing',
     'labels_missing', 'type_refused', 'is_target', 'shared_refused', 'pinned_elsewhere', 'not_assigned'], p_code)
 $$;
-comment on function private.verdict_rank(text) is 'The nearer a verdict is to "ok", the lower: the lowest one says why a job waits.';
+comment on function private.verdict_rank(text) is
+  'The nearer a verdict is to "ok", the lower: the lowest one says why a job waits.';
 
 create function private.explain_queue(p_job bigint)
 returns jsonb
@@ -195,10 +217,12 @@ begin
   select * into v_lane from private.lanes where id = coalesce(v_live.lane_id, private.lane_of(v_job));
   select count(*) into v_ahead from (
     select from private.lanes as l join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
-    where l.org_id = v_lane.org_id and l.scope = v_lane.scope and l.labels = v_lane.labels and l.priority <= v_lane.priority
-      and (l.job_type, l.pinned_worker_id, l.pinned_instance_name, l.excluded_worker_id, l.engine, l.engine_version, l.cloud)
-        is not distinct from (v_lane.job_type, v_lane.pinned_worker_id, v_lane.pinned_instance_name, v_lane.excluded_worker_id,
-          v_lane.engine, v_lane.engine_version, v_lane.cloud)
+    where l.org_id = v_lane.org_id and l.scope = v_lane.scope and l.labels = v_lane.labels
+      and l.priority <= v_lane.priority
+      and (l.job_type, l.pinned_worker_id, l.pinned_instance_name, l.excluded_worker_id, l.engine, l.engine_version,
+        l.cloud)
+        is not distinct from (v_lane.job_type, v_lane.pinned_worker_id, v_lane.pinned_instance_name,
+          v_lane.excluded_worker_id, v_lane.engine, v_lane.engine_version, v_lane.cloud)
       and (q.priority, q.ready_seq) < (v_live.priority, v_live.ready_seq) limit 1000
   ) as a;
   -- The best few in words, all of them in numbers: a page can show ten of five thousand.
@@ -210,9 +234,11 @@ begin
     select v.code, v.rank, count(*) as n from verdict as v group by v.code, v.rank
   )
   select (select r.code from reason as r order by r.rank limit 1),
-    (select coalesce(jsonb_agg(jsonb_build_object('reason_code', r.code, 'count', r.n) order by r.rank), '[]') from reason as r),
-    (select coalesce(jsonb_agg(jsonb_build_object('worker_id', v.worker_id, 'name', v.name, 'status', v.status, 'reason_code', v.code,
-      'reason', words.said[1], 'help', words.said[2], 'distance', v.distance) order by v.rank, v.distance, v.name), '[]')
+    (select coalesce(jsonb_agg(jsonb_build_object('reason_code', r.code, 'count', r.n) order by r.rank), '[]')
+      from reason as r),
+    (select coalesce(jsonb_agg(jsonb_build_object('worker_id', v.worker_id, 'name', v.name, 'status', v.status,
+      'reason_code', v.code, 'reason', words.said[1], 'help', words.said[2], 'distance', v.distance) order by v.rank,
+        v.distance, v.name), '[]')
       from best as v join public.workers as w on w.id = v.worker_id
       cross join lateral (select private.verdict_words(v.code, v_lane, w) as said) as words)
   into v_best, v_counts, v_runners;
@@ -220,7 +246,8 @@ begin
   v_words := private.queue_words(v_job, v_live, v_best, jsonb_array_length(v_runners));
   return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'maintenance', v_maintenance,
     'claimable', v_live.stage = 'READY' and v_best = 'ok' and v_maintenance is null,
-    'summary', v_words[1], 'help', v_words[2], 'position', case when v_live.stage = 'READY' then v_ahead + 1 end, 'ahead', v_ahead,
+    'summary', v_words[1], 'help', v_words[2], 'position', case when v_live.stage = 'READY' then v_ahead + 1 end,
+      'ahead', v_ahead,
     'runners', v_runners, 'counts', v_counts);
 end;
 $$;

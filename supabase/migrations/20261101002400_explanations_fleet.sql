@@ -1,6 +1,7 @@
--- What pages poll: the numbers that change too often to be rows, one call per organisation every few seconds; and statistics:
--- queue wait, utilisation, throughput and pass rate by the hour, and each runner's last day in quarters of an hour.
--- Closed hours are rolled up once, so that the page's call reads a few rows per hour, however many jobs there were.
+-- What pages poll: the numbers that change too often to be rows, one call per organisation every few seconds; and
+-- statistics: queue wait, utilisation, throughput and pass rate by the hour, and each runner's last day in quarters of
+-- an hour. Closed hours are rolled up once, so that the page's call reads a few rows per hour, however many jobs there
+-- were.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -15,16 +16,19 @@ as $$
       join public.workers as w on w.id = i.worker_id
       where q.stage = 'RUNNING' and i.is_fresh and w.org_id = p_org and w.removed_at is null),
     'capacity', (
-      select coalesce(sum(i.capacity), 0) from public.workers as w join private.instance_liveness as i on i.worker_id = w.id
+      select coalesce(sum(i.capacity), 0) from public.workers as w
+        join private.instance_liveness as i on i.worker_id = w.id
       where w.org_id = p_org and w.removed_at is null and i.is_fresh),
     'workers', (
       select jsonb_build_object('total', count(*), 'ONLINE', count(*) filter (where w.status = 'ONLINE'),
-        'DRAINING', count(*) filter (where w.status = 'DRAINING'), 'OFFLINE', count(*) filter (where w.status = 'OFFLINE'))
+        'DRAINING', count(*) filter (where w.status = 'DRAINING'), 'OFFLINE',
+          count(*) filter (where w.status = 'OFFLINE'))
       from public.workers as w where (w.org_id = p_org or w.is_shared) and w.removed_at is null),
     'jobs', (
       select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
         select j.status, count(*) as n from public.provision_jobs as j
-        where j.org_id = p_org and j.status in ('AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING', 'NEEDS_ATTENTION') group by j.status
+        where j.org_id = p_org and j.status in ('AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING',
+          'NEEDS_ATTENTION') group by j.status
       ) as c))
 $$;
 comment on function private.fleet_counts(uuid) is
@@ -41,17 +45,19 @@ begin
   perform private.need_role(p_org, 'viewer');
   -- A page shows fifty runners, and a REST answer has a thousand rows: live numbers of more than that nobody reads.
   if v_shown is null then
-    v_shown := array(select w.id from public.workers as w where (w.org_id = p_org or w.is_shared) and w.removed_at is null
+    v_shown := array(select w.id from public.workers as w where (w.org_id = p_org or w.is_shared)
+      and w.removed_at is null
       order by w.created_at, w.id limit 1000);
   elsif cardinality(v_shown) > 1000 then
     perform private.fail('RY422', 'Live numbers are given for 1,000 runners at a time.', 'Name those that are shown.');
   end if;
   return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org), 'workers', (
     select coalesce(jsonb_agg(jsonb_build_object(
-      'id', w.id, 'status', l.status, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity', coalesce(nullif(l.capacity, 0), w.capacity),
+      'id', w.id, 'status', l.status, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity',
+        coalesce(nullif(l.capacity, 0), w.capacity),
       'instances', (
-        select coalesce(jsonb_agg(jsonb_build_object('id', i.instance_id, 'name', i.name, 'last_seen_at', i.last_seen_at, 'used', i.used,
-          'capacity', i.capacity, 'is_online', i.is_fresh) order by i.name), '[]')
+        select coalesce(jsonb_agg(jsonb_build_object('id', i.instance_id, 'name', i.name, 'last_seen_at',
+          i.last_seen_at, 'used', i.used, 'capacity', i.capacity, 'is_online', i.is_fresh) order by i.name), '[]')
         from private.instance_liveness as i where i.worker_id = w.id)) order by w.created_at, w.id), '[]')
     from public.workers as w join private.worker_liveness as l on l.worker_id = w.id
     where w.id = any (v_shown) and (w.org_id = p_org or w.is_shared) and w.removed_at is null));
@@ -93,7 +99,8 @@ alter table private.load_hourly enable row level security;
 comment on table private.load_hourly is 'How busy the runners of each organisation were in closed hours.';
 comment on column private.load_hourly.org_id is 'The organisation.';
 comment on column private.load_hourly.hour is 'Start of the hour.';
-comment on column private.load_hourly.beats is 'How often a runner that was there all the time said so: what the sums below are divided by.';
+comment on column private.load_hourly.beats is
+  'How often a runner that was there all the time said so: what the sums below are divided by.';
 comment on column private.load_hourly.busy is 'Sum over the heartbeats of running jobs.';
 comment on column private.load_hourly.slots is 'Sum over the heartbeats of slots.';
 
@@ -112,8 +119,10 @@ as $$
   select j.org_id, date_bin('1 hour', j.finished_at, '2000-01-01'), count(*)::integer,
     count(*) filter (where j.status = 'SUCCEEDED')::integer, count(*) filter (where j.status = 'FAILED')::integer,
     count(*) filter (where j.status = 'CANCELLED')::integer,
-    percentile_cont(0.5) within group (order by extract(epoch from j.claimed_at - j.queued_at)) filter (where j.claimed_at >= j.queued_at),
-    percentile_cont(0.95) within group (order by extract(epoch from j.claimed_at - j.queued_at)) filter (where j.claimed_at >= j.queued_at)
+    percentile_cont(0.5) within group (order by extract(epoch from j.claimed_at - j.queued_at))
+      filter (where j.claimed_at >= j.queued_at),
+    percentile_cont(0.95) within group (order by extract(epoch from j.claimed_at - j.queued_at))
+      filter (where j.claimed_at >= j.queued_at)
   from public.provision_jobs as j
   where j.org_id = p_org and j.finished_at >= p_from and j.finished_at < p_to
   group by 1, 2
@@ -126,11 +135,13 @@ returns setof private.load_hourly
 language sql stable
 set search_path = ''
 as $$
-  select q.org_id, date_bin('1 hour', q.at, '2000-01-01'), sum(q.beats)::bigint, sum(q.busy)::bigint, sum(q.slots)::bigint
+  select q.org_id, date_bin('1 hour', q.at, '2000-01-01'), sum(q.beats)::bigint, sum(q.busy)::bigint,
+    sum(q.slots)::bigint
   from (
     select w.org_id, t.at, max(t.beats) as beats, sum(t.busy) as busy, sum(t.slots) as slots
     from (
-      select k.worker_id, k.at, k.beats, k.busy, k.slots from private.worker_ticks as k where k.at >= p_from and k.at < p_to
+      select k.worker_id, k.at, k.beats, k.busy, k.slots from private.worker_ticks as k where k.at >= p_from
+        and k.at < p_to
       union all
       -- The quarter that is under way, or the last one of a process that is gone.
       select h.worker_id, h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots from private.heartbeats as h
@@ -160,7 +171,8 @@ begin
   loop
     -- Organisation by organisation, by its index: this runs inside of a beat, however many jobs there are.
     insert into private.job_stats_hourly select s.* from public.organizations as o
-    cross join lateral private.hour_stats(o.id, v_hour, v_hour + interval '1 hour') as s on conflict (org_id, hour) do nothing;
+    cross join lateral private.hour_stats(o.id, v_hour, v_hour + interval '1 hour') as s
+      on conflict (org_id, hour) do nothing;
     insert into private.load_hourly select s.* from private.hour_load(null, v_hour, v_hour + interval '1 hour') as s
     on conflict (org_id, hour) do nothing;
     insert into private.rolled_hours (hour) values (v_hour) on conflict do nothing;
@@ -183,17 +195,20 @@ declare
   v_now pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01');
   v_from pg_catalog.timestamptz := v_now - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168) - 1);
   -- Hours that are not rolled up yet are counted from what happened in them.
-  v_open pg_catalog.timestamptz := greatest(v_from, (select max(r.hour) + interval '1 hour' from private.rolled_hours as r));
+  v_open pg_catalog.timestamptz := greatest(v_from, (select max(r.hour) + interval '1 hour'
+    from private.rolled_hours as r));
   v_jobs pg_catalog.jsonb;
 begin
   perform private.need_role(p_org, 'viewer');
   select jsonb_build_object(
     'queue_wait', jsonb_agg(jsonb_build_object('hour', x.hour, 'p50', s.wait_p50, 'p95', s.wait_p95) order by x.hour),
     'throughput', jsonb_agg(jsonb_build_object('hour', x.hour, 'jobs', coalesce(s.finished, 0)) order by x.hour),
-    'pass_rate', jsonb_agg(jsonb_build_object('hour', x.hour, 'succeeded', coalesce(s.succeeded, 0), 'failed', coalesce(s.failed, 0),
-      'share', s.succeeded::double precision / nullif(s.succeeded + s.failed, 0)) order by x.hour),
+    'pass_rate', jsonb_agg(jsonb_build_object('hour', x.hour, 'succeeded', coalesce(s.succeeded, 0), 'failed',
+      coalesce(s.failed, 0), 'share', s.succeeded::double precision / nullif(s.succeeded + s.failed, 0))
+        order by x.hour),
     'utilisation', jsonb_agg(jsonb_build_object('hour', x.hour, 'used', round(u.busy::numeric / nullif(u.beats, 0), 2),
-      'capacity', round(u.slots::numeric / nullif(u.beats, 0), 2), 'share', u.busy::numeric / nullif(u.slots, 0)) order by x.hour)
+      'capacity', round(u.slots::numeric / nullif(u.beats, 0), 2), 'share', u.busy::numeric / nullif(u.slots, 0))
+        order by x.hour)
   ) into v_jobs
   from generate_series(v_from, v_now, interval '1 hour') as x (hour)
   left join (
@@ -222,19 +237,23 @@ declare
   v_from pg_catalog.timestamptz := date_bin('15 minutes', now(),
     '2000-01-01') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
 begin
-  select * into v_worker from public.workers where id = p_worker and (is_shared or org_id in (select private.my_org_ids()));
+  select * into v_worker from public.workers where id = p_worker
+    and (is_shared or org_id in (select private.my_org_ids()));
   if v_worker.id is null then
     perform private.fail('RY404', 'There is no such runner.');
   end if;
   return (
-    select coalesce(jsonb_agg(jsonb_build_object('at', t.at, 'beats', t.beats, 'load', t.busy::double precision / nullif(t.slots, 0),
-      'status', case when t.draining * 2 > t.beats then 'DRAINING' else 'ONLINE' end) order by t.at), '[]')
+    select coalesce(jsonb_agg(jsonb_build_object('at', t.at, 'beats', t.beats, 'load',
+      t.busy::double precision / nullif(t.slots, 0), 'status', case when t.draining * 2 > t.beats then 'DRAINING'
+        else 'ONLINE' end) order by t.at), '[]')
     from (
       select k.at, sum(k.beats) as beats, sum(k.busy) as busy, sum(k.slots) as slots, sum(k.draining) as draining from (
-        select k.at, k.beats, k.busy, k.slots, k.draining from private.worker_ticks as k where k.worker_id = p_worker and k.at > v_from
+        select k.at, k.beats, k.busy, k.slots, k.draining from private.worker_ticks as k where k.worker_id = p_worker
+          and k.at > v_from
         union all
         select h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots, h.tick_draining from public.worker_instances as i
-        join private.heartbeats as h on h.instance_id = i.id where i.worker_id = p_worker and h.tick_at > v_from and h.tick_beats > 0
+        join private.heartbeats as h on h.instance_id = i.id where i.worker_id = p_worker and h.tick_at > v_from
+          and h.tick_beats > 0
       ) as k group by k.at
     ) as t);
 end;

@@ -1,9 +1,10 @@
--- What pages list: runners, jobs and modules, a page at a time, with search, order and true counts. A table that REST cuts at a
--- thousand rows is no list: what is beyond would not exist for the reader.
+-- What pages list: runners, jobs and modules, a page at a time, with search, order and true counts. A table that REST
+-- cuts at a thousand rows is no list: what is beyond would not exist for the reader.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
-create function private.check_page(p_filters jsonb, p_known text[], p_sort text, p_sorts text[], p_limit integer, p_offset integer)
+create function private.check_page(p_filters jsonb, p_known text[], p_sort text, p_sorts text[], p_limit integer,
+  p_offset integer)
 returns void
 language plpgsql immutable
 set search_path = ''
@@ -18,7 +19,8 @@ begin
   end if;
 end;
 $$;
-comment on function private.check_page(jsonb, text[], text, text[], integer, integer) is 'Refuses a page that nobody could turn to.';
+comment on function private.check_page(jsonb, text[], text, text[], integer, integer) is
+  'Refuses a page that nobody could turn to.';
 
 create function private.search_pattern(p_search text)
 returns text
@@ -27,9 +29,11 @@ set search_path = ''
 as $$
   select '%' || regexp_replace(nullif(trim(left(p_search, 200)), ''), '([\\%_])', '\\\1', 'g') || '%'
 $$;
-comment on function private.search_pattern(text) is 'The pattern of what somebody typed into a search box; null for nothing.';
+comment on function private.search_pattern(text) is
+  'The pattern of what somebody typed into a search box; null for nothing.';
 
-create function private.list_runners(p_org uuid, p_search text, p_filters jsonb, p_sort text, p_limit integer, p_offset integer)
+create function private.list_runners(p_org uuid, p_search text, p_filters jsonb, p_sort text, p_limit integer,
+  p_offset integer)
 returns jsonb
 language plpgsql stable security definer
 set search_path = ''
@@ -40,27 +44,32 @@ declare
   v_answer pg_catalog.jsonb;
 begin
   perform private.need_role(p_org, 'viewer');
-  perform private.check_page(p_filters, array['status', 'type', 'label'], p_sort, array['name', '-name', 'status', 'newest'], p_limit, p_offset);
+  perform private.check_page(p_filters, array['status', 'type', 'label'], p_sort,
+    array['name', '-name', 'status', 'newest'], p_limit, p_offset);
   with found as materialized (
     select w.id, lower(w.name) as name, w.status, w.created_at from public.workers as w
     where (w.org_id = p_org or w.is_shared) and w.removed_at is null
       and (v_pattern is null or w.name ilike v_pattern or array_to_string(w.labels, ' ') ilike v_pattern)
       and (p_filters ->> 'label' is null or p_filters ->> 'label' = any (w.labels))
-      and (not coalesce(p_filters ? 'type', false) or w.type::pg_catalog.text = any (private.text_list(p_filters -> 'type')))
+      and (not coalesce(p_filters ? 'type', false)
+        or w.type::pg_catalog.text = any (private.text_list(p_filters -> 'type')))
   ), kept as (
     select f.* from found as f where v_statuses = '{}' or f.status::pg_catalog.text = any (v_statuses)
   ), shown as (
     select k.id, row_number() over () as place from (
-      select k.id from kept as k order by case when p_sort = 'status' then k.status end, case when p_sort in ('name', 'status') then k.name end,
-        case when p_sort = '-name' then k.name end desc, case when p_sort = 'newest' then k.created_at end desc, k.id
+      select k.id from kept as k order by case when p_sort = 'status' then k.status end,
+        case when p_sort in ('name', 'status') then k.name end, case when p_sort = '-name' then k.name end desc,
+          case when p_sort = 'newest' then k.created_at end desc, k.id
       limit p_limit offset p_offset) as k
   )
   select jsonb_build_object(
     'total', (select count(*) from kept),
-    'counts', (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (select f.status, count(*) as n from found as f group by f.status) as c),
+    'counts', (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (select f.status, count(*) as n
+      from found as f group by f.status) as c),
     'rows', (select coalesce(jsonb_agg(to_jsonb(w) || jsonb_build_object('last_seen_at', l.last_seen_at, 'used', l.used,
         'slots', coalesce(nullif(l.capacity, 0), w.capacity), 'instances', l.fresh) order by s.place), '[]')
-      from shown as s join public.workers as w on w.id = s.id join private.worker_liveness as l on l.worker_id = s.id)) into v_answer;
+      from shown as s join public.workers as w on w.id = s.id
+        join private.worker_liveness as l on l.worker_id = s.id)) into v_answer;
   return v_answer;
 end;
 $$;
@@ -74,10 +83,12 @@ returns integer
 language sql immutable
 set search_path = ''
 as $$
-  select case when p_status in ('CLAIMED', 'PROCESSING') then 1 when p_status in ('NEEDS_ATTENTION', 'AWAITING_APPROVAL') then 2
+  select case when p_status in ('CLAIMED', 'PROCESSING') then 1 when p_status in ('NEEDS_ATTENTION',
+    'AWAITING_APPROVAL') then 2
     when p_status = 'QUEUED' then 3 else 4 end
 $$;
-comment on function private.job_rank(public.job_status) is 'Running jobs first, then those that need somebody, then the queue, then what is over.';
+comment on function private.job_rank(public.job_status) is
+  'Running jobs first, then those that need somebody, then the queue, then what is over.';
 
 create function private.job_counts(p_org uuid, p_types text[])
 returns jsonb
@@ -89,23 +100,27 @@ as $$
 begin
   if p_types = '{}' then
     return (select coalesce(jsonb_object_agg(c.status, c.n), '{}')
-      from (select j.status, count(*) as n from public.provision_jobs as j where j.org_id = p_org group by j.status) as c);
+      from (select j.status, count(*) as n from public.provision_jobs as j where j.org_id = p_org
+        group by j.status) as c);
   end if;
   return (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
     select j.status, count(*) as n from public.provision_jobs as j
     where j.org_id = p_org and j.type::pg_catalog.text = any (p_types) group by j.status) as c);
 end;
 $$;
-comment on function private.job_counts(uuid, text[]) is 'How many jobs of an organisation there are, by status; of some types, where they are named.';
+comment on function private.job_counts(uuid, text[]) is
+  'How many jobs of an organisation there are, by status; of some types, where they are named.';
 
-create function private.jobs_about(p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid, p_types text[])
+create function private.jobs_about(p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid,
+  p_types text[])
 returns table (id bigint, status public.job_status)
 language plpgsql stable
 set search_path = ''
 set plan_cache_mode = force_custom_plan
 as $$
 declare
-  -- What somebody types is part of a module's path or of a runner's name, or a job's number: few of those, and their jobs by an index.
+  -- What somebody types is part of a module's path or of a runner's name, or a job's number: few of those, and their
+  -- jobs by an index.
   v_modules pg_catalog.uuid[] := case when p_pattern is null then array[p_module] else array(
     select m.id from public.modules as m where m.org_id = p_org and m.path ilike p_pattern) end;
   v_workers pg_catalog.uuid[] := case when p_pattern is null then array[p_worker] else array(
@@ -118,7 +133,8 @@ begin
     and (p_types = '{}' or j.type::pg_catalog.text = any (p_types));
 end;
 $$;
-comment on function private.jobs_about(uuid, text, text, uuid, uuid, text[]) is 'Jobs of a module or a runner, and those that a search finds.';
+comment on function private.jobs_about(uuid, text, text, uuid, uuid, text[]) is
+  'Jobs of a module or a runner, and those that a search finds.';
 
 create function private.list_jobs(
   p_org uuid, p_search text, p_filters jsonb, p_sort text, p_limit integer, p_offset integer, p_before bigint
@@ -140,7 +156,8 @@ declare
   v_rows pg_catalog.jsonb;
 begin
   perform private.need_role(p_org, 'viewer');
-  perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id'], p_sort, array['active', 'newest'], p_limit, p_offset);
+  perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id'], p_sort,
+    array['active', 'newest'], p_limit, p_offset);
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
   if v_pattern is null and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id') = 2 then
     v_counts := private.job_counts(p_org, v_types);
@@ -149,24 +166,28 @@ begin
       select j.id from unnest(v_statuses) as s (status)
       cross join lateral (
         select k.id, k.status from public.provision_jobs as k
-        where k.org_id = p_org and k.status = s.status and k.id < v_before and (v_types = '{}' or k.type::pg_catalog.text = any (v_types))
+        where k.org_id = p_org and k.status = s.status and k.id < v_before
+          and (v_types = '{}' or k.type::pg_catalog.text = any (v_types))
         order by k.id desc limit p_offset + p_limit
       ) as j
-      order by case when p_sort = 'active' then private.job_rank(j.status) end, j.id desc limit p_limit offset p_offset);
+      order by case when p_sort = 'active' then private.job_rank(j.status) end, j.id desc
+        limit p_limit offset p_offset);
   else
     with about as materialized (
-      select a.id, a.status from private.jobs_about(p_org, v_pattern, p_search, (p_filters ->> 'module_id')::pg_catalog.uuid,
-        (p_filters ->> 'worker_id')::pg_catalog.uuid, v_types) as a
+      select a.id, a.status from private.jobs_about(p_org, v_pattern, p_search,
+        (p_filters ->> 'module_id')::pg_catalog.uuid, (p_filters ->> 'worker_id')::pg_catalog.uuid, v_types) as a
     )
-    select (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (select a.status, count(*) as n from about as a group by a.status) as c),
-      array(select a.id from about as a where a.status = any (v_statuses) and a.id < v_before
-        order by case when p_sort = 'active' then private.job_rank(a.status) end, a.id desc limit p_limit offset p_offset)
+    select (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (select a.status, count(*) as n from about as a
+      group by a.status) as c), array(select a.id from about as a where a.status = any (v_statuses) and a.id < v_before
+        order by case when p_sort = 'active' then private.job_rank(a.status) end, a.id desc
+          limit p_limit offset p_offset)
     into v_counts, v_shown;
   end if;
   select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] order by s.place), '[]') into v_rows
   from unnest(v_shown) with ordinality as s (id, place) join public.provision_jobs as j on j.id = s.id;
   return jsonb_build_object('counts', v_counts, 'rows', v_rows, 'total', (
-    select coalesce(sum(c.value::bigint), 0) from jsonb_each_text(v_counts) as c where c.key::public.job_status = any (v_statuses)));
+    select coalesce(sum(c.value::bigint), 0) from jsonb_each_text(v_counts) as c
+      where c.key::public.job_status = any (v_statuses)));
 exception
   when invalid_text_representation then
     perform private.fail('RY422', 'A filter of the list is not valid.', sqlerrm);
@@ -177,7 +198,8 @@ grant execute on function private.list_jobs(uuid, text, jsonb, text, integer, in
 
 -- ---------------------------------------------------------------------------------------------- modules
 
-create function private.list_modules(p_org uuid, p_search text, p_filters jsonb, p_sort text, p_limit integer, p_offset integer)
+create function private.list_modules(p_org uuid, p_search text, p_filters jsonb, p_sort text, p_limit integer,
+  p_offset integer)
 returns jsonb
 language plpgsql stable security definer
 set search_path = ''
@@ -188,21 +210,25 @@ declare
   v_answer pg_catalog.jsonb;
 begin
   perform private.need_role(p_org, 'viewer');
-  perform private.check_page(p_filters, array['group_path'], p_sort, array['path', '-path', 'newest'], p_limit, p_offset);
+  perform private.check_page(p_filters, array['group_path'], p_sort, array['path', '-path', 'newest'], p_limit,
+    p_offset);
   with found as materialized (
     select m.id, m.path, m.group_path, m.created_at from public.modules as m
     where m.org_id = p_org and m.deleted_at is null and (v_pattern is null or m.path ilike v_pattern)
       and (v_group is null or m.group_path = v_group or starts_with(m.group_path, v_group || '/'))
   ), shown as (
     select f.id, row_number() over () as place from (
-      select f.id from found as f order by case when p_sort = 'path' then f.path end, case when p_sort = '-path' then f.path end desc,
-        case when p_sort = 'newest' then f.created_at end desc, f.id limit p_limit offset p_offset) as f
+      select f.id from found as f order by case when p_sort = 'path' then f.path end, case when p_sort = '-path'
+        then f.path end desc, case when p_sort = 'newest' then f.created_at end desc, f.id
+          limit p_limit offset p_offset) as f
   )
   select jsonb_build_object(
     'total', (select count(*) from found),
     'counts', (select coalesce(jsonb_object_agg(c.group_path, c.n), '{}')
-      from (select f.group_path, count(*) as n from found as f group by f.group_path order by f.group_path limit 1000) as c),
-    'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'inputs', 'env', 'extra_files', 'hooks'] || jsonb_build_object('last_job', (
+      from (select f.group_path, count(*) as n from found as f group by f.group_path order by f.group_path
+        limit 1000) as c),
+    'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'inputs', 'env', 'extra_files', 'hooks']
+      || jsonb_build_object('last_job', (
         select jsonb_build_object('id', j.id, 'type', j.type, 'status', j.status, 'finished_at', j.finished_at)
         from public.provision_jobs as j where j.module_id = m.id order by j.id desc limit 1)) order by s.place), '[]')
       from shown as s join public.modules as m on m.id = s.id)) into v_answer;

@@ -63,7 +63,8 @@ comment on column public.rollouts.finished_at is 'When it ended.';
 create trigger touch before update on public.rollouts for each row execute function private.touch_updated_at();
 
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
-alter table public.provision_jobs add constraint provision_jobs_rollout_id_fkey foreign key (rollout_id) references public.rollouts (id);
+alter table public.provision_jobs add constraint
+  provision_jobs_rollout_id_fkey foreign key (rollout_id) references public.rollouts (id);
 
 create function private.latest_version()
 returns text

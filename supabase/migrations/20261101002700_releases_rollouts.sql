@@ -18,7 +18,8 @@ as $$
   where n.worker_id = p_worker and i.is_fresh
 $$;
 comment on function private.updates_itself(uuid, text) is
-  'Whether every live instance of a runner was started with the permission to update itself, and the release has its file.';
+  'Whether every live instance of a runner was started with the permission to update itself, and the release has its '
+  'file.';
 
 create function private.outdated_workers(p_org uuid)
 returns setof public.workers
@@ -46,7 +47,8 @@ begin
   v_job.pinned_worker_id := p_worker.id;
   v_job.pinned_instance_name := p_instance;
   v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object(
-    'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'version', p_version, 'is_own', true, 'allow_downgrade',
+    'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'version', p_version, 'is_own', true,
+      'allow_downgrade',
     private.is_version_less(p_version, p_worker.version),
     'artifacts', (select r.artifacts from public.worker_releases as r where r.version = p_version)));
   return v_job;
@@ -92,7 +94,8 @@ begin
   end if;
   if p_worker.type <> 'self-hosted' or not private.updates_itself(p_worker.id, p_version) then
     perform private.fail('RY422', format('"%s" does not update itself to %s.', p_worker.name, p_version),
-      'Update it where it runs. Or start it, from its one file, with the setting Update.Enabled; the release needs a file for its platform.');
+      'Update it where it runs. Or start it, from its one file, with the setting Update.Enabled; the release needs a '
+      'file for its platform.');
   elsif p_worker.is_draining or p_worker.is_disabled then
     perform private.fail('RY409', format('"%s" takes no jobs, and its update is one.', p_worker.name),
       'Let it take jobs again first.');
@@ -151,7 +154,8 @@ begin
     if private.try_lock_job(v_job) then
       perform private.end_job(v_job.job_id, 'FAILED', 'failed', 'system', null, 'system',
         'The runner did not come back.', jsonb_build_object(
-        'code', 'update_no_heartbeat', 'message', 'The runner that was to update itself has not been online for 5 minutes.',
+        'code', 'update_no_heartbeat', 'message',
+          'The runner that was to update itself has not been online for 5 minutes.',
         'hint', 'Look at its log and start it again; its file of before ends in .previous.'));
       v_count := v_count + 1;
     end if;

@@ -337,7 +337,8 @@ begin
 end;
 $$;
 comment on function private.forget_instances() is
-  'Ends sessions that were silent for a week, and forgets processes that were gone for a week when another came after them.';
+  'Ends sessions that were silent for a week, and forgets processes that were gone for a week when another came after '
+  'them.';
 
 create function private.forget_lanes()
 returns integer
@@ -383,7 +384,8 @@ begin
   delete from private.artifacts where created_at < now() - interval '30 days';
   return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),
     'forgotten_instances', private.forget_instances(),
-    'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs() else 0 end,
+    'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs()
+      else 0 end,
     'forgotten_lanes', private.forget_lanes());
 end;
 $$;

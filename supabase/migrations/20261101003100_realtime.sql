@@ -1,5 +1,5 @@
--- Realtime: who may listen to which doorbell, and the tables whose changes pages follow. Logs and beats are not among them.
--- Guarded, so that it can run where there is no Realtime, or where some of the tables were added by hand.
+-- Realtime: who may listen to which doorbell, and the tables whose changes pages follow. Logs and beats are not among
+-- them. Guarded, so that it can run where there is no Realtime, or where some of the tables were added by hand.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -49,7 +49,8 @@ begin
   end if;
   foreach v_table in array array['workers', 'worker_instances', 'provision_jobs', 'worker_releases', 'rollouts'] loop
     if not exists (
-      select from pg_catalog.pg_publication_tables where pubname = 'supabase_realtime' and schemaname = 'public' and tablename = v_table
+      select from pg_catalog.pg_publication_tables where pubname = 'supabase_realtime' and schemaname = 'public'
+        and tablename = v_table
     ) then
       execute format('alter publication supabase_realtime add table public.%I', v_table);
     end if;

@@ -1,5 +1,5 @@
--- The API, first half: everything that people call from pages or with their own token. Each function is a thin wrapper that
--- runs as the caller; the body with the rights, and the checks, is the function of the same name in `private`.
+-- The API, first half: everything that people call from pages or with their own token. Each function is a thin wrapper
+-- that runs as the caller; the body with the rights, and the checks, is the function of the same name in `private`.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -10,7 +10,8 @@ comment on function public.create_organization(text, text) is 'Creates an organi
 grant execute on function public.create_organization(text, text) to authenticated;
 
 create function public.update_organization(
-  p_org uuid, p_name text default null, p_log_retention_days integer default null, p_can_approve_own_jobs boolean default null
+  p_org uuid, p_name text default null, p_log_retention_days integer default null,
+    p_can_approve_own_jobs boolean default null
 )
 returns jsonb language sql set search_path = ''
 as $$ select private.update_organization(p_org, p_name, p_log_retention_days, p_can_approve_own_jobs) $$;
@@ -54,10 +55,12 @@ grant execute on function public.set_member_role(uuid, uuid, public.member_role)
 create function public.remove_member(p_org uuid, p_user uuid)
 returns jsonb language sql set search_path = ''
 as $$ select private.remove_member(p_org, p_user) $$;
-comment on function public.remove_member(uuid, uuid) is 'Removes a member; everybody may leave. Admins; only owners remove owners.';
+comment on function public.remove_member(uuid, uuid) is
+  'Removes a member; everybody may leave. Admins; only owners remove owners.';
 grant execute on function public.remove_member(uuid, uuid) to authenticated;
 
-create function public.register_worker(p_org uuid, p_name text, p_token_hash text, p_token_hint text, p_options jsonb default '{}')
+create function public.register_worker(p_org uuid, p_name text, p_token_hash text, p_token_hint text,
+  p_options jsonb default '{}')
 returns jsonb language sql set search_path = ''
 as $$ select private.register_worker(p_org, p_name, p_token_hash, p_token_hint, p_options) $$;
 comment on function public.register_worker(uuid, text, text, text, jsonb) is
@@ -67,13 +70,15 @@ grant execute on function public.register_worker(uuid, text, text, text, jsonb) 
 create function public.update_worker(p_worker uuid, p_options jsonb)
 returns jsonb language sql set search_path = ''
 as $$ select private.update_worker(p_worker, p_options) $$;
-comment on function public.update_worker(uuid, jsonb) is 'Changes a runner''s settings; only what is given changes. Admins.';
+comment on function public.update_worker(uuid, jsonb) is
+  'Changes a runner''s settings; only what is given changes. Admins.';
 grant execute on function public.update_worker(uuid, jsonb) to authenticated;
 
 create function public.assign_worker(p_worker uuid, p_path text)
 returns jsonb language sql set search_path = ''
 as $$ select private.assign_worker(p_worker, p_path) $$;
-comment on function public.assign_worker(uuid, text) is 'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
+comment on function public.assign_worker(uuid, text) is
+  'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
 grant execute on function public.assign_worker(uuid, text) to authenticated;
 
 create function public.unassign_worker(p_worker uuid, p_path text)
@@ -82,7 +87,8 @@ as $$ select private.unassign_worker(p_worker, p_path) $$;
 comment on function public.unassign_worker(uuid, text) is 'Takes an assignment away. Running jobs go on. Admins.';
 grant execute on function public.unassign_worker(uuid, text) to authenticated;
 
-create function public.rotate_worker_token(p_worker uuid, p_token_hash text, p_token_hint text, p_overlap_seconds integer default 86400)
+create function public.rotate_worker_token(p_worker uuid, p_token_hash text, p_token_hint text,
+  p_overlap_seconds integer default 86400)
 returns jsonb language sql set search_path = ''
 as $$ select private.rotate_worker_token(p_worker, p_token_hash, p_token_hint, p_overlap_seconds) $$;
 comment on function public.rotate_worker_token(uuid, text, text, integer) is
@@ -92,7 +98,8 @@ grant execute on function public.rotate_worker_token(uuid, text, text, integer) 
 create function public.revoke_worker_token(p_token uuid)
 returns jsonb language sql set search_path = ''
 as $$ select private.revoke_worker_token(p_token) $$;
-comment on function public.revoke_worker_token(uuid) is 'Revokes a token and ends the sessions that it opened, at once. Admins.';
+comment on function public.revoke_worker_token(uuid) is
+  'Revokes a token and ends the sessions that it opened, at once. Admins.';
 grant execute on function public.revoke_worker_token(uuid) to authenticated;
 
 create function public.list_worker_tokens(p_worker uuid)
@@ -105,13 +112,15 @@ grant execute on function public.list_worker_tokens(uuid) to authenticated;
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean)
 returns jsonb language sql set search_path = ''
 as $$ select private.set_worker_disabled(p_worker, p_disabled) $$;
-comment on function public.set_worker_disabled(uuid, boolean) is 'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
+comment on function public.set_worker_disabled(uuid, boolean) is
+  'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
 grant execute on function public.set_worker_disabled(uuid, boolean) to authenticated;
 
 create function public.drain_worker(p_worker uuid, p_reason text default null)
 returns jsonb language sql set search_path = ''
 as $$ select private.drain_worker(p_worker, p_reason) $$;
-comment on function public.drain_worker(uuid, text) is 'Lets a runner finish what it has and take nothing new. Operators.';
+comment on function public.drain_worker(uuid, text) is
+  'Lets a runner finish what it has and take nothing new. Operators.';
 grant execute on function public.drain_worker(uuid, text) to authenticated;
 
 create function public.resume_worker(p_worker uuid)
@@ -123,181 +132,17 @@ grant execute on function public.resume_worker(uuid) to authenticated;
 create function public.remove_worker(p_worker uuid)
 returns jsonb language sql set search_path = ''
 as $$ select private.remove_worker(p_worker) $$;
-comment on function public.remove_worker(uuid) is 'Removes a runner that was started by you: its sessions end, its jobs are requeued or flagged. Admins.';
+comment on function public.remove_worker(uuid) is
+  'Removes a runner that was started by you: its sessions end, its jobs are requeued or flagged. Admins.';
 grant execute on function public.remove_worker(uuid) to authenticated;
 
-create function public.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}')
-returns jsonb language plpgsql set search_path = ''
-as $$ begin return private.enqueue_job(p_org, p_type, p_module, p_options); end $$;
-comment on function public.enqueue_job(uuid, public.job_type, uuid, jsonb) is
-  'Enqueues a job for a module, with everything frozen that the runner will need. Idempotent by its key. Operators.';
-grant execute on function public.enqueue_job(uuid, public.job_type, uuid, jsonb) to authenticated;
-
-create function public.enqueue_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb default '{}')
-returns jsonb language plpgsql set search_path = ''
-as $$ begin return private.enqueue_jobs(p_org, p_type, p_modules, p_options); end $$;
-comment on function public.enqueue_jobs(uuid, public.job_type, uuid[], jsonb) is
-  'Enqueues a job for each of up to 1,000 modules, all or none, and returns their numbers, modules and statuses. Idempotent by its key. Operators.';
-grant execute on function public.enqueue_jobs(uuid, public.job_type, uuid[], jsonb) to authenticated;
-
-create function public.fleet_overview(p_org uuid, p_workers uuid[] default null)
-returns jsonb language plpgsql stable set search_path = ''
-as $$ begin return private.fleet_overview(p_org, p_workers); end $$;
-comment on function public.fleet_overview(uuid, uuid[]) is
-  'Counts of an organisation, and live numbers of the runners named, 1,000 at most: status, last heartbeat, load per instance. Members.';
-grant execute on function public.fleet_overview(uuid, uuid[]) to authenticated;
-
-create function public.list_runners(
-  p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'name', p_limit integer default 50,
-  p_offset integer default 0
-)
-returns jsonb language plpgsql stable set search_path = ''
-as $$ begin return private.list_runners(p_org, p_search, p_filters, p_sort, p_limit, p_offset); end $$;
-comment on function public.list_runners(uuid, text, jsonb, text, integer, integer) is
-  'A page of runners {total, counts by status, rows with load}: search, filters {status, type, label}, order name, -name, status, newest. Members.';
-grant execute on function public.list_runners(uuid, text, jsonb, text, integer, integer) to authenticated;
-
-create function public.list_jobs(
-  p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'active', p_limit integer default 50,
-  p_offset integer default 0, p_before bigint default null
-)
-returns jsonb language plpgsql stable set search_path = ''
-as $$ begin return private.list_jobs(p_org, p_search, p_filters, p_sort, p_limit, p_offset, p_before); end $$;
-comment on function public.list_jobs(uuid, text, jsonb, text, integer, integer, bigint) is
-  'A page of jobs {total, counts by status, rows}, running ones first or newest first; filters {status, type, module_id, worker_id}. Members.';
-grant execute on function public.list_jobs(uuid, text, jsonb, text, integer, integer, bigint) to authenticated;
-
-create function public.list_modules(
-  p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'path', p_limit integer default 50,
-  p_offset integer default 0
-)
-returns jsonb language plpgsql stable set search_path = ''
-as $$ begin return private.list_modules(p_org, p_search, p_filters, p_sort, p_limit, p_offset); end $$;
-comment on function public.list_modules(uuid, text, jsonb, text, integer, integer) is
-  'A page of modules {total, counts by group, rows with their last job}: search, filters {group_path}, order path, -path, newest. Members.';
-grant execute on function public.list_modules(uuid, text, jsonb, text, integer, integer) to authenticated;
-
-create function public.upsert_group(p_org uuid, p_path text, p_description text default null, p_hooks jsonb default null,
-  p_env jsonb default null)
-returns jsonb language sql set search_path = ''
-as $$ select private.upsert_group(p_org, p_path, p_description, p_hooks, p_env) $$;
-comment on function public.upsert_group(uuid, text, text, jsonb, jsonb) is
-  'Creates or changes a group, and creates the groups above it. Operators.';
-grant execute on function public.upsert_group(uuid, text, text, jsonb, jsonb) to authenticated;
-
-create function public.delete_group(p_group uuid)
-returns jsonb language sql set search_path = ''
-as $$ select private.delete_group(p_group) $$;
-comment on function public.delete_group(uuid) is 'Deletes an empty group. Admins.';
-grant execute on function public.delete_group(uuid) to authenticated;
-
-create function public.create_module(p_org uuid, p_group_path text, p_name text, p_spec jsonb default '{}')
-returns jsonb language sql set search_path = ''
-as $$ select private.create_module(p_org, p_group_path, p_name, p_spec) $$;
-comment on function public.create_module(uuid, text, text, jsonb) is 'Creates a module, and its groups where they are missing. Operators.';
-grant execute on function public.create_module(uuid, text, text, jsonb) to authenticated;
-
-create function public.update_module(p_module uuid, p_spec jsonb)
-returns jsonb language sql set search_path = ''
-as $$ select private.update_module(p_module, p_spec) $$;
-comment on function public.update_module(uuid, jsonb) is
-  'Changes the fields of a module that are named. Jobs that are already queued keep what they had. Operators; admins to lower approvals_required.';
-grant execute on function public.update_module(uuid, jsonb) to authenticated;
-
-create function public.delete_module(p_module uuid, p_confirm_name text)
-returns jsonb language sql set search_path = ''
-as $$ select private.delete_module(p_module, p_confirm_name) $$;
-comment on function public.delete_module(uuid, text) is
-  'Removes a module from the tree, with its name as confirmation. What it created in the world stays. Admins.';
-grant execute on function public.delete_module(uuid, text) to authenticated;
-
-create function public.approve_job(p_job bigint, p_decision text, p_comment text default null, p_override_reason text default null)
-returns jsonb language sql set search_path = ''
-as $$ select private.approve_job(p_job, p_decision, p_comment, p_override_reason) $$;
-comment on function public.approve_job(bigint, text, text, text) is
-  'Approves or rejects a job, once per member; who asked for it does not, unless an owner is alone and says why. The last approval needed queues it. Operators.';
-grant execute on function public.approve_job(bigint, text, text, text) to authenticated;
-
-create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default 'GRACEFUL', p_reason text default null)
-returns jsonb language sql set search_path = ''
-as $$ select private.cancel_job(p_job, p_kind, p_reason) $$;
-comment on function public.cancel_job(bigint, public.cancel_kind, text) is
-  'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or now. Operators.';
-grant execute on function public.cancel_job(bigint, public.cancel_kind, text) to authenticated;
-
-create function public.retry_job(p_job bigint, p_reason text default null)
-returns jsonb language sql set search_path = ''
-as $$ select private.retry_job(p_job, p_reason) $$;
-comment on function public.retry_job(bigint, text) is
-  'Enqueues a failed or cancelled job again, as a new job with the same frozen payload and the larger number of approvals. Operators; admins for runners'' own jobs.';
-grant execute on function public.retry_job(bigint, text) to authenticated;
-
-create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null)
-returns jsonb language sql set search_path = ''
-as $$ select private.resolve_attention(p_job, p_action, p_proof) $$;
-comment on function public.resolve_attention(bigint, text, text) is
-  'The way out of NEEDS_ATTENTION: refresh_plan (look first), retry, mark_failed, release_lock (with the lock''s id as proof). Operators.';
-grant execute on function public.resolve_attention(bigint, text, text) to authenticated;
-
-create function public.explain_queue(p_job bigint)
-returns jsonb language sql set search_path = ''
-as $$ select private.explain_queue(p_job) $$;
-comment on function public.explain_queue(bigint) is
-  'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, and what would help. Members.';
-grant execute on function public.explain_queue(bigint) to authenticated;
-
-create function public.state_info(p_module uuid)
-returns jsonb language sql stable set search_path = ''
-as $$ select private.state_info(p_module) $$;
-comment on function public.state_info(uuid) is 'A module''s state: serial, size, lock and history, without its text. Members.';
-grant execute on function public.state_info(uuid) to authenticated;
-
-create function public.state_version(p_module uuid, p_serial bigint)
-returns jsonb language sql set search_path = ''
-as $$ select private.state_version(p_module, p_serial) $$;
-comment on function public.state_version(uuid, bigint) is
-  'The text of one version of a state (body), with who wrote it. Reading it is audited. Admins.';
-grant execute on function public.state_version(uuid, bigint) to authenticated;
-
-create function public.kept_states(p_job bigint)
-returns jsonb language sql stable set search_path = ''
-as $$ select private.kept_states(p_job) $$;
-comment on function public.kept_states(bigint) is
-  'States that a job wrote and that were not stored, newest first, without their text: a person released the job meanwhile. Members.';
-grant execute on function public.kept_states(bigint) to authenticated;
-
-create function public.kept_state(p_id uuid)
-returns jsonb language sql set search_path = ''
-as $$ select private.kept_state(p_id) $$;
-comment on function public.kept_state(uuid) is 'The text of a state that was not stored (body). Reading it is audited. Admins.';
-grant execute on function public.kept_state(uuid) to authenticated;
-
-create function public.store_kept_state(p_id uuid)
-returns jsonb language sql set search_path = ''
-as $$ select private.store_kept_state(p_id) $$;
-comment on function public.store_kept_state(uuid) is
-  'Makes a state that was not stored the module''s state, as its newest version; refused while a job uses the state. Admins.';
-grant execute on function public.store_kept_state(uuid) to authenticated;
-
-create function public.discard_kept_state(p_id uuid)
-returns jsonb language sql set search_path = ''
-as $$ select private.discard_kept_state(p_id) $$;
-comment on function public.discard_kept_state(uuid) is
-  'Decides that a state that was not stored is not needed; its text is removed, that it was there stays. Admins.';
-grant execute on function public.discard_kept_state(uuid) to authenticated;
-
-create function public.force_unlock_state(p_module uuid, p_lock_id text)
-returns jsonb language sql set search_path = ''
-as $$ select private.force_unlock_state(p_module, p_lock_id) $$;
-comment on function public.force_unlock_state(uuid, text) is
-  'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
-grant execute on function public.force_unlock_state(uuid, text) to authenticated;
-
-create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text, p_options jsonb default '{}')
+create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text,
+  p_options jsonb default '{}')
 returns jsonb language sql set search_path = ''
 as $$ select private.deploy_worker(p_org, p_name, p_cloud_identity, p_region, p_options) $$;
 comment on function public.deploy_worker(uuid, text, uuid, text, jsonb) is
-  'Registers a cloud-hosted runner (or finds it by its name) and queues the DEPLOY_WORKER job. Options: cpu, memory, image, version and a runner''s settings. Admins.';
+  'Registers a cloud-hosted runner (or finds it by its name) and queues the DEPLOY_WORKER job. Options: cpu, memory, '
+  'image, version and a runner''s settings. Admins.';
 grant execute on function public.deploy_worker(uuid, text, uuid, text, jsonb) to authenticated;
 
 create function public.remove_cloud_worker(p_worker uuid)
@@ -311,14 +156,16 @@ create function public.update_one_worker(p_worker uuid, p_version text default n
 returns jsonb language sql set search_path = ''
 as $$ select private.update_one_worker(p_worker, p_version) $$;
 comment on function public.update_one_worker(uuid, text) is
-  'Queues the update of one runner, in a cloud or one that updates itself, to the newest stable release or to a named one, also an older one. Admins.';
+  'Queues the update of one runner, in a cloud or one that updates itself, to the newest stable release or to a named '
+  'one, also an older one. Admins.';
 grant execute on function public.update_one_worker(uuid, text) to authenticated;
 
 create function public.update_outdated_workers(p_org uuid)
 returns jsonb language sql set search_path = ''
 as $$ select private.update_outdated_workers(p_org) $$;
 comment on function public.update_outdated_workers(uuid) is
-  'Starts a rollout: UPDATE_WORKER jobs for the outdated runners that a job can update (cloud-hosted, or updating themselves), in waves. Admins.';
+  'Starts a rollout: UPDATE_WORKER jobs for the outdated runners that a job can update (cloud-hosted, or updating '
+  'themselves), in waves. Admins.';
 grant execute on function public.update_outdated_workers(uuid) to authenticated;
 
 create function public.pause_rollout(p_rollout uuid)
@@ -344,13 +191,15 @@ create function public.create_cloud_identity(p_org uuid, p_spec jsonb)
 returns jsonb language sql set search_path = ''
 as $$ select private.create_cloud_identity(p_org, p_spec) $$;
 comment on function public.create_cloud_identity(uuid, jsonb) is
-  'Adds a place to deploy runners to: {name, role_arn, regions, account_id, network}. Its external id is made here. Admins.';
+  'Adds a place to deploy runners to: {name, role_arn, regions, account_id, network}. Its external id is made here. '
+  'Admins.';
 grant execute on function public.create_cloud_identity(uuid, jsonb) to authenticated;
 
 create function public.update_cloud_identity(p_identity uuid, p_spec jsonb)
 returns jsonb language sql set search_path = ''
 as $$ select private.update_cloud_identity(p_identity, p_spec) $$;
-comment on function public.update_cloud_identity(uuid, jsonb) is 'Changes the fields of a cloud identity that are named. Admins.';
+comment on function public.update_cloud_identity(uuid, jsonb) is
+  'Changes the fields of a cloud identity that are named. Admins.';
 grant execute on function public.update_cloud_identity(uuid, jsonb) to authenticated;
 
 create function public.remove_cloud_identity(p_identity uuid)
@@ -359,11 +208,13 @@ as $$ select private.remove_cloud_identity(p_identity) $$;
 comment on function public.remove_cloud_identity(uuid) is 'Removes a cloud identity that no runner uses. Admins.';
 grant execute on function public.remove_cloud_identity(uuid) to authenticated;
 
-create function public.create_service_account(p_org uuid, p_spec jsonb, p_secret_hash text default null, p_secret_hint text default null)
+create function public.create_service_account(p_org uuid, p_spec jsonb, p_secret_hash text default null,
+  p_secret_hint text default null)
 returns jsonb language sql set search_path = ''
 as $$ select private.create_service_account(p_org, p_spec, p_secret_hash, p_secret_hint) $$;
 comment on function public.create_service_account(uuid, jsonb, text, text) is
-  'Makes a service account {name, path, description, issuer, audience, bound_claims}, with a secret (bcrypt hash) or without. Admins.';
+  'Makes a service account {name, path, description, issuer, audience, bound_claims}, with a secret (bcrypt hash) or '
+  'without. Admins.';
 grant execute on function public.create_service_account(uuid, jsonb, text, text) to authenticated;
 
 create function public.update_service_account(p_account uuid, p_spec jsonb)
@@ -377,7 +228,8 @@ create function public.rotate_service_account_secret(p_account uuid, p_secret_ha
 returns jsonb language sql set search_path = ''
 as $$ select private.rotate_service_account_secret(p_account, p_secret_hash, p_secret_hint) $$;
 comment on function public.rotate_service_account_secret(uuid, text, text) is
-  'Gives a service account a new secret (bcrypt hash); the old one is void at once, and the account''s sessions end. Admins.';
+  'Gives a service account a new secret (bcrypt hash); the old one is void at once, and the account''s sessions end. '
+  'Admins.';
 grant execute on function public.rotate_service_account_secret(uuid, text, text) to authenticated;
 
 create function public.remove_service_account(p_account uuid)
@@ -390,14 +242,16 @@ create function public.verify_cloud_identity(p_identity uuid)
 returns jsonb language sql set search_path = ''
 as $$ select private.verify_cloud_identity(p_identity) $$;
 comment on function public.verify_cloud_identity(uuid) is
-  'Queues the job that tries a cloud identity in all of its regions, or finds the one that is under way; verified_at or verification_error follow from it. Admins.';
+  'Queues the job that tries a cloud identity in all of its regions, or finds the one that is under way; verified_at '
+  'or verification_error follow from it. Admins.';
 grant execute on function public.verify_cloud_identity(uuid) to authenticated;
 
 create function public.fleet_stats(p_org uuid, p_hours integer default 24)
 returns jsonb language sql stable set search_path = ''
 as $$ select private.fleet_stats(p_org, p_hours) $$;
 comment on function public.fleet_stats(uuid, integer) is
-  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and what is going on now. Members.';
+  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and what is going on '
+  'now. Members.';
 grant execute on function public.fleet_stats(uuid, integer) to authenticated;
 
 create function public.worker_history(p_worker uuid, p_hours integer default 24)
@@ -425,7 +279,8 @@ create function public.set_shared_runners(p_org uuid, p_use public.shared_use)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.set_shared_runners(p_org, p_use); end $$;
 comment on function public.set_shared_runners(uuid, public.shared_use) is
-  'When shared runners may take the organisation''s jobs: NEVER, NONE_FITS (no own runner is set up for it) or NONE_AVAILABLE. Admins.';
+  'When shared runners may take the organisation''s jobs: NEVER, NONE_FITS (no own runner is set up for it) or '
+  'NONE_AVAILABLE. Admins.';
 grant execute on function public.set_shared_runners(uuid, public.shared_use) to authenticated;
 
 revoke execute on all functions in schema private, public from public;

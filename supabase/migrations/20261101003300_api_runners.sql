@@ -1,7 +1,7 @@
--- The API, second half: what runners and executors call with a session's token, and edge functions and the installation with
--- the service key. An executor is what a runner's dispatcher starts in Docker, Kubernetes or ECS to run one job: its token names
--- one job and one attempt, under a role of its own, so it can report, log, use the state and finish that attempt, and nothing
--- else. The fence (check_scope, fenced_job) compares what it names with what its token does.
+-- The API, second half: what runners and executors call with a session's token, and edge functions and the installation
+-- with the service key. An executor is what a runner's dispatcher starts in Docker, Kubernetes or ECS to run one job:
+-- its token names one job and one attempt, under a role of its own, so it can report, log, use the state and finish
+-- that attempt, and nothing else. The fence (check_scope, fenced_job) compares what it names with what its token does.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -20,32 +20,38 @@ comment on function public.worker_token_hashes(uuid) is
 grant execute on function public.worker_token_hashes(uuid) to service_role;
 
 create function public.open_worker_session(
-  p_worker uuid, p_instance text, p_boot_id uuid, p_facts jsonb default '{}', p_token uuid default null, p_service_account uuid default null
+  p_worker uuid, p_instance text, p_boot_id uuid, p_facts jsonb default '{}', p_token uuid default null,
+    p_service_account uuid default null
 )
 returns jsonb language sql set search_path = ''
 as $$ select private.open_worker_session(p_worker, p_instance, p_boot_id, p_facts, p_token, p_service_account) $$;
 comment on function public.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid) is
-  'Opens a session for a process whose token or service account was verified. Refuses a second process while the first is fresh. Edge functions only.';
+  'Opens a session for a process whose token or service account was verified. Refuses a second process while the '
+  'first is fresh. Edge functions only.';
 grant execute on function public.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid) to service_role;
 
 create function public.renew_worker_session(p_session uuid)
 returns jsonb language sql set search_path = ''
 as $$ select private.renew_worker_session(p_session) $$;
 comment on function public.renew_worker_session(uuid) is
-  'Notes that a live session gets a new token; refuses one that ended, or whose token or account is not good any more. Edge functions only.';
+  'Notes that a live session gets a new token; refuses one that ended, or whose token or account is not good any '
+  'more. Edge functions only.';
 grant execute on function public.renew_worker_session(uuid) to service_role;
 
 create function public.worker_close_session(p_reason text default null)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_close_session(p_reason); end $$;
-comment on function public.worker_close_session(text) is 'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
+comment on function public.worker_close_session(text) is
+  'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
 grant execute on function public.worker_close_session(text) to worker;
 
-create function public.worker_heartbeat(p_status text, p_version text, p_running jsonb default '[]', p_facts jsonb default null)
+create function public.worker_heartbeat(p_status text, p_version text, p_running jsonb default '[]',
+  p_facts jsonb default null)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_heartbeat(p_status, p_version, p_running, p_facts); end $$;
 comment on function public.worker_heartbeat(text, text, jsonb, jsonb) is
-  'A runner''s beat: status, version, running attempts, news about the host. Answers what to cancel, what was lost, drain, update, look for work.';
+  'A runner''s beat: status, version, running attempts, news about the host. Answers what to cancel, what was lost, '
+  'drain, update, look for work.';
 grant execute on function public.worker_heartbeat(text, text, jsonb, jsonb) to worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1)
@@ -55,25 +61,29 @@ comment on function public.worker_claim(uuid, integer) is
   'Claims up to so many jobs. Repeating a request id gets the same answer, so that a lost reply strands no job.';
 grant execute on function public.worker_claim(uuid, integer) to worker;
 
-create function public.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb default null,
-  p_plan_summary jsonb default null)
+create function public.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase,
+  p_steps jsonb default null, p_plan_summary jsonb default null)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_report(p_job, p_attempt, p_phase, p_steps, p_plan_summary); end $$;
 comment on function public.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) is
-  'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to cancel, if asked.';
+  'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to cancel, if '
+  'asked.';
 grant execute on function public.worker_report(bigint, integer, public.job_phase, jsonb, jsonb) to worker;
 
 create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_append_logs(p_job, p_attempt, p_chunks); end $$;
 comment on function public.worker_append_logs(bigint, integer, jsonb) is
-  'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a call is harmless.';
+  'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a call is '
+  'harmless.';
 grant execute on function public.worker_append_logs(bigint, integer, jsonb) to worker;
 
-create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text)
+create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text,
+  p_sha256 text)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_put_artifact(p_job, p_attempt, p_name, p_body_base64, p_sha256); end $$;
-comment on function public.worker_put_artifact(bigint, integer, text, text, text) is 'Stores a file of a job, such as its saved plan.';
+comment on function public.worker_put_artifact(bigint, integer, text, text, text) is
+  'Stores a file of a job, such as its saved plan.';
 grant execute on function public.worker_put_artifact(bigint, integer, text, text, text) to worker;
 
 create function public.worker_get_artifact(p_job bigint, p_attempt integer, p_name text)
@@ -90,14 +100,18 @@ create function public.worker_finish(
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_finish(p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log); end $$;
 comment on function public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
-  'Ends a job: SUCCEEDED, FAILED or CANCELLED. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job goes on until they came.';
+  'Ends a job: SUCCEEDED, FAILED or CANCELLED. p_log {last_seq, bytes, sha256} is checked; missing chunks are named '
+  'and the job goes on until they came.';
 grant execute on function public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) to worker;
 
-create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null, p_code text default null)
+create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null,
+  p_code text default null)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_return_job(p_job, p_attempt, p_reason, p_code); end $$;
 comment on function public.worker_return_job(bigint, integer, text, text) is
-  'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the attempt does not count. Three runners that lack the same end it FAILED; a job that was asked to stop ends CANCELLED.';
+  'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the '
+  'attempt does not count. Three runners that lack the same end it FAILED; a job that was asked to stop ends '
+  'CANCELLED.';
 grant execute on function public.worker_return_job(bigint, integer, text, text) to worker;
 
 create function public.worker_state_get(p_job bigint, p_attempt integer)
@@ -127,26 +141,29 @@ comment on function public.worker_state_unlock(bigint, integer, text) is
   'Releases the state lock of this attempt. Releasing a lock that is gone is no error.';
 grant execute on function public.worker_state_unlock(bigint, integer, text) to worker;
 
-create function public.worker_state_keep(p_job bigint, p_attempt integer, p_number integer, p_body text, p_written_at timestamptz default null,
-  p_reason text default null)
+create function public.worker_state_keep(p_job bigint, p_attempt integer, p_number integer, p_body text,
+  p_written_at timestamptz default null, p_reason text default null)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_state_keep(p_job, p_attempt, p_number, p_body, p_written_at, p_reason); end $$;
 comment on function public.worker_state_keep(bigint, integer, integer, text, timestamptz, text) is
-  'Hands over a state that may not be stored any more, because a person released the job; it is kept for a person to decide about.';
+  'Hands over a state that may not be stored any more, because a person released the job; it is kept for a person to '
+  'decide about.';
 grant execute on function public.worker_state_keep(bigint, integer, integer, text, timestamptz, text) to worker;
 
 create function public.sweep()
 returns jsonb language sql set search_path = ''
 as $$ select private.sweep() $$;
 comment on function public.sweep() is
-  'What time does: runners go offline, leases end, pauses end, approvals expire, old things are removed. Harmless to run twice or not at all. Service key only.';
+  'What time does: runners go offline, leases end, pauses end, approvals expire, old things are removed. Harmless to '
+  'run twice or not at all. Service key only.';
 grant execute on function public.sweep() to service_role;
 
 create function public.worker_recover(p_running jsonb default '[]')
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_recover(p_running); end $$;
 comment on function public.worker_recover(jsonb) is
-  'What a restarted process found on disk, [{job, attempt, is_dead}]. Answers report (it is yours: send logs, then finish it or name it dead) or drop (it is another''s).';
+  'What a restarted process found on disk, [{job, attempt, is_dead}]. Answers report (it is yours: send logs, then '
+  'finish it or name it dead) or drop (it is another''s).';
 grant execute on function public.worker_recover(jsonb) to worker;
 
 create function public.worker_target_token(p_job bigint, p_attempt integer, p_token_hash text, p_token_hint text)
@@ -160,7 +177,8 @@ create function public.worker_target_update(p_job bigint, p_attempt integer, p_p
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_target_update(p_job, p_attempt, p_patch); end $$;
 comment on function public.worker_target_update(bigint, integer, jsonb) is
-  'A deploying job records what it made (cloud: names and ARNs), drains or resumes its target. Answers like worker_target_status.';
+  'A deploying job records what it made (cloud: names and ARNs), drains or resumes its target. Answers like '
+  'worker_target_status.';
 grant execute on function public.worker_target_update(bigint, integer, jsonb) to worker;
 
 create function public.worker_target_status(p_job bigint, p_attempt integer)
@@ -177,8 +195,8 @@ comment on function public.scaling_inputs() is
   'What a planner needs to decide how many tasks each cloud-hosted runner should have. Service key only.';
 grant execute on function public.scaling_inputs() to service_role;
 
-create function public.record_scaling_decision(p_worker uuid, p_to_count integer, p_reason text, p_detail jsonb default '{}',
-  p_dry_run boolean default false)
+create function public.record_scaling_decision(p_worker uuid, p_to_count integer, p_reason text,
+  p_detail jsonb default '{}', p_dry_run boolean default false)
 returns jsonb language sql set search_path = ''
 as $$ select private.record_scaling_decision(p_worker, p_to_count, p_reason, p_detail, p_dry_run) $$;
 comment on function public.record_scaling_decision(uuid, integer, text, jsonb, boolean) is
@@ -189,27 +207,32 @@ create function public.service_account_for(p_client_id text)
 returns jsonb language sql stable set search_path = ''
 as $$ select private.service_account_for(p_client_id) $$;
 comment on function public.service_account_for(text) is
-  'What an edge function needs to verify a service account: its trust and its secret''s hash; null when there is none. Edge functions only.';
+  'What an edge function needs to verify a service account: its trust and its secret''s hash; null when there is '
+  'none. Edge functions only.';
 grant execute on function public.service_account_for(text) to service_role;
 
 create function public.publish_release(p_spec jsonb)
 returns jsonb language sql set search_path = ''
 as $$ select private.publish_release(p_spec) $$;
 comment on function public.publish_release(jsonb) is
-  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. Service key only.';
+  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. Service key '
+  'only.';
 grant execute on function public.publish_release(jsonb) to service_role;
 
 create function public.withdraw_release(p_version text, p_reason text)
 returns jsonb language sql set search_path = ''
 as $$ select private.withdraw_release(p_version, p_reason) $$;
-comment on function public.withdraw_release(text, text) is 'Withdraws a release: no runner is updated to it any more. Service key only.';
+comment on function public.withdraw_release(text, text) is
+  'Withdraws a release: no runner is updated to it any more. Service key only.';
 grant execute on function public.withdraw_release(text, text) to service_role;
 
-create function public.ensure_shared_worker(p_name text, p_token_hash text, p_token_hint text, p_options jsonb default '{}')
+create function public.ensure_shared_worker(p_name text, p_token_hash text, p_token_hint text,
+  p_options jsonb default '{}')
 returns jsonb language sql set search_path = ''
 as $$ select private.ensure_shared_worker(p_name, p_token_hash, p_token_hint, p_options) $$;
 comment on function public.ensure_shared_worker(text, text, text, jsonb) is
-  'Makes or changes a shared runner as the installation''s configuration says. A new token hash replaces the old one. Service key only.';
+  'Makes or changes a shared runner as the installation''s configuration says. A new token hash replaces the old one. '
+  'Service key only.';
 grant execute on function public.ensure_shared_worker(text, text, text, jsonb) to service_role;
 
 create function public.remove_shared_worker(p_name text)
@@ -223,28 +246,32 @@ create function public.worker_scaling_inputs(p_except uuid[] default '{}')
 returns jsonb language sql set search_path = ''
 as $$ select private.worker_scaling_inputs(p_except) $$;
 comment on function public.worker_scaling_inputs(uuid[]) is
-  'Takes the right to decide where nobody has it, but for those organisations, and answers with what the planner needs of each deployed runner that no job is at work on.';
+  'Takes the right to decide where nobody has it, but for those organisations, and answers with what the planner '
+  'needs of each deployed runner that no job is at work on.';
 grant execute on function public.worker_scaling_inputs(uuid[]) to worker;
 
 create function public.worker_scaling_decided(p_worker uuid, p_decision jsonb)
 returns jsonb language sql set search_path = ''
 as $$ select private.worker_scaling_decided(p_worker, p_decision) $$;
 comment on function public.worker_scaling_decided(uuid, jsonb) is
-  'Writes down what was decided about a runner: {desired, verdict, reason, load, memory, dry_run}. A row in scaling_decisions only where something changed.';
+  'Writes down what was decided about a runner: {desired, verdict, reason, load, memory, dry_run}. A row in '
+  'scaling_decisions only where something changed.';
 grant execute on function public.worker_scaling_decided(uuid, jsonb) to worker;
 
 create function public.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_job(p_job, p_attempt, p_has_payload); end $$;
 comment on function public.worker_job(bigint, integer, boolean) is
-  'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how long its runner''s last beat holds.';
+  'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how long its '
+  'runner''s last beat holds.';
 grant execute on function public.worker_job(bigint, integer, boolean) to worker, executor;
 
 create function public.set_installation_maintenance(p_until timestamptz default null, p_reason text default null)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.set_installation_maintenance(p_until, p_reason); end $$;
 comment on function public.set_installation_maintenance(timestamptz, text) is
-  'Until then no runner takes a job of any organisation; what runs, finishes. Without a time it ends at once. Service key only.';
+  'Until then no runner takes a job of any organisation; what runs, finishes. Without a time it ends at once. Service '
+  'key only.';
 grant execute on function public.set_installation_maintenance(timestamptz, text) to service_role;
 
 create function public.set_shared_worker(p_name text, p_action text, p_reason text default null)
@@ -254,7 +281,8 @@ comment on function public.set_shared_worker(text, text, text) is
   'Lets a shared runner drain or resume, disables or enables it, or ends its sessions. Service key only.';
 grant execute on function public.set_shared_worker(text, text, text) to service_role;
 
--- ---------------------------------------------------------------------------------------------- what an executor may call
+-- ---------------------------------------------------------------------------------------------- what an executor may
+-- call
 
 grant execute on function
   private.worker_report(bigint, integer, public.job_phase, jsonb, jsonb),
@@ -263,7 +291,8 @@ grant execute on function
   private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb),
     public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb),
   private.worker_return_job(bigint, integer, text, text), public.worker_return_job(bigint, integer, text, text),
-  private.worker_put_artifact(bigint, integer, text, text, text), public.worker_put_artifact(bigint, integer, text, text, text),
+  private.worker_put_artifact(bigint, integer, text, text, text), public.worker_put_artifact(bigint, integer, text,
+    text, text),
   private.worker_get_artifact(bigint, integer, text), public.worker_get_artifact(bigint, integer, text),
   private.worker_state_get(bigint, integer), public.worker_state_get(bigint, integer),
   private.worker_state_put(bigint, integer, text, text), public.worker_state_put(bigint, integer, text, text),
@@ -276,7 +305,8 @@ grant execute on function
   private.worker_target_status(bigint, integer), public.worker_target_status(bigint, integer)
 to executor;
 
--- ---------------------------------------------------------------------------------------------- what an engine may call
+-- ---------------------------------------------------------------------------------------------- what an engine may
+-- call
 
 grant execute on function private.worker_state_get(bigint, integer), public.worker_state_get(bigint, integer) to engine;
 

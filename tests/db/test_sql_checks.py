@@ -48,3 +48,13 @@ def test_files_are_short_and_begin_with_why() -> None:
         assert lines[0].startswith("-- "), file.name
         first = next(line for line in lines if line and not line.startswith("--"))
         assert first.startswith("set lock_timeout"), file.name
+
+
+def test_no_line_is_longer_than_a_page() -> None:
+    long = [
+        f"{file.name}:{number}"
+        for file in MIGRATIONS
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if len(line) > 120
+    ]
+    assert long == [], "break them at a comma or before and, or, from"

@@ -12,9 +12,9 @@ from aiohttp import ClientError
 from worker.clock import Clock, SystemClock
 from worker.dispatch.base import LOST
 from worker.dispatch.order import COMMAND, Order, whole_environment
-from worker.dispatch.sizes import parse_bytes
 from worker.errors import RunnerUnfit
 from worker.settings import Settings
+from worker.settings.sizes import parse_bytes
 
 PULL_SECONDS = 600
 POLL_SECONDS = 2.0

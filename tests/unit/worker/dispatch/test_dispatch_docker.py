@@ -13,8 +13,8 @@ from tests.unit.worker.dispatch.processes import write_executor
 from tests.unit.worker.dispatch.serving import serve
 from worker.dispatch import Order
 from worker.dispatch.docker import DockerDispatcher
-from worker.dispatch.sizes import parse_bytes
 from worker.errors import RunnerUnfit
+from worker.settings.sizes import parse_bytes
 
 pytestmark = pytest.mark.anyio
 

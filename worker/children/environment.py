@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from worker.errors import JobFailed
+from worker.settings.passing import is_passed
 
 ALLOWED_NAMES = frozenset((
     "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -33,10 +34,13 @@ _SENSITIVE = re.compile(
 )
 
 
-def host_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Pick from the runner's environment what the engines need; the rest stays unseen."""
+def host_variables(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
+    """Pick from the runner's environment what the engines need, and what `Engine.PassEnvironment` names; the rest stays unseen."""
+    wanted = tuple(passed)
     return {
-        name: value for name, value in environ.items() if name in ALLOWED_NAMES or name.startswith(ALLOWED_PREFIXES)
+        name: value
+        for name, value in environ.items()
+        if name in ALLOWED_NAMES or name.startswith(ALLOWED_PREFIXES) or is_passed(name, wanted)
     }
 
 

@@ -1,5 +1,6 @@
 """Executors as Docker containers."""
 
+import asyncio
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
@@ -13,12 +14,14 @@ from worker.clock import Clock, SystemClock
 from worker.dispatch.base import LOST
 from worker.dispatch.order import COMMAND, Order, whole_environment
 from worker.errors import RunnerUnfit
+from worker.runtime_log import get_logger
 from worker.settings import Settings
 from worker.settings.sizes import parse_bytes
 
 PULL_SECONDS = 600
 POLL_SECONDS = 2.0
-AWAY = (DockerError, ClientError, OSError)
+AWAY = (DockerError, ClientError, OSError, TimeoutError)
+DOCKER_HUB = "docker.io/library"
 
 
 class DockerExecution:
@@ -32,17 +35,25 @@ class DockerExecution:
 
     async def wait(self) -> int:
         """Return the container's exit code; Docker itself being away for a while is no end."""
+        is_noted = False
         while True:
             try:
                 result = await self.container.wait(timeout=None)
-            except DockerError as error:
-                self.why = str(error.message)
-                return LOST
-            except (ClientError, OSError):
-                await self.clock.sleep(POLL_SECONDS)
-            else:
-                self.why = f"the container ended with exit code {result['StatusCode']}"
+                self.why = await self._reason(int(result["StatusCode"]))
                 return int(result["StatusCode"])
+            except DockerError as error:
+                if error.status == HTTPStatus.NOT_FOUND:
+                    self.why = str(error.message)
+                    return LOST
+                problem: Exception = error
+            except (ClientError, OSError) as error:
+                problem = error
+            if not is_noted:
+                is_noted = True
+                get_logger("worker.dispatch").warning(
+                    "Docker does not answer; the executor is waited for", why=str(problem)
+                )
+            await self.clock.sleep(POLL_SECONDS)
 
     async def stop(self) -> None:
         """Send one SIGTERM."""
@@ -61,6 +72,17 @@ class DockerExecution:
         """Send a signal; a container that has ended already needs none."""
         with suppress(*AWAY):
             await self.container.kill(signal=name)
+
+    async def _reason(self, code: int) -> str:
+        """Say how it ended, and whether for want of memory."""
+        words = f"the container ended with exit code {code}"
+        with suppress(*AWAY):
+            state = (await self.container.show())["State"]
+            if state.get("OOMKilled"):
+                words += ", out of memory: raise the dispatcher's MemoryLimit"
+            elif state.get("Error"):
+                words += f": {state['Error']}"
+        return words
 
 
 class DockerDispatcher:
@@ -85,10 +107,15 @@ class DockerDispatcher:
             if not self.data.local_image:
                 await self._pull()
             container = await self._create(order)
+        except (*AWAY, ValueError) as error:
+            raise self._unfit(error) from error
+        execution = DockerExecution(container, self.clock)
+        try:
             await container.start()
         except AWAY as error:
-            raise _unfit(error) from error
-        return DockerExecution(container, self.clock)
+            await execution.remove()
+            raise self._unfit(error) from error
+        return execution
 
     async def close(self) -> None:
         """Close the connection."""
@@ -97,12 +124,16 @@ class DockerDispatcher:
 
     async def _pull(self) -> None:
         auth: dict[str, Any] | None = None
+        image = str(self.data.image)
         if self.data.registry_username and self.data.registry_password:
             auth = {
                 "username": self.data.registry_username,
                 "password": self.data.registry_password.get_secret_value(),
             }
-        await self.client.images.pull(str(self.data.image), auth=auth, timeout=PULL_SECONDS)
+            # The library wants to know whose password it is; a bare name is Docker Hub's.
+            image = image if "/" in image else f"{DOCKER_HUB}/{image}"
+        async with asyncio.timeout(PULL_SECONDS):
+            await self.client.images.pull(image, auth=auth)
 
     async def _create(self, order: Order) -> DockerContainer:
         """Create the container, or take the one that an interrupted start left."""
@@ -115,11 +146,15 @@ class DockerDispatcher:
 
     def config(self, order: Order) -> dict[str, Any]:
         """Return the container as Docker's API describes it."""
-        host: dict[str, Any] = {"Init": True, "SecurityOpt": ["no-new-privileges"], "ExtraHosts": self.data.extra_hosts}
+        host: dict[str, Any] = {
+            "Init": True,
+            "SecurityOpt": ["no-new-privileges"],
+            "ExtraHosts": self.data.extra_hosts,
+            "Binds": self.data.bind_path,
+        }
         if self.data.memory_limit:
-            host["Memory"] = parse_bytes(self.data.memory_limit)
-        if self.data.bind_path:
-            host["Binds"] = [self.data.bind_path]
+            # As much memory and not a byte of swap: a job that is over its limit ends, and says so.
+            host["Memory"] = host["MemorySwap"] = parse_bytes(self.data.memory_limit)
         environment = whole_environment(order, self.settings)
         return {
             "Image": self.data.image,
@@ -127,15 +162,29 @@ class DockerDispatcher:
             "Env": [f"{name}={value}" for name, value in environment.items()],
             "Labels": order.labels,
             "StopSignal": "SIGTERM",
+            # A daemon that leaves stops its containers: the engine needs its time there, too.
+            "StopTimeout": int(self.settings.engine.stop_grace_seconds),
             "HostConfig": host,
         }
 
+    def _unfit(self, error: Exception) -> RunnerUnfit:
+        """No job's fault: Docker does not answer, has no such image, or does not accept the settings."""
+        words = getattr(error, "message", None) or str(error) or type(error).__name__
+        is_image = isinstance(error, DockerError) and (
+            error.status == HTTPStatus.NOT_FOUND or "image" in str(error.message).lower()
+        )
+        return RunnerUnfit(
+            f"Docker could not start the executor: {words}",
+            code="image" if is_image else "dispatcher",
+            hint=self._remedy(error, is_image=is_image),
+        )
 
-def _unfit(error: Exception) -> RunnerUnfit:
-    """No job's fault: Docker does not answer, or has no such image."""
-    is_image = isinstance(error, DockerError) and error.status == HTTPStatus.NOT_FOUND
-    return RunnerUnfit(
-        f"Docker could not start the executor: {getattr(error, 'message', error)}",
-        code="image" if is_image else "dispatcher",
-        hint="Check the dispatcher's host, image and registry credentials on the runner.",
-    )
+    def _remedy(self, error: Exception, *, is_image: bool) -> str:
+        host = self.data.host or "its default socket"
+        if not isinstance(error, DockerError):
+            return f"See that Docker runs at {host} and that the runner may use it."
+        if is_image and self.data.local_image:
+            return f"Load {self.data.image} on that Docker host, or let it be pulled: LocalImage=false."
+        if is_image:
+            return f"Check that {self.data.image} exists, and the registry's user and password."
+        return "Check the dispatcher's binds, hosts, memory limit, image and registry credentials on the runner."

@@ -13,11 +13,15 @@ from worker.clock import Clock, SystemClock
 from worker.dispatch.base import LOST
 from worker.dispatch.order import COMMAND, Order, whole_environment
 from worker.errors import RunnerUnfit
+from worker.runtime_log import get_logger
 from worker.settings import Settings
 from worker.settings.dispatcher import LaunchType
 
 CONFIG = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=60)
 POLL_SECONDS = 5.0
+# ECS tells of a new task, or of any, with a delay: only one that stays unknown for so long is gone.
+UNKNOWN_SECONDS = 120.0
+NEVER_BEGAN = "TaskFailedToStart"
 NO_IMAGE = "CannotPull"
 
 
@@ -32,14 +36,24 @@ class EcsExecution:
         self.container = container
         self.clock = clock
         self.why = ""
+        self._is_noted = False
 
     async def wait(self) -> int:
         """Return the exit code of the task's executor once the task has stopped."""
+        known_at = self.clock.monotonic()
         while True:
-            with suppress(BotoCoreError, ClientError):
+            try:
                 task = await self._describe()
-                if task is None or task.get("lastStatus") == "STOPPED":
+            except (BotoCoreError, ClientError) as error:
+                self._note(error)
+            else:
+                if task is not None and task.get("lastStatus") == "STOPPED":
                     return self._exit_code(task)
+                if task is not None:
+                    known_at = self.clock.monotonic()
+                elif self.clock.monotonic() - known_at > UNKNOWN_SECONDS:
+                    self.why = "ECS does not know the task any more"
+                    return LOST
             await self.clock.sleep(POLL_SECONDS)
 
     async def stop(self) -> None:
@@ -60,15 +74,29 @@ class EcsExecution:
         found = await asyncio.to_thread(self.client.describe_tasks, cluster=self.cluster, tasks=[self.arn])
         return next(iter(found["tasks"]), None)
 
-    def _exit_code(self, task: dict[str, Any] | None) -> int:
-        """Read the container's exit code; a task that never ran has none."""
-        self.why = str((task or {}).get("stoppedReason") or "the task is gone")
-        for container in (task or {}).get("containers", []):
-            if container.get("name") == self.container and container.get("exitCode") is not None:
+    def _note(self, error: Exception) -> None:
+        """Say once that ECS does not tell; the executor works on, and so it is waited for."""
+        if not self._is_noted:
+            self._is_noted = True
+            hint = "The runner's role needs ecs:DescribeTasks."
+            get_logger("worker.dispatch").error(
+                "ECS does not tell of the task", task=self.arn, why=str(error), hint=hint
+            )
+
+    def _exit_code(self, task: dict[str, Any]) -> int:
+        """Read the container's exit code; a task that never ran has none, and its job can be done elsewhere."""
+        mine = [each for each in task.get("containers", []) if each.get("name") == self.container]
+        reasons = [task.get("stoppedReason"), *(each.get("reason") for each in mine)]
+        self.why = "; ".join(dict.fromkeys(str(reason) for reason in reasons if reason)) or "the task stopped"
+        for container in mine:
+            if container.get("exitCode") is not None:
+                self.why += f" (exit code {container['exitCode']})"
                 return int(container["exitCode"])
-        if self.why.startswith(NO_IMAGE):
+        if task.get("stopCode") == NEVER_BEGAN or NO_IMAGE in self.why:
             raise RunnerUnfit(
-                f"ECS could not start the executor: {self.why}", code="image", hint="Check the task definition's image."
+                f"ECS could not start the executor: {self.why}",
+                code="image" if NO_IMAGE in self.why else "dispatcher",
+                hint="Check the task definition's image, execution role, secrets and logs, and the way out of its subnets.",
             )
         return LOST
 
@@ -109,12 +137,6 @@ class EcsDispatcher:
 
     def request(self, order: Order) -> dict[str, Any]:
         """Return the task as ECS describes it."""
-        environment = whole_environment(order, self.settings)
-        override = {
-            "name": self.data.container_name,
-            "command": list(COMMAND),
-            "environment": [{"name": name, "value": value} for name, value in environment.items()],
-        }
         request: dict[str, Any] = {
             "cluster": self.data.cluster,
             "taskDefinition": self.data.task_definition,
@@ -122,19 +144,29 @@ class EcsDispatcher:
             "count": 1,
             "clientToken": order.name,
             "startedBy": order.name,
-            "overrides": {"containerOverrides": [override]},
+            "overrides": self._overrides(order),
             "tags": [{"key": key, "value": value} for key, value in order.labels.items()],
         }
         return {**request, **self._network()}
+
+    def _overrides(self, order: Order) -> dict[str, Any]:
+        """What this task has instead of its definition's."""
+        environment = whole_environment(order, self.settings)
+        container = {
+            "name": self.data.container_name,
+            "command": list(COMMAND),
+            "environment": [{"name": name, "value": value} for name, value in environment.items()],
+        }
+        role = {"taskRoleArn": self.data.task_role_arn} if self.data.task_role_arn else {}
+        return {"containerOverrides": [container], **role}
 
     def _network(self) -> dict[str, Any]:
         """Return the task's network; every Fargate task has one of its own."""
         if not self.data.subnets and self.data.launch_type is LaunchType.EC2:
             return {}
-        vpc: dict[str, Any] = {
-            "subnets": self.data.subnets,
-            "assignPublicIp": "ENABLED" if self.data.assign_public_ip else "DISABLED",
-        }
+        vpc: dict[str, Any] = {"subnets": self.data.subnets}
+        if self.data.launch_type is LaunchType.FARGATE:
+            vpc["assignPublicIp"] = "ENABLED" if self.data.assign_public_ip else "DISABLED"
         if self.data.security_groups:
             vpc["securityGroups"] = self.data.security_groups
         return {"networkConfiguration": {"awsvpcConfiguration": vpc}}

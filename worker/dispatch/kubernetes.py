@@ -1,60 +1,67 @@
 """Executors as Kubernetes jobs."""
 
-import os
+import json
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
 from aiohttp import ClientError
 from kubernetes_asyncio import config as kube
-from kubernetes_asyncio.client import ApiClient, BatchV1Api, Configuration, CoreV1Api
+from kubernetes_asyncio.client import ApiClient, BatchV1Api, CoreV1Api
 from kubernetes_asyncio.client.exceptions import ApiException
 
 from worker.clock import Clock, SystemClock
 from worker.dispatch.base import LOST
+from worker.dispatch.cluster import configuration_for
 from worker.dispatch.manifests import job_manifest, secret_manifest
 from worker.dispatch.order import Order
+from worker.dispatch.pods import cannot_start, check_startable, end_of, is_begun, obstacle
 from worker.errors import RunnerUnfit
 from worker.exit_codes import ExitCode
 from worker.runtime_log import get_logger
 from worker.settings import Settings
-from worker.settings.dispatcher import AuthType
 
 POLL_SECONDS = 2.0
-RIGHTS = (
-    "The runner's role needs in its namespace: create, get and delete on jobs (batch); "
-    "create, patch and delete on secrets; list and delete on pods."
+# What the dispatcher calls, and no more: the chart's role, the docs and the doctor have the same. (group, resource) to verbs.
+RIGHTS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("batch", "jobs"): ("create", "get", "delete"),
+    ("", "secrets"): ("create", "patch", "delete"),
+    ("", "pods"): ("list", "delete"),
+    ("", "events"): ("list",),
+}
+RIGHTS_WORDS = "The runner's role needs in its namespace: " + "; ".join(
+    f"{', '.join(verbs)} on {resource}" for (_, resource), verbs in RIGHTS.items()
 )
 AWAY = (ApiException, ClientError, OSError)
-HOPELESS = {
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "CreateContainerConfigError",
-    "CreateContainerError",
-}
+# A node that is gone never says that a pod has left; so long after its grace nobody waits for it any more.
+NODE_SECONDS = 60.0
 
 
 class KubernetesExecution:
     """One Kubernetes job with one pod."""
 
-    def __init__(self, api: ApiClient, namespace: str, name: str, grace_seconds: int, clock: Clock) -> None:
+    def __init__(self, api: ApiClient, name: str, settings: Settings, clock: Clock) -> None:
         """Keep what names the job."""
         self.batch = BatchV1Api(api)
         self.core = CoreV1Api(api)
-        self.namespace = namespace
+        self.namespace = settings.dispatcher.data.namespace
         self.name = name
-        self.grace_seconds = grace_seconds
+        self.grace_seconds = int(settings.engine.stop_grace_seconds)
+        self.start_seconds = settings.dispatcher.data.start_seconds
         self.clock = clock
         self.why = ""
-        self.is_refused = False
+        self._is_refused = False
+        self._started_at = clock.monotonic()
+        self._leaving_at: float | None = None
 
     async def wait(self) -> int:
-        """Return the executor's exit code once the job has ended, is gone, or can never start."""
+        """Return the executor's exit code once it has ended, is gone, or can never start."""
         while True:
             try:
                 if (code := await self._look()) is not None:
                     return code
+            except ApiException as error:
+                self._note_refusal(error)
             except (ClientError, OSError):
                 pass  # the API is away for a moment; the lease decides for how long we wait
             await self.clock.sleep(POLL_SECONDS)
@@ -65,36 +72,61 @@ class KubernetesExecution:
             # The job, not its `status` resource: reading that one is a right of its own, which nothing else here needs.
             job = await self.batch.read_namespaced_job(self.name, self.namespace)
         except ApiException as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                self.why = "the Kubernetes job is gone"
-                return LOST
-            self._note_refusal(error)
-            return None
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            self.why = "the Kubernetes job is gone"
+            return LOST
         if job.status.succeeded:
             return ExitCode.OK
-        return await self._pod_code(has_failed=bool(job.status.failed))
+        pods = await self._pods()
+        if pods:
+            return self._read(pods[0])
+        if job.status.failed:
+            self.why = "the pod is gone"
+            return LOST
+        await self._check_created()
+        return None
 
-    async def _pod_code(self, *, has_failed: bool) -> int | None:
-        """Read the exit code from the pod; an image that cannot be had would be waited for until doomsday."""
-        for pod in await self._pods():
-            for status in pod.status.container_statuses or []:
-                if status.state.terminated is not None and has_failed:
-                    self.why = f"the pod ended: {status.state.terminated.reason or 'failed'}"
-                    return int(status.state.terminated.exit_code)
-                if status.state.waiting is not None and status.state.waiting.reason in HOPELESS:
-                    self.why = f"the pod cannot start: {status.state.waiting.reason}"
-                    raise RunnerUnfit(
-                        f"Kubernetes could not start the executor: {self.why}", code="image",
-                        hint="Check the dispatcher's image and the cluster's registry credentials.",
-                    )  # fmt: skip
-        self.why = "the pod is gone"
-        return LOST if has_failed else None
+    def _read(self, pod: Any) -> int | None:
+        """Judge the one pod: ended, on its way, or never to start."""
+        if (ended := end_of(pod)) is not None:
+            self.why = ended.why
+            return LOST if ended.exit_code is None else ended.exit_code
+        if pod.metadata.deletion_timestamp is not None:
+            return self._read_leaving(pod)
+        check_startable(pod)
+        if not is_begun(pod) and self.clock.monotonic() - self._started_at > self.start_seconds:
+            raise cannot_start(f"its pod did not start within {self.start_seconds:g} s, {obstacle(pod)}")
+        return None
+
+    def _read_leaving(self, pod: Any) -> int | None:
+        """Wait for an executor that saves its state; not for a node that does not answer."""
+        now = self.clock.monotonic()
+        self._leaving_at = now if self._leaving_at is None else self._leaving_at
+        grace = float(pod.metadata.deletion_grace_period_seconds or 0)
+        if now - self._leaving_at <= grace + NODE_SECONDS:
+            return None
+        self.why = f"the pod was to leave, and its node {pod.spec.node_name} does not say that it has"
+        return LOST
+
+    async def _check_created(self) -> None:
+        """Say why the cluster makes no pod, such as a quota that is used up."""
+        selector = f"involvedObject.name={self.name},involvedObject.kind=Job,reason=FailedCreate"
+        words = ""
+        with suppress(ApiException):
+            found = await self.core.list_namespaced_event(self.namespace, field_selector=selector)
+            words = next((event.message for event in found.items), "")
+        if words or self.clock.monotonic() - self._started_at > self.start_seconds:
+            raise cannot_start(words or "the cluster made no pod for the job")
 
     def _note_refusal(self, error: ApiException) -> None:
         """Say once that the cluster refuses to tell; the executor works on, and so it is waited for."""
-        if error.status == HTTPStatus.FORBIDDEN and not self.is_refused:
-            self.is_refused = True
-            get_logger("worker.dispatch").error("the cluster refuses to tell of the job", job=self.name, hint=RIGHTS)
+        if not self._is_refused:
+            self._is_refused = True
+            hint = RIGHTS_WORDS if error.status == HTTPStatus.FORBIDDEN else "It is asked again."
+            get_logger("worker.dispatch").error(
+                "the cluster refuses to tell of the job", job=self.name, why=words_of(error), hint=hint
+            )
 
     async def stop(self) -> None:
         """Delete the pod with its grace period: one SIGTERM, then time to write the state."""
@@ -136,22 +168,25 @@ class KubernetesDispatcher:
     async def start(self, order: Order) -> KubernetesExecution:
         """Create the secret, then the job that reads it; what an interrupted start left is taken over."""
         try:
-            api = await self._connection()
+            api = await self.connection()
             await self._check_rights(api, order.name)
             await create(CoreV1Api(api).create_namespaced_secret, self.data.namespace, secret_manifest(order))
-            manifest = job_manifest(order, self.settings)
-            await create(BatchV1Api(api).create_namespaced_job, self.data.namespace, manifest)
+            await self._create_job(api, order)
             await self._give_secret_to_job(api, order)
         except (*AWAY, kube.ConfigException) as error:
-            raise RunnerUnfit(
-                f"Kubernetes could not start the executor: {getattr(error, 'reason', None) or error}",
-                code="dispatcher",
-                hint=RIGHTS
-                if getattr(error, "status", None) == HTTPStatus.FORBIDDEN
-                else "Check the dispatcher's namespace.",
-            ) from error
-        grace = int(self.settings.engine.stop_grace_seconds)
-        return KubernetesExecution(api, self.data.namespace, order.name, grace, self.clock)
+            raise unfit(error, self.data.namespace) from error
+        return KubernetesExecution(api, order.name, self.settings, self.clock)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._api is not None:
+            await self._api.close()
+
+    async def connection(self) -> ApiClient:
+        """The connection to the cluster."""
+        if self._api is None:
+            self._api = ApiClient(configuration=await configuration_for(self.data, self.clock))
+        return self._api
 
     async def _check_rights(self, api: ApiClient, name: str) -> None:
         """See before a job begins that its end can be learned, too: a refusal here is an answer, not "not yet"."""
@@ -162,10 +197,14 @@ class KubernetesDispatcher:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
 
-    async def close(self) -> None:
-        """Close the connection."""
-        if self._api is not None:
-            await self._api.close()
+    async def _create_job(self, api: ApiClient, order: Order) -> None:
+        """Create the job; a secret without one would be nobody's."""
+        try:
+            await create(BatchV1Api(api).create_namespaced_job, self.data.namespace, job_manifest(order, self.settings))
+        except AWAY:
+            with suppress(*AWAY):
+                await CoreV1Api(api).delete_namespaced_secret(order.name, self.data.namespace)
+            raise
 
     async def _give_secret_to_job(self, api: ApiClient, order: Order) -> None:
         """Make the job own its secret, so that whoever deletes the one deletes the other."""
@@ -173,31 +212,6 @@ class KubernetesDispatcher:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": order.name, "uid": job.metadata.uid}
         patch = {"metadata": {"ownerReferences": [owner]}}
         await CoreV1Api(api).patch_namespaced_secret(order.name, self.data.namespace, patch)
-
-    async def _connection(self) -> ApiClient:
-        if self._api is None:
-            self._api = ApiClient(configuration=await self._configuration())
-        return self._api
-
-    async def _configuration(self) -> Configuration:
-        """Find the cluster: by IAM, from inside a pod, or from a kubeconfig, as the settings say."""
-        if self.data.auth_type is AuthType.EKS_IAM:
-            from worker.dispatch.eks import EksAccess
-
-            access = EksAccess(str(self.data.region), str(self.data.eks_cluster), self.clock)
-            return await access.configuration()
-        configuration = Configuration()
-        if self.data.auth_type is not AuthType.KUBECONFIG:
-            try:
-                kube.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-            except kube.ConfigException:
-                if self.data.auth_type is AuthType.IN_CLUSTER:
-                    raise
-            else:
-                return configuration
-        # The library reads KUBECONFIG when it is imported; we mean the variable as it is now.
-        await kube.load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=configuration)
-        return configuration
 
 
 async def create(make: Any, namespace: str, manifest: dict[str, Any]) -> None:
@@ -207,3 +221,25 @@ async def create(make: Any, namespace: str, manifest: dict[str, Any]) -> None:
     except ApiException as error:
         if error.status != HTTPStatus.CONFLICT:
             raise
+
+
+def words_of(error: Exception) -> str:
+    """What the API itself says: its answer's message, else its status, else the connection's words."""
+    with suppress(ValueError, TypeError, AttributeError):
+        if message := json.loads(getattr(error, "body", None) or "{}").get("message"):
+            return str(message)
+    return str(getattr(error, "reason", None) or error)
+
+
+def unfit(error: Exception, namespace: str) -> RunnerUnfit:
+    """No job's fault: the cluster does not answer, or does not let the runner do what it must."""
+    status = getattr(error, "status", None)
+    if status == HTTPStatus.FORBIDDEN:
+        hint = RIGHTS_WORDS
+    elif status in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}:
+        hint = "Check the dispatcher's settings: the cluster does not accept the job that they describe."
+    elif status == HTTPStatus.UNAUTHORIZED:
+        hint = "Check how the runner signs in to the cluster: its service account, kubeconfig or IAM role."
+    else:
+        hint = f"See that the cluster answers, and that it has the namespace {namespace}."
+    return RunnerUnfit(f"Kubernetes could not start the executor: {words_of(error)}", code="dispatcher", hint=hint)

@@ -4,6 +4,7 @@ from typing import Any
 
 from worker.dispatch.order import COMMAND, Order, plain_environment, secret_environment
 from worker.settings import Settings
+from worker.settings.dispatcher import DispatcherData
 
 KEPT_SECONDS = 600
 
@@ -20,35 +21,61 @@ def secret_manifest(order: Order) -> dict[str, Any]:
 
 def job_manifest(order: Order, settings: Settings) -> dict[str, Any]:
     """Return the job: one pod, started once, since only the database decides about another attempt."""
-    spec = {
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": int(settings.engine.stop_grace_seconds),
-        "automountServiceAccountToken": False,
-        "containers": [container(order, settings)],
-    }
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": order.name, "labels": order.labels},
         "spec": {
             "backoffLimit": 0,
+            # A pod that is asked to leave has not failed: its executor still saves its state.
+            "podReplacementPolicy": "Failed",
             "ttlSecondsAfterFinished": KEPT_SECONDS,
-            "template": {"metadata": {"labels": order.labels}, "spec": spec},
+            "template": {"metadata": {"labels": order.labels}, "spec": pod_spec(order, settings)},
         },
     }
 
 
+def pod_spec(order: Order, settings: Settings) -> dict[str, Any]:
+    """Return the pod; a service account's token is in it only where the settings name the account."""
+    return {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": int(settings.engine.stop_grace_seconds),
+        "automountServiceAccountToken": settings.dispatcher.data.service_account_name is not None,
+        "containers": [container(order, settings)],
+        **_placement(settings.dispatcher.data),
+    }
+
+
+def _placement(data: DispatcherData) -> dict[str, Any]:
+    """What the settings say about the pod's place; what they do not say is left to the cluster."""
+    wanted = {
+        "serviceAccountName": data.service_account_name,
+        "nodeSelector": data.node_selector,
+        "tolerations": data.tolerations,
+        "volumes": data.volumes,
+    }
+    return {name: value for name, value in wanted.items() if value}
+
+
 def container(order: Order, settings: Settings) -> dict[str, Any]:
     """Return the executor's container."""
+    data = settings.dispatcher.data
     environment = plain_environment(order, settings)
+    # What comes last counts: nothing replaces the job's own credential.
+    secrets = [*data.environment_secrets, order.name]
+    wanted = {
+        "imagePullPolicy": data.pull_policy.value if data.pull_policy else None,
+        "volumeMounts": data.volume_mounts,
+    }
     return {
         "name": "executor",
-        "image": settings.dispatcher.data.image,
+        "image": data.image,
         "command": list(COMMAND),
         "env": [{"name": name, "value": value} for name, value in environment.items()],
-        "envFrom": [{"secretRef": {"name": order.name}}],
+        "envFrom": [{"secretRef": {"name": name}} for name in secrets],
         "resources": resources(settings),
         "securityContext": {"allowPrivilegeEscalation": False},
+        **{name: value for name, value in wanted.items() if value},
     }
 
 

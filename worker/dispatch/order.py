@@ -1,8 +1,11 @@
 """What an executor is told: one job, one attempt, one credential that is good for nothing else."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from worker.settings import Settings
+from worker.settings.isolation import IsolationMode
+from worker.settings.passing import is_own, is_passed
 
 COMMAND = ("runyard-worker", "run", "--single")
 LABEL = "runyard.dev/job"
@@ -19,6 +22,8 @@ class Order:
     publishable_key: str
     token: str = field(repr=False)
     approved_hooks: tuple[str, ...] = ()
+    passed: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables of the runner's own environment that its settings hand on."""
 
     @property
     def name(self) -> str:
@@ -31,32 +36,72 @@ class Order:
         return {LABEL: str(self.job_id), "runyard.dev/attempt": str(self.attempt)}
 
 
+def passed_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
+    """Pick what executors get of the runner's environment: what the dispatcher's settings name, nothing by itself."""
+    wanted = settings.dispatcher.data.pass_environment
+    return {name: value for name, value in environ.items() if is_passed(name, wanted)}
+
+
 def plain_environment(order: Order, settings: Settings) -> dict[str, str]:
     """Return the executor's variables that are no secret; the runner's own token is never among them."""
-    stream = settings.job_log_stream
-    environment = {
+    told = {
         "WORKER_ID": order.worker_id,
         "WORKER_INSTANCE": settings.runner.instance,
         "SUPABASE_URL": settings.dispatcher.data.api_url or order.url,
         "SUPABASE_PUBLISHABLE_KEY": order.publishable_key,
         "RUNYARD_JOB_ID": str(order.job_id),
         "RUNYARD_JOB_ATTEMPT": str(order.attempt),
+        "RUNYARD_SERVICE_DISCOVERY_HOST": settings.server.service_discovery_host or "",
+        "RUNYARD__EXECUTOR__APPROVEDHOOKS": ",".join(order.approved_hooks),
+        **_engine(settings),
+        **_behaviour(settings),
+    }
+    # What is empty stays unset, so that the image's own may count.
+    return {**settings.dispatcher.data.environment, **{name: value for name, value in told.items() if value}}
+
+
+def _engine(settings: Settings) -> dict[str, str]:
+    """How engines are found, stopped and shut in; the paths are those of the image."""
+    engine, isolation = settings.engine, settings.engine.isolation
+    # The container itself is what `required` asks for: the executor shuts its job in once more where it can.
+    mode = IsolationMode.AUTO if isolation.mode is IsolationMode.REQUIRED else isolation.mode
+    return {
+        "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": ",".join(map(str, engine.additional_binary_paths)),
+        "RUNYARD__ENGINE__STOPGRACESECONDS": str(engine.stop_grace_seconds),
+        "RUNYARD__ENGINE__PASSENVIRONMENT": ",".join(_names_for_jobs(settings)),
+        "RUNYARD__ENGINE__ISOLATION__MODE": mode.value,
+        "RUNYARD__ENGINE__ISOLATION__WAYS": ",".join(way.value for way in isolation.ways),
+        "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": ",".join(map(str, isolation.read_only_paths)),
+        "RUNYARD__ENGINE__ISOLATION__WRITABLEPATHS": ",".join(map(str, isolation.writable_paths)),
+    }
+
+
+def _names_for_jobs(settings: Settings) -> list[str]:
+    """What was given to the executor by a setting is meant for the job in it."""
+    data = settings.dispatcher.data
+    given = [name for name in data.environment if not is_own(name)]
+    return list(dict.fromkeys([*settings.engine.pass_environment, *data.pass_environment, *given]))
+
+
+def _behaviour(settings: Settings) -> dict[str, str]:
+    """Logs and hooks as on the runner itself."""
+    stream = settings.job_log_stream
+    levels = settings.logging.log_level.items()
+    return {
         "RUNYARD__JOBLOGSTREAM__BATCHSIZELIMIT": str(stream.batch_size_limit),
         "RUNYARD__JOBLOGSTREAM__PERIODSECONDS": str(stream.period_seconds),
         "RUNYARD__JOBLOGSTREAM__EAGERLYEMITFIRSTEVENT": str(stream.eagerly_emit_first_event).lower(),
-        "RUNYARD__ENGINE__STOPGRACESECONDS": str(settings.engine.stop_grace_seconds),
+        "RUNYARD__LOGGING__FORMAT": settings.logging.format,
+        **{f"RUNYARD__LOGGING__LOGLEVEL__{category}": level.value for category, level in levels},
         "RUNYARD__HOOKS__TIMEOUTSECONDS": str(settings.hooks.timeout_seconds),
         "RUNYARD__HOOKSPREAPPROVAL__ENABLED": str(settings.hooks_preapproval.enabled).lower(),
-        "RUNYARD__EXECUTOR__APPROVEDHOOKS": ",".join(order.approved_hooks),
+        "RUNYARD__SERVER__TIMEOUTSECONDS": str(settings.server.timeout_seconds),
     }
-    if host := settings.server.service_discovery_host:
-        environment["RUNYARD_SERVICE_DISCOVERY_HOST"] = host
-    return environment
 
 
 def secret_environment(order: Order) -> dict[str, str]:
-    """Return the variable that is a secret, for as long as the job runs."""
-    return {"RUNYARD_JOB_TOKEN": order.token}
+    """Return the variables that may be secrets, for as long as the job runs."""
+    return {**order.passed, "RUNYARD_JOB_TOKEN": order.token}
 
 
 def whole_environment(order: Order, settings: Settings) -> dict[str, str]:

@@ -69,7 +69,7 @@ class Crew:
             context = self._context
             if self._dispatcher is not None and not is_own_update(handle.job):
                 handle.is_remote = True
-                return await RemoteAttempt(handle, context.server, context.settings, self._dispatcher).run()
+                return await RemoteAttempt(handle, context, self._dispatcher).run()
             return await Attempt(handle, context, self._home, self._clock, self._updater).run()
         except OSError as error:
             return await self._give_back(handle, no_directory(error))
@@ -85,7 +85,7 @@ class Crew:
         """Return a job that could not even begin, such as on a full disk: another runner may have what this one lacks."""
         outcome = given_back(lack)
         with suppress(WorkerError):
-            await self._context.server.return_job(handle.ref, lack.message, lack.code)
+            await self._context.server.return_job(handle.ref, f"{lack.message} {lack.hint}".strip(), lack.code)
         return outcome
 
     def _note(self, handle: JobHandle, outcome: Outcome, seconds: float) -> None:

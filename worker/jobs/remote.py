@@ -3,19 +3,18 @@
 import asyncio
 from contextlib import suppress
 
-from worker.api.server import Server
 from worker.dispatch.base import LOST, Dispatcher, Execution
-from worker.dispatch.order import Order
+from worker.dispatch.order import Order, passed_variables
 from worker.enums import CancelKind, JobStatus
 from worker.errors import JobCancelled, JobFailed, JobInterrupted, RunnerUnfit, WorkerError
 from worker.exit_codes import ExitCode
 from worker.job.approval import approved_hooks
+from worker.job.context import JobContext
 from worker.job.control import StopCause
 from worker.job.outcome import Outcome, failure
 from worker.job.spec import read_spec
 from worker.jobs.table import JobHandle
 from worker.runtime_log import get_logger
-from worker.settings import Settings
 
 # Exit codes with which an executor says that it has told the server how the job ended.
 TOLD = (ExitCode.OK, ExitCode.JOB_FAILED)
@@ -27,11 +26,12 @@ SLACK_SECONDS = 30.0
 class RemoteAttempt:
     """Has the same `run` as an attempt that is executed here."""
 
-    def __init__(self, handle: JobHandle, server: Server, settings: Settings, dispatcher: Dispatcher) -> None:
+    def __init__(self, handle: JobHandle, context: JobContext, dispatcher: Dispatcher) -> None:
         """Nothing is started yet."""
         self._handle = handle
-        self._server = server
-        self._settings = settings
+        self._server = context.server
+        self._settings = context.settings
+        self._environ = context.environ
         self._dispatcher = dispatcher
         self._log = get_logger("worker.dispatch").bind(job=handle.job.id, attempt=handle.job.attempt)
 
@@ -44,6 +44,9 @@ class RemoteAttempt:
         except WorkerError as error:
             self._log.error("the executor cannot be started", why=error.message)
             return await self._finish(failure(error))
+        except Exception as error:  # noqa: BLE001  (a library's own error is an answer, too: the job must not vanish)
+            self._log.exception("the executor cannot be started")
+            return await self._finish(failure(_unforeseen(error)))
         self._log.info("the executor runs", dispatcher=self._settings.dispatcher.type.value)
         try:
             code = await self._watch(execution)
@@ -59,7 +62,10 @@ class RemoteAttempt:
         ref, settings = self._handle.ref, self._settings
         key, token = grant["publishable_key"], grant["access_token"]
         approved = await asyncio.to_thread(approved_hooks, read_spec(self._handle.job), settings)
-        return Order(ref.job, ref.attempt, str(settings.runner.id), settings.server.url, key, token, tuple(approved))
+        passed = passed_variables(settings, self._environ)
+        return Order(
+            ref.job, ref.attempt, str(settings.runner.id), settings.server.url, key, token, tuple(approved), passed
+        )
 
     async def _watch(self, execution: Execution) -> int:
         """Wait for the end; each wish to stop, and each grace that has passed, takes one rung more: stop, kill, give up."""
@@ -108,6 +114,14 @@ class RemoteAttempt:
         with suppress(WorkerError):
             await self._server.finish(self._handle.ref, outcome.as_arguments(UNKNOWN_LOG))
         return outcome
+
+
+def _unforeseen(error: Exception) -> JobFailed:
+    """Words for what no dispatcher expects of its library."""
+    return JobFailed(
+        f"The executor could not be started: {type(error).__name__}: {error}", code="dispatcher_failed",
+        hint="Check the dispatcher's settings on the runner; `runyard-worker doctor` tries them.",
+    )  # fmt: skip
 
 
 async def _end_of(ended: "asyncio.Future[int]") -> None:

@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_pascal
@@ -47,6 +47,40 @@ def split_paths(value: object) -> object:
     return split_words(value)
 
 
+def split_binds(value: object) -> object:
+    """Read a list of bindings; a part without a colon is another option of the one before, as in `/a:/b:ro,z`."""
+    if not isinstance(value, str) or value.lstrip().startswith("["):
+        return split_words(value)
+    binds: list[str] = []
+    for part in value.split(","):
+        if ":" in part or not binds:
+            binds.append(part.strip())
+        else:
+            binds[-1] += f",{part.strip()}"
+    return [bind for bind in binds if bind]
+
+
+def split_pairs(value: object) -> object:
+    """Read a map as a map, as JSON or as `name=value,…`."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if text.startswith("{"):
+        return json.loads(text)
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    if wrong := [name for name, equals, _ in pairs if not equals or not name.strip()]:
+        raise ValueError(f"{wrong[0]!r} is not name=value")
+    return {name.strip(): content for name, _, content in pairs}
+
+
+def read_objects(value: object) -> object:
+    """Read a list of objects, also as JSON."""
+    return json.loads(value) if isinstance(value, str) else value
+
+
 HomePath = Annotated[Path, BeforeValidator(expand_home)]
 PathList = Annotated[list[HomePath], BeforeValidator(split_paths)]
 WordList = Annotated[list[str], BeforeValidator(split_words)]
+BindList = Annotated[list[str], BeforeValidator(split_binds)]
+WordMap = Annotated[dict[str, str], BeforeValidator(split_pairs)]
+ObjectList = Annotated[list[dict[str, Any]], BeforeValidator(read_objects)]

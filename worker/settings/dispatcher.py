@@ -2,12 +2,16 @@
 
 from enum import StrEnum
 from typing import Annotated, Self
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
-from worker.settings.base import Section, WordList
+from worker.settings.base import BindList, ObjectList, Section, WordList, WordMap
+from worker.settings.passing import PassedNames
+from worker.settings.sizes import parse_bytes
 
 VARIABLE_PREFIX = "RUNYARD_JOB_DISPATCHER_"
+DOCKER_SCHEMES = ("unix", "tcp", "http", "https", "npipe")
 
 
 class DispatcherType(StrEnum):
@@ -34,9 +38,25 @@ class AuthType(StrEnum):
     KUBECONFIG = "kubeconfig"
 
 
+class PullPolicy(StrEnum):
+    """When the cluster's nodes fetch the image, in Kubernetes' own words."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
 def lower(value: object) -> object:
     """Accept `FARGATE` where `fargate` is meant."""
     return value.lower() if isinstance(value, str) else value
+
+
+def read_policy(value: object) -> object:
+    """Accept `always` and `if_not_present` where `Always` and `IfNotPresent` are meant."""
+    if not isinstance(value, str):
+        return value
+    wanted = value.replace("_", "").lower()
+    return next((policy for policy in PullPolicy if policy.lower() == wanted), value)
 
 
 NEEDED: dict[DispatcherType, tuple[str, ...]] = {
@@ -53,12 +73,25 @@ class DispatcherData(Section):
     api_url: str | None = Field(
         default=None, description="URL by which executors reach the project, when it is not Server.Url."
     )
+    environment: WordMap = Field(
+        default_factory=dict,
+        description="More variables for executors, as `NAME=value,…` or a JSON object. They are no secrets: who may look at "
+        "a container or pod may read them.",
+    )
+    pass_environment: PassedNames = Field(
+        default_factory=list,
+        description="Variables of the runner's own environment that executors get, too: names, or beginnings as `AWS_*`. "
+        "None by itself.",
+    )
     task_definition: str | None = Field(default=None, description="ecs: ARN of the executor's definition.")
+    task_role_arn: str | None = Field(
+        default=None, description="ecs: role of the executors, when it is not the definition's."
+    )
     region: str | None = Field(default=None, description="ecs, kubernetes with eks_iam: AWS region.")
     cluster: str | None = Field(default=None, description="ecs: name or ARN of the cluster.")
     subnets: WordList = Field(default_factory=list, description="ecs: subnets, comma-separated; needed with fargate.")
     security_groups: WordList = Field(default_factory=list, description="ecs: security groups, comma-separated.")
-    assign_public_ip: bool = Field(default=False, description="ecs: give the task a public address.")
+    assign_public_ip: bool = Field(default=False, description="ecs with fargate: give the task a public address.")
     launch_type: Annotated[LaunchType, BeforeValidator(lower)] = Field(
         default=LaunchType.FARGATE, description="ecs: `ec2` or `fargate`."
     )
@@ -68,6 +101,30 @@ class DispatcherData(Section):
     )
     eks_cluster: str | None = Field(default=None, description="kubernetes with eks_iam: cluster name.")
     namespace: str = Field(default="default", description="kubernetes: namespace of the executors.")
+    service_account_name: str | None = Field(
+        default=None, description="kubernetes: service account of the executors' pods, whose token they then have."
+    )
+    node_selector: WordMap = Field(
+        default_factory=dict, description="kubernetes: labels of the nodes, as `name=value,…` or a JSON object."
+    )
+    tolerations: ObjectList = Field(
+        default_factory=list, description="kubernetes: tolerations, as JSON in Kubernetes' own words."
+    )
+    environment_secrets: WordList = Field(
+        default_factory=list, description="kubernetes: secrets whose keys executors get as variables, comma-separated."
+    )
+    volumes: ObjectList = Field(
+        default_factory=list, description="kubernetes: volumes of the pod, as JSON in Kubernetes' own words."
+    )
+    volume_mounts: ObjectList = Field(
+        default_factory=list, description="kubernetes: where the executor sees them, as JSON in Kubernetes' own words."
+    )
+    pull_policy: Annotated[PullPolicy | None, BeforeValidator(read_policy)] = Field(
+        default=None, description="kubernetes: `Always`, `IfNotPresent` or `Never`; otherwise as the cluster does."
+    )
+    start_seconds: float = Field(
+        default=300, gt=0, le=3600, description="kubernetes: how long a pod may take until its executor runs."
+    )
     memory_request: str | None = Field(default=None, description="kubernetes: memory request, as `256Mi`.")
     memory_limit: str | None = Field(
         default=None, description="kubernetes, docker: memory limit, as `512Mi` or `42 MB`."
@@ -78,9 +135,62 @@ class DispatcherData(Section):
     extra_hosts: WordList = Field(
         default_factory=list, description="docker: extra `name:address` hosts, comma-separated."
     )
-    bind_path: str | None = Field(default=None, description="docker: volume binding, as `/host:/inside`.")
+    bind_path: BindList = Field(
+        default_factory=list,
+        description="docker: volume bindings, as `/host:/inside` or `/host:/inside:ro`, comma-separated.",
+    )
     registry_username: str | None = Field(default=None, description="docker: user of the registry.")
     registry_password: SecretStr | None = Field(default=None, description="docker: password for it.")
+
+    @field_validator("memory_request", "memory_limit")
+    @classmethod
+    def check_memory(cls, value: str | None) -> str | None:
+        """Refuse what is no amount, before a job finds out."""
+        if value:
+            parse_bytes(value)
+        return value
+
+    @field_validator("api_url")
+    @classmethod
+    def check_api_url(cls, value: str | None) -> str | None:
+        """Accept an http(s) URL with a host."""
+        if value and (urlsplit(value).scheme not in {"http", "https"} or not urlsplit(value).hostname):
+            raise ValueError("must be an http:// or https:// URL, as https://abc.supabase.co")
+        return value
+
+    @field_validator("host")
+    @classmethod
+    def check_host(cls, value: str | None) -> str | None:
+        """Accept what Docker's own command accepts."""
+        if value and urlsplit(value).scheme not in DOCKER_SCHEMES:
+            raise ValueError("must begin with unix:// or tcp://, as unix:///var/run/docker.sock")
+        return value
+
+    @field_validator("extra_hosts")
+    @classmethod
+    def check_hosts(cls, value: list[str]) -> list[str]:
+        """Refuse a host without an address."""
+        if wrong := [host for host in value if not all(host.partition(":")[::2])]:
+            raise ValueError(f"{wrong[0]!r} is not name:address, as db:10.0.0.5")
+        return value
+
+    @field_validator("bind_path")
+    @classmethod
+    def check_binds(cls, value: list[str]) -> list[str]:
+        """Refuse a binding without a place inside."""
+        if wrong := [
+            bind for bind in value if len(parts := bind.split(":")) not in {2, 3} or not parts[1].startswith("/")
+        ]:
+            raise ValueError(f"{wrong[0]!r} is not /host:/inside or /host:/inside:ro")
+        return value
+
+    @field_validator("environment")
+    @classmethod
+    def check_environment(cls, value: dict[str, str]) -> dict[str, str]:
+        """Refuse what the runner itself tells an executor."""
+        if wrong := [name for name in value if name.upper().startswith(("WORKER_", "SUPABASE_", "RUNYARD_"))]:
+            raise ValueError(f"{wrong[0]} is what the runner itself tells an executor")
+        return value
 
 
 class DispatcherSettings(Section):
@@ -104,6 +214,8 @@ class DispatcherSettings(Section):
             needed += ["region", "eks_cluster"]
         if self.type is DispatcherType.ECS and self.data.launch_type is LaunchType.FARGATE:
             needed.append("subnets")
+        if self.data.registry_username or self.data.registry_password:
+            needed += ["registry_username", "registry_password"]
         missing = [name for name in needed if not getattr(self.data, name)]
         if missing:
             names = ", ".join(f"{VARIABLE_PREFIX}DATA_{name.upper()}" for name in missing)

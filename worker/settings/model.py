@@ -14,6 +14,7 @@ from worker.settings.base import HomePath, PathList, Section, WordList
 from worker.settings.dispatcher import DispatcherSettings
 from worker.settings.isolation import IsolationSettings
 from worker.settings.levels import LogLevelName, parse_level
+from worker.settings.passing import PassedNames
 from worker.settings.update import UpdateSettings
 
 DEFAULT_HOME = "~/.runyard/runner"
@@ -33,6 +34,11 @@ class EngineSettings(Section):
     )
     stop_grace_seconds: float = Field(
         default=60, gt=0, description="How long an interrupted engine may take before it is killed."
+    )
+    pass_environment: PassedNames = Field(
+        default_factory=list,
+        description="Variables of the runner's environment that jobs get besides those of the known providers: names, or beginnings "
+        "as `VSPHERE_*`.",
     )
     isolation: IsolationSettings = Field(default_factory=IsolationSettings)
 

@@ -64,7 +64,8 @@ async def build_environment(space: Workspace) -> dict[str, str]:
         **space.backend.variables(),
         **await server_token(space, context.settings.server.service_discovery_host or urlsplit(url).hostname or ""),
     }
-    return {**host_variables(context.environ), **job_variables(space.spec.variables()), **built_in}
+    host = host_variables(context.environ, context.settings.engine.pass_environment)
+    return {**host, **job_variables(space.spec.variables()), **built_in}
 
 
 def write_cli_config(space: Workspace) -> Path:

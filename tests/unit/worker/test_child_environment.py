@@ -52,6 +52,19 @@ def test_nothing_unlisted_is_inherited(environ: dict[str, str]) -> None:
     assert seen["AWS_PROFILE"] == "prod"
 
 
+def test_the_operator_hands_more_variables_on_but_never_the_runner_s_own() -> None:
+    environ = {
+        "VSPHERE_USER": "u",
+        "PGPASSWORD": "p",
+        "PGUSER": "q",
+        "OKTA_TOKEN": "o",
+        "RUNYARD_JOB_TOKEN": "no",
+        "LD_PRELOAD": "no",
+    }
+    seen = host_variables(environ, ["VSPHERE_*", "PGPASSWORD", "OKTA_", "RU*", "LD_PRELOAD"])
+    assert seen == {"VSPHERE_USER": "u", "PGPASSWORD": "p", "OKTA_TOKEN": "o"}
+
+
 def test_secret_looking_values_are_found_for_the_redactor() -> None:
     variables = {"AWS_SECRET_ACCESS_KEY": "aaa", "DB_PASSWORD": "bbb", "HCLOUD_TOKEN": "ccc", "AWS_REGION": "eu"}
     assert sensitive_values(variables) == ["aaa", "bbb", "ccc"]

@@ -273,6 +273,45 @@ def test_a_dispatcher_names_all_that_it_lacks(kind: str, names: list[str]) -> No
     assert all(f"RUNYARD_JOB_DISPATCHER_{name}" in str(caught.value) for name in names)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("MEMORY_LIMIT", "lots", "'lots' is not an amount of memory such as 512 MB"),
+        ("MEMORY_REQUEST", "-1", "not an amount of memory"),
+        ("EXTRA_HOSTS", "db", "'db' is not name:address"),
+        ("BIND_PATH", "/home/me/.aws", "is not /host:/inside"),
+        ("HOST", "docker.example:2375", "must begin with unix:// or tcp://"),
+        ("API_URL", "inside", "must be an http:// or https:// URL"),
+        ("TOLERATIONS", "jobs", "Expecting value"),
+        ("NODE_SELECTOR", "pool", "'pool' is not name=value"),
+        ("PULL_POLICY", "sometimes", "Always"),
+        ("ENVIRONMENT", "WORKER_TOKEN=x", "what the runner itself tells"),
+        ("PASS_ENVIRONMENT", "*", "is no name such as PGPASSWORD"),
+        ("PASS_ENVIRONMENT", "RUNYARD_*", "the runner's own"),
+        ("REGISTRY_USERNAME", "me", "REGISTRY_PASSWORD"),
+    ],
+)
+def test_a_mistake_in_the_dispatcher_s_data_is_named_at_the_start(name: str, value: str, words: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load({
+            "RUNYARD_JOB_DISPATCHER_TYPE": "docker", "RUNYARD_JOB_DISPATCHER_DATA_IMAGE": "x",
+            f"RUNYARD_JOB_DISPATCHER_DATA_{name}": value,
+        })  # fmt: skip
+    assert words in str(caught.value)
+    assert "RUNYARD_JOB_DISPATCHER_" in str(caught.value)
+
+
+def test_lists_and_maps_of_the_dispatcher_are_read_as_people_write_them() -> None:
+    settings = load({
+        "RUNYARD_JOB_DISPATCHER_DATA_BIND_PATH": "/a:/b:ro,z,/c:/d", "RUNYARD_JOB_DISPATCHER_DATA_NODE_SELECTOR": "a=b, c=d",
+        "RUNYARD_JOB_DISPATCHER_DATA_ENVIRONMENT": '{"A": "x,y"}', "RUNYARD_JOB_DISPATCHER_DATA_PULL_POLICY": "if_not_present",
+    })  # fmt: skip
+    data = settings.dispatcher.data
+    assert data.bind_path == ["/a:/b:ro,z", "/c:/d"]
+    assert (data.node_selector, data.environment) == ({"a": "b", "c": "d"}, {"A": "x,y"})
+    assert data.pull_policy == "IfNotPresent"
+
+
 def test_a_task_on_ec2_may_do_without_subnets() -> None:
     needed = {"TYPE": "ecs", "DATA_TASK_DEFINITION": "executor", "DATA_CLUSTER": "jobs", "DATA_LAUNCH_TYPE": "ec2"}
     settings = load({f"RUNYARD_JOB_DISPATCHER_{name}": value for name, value in needed.items()})

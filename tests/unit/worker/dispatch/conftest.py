@@ -1,14 +1,16 @@
 """An order to execute, and settings for each dispatcher."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from moto.server import ThreadedMotoServer
 
 from worker.dispatch import Order
 from worker.settings import Settings, load_settings
 
 RUNNER_TOKEN = "ryw_the_record_s_own_token"
+REGION = "us-east-2"
 MakeSettings = Callable[..., Settings]
 
 
@@ -28,3 +30,21 @@ def make_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeSettin
         return load_settings(environ={**needed, "WORKER_TOKEN": RUNNER_TOKEN, **environ})
 
     return make
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Run moto's server and point every client at it."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    for name, value in {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_DEFAULT_REGION": REGION,
+    }.items():
+        monkeypatch.setenv(name, value)
+    yield url
+    server.stop()

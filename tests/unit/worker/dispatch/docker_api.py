@@ -20,6 +20,8 @@ class DockerApi:
         self.configs: dict[str, dict[str, Any]] = {}
         self.boxes: dict[str, Box] = {}
         self.removed: list[str] = []
+        self.out_of_memory: set[str] = set()
+        self.start_problem = ""
 
     def routes(self) -> dict[str, Route]:
         one = r"(?:/v[\d.]+)?/containers/([^/]+)"
@@ -51,10 +53,13 @@ class DockerApi:
 
     def show(self, call: Call) -> Answer:
         name = call.parts[0]
-        return (200, {"Id": name}) if name in self.configs else (404, {"message": "No such container"})
+        state = {"OOMKilled": name in self.out_of_memory}
+        return (200, {"Id": name, "State": state}) if name in self.configs else (404, {"message": "No such container"})
 
     def start(self, call: Call) -> Answer:
         name = call.parts[0]
+        if self.start_problem:
+            return 400, {"message": self.start_problem}
         if name in self.boxes:
             return 304, None
         config = self.configs[name]
@@ -71,6 +76,7 @@ class DockerApi:
 
     def delete(self, call: Call) -> Answer:
         name = call.parts[0]
-        self.boxes[name].signal("SIGKILL")
+        if box := self.boxes.get(name):
+            box.signal("SIGKILL")
         self.removed.append(name)
         return 204, None

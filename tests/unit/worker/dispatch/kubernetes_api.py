@@ -26,6 +26,10 @@ class KubernetesApi:
         self.graces: list[str] = []
         self.waiting_reason: str | None = None
         self.has_forbidden_pods = False
+        self.failing_calls = 0
+        self.problem_event = ""
+        self.is_unscheduled = False
+        self.leaving: set[str] = set()
 
     def routes(self) -> dict[str, Route]:
         core, batch = "/api/v1/namespaces/runyard", "/apis/batch/v1/namespaces/runyard"
@@ -38,6 +42,7 @@ class KubernetesApi:
             f"DELETE {batch}/jobs/(.+)": lambda call: self.delete(self.jobs, call),
             f"GET {core}/pods": self.list_pods,
             f"DELETE {core}/pods/(.+)": self.delete_pod,
+            f"GET {core}/events": self.list_events,
         }
 
     def create(self, kept: dict[str, dict[str, Any]], call: Call) -> Answer:
@@ -57,6 +62,8 @@ class KubernetesApi:
             for source in container["envFrom"]:
                 environment |= self.secrets[source["secretRef"]["name"]]["stringData"]
             name = call.body["metadata"]["name"]
+            if self.problem_event:
+                return status, answer
             self.boxes[name] = Box(self.bin_folder, container["command"], environment)
         return status, answer
 
@@ -64,7 +71,11 @@ class KubernetesApi:
         name = call.parts[0]
         if name not in self.jobs:
             return problem(404, "NotFound")
+        if name not in self.boxes:
+            return 200, {**self.jobs[name], "status": {}}
         code = self.boxes[name].exit_code()
+        # As the Job controller of old does: a pod that is only asked to leave counts as failed at once.
+        code = 1 if code is None and name in self.leaving else code
         status = {"active": 1} if code is None else {"succeeded": 1} if code == 0 else {"failed": 1}
         return 200, {**self.jobs[name], "status": status}
 
@@ -76,6 +87,9 @@ class KubernetesApi:
         name = call.query["labelSelector"].removeprefix("job-name=")
         if self.has_forbidden_pods:
             return problem(403, "Forbidden")
+        if name in self.boxes and self.failing_calls:
+            self.failing_calls -= 1
+            return problem(500, "InternalError")
         if name not in self.boxes:
             return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []}
         code = self.boxes[name].exit_code()
@@ -83,12 +97,26 @@ class KubernetesApi:
         if self.waiting_reason:
             state = {"waiting": {"reason": self.waiting_reason}}
         container = {"name": "executor", "image": "x", "imageID": "x", "ready": True, "restartCount": 0, "state": state}
-        pod = {"metadata": {"name": f"{name}-pod"}, "status": {"containerStatuses": [container]}}
+        metadata: dict[str, Any] = {"name": f"{name}-pod"}
+        if name in self.leaving:
+            metadata |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 60}
+        status: dict[str, Any] = {"phase": "Running", "containerStatuses": [container]}
+        if self.is_unscheduled:
+            condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+            status = {"phase": "Pending", "conditions": [condition]}
+        pod = {"metadata": metadata, "spec": {"nodeName": "n1", "containers": []}, "status": status}
         return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod]}
+
+    def list_events(self, call: Call) -> Answer:
+        assert "reason=FailedCreate" in call.query["fieldSelector"]
+        event = {"metadata": {"name": "e"}, "involvedObject": {}, "message": self.problem_event}
+        items = [event] if self.problem_event else []
+        return 200, {"kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": items}
 
     def delete_pod(self, call: Call) -> Answer:
         grace = call.query.get("gracePeriodSeconds", "30")
         self.graces.append(grace)
+        self.leaving.add(call.parts[0].removesuffix("-pod"))
         self.boxes[call.parts[0].removesuffix("-pod")].signal("SIGKILL" if grace == "0" else "SIGTERM")
         return 200, {"metadata": {"name": call.parts[0]}}
 

@@ -128,6 +128,45 @@ async def test_no_docker_fails_the_job_with_words(order: Order, make_settings: M
     await dispatcher.close()
 
 
+async def test_a_container_that_is_over_its_memory_says_so(
+    docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
+) -> None:
+    docker.out_of_memory.add(order.name)
+    settings = make_settings(TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE="x", DATA_LOCAL_IMAGE="1")
+    dispatcher = DockerDispatcher(settings)
+    execution = await dispatcher.start(order)
+    await execution.wait()
+    assert "out of memory: raise the dispatcher's MemoryLimit" in execution.why
+    await dispatcher.close()
+
+
+async def test_a_container_that_cannot_be_started_is_not_left_behind(
+    docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
+) -> None:
+    docker.start_problem = "error while creating mount source path '/proc/x'"
+    settings = make_settings(TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE="x", DATA_LOCAL_IMAGE="1")
+    dispatcher = DockerDispatcher(settings)
+    with pytest.raises(RunnerUnfit, match="creating mount source path") as caught:
+        await dispatcher.start(order)
+    assert "binds" in caught.value.hint
+    assert docker.removed == [order.name]
+    await dispatcher.close()
+
+
+async def test_a_bare_image_with_a_registry_s_password_is_docker_hub_s(
+    docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
+) -> None:
+    settings = make_settings(
+        TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE="runyard-worker:1", DATA_REGISTRY_USERNAME="me",
+        DATA_REGISTRY_PASSWORD="hush",
+    )  # fmt: skip
+    dispatcher = DockerDispatcher(settings)
+    await (await dispatcher.start(order)).wait()
+    assert docker.pulled[0][0] == "docker.io/library/runyard-worker:1"
+    assert docker.configs[order.name]["Image"] == "runyard-worker:1"
+    await dispatcher.close()
+
+
 @pytest.mark.parametrize(
     ("text", "amount"),
     [("42 MB", 42 * 2**20), ("512Mi", 2**29), ("1.5g", 3 * 2**29), ("1024", 1024), ("2 GiB", 2**31)],

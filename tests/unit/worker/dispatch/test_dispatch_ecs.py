@@ -1,41 +1,21 @@
-"""Executors in ECS, against moto's server; and the sign-in to EKS by IAM."""
+"""Executors in ECS, against moto's server."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
-from tests.unit.worker.dispatch.conftest import RUNNER_TOKEN, MakeSettings
+from tests.unit.worker.dispatch.conftest import REGION, RUNNER_TOKEN, MakeSettings
+from tests.unit.worker.fakes import HandClock
 from worker.clock import SystemClock
 from worker.dispatch import Order, dispatcher_for
-from worker.dispatch.ecs import EcsDispatcher
-from worker.dispatch.eks import EksAccess
+from worker.dispatch.base import LOST
+from worker.dispatch.ecs import EcsDispatcher, EcsExecution
 from worker.errors import RunnerUnfit
 from worker.settings import Settings
 
 pytestmark = pytest.mark.anyio
-REGION = "us-east-2"
-
-
-@pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Run moto's server and point every client at it."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
-    for name, value in {
-        "AWS_ENDPOINT_URL": url,
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_DEFAULT_REGION": REGION,
-    }.items():
-        monkeypatch.setenv(name, value)
-    yield url
-    server.stop()
 
 
 @pytest.fixture
@@ -97,13 +77,74 @@ async def test_a_task_runs_with_one_job_s_credential_and_can_be_stopped(settings
     stopped = ecs.describe_tasks(cluster="jobs", tasks=[execution.arn])["tasks"][0]
     assert stopped["lastStatus"] == "STOPPED"
     assert await execution.wait() == stopped["containers"][0]["exitCode"]
-    never_ran = {"containers": [{"name": "executor"}], "stoppedReason": "CannotPullContainerError"}
-    with pytest.raises(RunnerUnfit) as caught:
-        execution._exit_code(never_ran)
-    assert caught.value.code == "image"
-    assert execution.why == "CannotPullContainerError"
     await execution.remove()
     await dispatcher.close()
+
+
+class Telling:
+    """An ECS that tells of a task in its own time."""
+
+    def __init__(self, *answers: dict[str, Any] | None) -> None:
+        self.answers = list(answers)
+
+    def describe_tasks(self, **_: Any) -> dict[str, Any]:
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return {"tasks": [answer] if answer else [], "failures": [] if answer else [{"reason": "MISSING"}]}
+
+
+def stopped(**facts: Any) -> dict[str, Any]:
+    return {"lastStatus": "STOPPED", "containers": [{"name": "executor"}], **facts}
+
+
+async def test_a_task_that_ecs_does_not_tell_of_yet_is_not_lost() -> None:
+    ended = stopped(
+        containers=[{"name": "executor", "exitCode": 7}], stoppedReason="Essential container in task exited"
+    )
+    telling = Telling(None, None, {"lastStatus": "RUNNING"}, None, ended)
+    execution = EcsExecution(telling, "jobs", "arn", "executor", HandClock())
+    assert await execution.wait() == 7
+    assert execution.why == "Essential container in task exited (exit code 7)"
+
+
+async def test_a_task_that_stays_unknown_is_lost() -> None:
+    clock = HandClock()
+    execution = EcsExecution(Telling(None), "jobs", "arn", "executor", clock)
+    assert await execution.wait() == LOST
+    assert clock.time - 1000 >= 120
+
+
+@pytest.mark.parametrize(
+    ("facts", "code"),
+    [
+        ({"stoppedReason": "CannotPullContainerError: no such image"}, "image"),
+        ({"stoppedReason": "ResourceInitializationError: no route", "stopCode": "TaskFailedToStart"}, "dispatcher"),
+    ],
+)
+async def test_a_task_that_never_began_is_the_runner_s_lack(facts: dict[str, str], code: str) -> None:
+    execution = EcsExecution(Telling(stopped(**facts)), "jobs", "arn", "executor", HandClock())
+    with pytest.raises(RunnerUnfit, match=facts["stoppedReason"]) as caught:
+        await execution.wait()
+    assert caught.value.code == code
+
+
+async def test_a_task_without_an_exit_code_is_lost_with_ecs_s_words() -> None:
+    task = stopped(stoppedReason="Host EC2 terminated", containers=[{"name": "executor", "reason": "OutOfMemoryError"}])
+    execution = EcsExecution(Telling(task), "jobs", "arn", "executor", HandClock())
+    assert await execution.wait() == LOST
+    assert execution.why == "Host EC2 terminated; OutOfMemoryError"
+
+
+async def test_a_task_on_ec2_has_a_role_and_no_public_address(
+    aws: str, make_settings: MakeSettings, order: Order
+) -> None:
+    settings = make_settings(
+        TYPE="ecs", DATA_TASK_DEFINITION="executor", DATA_REGION=REGION, DATA_CLUSTER="jobs", DATA_LAUNCH_TYPE="ec2",
+        DATA_SUBNETS="subnet-a", DATA_ASSIGN_PUBLIC_IP="true", DATA_TASK_ROLE_ARN="arn:aws:iam::1:role/deployer",
+    )  # fmt: skip
+    request = EcsDispatcher(settings).request(order)
+    assert request["launchType"] == "EC2"
+    assert request["networkConfiguration"] == {"awsvpcConfiguration": {"subnets": ["subnet-a"]}}
+    assert request["overrides"]["taskRoleArn"] == "arn:aws:iam::1:role/deployer"
 
 
 async def test_a_task_definition_that_is_not_there_fails_the_job(
@@ -120,17 +161,6 @@ async def test_a_task_definition_that_is_not_there_fails_the_job(
 async def test_a_request_repeated_for_an_attempt_carries_the_same_token(settings: Settings, order: Order) -> None:
     dispatcher = EcsDispatcher(settings)
     assert dispatcher.request(order)["clientToken"] == dispatcher.request(order)["clientToken"] == order.name
-
-
-async def test_eks_gives_address_certificate_and_a_fresh_token(aws: str) -> None:
-    eks: Any = boto3.client("eks", region_name=REGION)
-    eks.create_cluster(name="prod", roleArn="arn:aws:iam::123456789012:role/eks", resourcesVpcConfig={"subnetIds": []})
-    access = EksAccess(REGION, "prod", SystemClock())
-    configuration = await access.configuration()
-    assert configuration.host == eks.describe_cluster(name="prod")["cluster"]["endpoint"]
-    token = await configuration.get_api_key_with_prefix("BearerToken")
-    assert token.startswith("Bearer k8s-aws-v1.")
-    assert await configuration.get_api_key_with_prefix("BearerToken") == token, "not signed anew for every call"
 
 
 def test_the_settings_choose_the_dispatcher(make_settings: MakeSettings, settings: Settings) -> None:

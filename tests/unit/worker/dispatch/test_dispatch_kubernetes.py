@@ -1,5 +1,6 @@
 """Executors in Kubernetes, against a server that speaks its API and runs real processes."""
 
+import asyncio
 import base64
 import json
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from tests.unit.worker.dispatch.conftest import RUNNER_TOKEN, MakeSettings
 from tests.unit.worker.dispatch.kubernetes_api import KubernetesApi
 from tests.unit.worker.dispatch.processes import write_executor
 from tests.unit.worker.dispatch.serving import serve
+from tests.unit.worker.fakes import HandClock
 from worker.dispatch import Order
 from worker.dispatch.base import LOST
 from worker.dispatch.eks import cluster_token
@@ -107,6 +109,102 @@ async def test_exit_code_stop_and_kill(
     await dispatcher.close()
 
 
+async def test_an_executor_that_still_saves_its_state_is_not_lost(
+    cluster: KubernetesApi, order: Order, settings: Settings, tmp_path: Path
+) -> None:
+    ready, save = tmp_path / "ready", tmp_path / "save"
+    script = (
+        f"trap 'until [ -e {save} ]; do sleep 0.05; done; exit 7' TERM\ntouch {ready}\nwhile :; do sleep 0.05; done"
+    )
+    write_executor(cluster.bin_folder, script)
+    clock = HandClock()
+    dispatcher = KubernetesDispatcher(settings, clock=clock)
+    execution = await dispatcher.start(order)
+    wait_until(ready.exists, timeout_seconds=30)
+    await execution.stop()
+    waiting = asyncio.ensure_future(execution.wait())
+    await asyncio.to_thread(wait_until, lambda: len(clock.naps) >= 10, timeout_seconds=30)
+    assert not waiting.done(), "the pod counts as failed, and its executor works on"
+    save.touch()
+    clock.time -= 1000
+    assert await waiting == 7
+    await dispatcher.close()
+
+
+async def test_a_node_that_never_says_that_a_pod_has_left_is_not_waited_for(
+    cluster: KubernetesApi, order: Order, settings: Settings
+) -> None:
+    write_executor(cluster.bin_folder, "trap '' TERM; sleep 600")
+    dispatcher = KubernetesDispatcher(settings, clock=HandClock())
+    execution = await dispatcher.start(order)
+    await execution.stop()
+    assert await execution.wait() == LOST
+    assert "its node n1 does not say" in execution.why
+    cluster.boxes[order.name].signal("SIGKILL")
+    await dispatcher.close()
+
+
+async def test_a_used_up_quota_is_said_in_the_cluster_s_words(
+    cluster: KubernetesApi, order: Order, settings: Settings
+) -> None:
+    cluster.problem_event = 'pods "x" is forbidden: exceeded quota: small'
+    dispatcher = KubernetesDispatcher(settings)
+    execution = await dispatcher.start(order)
+    with pytest.raises(RunnerUnfit, match="exceeded quota: small") as caught:
+        await execution.wait()
+    assert "quota" in caught.value.hint
+    await dispatcher.close()
+
+
+async def test_a_pod_that_no_node_takes_is_given_up_in_the_scheduler_s_words(
+    cluster: KubernetesApi, order: Order, settings: Settings
+) -> None:
+    write_executor(cluster.bin_folder, "sleep 600")
+    cluster.is_unscheduled = True
+    dispatcher = KubernetesDispatcher(settings, clock=HandClock())
+    execution = await dispatcher.start(order)
+    with pytest.raises(RunnerUnfit, match="did not start within 300 s, Unschedulable: 0/3 nodes"):
+        await execution.wait()
+    cluster.boxes[order.name].signal("SIGKILL")
+    await dispatcher.close()
+
+
+async def test_an_api_that_fails_for_a_while_ends_nothing(
+    cluster: KubernetesApi, order: Order, settings: Settings
+) -> None:
+    write_executor(cluster.bin_folder, "exit 7")
+    dispatcher = KubernetesDispatcher(settings, clock=HandClock())
+    execution = await dispatcher.start(order)
+    cluster.failing_calls = 3
+    assert await execution.wait() == 7
+    await dispatcher.close()
+
+
+async def test_pods_are_placed_and_equipped_as_the_settings_say(
+    cluster: KubernetesApi, order: Order, settings: Settings, make_settings: MakeSettings
+) -> None:
+    wanted = make_settings(
+        TYPE="kubernetes", DATA_IMAGE="x", DATA_NAMESPACE="runyard", DATA_SERVICE_ACCOUNT_NAME="deployer",
+        DATA_NODE_SELECTOR="pool=jobs", DATA_TOLERATIONS='[{"key": "jobs", "operator": "Exists"}]',
+        DATA_ENVIRONMENT="TF_LOG=INFO,REGION=eu", DATA_ENVIRONMENT_SECRETS="", DATA_PULL_POLICY="never",
+        DATA_VOLUMES='[{"name": "kube", "secret": {"secretName": "kubeconfig"}}]',
+        DATA_VOLUME_MOUNTS='[{"name": "kube", "mountPath": "/etc/kube"}]',
+    )  # fmt: skip
+    dispatcher = KubernetesDispatcher(wanted)
+    await (await dispatcher.start(order)).wait()
+    pod = cluster.jobs[order.name]["spec"]["template"]["spec"]
+    assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == ("deployer", True)
+    assert (pod["nodeSelector"], pod["tolerations"]) == ({"pool": "jobs"}, [{"key": "jobs", "operator": "Exists"}])
+    assert pod["volumes"][0]["name"] == pod["containers"][0]["volumeMounts"][0]["name"] == "kube"
+    assert pod["containers"][0]["imagePullPolicy"] == "Never"
+    seen = cluster.boxes[order.name].environment
+    assert (seen["TF_LOG"], seen["REGION"]) == ("INFO", "eu")
+    assert seen["RUNYARD__ENGINE__PASSENVIRONMENT"] == "TF_LOG,REGION", (
+        "what the executor was given is meant for the job"
+    )
+    await dispatcher.close()
+
+
 async def test_the_same_attempt_is_started_once(cluster: KubernetesApi, order: Order, settings: Settings) -> None:
     dispatcher = KubernetesDispatcher(settings)
     first, second = await dispatcher.start(order), await dispatcher.start(order)
@@ -150,7 +248,7 @@ async def test_a_right_that_is_missing_is_an_answer_before_any_job_begins(
     with pytest.raises(RunnerUnfit) as caught:
         await dispatcher.start(order)
     assert caught.value.code == "dispatcher"
-    assert "list and delete on pods" in caught.value.hint
+    assert "list, delete on pods" in caught.value.hint
     assert (cluster.jobs, cluster.secrets) == ({}, {})
     await dispatcher.close()
 

@@ -214,7 +214,20 @@ $$;
 comment on function private.announce_instance(public.workers, uuid, uuid, uuid, jsonb) is
   'Records the connection: instance, first beat, status.';
 
-create function private.renew_worker_session(p_session uuid)
+create function private.is_credential_live(p_session private.sessions)
+returns boolean
+language sql stable
+set search_path = ''
+as $$
+  select exists (select from private.worker_tokens as t
+      where t.id = p_session.token_id and t.revoked_at is null and (t.expires_at is null or t.expires_at > now()))
+    or exists (select from public.service_accounts as a join public.workers as w on w.service_account_id = a.id
+      where a.id = p_session.service_account_id and w.id = p_session.worker_id and a.removed_at is null and not a.is_disabled)
+$$;
+comment on function private.is_credential_live(private.sessions) is
+  'Whether the token or the service account that opened a session is still good.';
+
+create function private.renew_worker_session(p_session uuid, p_job bigint, p_attempt integer)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -224,11 +237,8 @@ declare
 begin
   update private.sessions as s set renewed_at = now()
   from public.workers as w
-  where s.id = p_session and s.ended_at is null and w.id = s.worker_id and w.removed_at is null and (
-    exists (select from private.worker_tokens as t
-      where t.id = s.token_id and t.revoked_at is null and (t.expires_at is null or t.expires_at > now()))
-    or exists (select from public.service_accounts as a
-      where a.id = s.service_account_id and a.id = w.service_account_id and a.removed_at is null and not a.is_disabled))
+  where s.id = p_session and w.id = s.worker_id and w.removed_at is null and private.is_credential_live(s)
+    and (s.ended_at is null or private.attempt_session(s, p_job, p_attempt) is not null)
   returning s.* into v_session;
   if v_session.id is null then
     perform private.fail('RY401', 'This session has ended.', 'Open a new one with the runner''s token.');
@@ -239,8 +249,8 @@ begin
     from public.workers as w where w.id = v_session.worker_id);
 end;
 $$;
-comment on function private.renew_worker_session(uuid) is 'Body of public.renew_worker_session.';
-grant execute on function private.renew_worker_session(uuid) to service_role;
+comment on function private.renew_worker_session(uuid, bigint, integer) is 'Body of public.renew_worker_session.';
+grant execute on function private.renew_worker_session(uuid, bigint, integer) to service_role;
 
 -- ---------------------------------------------------------------------------------------------- who is calling
 
@@ -261,19 +271,26 @@ as $$
 declare
   v_runner private.runner;
   v_session pg_catalog.uuid := private.jwt() ->> 'sid';
+  v_as pg_catalog.uuid;
   v_reason pg_catalog.text;
 begin
-  -- "Free" is what is_available asks of others, slots aside: enabled, not draining, fresh.
-  select s.id, w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version,
-    not (w.is_disabled or w.is_draining), not (w.is_disabled or w.is_draining) and not h.is_draining
-      and h.last_seen_at > now() - interval '60 seconds', h.tick_at
-  into v_runner
-  from private.sessions as s
-  join public.workers as w on w.id = s.worker_id
-  join public.worker_instances as i on i.id = s.instance_id
-  left join private.heartbeats as h on h.instance_id = s.instance_id
-  where s.id = v_session and s.ended_at is null and (s.expires_at is null or s.expires_at > now())
-    and w.removed_at is null;
+  loop
+    -- "Free" is what is_available asks of others, slots aside: enabled, not draining, fresh.
+    select coalesce(v_as, s.id), w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version,
+      not (w.is_disabled or w.is_draining), not (w.is_disabled or w.is_draining) and not h.is_draining
+        and h.last_seen_at > now() - interval '60 seconds', h.tick_at
+    into v_runner
+    from private.sessions as s
+    join public.workers as w on w.id = s.worker_id
+    join public.worker_instances as i on i.id = s.instance_id
+    left join private.heartbeats as h on h.instance_id = s.instance_id
+    where s.id = v_session and w.removed_at is null
+      and (v_as is not null or s.ended_at is null and (s.expires_at is null or s.expires_at > now()));
+    exit when v_runner.session_id is not null or v_as is not null;
+    -- Nearly never: the second look is for an executor whose runner has another session by now.
+    v_as := private.executor_session();
+    exit when v_as is null;
+  end loop;
   if v_runner.session_id is null then
     select coalesce(s.end_reason, case when s.expires_at <= now() then 'its token expired' end) into v_reason
     from private.sessions as s where s.id = v_session;
@@ -284,7 +301,8 @@ begin
 end;
 $$;
 comment on function private.this_runner() is
-  'The calling runner, from the session id in its token alone. Refuses ended sessions and removed runners.';
+  'The calling runner, from the session id in its token alone. Refuses ended sessions and removed runners; an '
+  'executor in the middle of a change outlives its session.';
 
 create function private.worker_close_session(p_reason text)
 returns jsonb

@@ -347,6 +347,47 @@ grant execute on function private.worker_claim(uuid, integer) to worker;
 -- ---------------------------------------------------------------------------------------------- the executor's own
 -- call
 
+create function private.attempt_session(p_session private.sessions, p_job bigint, p_attempt integer)
+returns uuid
+language sql stable
+set search_path = ''
+as $$
+  -- A change belongs to its attempt, whatever became of the runner's process; before it, only the session that took
+  -- the job over counts. Where the attempt has no job any more, the fence says so, and what it did can be handed over.
+  select case when q.job_id is null then p_session.id
+    when q.has_touched or q.session_id = n.id then coalesce(q.session_id, n.id, p_session.id) end
+  from (select) as one
+  left join private.live_jobs as q
+    on q.job_id = p_job and q.attempt = p_attempt and q.instance_id = p_session.instance_id
+    and q.stage in ('RUNNING', 'HELD')
+  left join lateral (
+    select o.id from private.sessions as o where o.instance_id = p_session.instance_id and o.ended_at is null limit 1
+  ) as n on true
+  where p_job is not null and private.is_credential_live(p_session)
+$$;
+comment on function private.attempt_session(private.sessions, bigint, integer) is
+  'The session that an executor of an ended one speaks for, while what opened its own is still good. Null where it '
+  'ended with its session.';
+
+create function private.executor_session()
+returns uuid
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_claims pg_catalog.jsonb := private.jwt();
+begin
+  if v_claims ->> 'role' in ('executor', 'engine') then
+    return (
+      select private.attempt_session(s, (v_claims ->> 'job')::bigint, (v_claims ->> 'att')::integer)
+      from private.sessions as s where s.id = (v_claims ->> 'sid')::pg_catalog.uuid);
+  end if;
+  return null;
+end;
+$$;
+comment on function private.executor_session() is
+  'The session that the calling executor or engine speaks for although its own has ended. Null for everybody else.';
+
 create function private.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean)
 returns jsonb
 language plpgsql security definer
@@ -357,7 +398,12 @@ declare
   v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
   v_answer pg_catalog.jsonb;
 begin
-  -- The runner beats for its executors; what is left of its last beat is what an executor may rely on. Where there is
+  -- In the middle of a change the executor holds its attempt by itself, whether its runner is there or not.
+  if v_live.has_touched and private.jwt() ->> 'role' = 'executor' then
+    update private.live_jobs as q set lease_until = now() + interval '60 seconds', unlisted_at = null
+    where q.job_id = p_job;
+  end if;
+  -- Until then the runner beats for it; what is left of its last beat is what an executor may rely on. Where there is
   -- none, the server has crashed: no lease ends before it has been up for as long.
   select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds',
     15,

@@ -30,13 +30,13 @@ comment on function public.open_worker_session(uuid, text, uuid, jsonb, uuid, uu
   'first is fresh. Edge functions only.';
 grant execute on function public.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid) to service_role;
 
-create function public.renew_worker_session(p_session uuid)
+create function public.renew_worker_session(p_session uuid, p_job bigint default null, p_attempt integer default null)
 returns jsonb language sql set search_path = ''
-as $$ select private.renew_worker_session(p_session) $$;
-comment on function public.renew_worker_session(uuid) is
-  'Notes that a live session gets a new token; refuses one that ended, or whose token or account is not good any '
-  'more. Edge functions only.';
-grant execute on function public.renew_worker_session(uuid) to service_role;
+as $$ select private.renew_worker_session(p_session, p_job, p_attempt) $$;
+comment on function public.renew_worker_session(uuid, bigint, integer) is
+  'Notes that a live session gets a new token; refuses one that ended (but for an executor whose attempt holds the '
+  'job), or whose token or account is not good any more. Edge functions only.';
+grant execute on function public.renew_worker_session(uuid, bigint, integer) to service_role;
 
 create function public.worker_close_session(p_reason text default null)
 returns jsonb language plpgsql set search_path = ''

@@ -8,6 +8,11 @@ export const ENGINE_TOKEN_SECONDS = 24 * 60 * 60;
 export const ACCOUNT_TOKEN_SECONDS = 10 * 60;
 /** For a runner whose renewal was held up by a short outage; the session row still decides. */
 const RENEWAL_GRACE_SECONDS = 5 * 60;
+/**
+ * An executor has no credential to open a session with again, and what it did in an outage must not be lost; the database
+ * renews it only while its attempt holds the job.
+ */
+const EXECUTOR_GRACE_SECONDS = 7 * 24 * 60 * 60;
 const WORKER_AUDIENCE = "authenticated";
 const ACCOUNT_AUDIENCE = "runyard:worker-session";
 
@@ -98,9 +103,11 @@ export function signEngine(claims: JobClaims): Promise<string> {
 
 /** Reads a runner's token that we signed, or nothing; an engine's is none. */
 export async function verifyWorker(token: string): Promise<WorkerClaims | undefined> {
-  const payload = await verify(token, WORKER_AUDIENCE, RENEWAL_GRACE_SECONDS);
+  const payload = await verify(token, WORKER_AUDIENCE, EXECUTOR_GRACE_SECONDS);
   if (!WORKER_ROLES.includes(payload?.role) || typeof payload?.sid !== "string") return undefined;
-  if ((payload.role === "executor") !== (payload.job !== undefined)) return undefined;
+  const isExecutor = payload.role === "executor";
+  if (isExecutor !== (payload.job !== undefined)) return undefined;
+  if (!isExecutor && Number(payload.exp) + RENEWAL_GRACE_SECONDS < Date.now() / 1000) return undefined;
   return payload as unknown as WorkerClaims;
 }
 

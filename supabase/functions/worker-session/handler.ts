@@ -147,7 +147,8 @@ async function callerOf(request: Request): Promise<WorkerClaims> {
   const claims = token ? await verifyWorker(token) : undefined;
   if (claims === undefined) refuse();
   await limit([[renewalKey(claims), RENEWALS_PER_MINUTE]]);
-  await asAnswers(call("renew_worker_session", { p_session: claims.sid }));
+  const { sid, job = null, att = null } = claims;
+  await asAnswers(call("renew_worker_session", { p_session: sid, p_job: job, p_attempt: att }));
   return claims;
 }
 

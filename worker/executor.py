@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from worker.api.replies import ClaimedJob, JobRef
+from worker.api.retrying import retry_for
 from worker.api.server import Server
 from worker.api.transport import Transport
 from worker.children.hardening import hide_from_children
@@ -18,7 +19,9 @@ from worker.job.context import JobContext
 from worker.job.control import JobControl, Stop, StopCause
 from worker.job.isolating import settle_isolation
 from worker.job.lease import Lease
+from worker.job.record import record_folder
 from worker.jobs.attempt import Attempt
+from worker.jobs.recovery import deliver_left
 from worker.jobs.table import JobHandle, JobTable
 from worker.logs.redactor import Redactor
 from worker.runtime_log import configure_logging, get_logger
@@ -27,6 +30,8 @@ from worker.signals import STOPPING
 from worker.statebackend.sealing import take_seal
 
 PULSE_SECONDS = 10.0
+# The project may be away when we begin: nothing has been done yet, so it is waited for as long as a lease holds.
+FIRST_SECONDS = 45.0
 RENEW_SECONDS = 9 * 60.0
 
 
@@ -68,11 +73,21 @@ class Executor:
             self._transport = transport
             transport.use(publishable_key=self._key, token=self._token)
             self._server = Server(transport, self._renew)
+            if record_folder(self._home(), self._ref).exists():
+                return await self._deliver_left()
             sent_at = self._clock.monotonic()
-            job = ClaimedJob.model_validate(await self._server.job(self._ref))
+            job = ClaimedJob.model_validate(await retry_for(FIRST_SECONDS, lambda: self._server.job(self._ref)))
             control = JobControl(settings.engine.stop_grace_seconds, self._clock.sleep)
             self._handle = JobHandle(job, Lease(sent_at, job.lease_seconds), control)
             return await self._work()
+
+    async def _deliver_left(self) -> ExitCode:
+        """An earlier process of this executor died: nothing is run again, what it left is delivered."""
+        self._log.warning("an earlier process of this executor died; delivering what it left")
+        outcome = await deliver_left(self._home(), self._ref, await self._job_context(), self._clock)
+        if outcome is None:
+            return ExitCode.UNEXPECTED
+        return ExitCode.OK if outcome.status is JobStatus.SUCCEEDED else ExitCode.JOB_FAILED
 
     async def _work(self) -> ExitCode:
         table = JobTable(self._clock)

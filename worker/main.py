@@ -18,7 +18,7 @@ from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, WorkerStatus
 from worker.errors import Fatal, WorkerError
 from worker.exit_codes import ExitCode
-from worker.fitness import Fitness, probe_disk, probe_memory
+from worker.fitness import Fitness, Probe, probe_disk, probe_memory
 from worker.host_facts import HostFacts
 from worker.job.context import JobContext
 from worker.job.control import Stop, StopCause
@@ -192,9 +192,7 @@ class Runner:
         running = [
             parts.session.keep_fresh(), loops.heartbeat.run(), self._table.watch_leases(), self._watch_engines(finder)
         ]  # fmt: skip
-        folders = self._settings.working_directory
-        on_disk = functools.partial(probe_disk, folders.working_directory, folders.temp_directory)
-        running.append(parts.fitness.run({"disk": on_disk, "work_directory": on_disk, "memory": probe_memory}))
+        running.append(parts.fitness.run(self._probes(parts, finder)))
         if self._settings.server.realtime:
             running.append(loops.doorbell.run())
         # AWS's library is an extra: a runner without it leaves the deciding to others.
@@ -208,8 +206,22 @@ class Runner:
         finally:
             await self._take_down(tasks, server)
 
+    def _probes(self, parts: Parts, finder: EngineFinder) -> dict[str, Probe]:
+        """How each thing that may be lacking is tried again."""
+        folders = self._settings.working_directory
+        on_disk = functools.partial(probe_disk, folders.working_directory, folders.temp_directory)
+        probes: dict[str, Probe] = {
+            "disk": on_disk,
+            "work_directory": on_disk,
+            "memory": probe_memory,
+            "engine": finder.probe,
+        }
+        if parts.dispatcher is not None:
+            probes |= {"dispatcher": parts.dispatcher.probe, "image": parts.dispatcher.probe}
+        return probes
+
     async def _recover_then_claim(self, parts: Parts, loops: Loops) -> None:
-        await recover(parts.identity.home, parts.context, self._table, self._clock)
+        await recover(parts.identity.home, parts.context, self._table, self._clock, loops.crew.take_over)
         await loops.claim.run()
 
     async def _until_done(self, tasks: list["asyncio.Task[None]"]) -> ExitCode:
@@ -220,7 +232,7 @@ class Runner:
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             failed = [each for each in (self._fatal, *tasks) if each.done()]
             if failed:
-                await self._stop_for_good()
+                await self._stop_for_good(failed[0].exception())
                 failed[0].result()
             return await leaving
         finally:
@@ -242,12 +254,16 @@ class Runner:
         is_failed = self._standing.is_single and self._standing.jobs_failed > 0
         return ExitCode.JOB_FAILED if is_failed else ExitCode.OK
 
-    async def _stop_for_good(self) -> None:
-        """The session is over: stop what runs in order; its results can no longer be told."""
+    async def _stop_for_good(self, why: BaseException | None) -> None:
+        """The session is over: stop what runs in order. After a defect of ours, what changes things goes on to its end."""
+        is_over = isinstance(why, Fatal)
+        words = "The runner's session has ended." if is_over else "The runner leaves because of a defect of its own."
         for handle in self._table.handles():
-            handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, "The runner's session has ended."))
+            if is_over or not handle.control.has_touched:
+                handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, words))
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._table.wait_empty(), self._settings.engine.stop_grace_seconds + 5)
+            seconds = self._settings.engine.stop_grace_seconds + 5 if is_over else None
+            await asyncio.wait_for(self._table.wait_empty(), seconds)
 
     async def _take_down(self, tasks: list["asyncio.Task[None]"], server: Server) -> None:
         """Order: claiming and beating stop, jobs' tasks end, the session is closed, connections are closed by `run`."""

@@ -222,7 +222,8 @@ as $$
   select exists (select from private.worker_tokens as t
       where t.id = p_session.token_id and t.revoked_at is null and (t.expires_at is null or t.expires_at > now()))
     or exists (select from public.service_accounts as a join public.workers as w on w.service_account_id = a.id
-      where a.id = p_session.service_account_id and w.id = p_session.worker_id and a.removed_at is null and not a.is_disabled)
+      where a.id = p_session.service_account_id and w.id = p_session.worker_id and a.removed_at is null
+        and not a.is_disabled)
 $$;
 comment on function private.is_credential_live(private.sessions) is
   'Whether the token or the service account that opened a session is still good.';

@@ -32,9 +32,7 @@ def executor(world: World, runner: Runner, job: dict[str, Any]) -> Caller:
 
 
 def executor_of(world: World, runner: Runner, job: dict[str, Any], role: str = "executor") -> Caller:
-    return world.caller(
-        role, sub=runner.worker_id, sid=runner.session_id, job=str(job["id"]), att=str(job["attempt"])
-    )
+    return world.caller(role, sub=runner.worker_id, sid=runner.session_id, job=str(job["id"]), att=str(job["attempt"]))
 
 
 def begin_change(executor: Caller, job: dict[str, Any]) -> None:

@@ -37,9 +37,10 @@ class Seen:
 class Proxy:
     """Runs on a thread of its own; `decide` is asked for every request."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, host: str = "127.0.0.1") -> None:
         parts = urlsplit(target)
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 80
+        self._own_host = host
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._writers: set[asyncio.StreamWriter] = set()
@@ -51,7 +52,7 @@ class Proxy:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._server = self._call(asyncio.start_server(self._serve, "127.0.0.1", 0))
+        self._server = self._call(asyncio.start_server(self._serve, self._own_host, 0))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,7 +65,7 @@ class Proxy:
     @property
     def url(self) -> str:
         assert self._server is not None
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return f"http://{self._own_host}:{self._server.sockets[0].getsockname()[1]}"
 
     def cut(self) -> None:
         """Partition both ways: what is open is closed, what is new is refused."""

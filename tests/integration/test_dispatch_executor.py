@@ -56,8 +56,8 @@ def runner(bench: Bench, docker: DockerApi) -> Iterator[WorkerProcess]:
         bench.close()
 
 
-def box_name(job: int, attempt: int = 1) -> str:
-    return f"runyard-job-{job}-{attempt}"
+def box_name(runner: WorkerProcess, job: int, attempt: int = 1) -> str:
+    return f"runyard-job-{job}-{attempt}-{runner.worker_id[:8]}"
 
 
 def test_plan_and_apply_run_in_executors_and_leave_nothing(
@@ -69,7 +69,10 @@ def test_plan_and_apply_run_in_executors_and_leave_nothing(
     assert "hello Ada" in bench.log_of(plan["id"])
     apply = bench.finished("APPLY", module)
     assert apply["result"]["outputs"]["greeting"]["value"] == "hello Ada"
-    wait_until(lambda: sorted(docker.removed) == sorted(map(box_name, (plan["id"], apply["id"]))), timeout_seconds=60)
+    wait_until(
+        lambda: sorted(docker.removed) == sorted(box_name(runner, each["id"]) for each in (plan, apply)),
+        timeout_seconds=60,
+    )
     told = json.dumps(docker.configs)
     assert bench.tokens[runner.worker_id] not in told
     assert runner.process.poll() is None
@@ -84,8 +87,8 @@ def test_a_cancelled_job_ends_cancelled_and_its_executor_is_gone(
     bench.rpc("cancel_job", p_job=job, p_kind=kind, p_reason="changed my mind")
     ended = bench.wait_job(job, seconds=90)
     assert ended["status"] == "CANCELLED", ended["error"]
-    wait_until(lambda: docker.boxes[box_name(job)].exit_code() is not None, timeout_seconds=60)
-    wait_until(lambda: box_name(job) in docker.removed, timeout_seconds=60)
+    wait_until(lambda: docker.boxes[box_name(runner, job)].exit_code() is not None, timeout_seconds=60)
+    wait_until(lambda: box_name(runner, job) in docker.removed, timeout_seconds=60)
 
 
 def test_an_executor_lost_before_it_changed_anything_fails_with_words(
@@ -93,7 +96,7 @@ def test_an_executor_lost_before_it_changed_anything_fails_with_words(
 ) -> None:
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}))
     bench.wait_step(job, "before-plan")
-    docker.boxes[box_name(job)].signal("SIGKILL")
+    docker.boxes[box_name(runner, job)].signal("SIGKILL")
     ended = bench.wait_job(job, seconds=90)
     assert ended["status"] == "FAILED"
     assert ended["error"]["code"] == "executor_lost"
@@ -107,7 +110,7 @@ def test_an_executor_lost_in_the_middle_of_an_apply_needs_a_person(
     job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": SLOW_APPLY}}))
     bench.wait_step(job, "apply")
     wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=60)
-    docker.boxes[box_name(job)].signal("SIGKILL")
+    docker.boxes[box_name(runner, job)].signal("SIGKILL")
     ended = bench.wait_job(job, seconds=180)
     assert ended["status"] == "NEEDS_ATTENTION"
 
@@ -119,7 +122,7 @@ def test_an_executor_stops_itself_when_its_runner_is_gone(
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}), max_attempts=1)
     bench.wait_step(job, "before-plan")
     runner.signal(signal.SIGKILL)
-    box = docker.boxes[box_name(job)]
+    box = docker.boxes[box_name(runner, job)]
     wait_until(lambda: box.exit_code() is not None, timeout_seconds=150)
     assert box.exit_code() == 7
 
@@ -130,7 +133,7 @@ def test_a_runner_that_leaves_lets_its_executors_finish(bench: Bench, docker: Do
     runner.signal(signal.SIGTERM)
     assert bench.wait_job(job)["status"] == "SUCCEEDED"
     assert runner.wait() == 0
-    assert docker.removed == [box_name(job)]
+    assert docker.removed == [box_name(runner, job)]
 
 
 def test_hooks_are_approved_by_the_runner_s_directory_though_executors_have_none(

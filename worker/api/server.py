@@ -78,9 +78,13 @@ class Server:
         arguments = {**_which(ref), "p_reason": reason, **({"p_code": code} if code else {})}
         await retry_for(20.0, lambda: self._call("worker_return_job", arguments))
 
-    async def recover(self, refs: Iterable[JobRef], *, are_dead: bool = False) -> RecoverReply:
-        """Tell which attempts an earlier process left on disk: to be told by us, or dead and to be decided about."""
-        arguments = {"p_running": [{**ref.model_dump(), "is_dead": are_dead} for ref in refs]}
+    async def recover(self, refs: Iterable[JobRef], *, dead: Iterable[JobRef] = ()) -> RecoverReply:
+        """Tell which attempts we have: of an earlier process, to be told by us, or dead and to be decided about.
+
+        One that was claimed before this session began, and is not named here, is lost.
+        """
+        named = [(ref, False) for ref in refs] + [(ref, True) for ref in dead]
+        arguments = {"p_running": [{**ref.model_dump(), "is_dead": is_dead} for ref, is_dead in named]}
         reply = await retry_for(None, lambda: self._call("worker_recover", arguments))
         return RecoverReply.model_validate(reply or {})
 

@@ -23,6 +23,9 @@ class Execution(Protocol):
     async def kill(self) -> None:
         """End it now."""
 
+    async def restart(self) -> bool:
+        """Start it once more beside the files that it left, so that it delivers them; False where they are gone."""
+
     async def remove(self) -> None:
         """Leave nothing of it behind."""
 
@@ -32,6 +35,12 @@ class Dispatcher(Protocol):
 
     async def start(self, order: Order) -> Execution:
         """Start an executor; the same order twice gives the same execution."""
+
+    async def find(self, name: str) -> Execution | None:
+        """Find an executor that an earlier process started, by its order's name; none where there is none any more."""
+
+    async def probe(self) -> None:
+        """Raise while no executor could be started: the place does not answer, refuses, or lacks the image."""
 
     async def close(self) -> None:
         """Let go of connections."""

@@ -63,6 +63,15 @@ class DockerExecution:
         """Send SIGKILL."""
         await self._signal("SIGKILL")
 
+    async def restart(self) -> bool:
+        """Start the same container again: its files are still in it."""
+        try:
+            await self.container.start()
+        except AWAY as error:
+            self.why = f"{self.why}; it could not be started again: {getattr(error, 'message', error)}"
+            return False
+        return True
+
     async def remove(self) -> None:
         """Remove the container and what it wrote."""
         with suppress(*AWAY):
@@ -116,6 +125,27 @@ class DockerDispatcher:
             await execution.remove()
             raise self._unfit(error) from error
         return execution
+
+    async def find(self, name: str) -> DockerExecution | None:
+        """Find a container by its name, whether it runs or has ended."""
+        try:
+            return DockerExecution(await self.client.containers.get(name), self.clock)
+        except DockerError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise self._unfit(error) from error
+        except (ClientError, OSError) as error:
+            raise self._unfit(error) from error
+
+    async def probe(self) -> None:
+        """Ask for the image: where it is not local, by pulling it."""
+        try:
+            if self.data.local_image:
+                await self.client.images.inspect(str(self.data.image))
+            else:
+                await self._pull()
+        except AWAY as error:
+            raise self._unfit(error) from error
 
     async def close(self) -> None:
         """Close the connection."""

@@ -67,6 +67,10 @@ class EcsExecution:
         """Stop the task; ECS has no harder way."""
         await self.stop()
 
+    async def restart(self) -> bool:
+        """Refuse: what a task wrote goes with it."""
+        return False
+
     async def remove(self) -> None:
         """Do nothing: a stopped task vanishes by itself."""
 
@@ -127,8 +131,30 @@ class EcsDispatcher:
         if not answer["tasks"]:
             reasons = ", ".join(str(failure.get("reason")) for failure in answer.get("failures", []))
             raise self._refused(reasons or "no task was started")
-        arn = answer["tasks"][0]["taskArn"]
+        return self._execution(answer["tasks"][0]["taskArn"])
+
+    async def find(self, name: str) -> EcsExecution | None:
+        """Find a task by who started it; ECS tells of one that has ended for about an hour."""
+        try:
+            for status in ("RUNNING", "STOPPED"):
+                found = await asyncio.to_thread(
+                    self.client.list_tasks, cluster=self.data.cluster, startedBy=name, desiredStatus=status
+                )
+                if found["taskArns"]:
+                    return self._execution(found["taskArns"][0])
+        except (BotoCoreError, ClientError) as error:
+            raise self._refused(str(error)) from error
+        return None
+
+    def _execution(self, arn: str) -> EcsExecution:
         return EcsExecution(self.client, str(self.data.cluster), arn, self.data.container_name, self.clock)
+
+    async def probe(self) -> None:
+        """Ask for the cluster's tasks; whether the image can be had is seen with the next task only."""
+        try:
+            await asyncio.to_thread(lambda: self.client.list_tasks(cluster=self.data.cluster, maxResults=1))
+        except (BotoCoreError, ClientError) as error:
+            raise self._refused(str(error)) from error
 
     async def close(self) -> None:
         """Close the connections."""

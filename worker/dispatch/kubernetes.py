@@ -136,6 +136,10 @@ class KubernetesExecution:
         """Delete the pod without grace."""
         await self._delete_pods(0)
 
+    async def restart(self) -> bool:
+        """Refuse: what a pod wrote goes with it."""
+        return False
+
     async def remove(self) -> None:
         """Delete the job; its pod and its secret go with it."""
         with suppress(*AWAY):
@@ -176,6 +180,24 @@ class KubernetesDispatcher:
         except (*AWAY, kube.ConfigException) as error:
             raise unfit(error, self.data.namespace) from error
         return KubernetesExecution(api, order.name, self.settings, self.clock)
+
+    async def find(self, name: str) -> KubernetesExecution | None:
+        """Find a job by its name, whether its pod runs or has ended."""
+        try:
+            api = await self.connection()
+            await BatchV1Api(api).read_namespaced_job(name, self.data.namespace)
+        except (*AWAY, kube.ConfigException) as error:
+            if getattr(error, "status", None) == HTTPStatus.NOT_FOUND:
+                return None
+            raise unfit(error, self.data.namespace) from error
+        return KubernetesExecution(api, name, self.settings, self.clock)
+
+    async def probe(self) -> None:
+        """Try the rights to look; whether the image can be had is seen with the next pod only."""
+        try:
+            await self._check_rights(await self.connection(), "runyard-probe")
+        except (*AWAY, kube.ConfigException) as error:
+            raise unfit(error, self.data.namespace) from error
 
     async def close(self) -> None:
         """Close the connection."""

@@ -3,12 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from worker.api.replies import JobRef
 from worker.settings import Settings
 from worker.settings.isolation import IsolationMode
 from worker.settings.passing import is_own, is_passed
 
 COMMAND = ("runyard-worker", "run", "--single")
 LABEL = "runyard.dev/job"
+
+
+def executor_name(ref: JobRef, worker_id: str) -> str:
+    """Name of whatever is started for an attempt; the same attempt has the same name, and another project's has another."""
+    return f"runyard-job-{ref.job}-{ref.attempt}-{worker_id[:8].lower()}"
 
 
 @dataclass(frozen=True)
@@ -27,8 +33,8 @@ class Order:
 
     @property
     def name(self) -> str:
-        """Name of whatever is started for it; the same attempt has the same name."""
-        return f"runyard-job-{self.job_id}-{self.attempt}"
+        """Name of whatever is started for it."""
+        return executor_name(JobRef(job=self.job_id, attempt=self.attempt), self.worker_id)
 
     @property
     def labels(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from worker.children.environment import host_variables, search_path
 from worker.enums import EngineName
+from worker.errors import RunnerUnfit
 from worker.job.context import FoundEngine
 from worker.runtime_log import get_logger
 
@@ -40,6 +41,15 @@ class EngineFinder:
         for name in EngineName:
             await self._look(name)
 
+    async def probe(self) -> None:
+        """Start each engine once more; raise while none does."""
+        self._seen.clear()
+        await self.refresh()
+        if not self.found:
+            raise RunnerUnfit(
+                "No engine starts on this machine.", code="engine", hint="Install one, or see why it does not."
+            )
+
     def note(self) -> str | None:
         """Say how far an engine is that is still being prepared."""
         for folder in self._additional:
@@ -69,7 +79,9 @@ class EngineFinder:
         if self._seen.get(name) == mark:
             return
         version = await self._version(binary)
-        if version is not None:
+        if version is None:
+            self._forget(name)
+        else:
             self._seen[name] = mark
             self.found[name] = FoundEngine(name, binary, version)
             self._log.info("engine found", engine=name, version=version, binary=str(binary))

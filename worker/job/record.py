@@ -25,6 +25,8 @@ class JobRecord:
     cookie: str
     phase: str = "PREPARE"
     outcome: dict[str, Any] | None = None
+    executor: str | None = None
+    """The name of the executor that runs it elsewhere; nothing of such an attempt is here."""
 
     @property
     def ref(self) -> JobRef:

@@ -131,9 +131,10 @@ class Attempt:
                 await asyncio.to_thread(save_record, self._folder, self._record)
 
     def _keep(self, outcome: Outcome) -> None:
-        """Put the outcome on disk before anything else: it must survive a crash from here on."""
+        """Put the outcome on disk before anything else: it and its log must survive a crash from here on."""
         self._record.outcome = asdict(outcome)
         with suppress(OSError):
+            self._spool.sync()
             save_record(self._folder, self._record)
 
     async def _tidy(self, outcome: Outcome) -> None:

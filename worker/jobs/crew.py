@@ -1,22 +1,24 @@
 """Starts claimed jobs and takes note of how they end."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from worker.api.replies import ClaimedJob
 from worker.clock import Clock
 from worker.dispatch.base import Dispatcher
-from worker.enums import CancelKind, JobStatus
+from worker.enums import CancelKind, JobStatus, JobType
 from worker.errors import RunnerUnfit, WorkerError
 from worker.fitness import Fitness, no_directory
 from worker.job.context import JobContext
 from worker.job.control import JobControl, Stop, StopCause
 from worker.job.lease import Lease
 from worker.job.outcome import LACKS, Outcome, given_back
+from worker.job.record import JobRecord
 from worker.jobs.attempt import Attempt
-from worker.jobs.remote import RemoteAttempt
+from worker.jobs.remote import LetGo, RemoteAttempt
 from worker.jobs.table import JobHandle, JobTable
 from worker.metrics import Metrics
 from worker.runtime_log import get_logger
@@ -47,30 +49,53 @@ class Crew:
 
     def start(self, job: ClaimedJob, sent_at: float) -> None:
         """Begin a job that was just claimed; its lease counts from the moment the claim was sent."""
-        control = JobControl(self._context.settings.engine.stop_grace_seconds, self._clock.sleep)
-        handle = JobHandle(job, Lease(sent_at, job.lease_seconds), control)
-        self._table.add(handle)
+        handle = self._take(job, sent_at)
         if self._standing.is_leaving:
             # The answer to a claim that was sent before we were told to leave.
-            control.request(Stop(CancelKind.GRACEFUL, StopCause.SHUTDOWN, "The runner is leaving."))
-        handle.task = asyncio.create_task(self._run(handle))
+            handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.SHUTDOWN, "The runner is leaving."))
+        handle.task = asyncio.create_task(self._run(handle, self._work(handle)))
 
-    async def _run(self, handle: JobHandle) -> None:
+    def take_over(self, record: JobRecord, is_ours: bool) -> None:
+        """Go on with an attempt whose executor an earlier process started."""
+        if self._dispatcher is None:
+            self._log.error("no dispatcher is set: an executor is left to itself", job=record.job, name=record.executor)
+            return
+        job = ClaimedJob(id=record.job, attempt=record.attempt, type=JobType(record.type))
+        handle = self._take(job, self._clock.monotonic())
+        handle.task = asyncio.create_task(self._run(handle, self._remote(handle).take_over(is_ours=is_ours)))
+
+    def _take(self, job: ClaimedJob, sent_at: float) -> JobHandle:
+        control = JobControl(self._context.settings.engine.stop_grace_seconds, self._clock.sleep)
+        handle = JobHandle(job, Lease(sent_at, job.lease_seconds), control)
+        handle.is_remote = self._dispatcher is not None and not is_own_update(job)
+        self._table.add(handle)
+        return handle
+
+    def _remote(self, handle: JobHandle) -> RemoteAttempt:
+        assert self._dispatcher is not None
+        return RemoteAttempt(handle, self._context, self._home, self._dispatcher, self._clock, running=self._table.refs)
+
+    async def _work(self, handle: JobHandle) -> Outcome:
+        if handle.is_remote:
+            return await self._remote(handle).run()
+        return await Attempt(handle, self._context, self._home, self._clock, self._updater).run()
+
+    async def _run(self, handle: JobHandle, work: Coroutine[Any, Any, Outcome]) -> None:
         began = self._clock.monotonic()
         try:
-            outcome = await self._attempt(handle)
+            outcome = await self._attempt(handle, work)
             self._note(handle, outcome, self._clock.monotonic() - began)
+        except LetGo:
+            self._log.warning("the executor goes on by itself; the next start takes it over", job=handle.job.id)
         finally:
             self._table.remove(handle)
             self._on_free()
 
-    async def _attempt(self, handle: JobHandle) -> Outcome:
+    async def _attempt(self, handle: JobHandle, work: Coroutine[Any, Any, Outcome]) -> Outcome:
         try:
-            context = self._context
-            if self._dispatcher is not None and not is_own_update(handle.job):
-                handle.is_remote = True
-                return await RemoteAttempt(handle, context, self._dispatcher).run()
-            return await Attempt(handle, context, self._home, self._clock, self._updater).run()
+            return await work
+        except LetGo:
+            raise
         except OSError as error:
             return await self._give_back(handle, no_directory(error))
         except RunnerUnfit as error:

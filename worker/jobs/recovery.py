@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from worker.api.replies import JobRef
@@ -13,7 +14,7 @@ from worker.enums import JobStatus
 from worker.errors import Fatal, Fenced, Rejected
 from worker.job.context import JobContext
 from worker.job.outcome import Outcome
-from worker.job.record import JobRecord, leftovers, load_record, named_attempt, remove_record
+from worker.job.record import JobRecord, leftovers, load_record, named_attempt, record_folder, remove_record
 from worker.jobs.finishing import finish_completely
 from worker.jobs.table import JobTable
 from worker.logs.batching import BatchRules
@@ -29,7 +30,11 @@ CRASHED = "The runner's process ended in the middle of the job"
 _STRAY_SECONDS = 30.0
 
 
-async def recover(home: Path, context: JobContext, table: JobTable, clock: Clock) -> int:
+# Goes on with an attempt whose executor an earlier process started; told whether it is still ours.
+TakeOver = Callable[[JobRecord, bool], None]
+
+
+async def recover(home: Path, context: JobContext, table: JobTable, clock: Clock, take_over: TakeOver) -> int:
     """Tell the server about every attempt that an earlier process did not end, and clean up after it."""
     found = {folder: load_record(folder) for folder in leftovers(home)}
     for folder in (folder for folder, record in found.items() if record is None):
@@ -39,12 +44,38 @@ async def recover(home: Path, context: JobContext, table: JobTable, clock: Clock
     if records:
         get_logger("worker.recovery").warning("an earlier process left jobs", jobs=[r.job for r in records.values()])
     # Asked without records, too: a claim whose answer an earlier process did not live to read is given up at once.
-    await _Recovery(context, table, clock).run(records)
-    for folder in found:
-        remove_record(folder)
+    await _Recovery(context, table, clock).run(records, take_over)
+    for folder, record in found.items():
+        if record is None or record.executor is None:
+            remove_record(folder)
+    await hand_over_kept(context)
+    return len(records)
+
+
+async def deliver_left(home: Path, ref: JobRef, context: JobContext, clock: Clock) -> Outcome | None:
+    """Deliver what an executor's earlier process left of its own attempt; return how that ended, if it is known."""
+    folder = record_folder(home, ref)
+    record = load_record(folder)
+    if record is None:
+        keep_journal(folder, context.kept_states, ref)
+    else:
+        await _Recovery(context, JobTable(clock), clock).tell(folder, record, {ref})
+    remove_record(folder)
+    await hand_over_kept(context)
+    return None if record is None or record.outcome is None else as_outcome(record)
+
+
+async def hand_over_kept(context: JobContext) -> None:
+    """Give the server the states that wait for a person on this disk."""
     for path, entry in kept_entries(context.kept_states, context.seal):
         await hand_over(context.server, path, entry, "It was kept on the runner's disk.")
-    return len(records)
+
+
+def as_outcome(record: JobRecord) -> Outcome:
+    """The end that a record knows."""
+    outcome = Outcome(**(record.outcome or {}))
+    outcome.status = JobStatus(outcome.status)
+    return outcome
 
 
 class _Recovery:
@@ -57,20 +88,24 @@ class _Recovery:
         self._clock = clock
         self._log = get_logger("worker.recovery")
 
-    async def run(self, records: dict[Path, JobRecord]) -> None:
+    async def run(self, records: dict[Path, JobRecord], take_over: TakeOver) -> None:
         """Adopt, tell, and hand over to the server's rules what nobody knows the end of."""
         refs = {record.ref for record in records.values()}
         self._table.recovering |= refs
         try:
             reply = await self._server.recover(refs)
             ours = {each.ref for each in reply.jobs if each.action == "report"}
-            dead = [ref for folder, record in records.items() if (ref := await self._tell(folder, record, ours))]
+            for record in records.values():
+                if record.executor is not None:
+                    take_over(record, record.ref in ours)
+            here = {folder: record for folder, record in records.items() if record.executor is None}
+            dead = [ref for folder, record in here.items() if (ref := await self.tell(folder, record, ours))]
             if dead:
-                await self._server.recover(dead, are_dead=True)
+                await self._server.recover([ref for ref in self._table.refs() if ref not in dead], dead=dead)
         finally:
             self._table.recovering -= refs
 
-    async def _tell(self, folder: Path, record: JobRecord, ours: set[JobRef]) -> JobRef | None:
+    async def tell(self, folder: Path, record: JobRecord, ours: set[JobRef]) -> JobRef | None:
         """Send log and end of one attempt; return it when its end is not known."""
         await asyncio.to_thread(_end_strays, record)
         await self._deliver_state(folder, record)
@@ -118,8 +153,7 @@ class _Recovery:
             raise shipper.refusal
 
     async def _finish(self, record: JobRecord, spool: Spool) -> None:
-        outcome = Outcome(**(record.outcome or {}))
-        outcome.status = JobStatus(outcome.status)
+        outcome = as_outcome(record)
         if outcome.is_returned:
             await self._server.return_job(record.ref, CRASHED, outcome.return_code)
             return

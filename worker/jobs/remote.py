@@ -1,17 +1,23 @@
 """One attempt that is executed elsewhere: the runner starts it, beats for it, and sees how it ends."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 
+from worker.api.replies import JobRef
+from worker.api.retrying import retry_for
+from worker.clock import Clock, backoff
 from worker.dispatch.base import LOST, Dispatcher, Execution
-from worker.dispatch.order import Order, passed_variables
+from worker.dispatch.order import Order, executor_name, passed_variables
 from worker.enums import CancelKind, JobStatus
-from worker.errors import JobCancelled, JobFailed, JobInterrupted, RunnerUnfit, WorkerError
+from worker.errors import Fenced, JobCancelled, JobFailed, JobInterrupted, Rejected, RunnerUnfit, WorkerError
 from worker.exit_codes import ExitCode
 from worker.job.approval import approved_hooks
 from worker.job.context import JobContext
 from worker.job.control import StopCause
 from worker.job.outcome import Outcome, failure
+from worker.job.record import JobRecord, record_folder, remove_record, save_record
 from worker.job.spec import read_spec
 from worker.jobs.table import JobHandle
 from worker.runtime_log import get_logger
@@ -22,40 +28,74 @@ UNKNOWN_LOG = {"is_incomplete": True}
 # For the place to notice what its executor did.
 SLACK_SECONDS = 30.0
 
+Rungs = list[Callable[[], Awaitable[None]]]
+
+
+class LetGo(Exception):
+    """The runner leaves, and the executor goes on with its change by itself; the next start takes it over."""
+
 
 class RemoteAttempt:
     """Has the same `run` as an attempt that is executed here."""
 
-    def __init__(self, handle: JobHandle, context: JobContext, dispatcher: Dispatcher) -> None:
-        """Nothing is started yet."""
+    def __init__(
+        self, handle: JobHandle, context: JobContext, home: Path, dispatcher: Dispatcher, clock: Clock,
+        *, running: Callable[[], list[JobRef]],
+    ) -> None:  # fmt: skip
+        """Nothing is started yet; `running` names every attempt that this process has."""
         self._handle = handle
         self._server = context.server
         self._settings = context.settings
         self._environ = context.environ
         self._dispatcher = dispatcher
+        self._clock = clock
+        self._running = running
+        self._folder = record_folder(home, handle.ref)
+        self._name = executor_name(handle.ref, str(context.settings.runner.id))
         self._log = get_logger("worker.dispatch").bind(job=handle.job.id, attempt=handle.job.attempt)
 
     async def run(self) -> Outcome:
         """Start the executor, wait for its end, and leave nothing of it behind."""
+        ref, kind = self._handle.ref, self._handle.job.type.value
+        save_record(self._folder, JobRecord(ref.job, ref.attempt, kind, "", "", executor=self._name))
         try:
             execution = await self._dispatcher.start(await self._order())
         except RunnerUnfit:
+            remove_record(self._folder)
             raise
         except WorkerError as error:
             self._log.error("the executor cannot be started", why=error.message)
-            return await self._finish(failure(error))
+            return await self._give_up(error)
         except Exception as error:  # noqa: BLE001  (a library's own error is an answer, too: the job must not vanish)
             self._log.exception("the executor cannot be started")
-            return await self._finish(failure(_unforeseen(error)))
+            return await self._give_up(_unforeseen(error))
         self._log.info("the executor runs", dispatcher=self._settings.dispatcher.type.value)
-        try:
-            code = await self._watch(execution)
-        finally:
-            await execution.remove()
-        self._log.info("the executor ended", exit_code=code, why=execution.why)
-        if code in TOLD:
-            return Outcome(JobStatus.SUCCEEDED if code == ExitCode.OK else JobStatus.FAILED)
-        return await self._speak_for(execution)
+        return await self._see_through(execution, [execution.stop, execution.kill])
+
+    async def _give_up(self, error: Exception) -> Outcome:
+        remove_record(self._folder)
+        return await self._finish(failure(error))
+
+    async def take_over(self, *, is_ours: bool) -> Outcome:
+        """Go on with what an earlier process started; an attempt that is not ours any more is stopped in order."""
+        execution = await self._find()
+        if execution is None:
+            remove_record(self._folder)
+            return await self._speak_for("it is gone")
+        self._log.info("took over the executor of an earlier process", name=self._name, is_ours=is_ours)
+        if not is_ours:
+            await execution.stop()
+        return await self._see_through(execution, [execution.stop, execution.kill] if is_ours else [execution.kill])
+
+    async def _find(self) -> Execution | None:
+        failures = 0
+        while True:
+            try:
+                return await self._dispatcher.find(self._name)
+            except RunnerUnfit as error:
+                failures += 1
+                self._log.warning("the executor is not found yet", name=self._name, why=error.message)
+                await self._clock.sleep(backoff(failures, first=1.0, most=30.0))
 
     async def _order(self) -> Order:
         grant = await self._server.job_grant(self._handle.ref)
@@ -67,17 +107,38 @@ class RemoteAttempt:
             ref.job, ref.attempt, str(settings.runner.id), settings.server.url, key, token, tuple(approved), passed
         )
 
-    async def _watch(self, execution: Execution) -> int:
+    async def _see_through(self, execution: Execution, rungs: Rungs) -> Outcome:
+        try:
+            code = await self._watch(execution, rungs)
+        except RunnerUnfit:
+            # It never began, such as for want of its image.
+            await execution.remove()
+            remove_record(self._folder)
+            raise
+        if code not in TOLD and await self._has_touched() and await execution.restart():
+            self._log.warning(
+                "the executor was lost in the middle of a change: it delivers what it left", why=execution.why
+            )
+            code = await self._watch(execution, [execution.stop, execution.kill])
+        await execution.remove()
+        remove_record(self._folder)
+        self._log.info("the executor ended", exit_code=code, why=execution.why)
+        if code in TOLD:
+            return Outcome(JobStatus.SUCCEEDED if code == ExitCode.OK else JobStatus.FAILED)
+        return await self._speak_for(execution.why)
+
+    async def _watch(self, execution: Execution, rungs: Rungs) -> int:
         """Wait for the end; each wish to stop, and each grace that has passed, takes one rung more: stop, kill, give up."""
         control, ended = self._handle.control, asyncio.ensure_future(execution.wait())
-        rungs = [execution.stop, execution.kill]
         try:
             while True:
                 try:
                     async with asyncio.timeout(self._patience(len(rungs))):
                         await control.run_step(_end_of(ended))
                     return ended.result()
-                except (JobCancelled, JobInterrupted, TimeoutError):
+                except (JobCancelled, JobInterrupted, TimeoutError) as error:
+                    if isinstance(error, JobInterrupted) and await self._may_be_changing():
+                        raise LetGo from error
                     if not rungs:
                         return LOST
                     if control.stop is not None and control.stop.kind is CancelKind.KILL:
@@ -90,25 +151,42 @@ class RemoteAttempt:
         """Say how long to wait: for ever at first, and for its grace once it was asked to stop."""
         return None if rungs_left > 1 else self._settings.engine.stop_grace_seconds + SLACK_SECONDS
 
-    async def _speak_for(self, execution: Execution) -> Outcome:
+    async def _may_be_changing(self) -> bool:
+        """Ask once; where nobody can say, it may be: an executor stops by itself what is not its own any more."""
+        try:
+            return bool((await self._server.job(self._handle.ref, has_payload=False)).get("has_touched"))
+        except (Fenced, Rejected):
+            return False
+        except WorkerError:
+            return True
+
+    async def _has_touched(self) -> bool:
+        """Ask until the project answers: until then nothing of the executor is removed."""
+        try:
+            seen = await retry_for(None, lambda: self._server.job(self._handle.ref, has_payload=False))
+        except WorkerError:
+            return False
+        return bool(seen.get("has_touched"))
+
+    async def _speak_for(self, why: str) -> Outcome:
         """End an attempt whose executor is gone without a word, unless only a person may decide about it."""
-        stop = self._handle.control.stop
+        stop, ref = self._handle.control.stop, self._handle.ref
         if stop is not None and stop.cause is StopCause.CANCELLED:
             outcome = failure(JobCancelled(stop.message, code="cancelled"))
         else:
             hint = "See the place where executors run: its events say more."
-            outcome = failure(JobFailed(f"The executor was lost: {execution.why}", code="executor_lost", hint=hint))
+            outcome = failure(JobFailed(f"The executor was lost: {why}", code="executor_lost", hint=hint))
         try:
-            seen = await self._server.job(self._handle.ref, has_payload=False)
+            seen = await retry_for(None, lambda: self._server.job(ref, has_payload=False))
+            if not seen.get("has_touched"):
+                return await self._finish(outcome)
+            # The database flags the job for a person and keeps its state locked.
+            self._log.error("the executor was lost while it changed infrastructure", why=why)
+            await self._server.recover([each for each in self._running() if each != ref], dead=[ref])
         except WorkerError as error:
             # Fenced: the executor had told the end after all, or the attempt is not ours any more.
             self._log.info("the attempt has ended already", why=error.message)
-            return outcome
-        if seen.get("has_touched"):
-            # Nobody renews the lease from here on; the database flags the job for a person and keeps its state locked.
-            self._log.error("the executor was lost while it changed infrastructure", why=execution.why)
-            return outcome
-        return await self._finish(outcome)
+        return outcome
 
     async def _finish(self, outcome: Outcome) -> Outcome:
         with suppress(WorkerError):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from worker.api.replies import JobRef
 from worker.api.server import Server
@@ -54,6 +55,7 @@ class Shipper:
             except Retryable as error:
                 failures += 1
                 self._log.debug("log not shipped yet", job=self._ref.job, why=error.message)
+                await self._sync()
                 await self._clock.sleep(backoff(failures, first=0.2, most=10.0))
             except (Fenced, Rejected, Fatal) as error:
                 self._refused(error)
@@ -72,6 +74,11 @@ class Shipper:
                 chunks = self._some(start, last)
                 await self._server.append_logs(self._ref, chunks)
                 start = chunks[-1].seq + 1
+
+    async def _sync(self) -> None:
+        """While the server does not take it, the log is as safe as the disk is."""
+        with suppress(OSError):
+            await asyncio.to_thread(self._spool.sync)
 
     def _count(self, lines: int) -> None:
         self._batch.add(lines, self._clock.monotonic())

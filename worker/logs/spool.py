@@ -101,6 +101,11 @@ class Spool:
         """Return what the server checks at the end: last number, bytes and SHA-256."""
         return {"last_seq": self.last_seq, "bytes": self._bytes, "sha256": self._hash.hexdigest()}
 
+    def sync(self) -> None:
+        """Wait until everything that was written is on disk: a power cut does not lose it then."""
+        os.fdatasync(self._text)
+        os.fdatasync(self._index)
+
     def close(self) -> None:
         """Close the files; they stay on disk until their directory is removed."""
         os.close(self._text)

@@ -58,6 +58,7 @@ class Parts:
 class Loops:
     """One of each."""
 
+    crew: Crew
     claim: ClaimLoop
     heartbeat: Heartbeat
     scaler: Scaler
@@ -71,7 +72,8 @@ def build_loops(parts: Parts) -> Loops:
         server, settings.server.url, parts.clock, look_seconds=settings.scaling.look_seconds,
         is_rehearsal=settings.scaling.rehearse,
     )  # fmt: skip
-    claim = _claim_loop(parts, scaler)
+    crew = _crew(parts, scaler)
+    claim = _claim_loop(parts, crew)
     directives = Directives(
         parts.table, parts.standing, ring_claim=bells.claim.set, ring_heartbeat=bells.heartbeat.set,
         own_capacity=settings.capacity,
@@ -81,12 +83,11 @@ def build_loops(parts: Parts) -> Loops:
         server, parts.table, parts.standing, parts.facts, directives.obey, parts.clock, bell=bells.heartbeat
     )
     parts.session.listeners.append(lambda _: heartbeat.forget_facts())
-    return Loops(
-        claim, heartbeat, scaler, Doorbell(settings.server.url, lambda: parts.session.grant, bells.rang, parts.clock)
-    )
+    doorbell = Doorbell(settings.server.url, lambda: parts.session.grant, bells.rang, parts.clock)
+    return Loops(crew, claim, heartbeat, scaler, doorbell)
 
 
-def _claim_loop(parts: Parts, scaler: Scaler) -> ClaimLoop:
+def _crew(parts: Parts, scaler: Scaler) -> Crew:
     table, standing, context = parts.table, parts.standing, parts.context
     metrics = Metrics()
     metrics.watch(lambda: len(table), lambda: standing.capacity, lambda: standing.is_connected)
@@ -96,11 +97,15 @@ def _claim_loop(parts: Parts, scaler: Scaler) -> ClaimLoop:
         parts.bells.claim.set()
         scaler.ring()
 
-    crew = Crew(
+    return Crew(
         table, standing, context, parts.identity.home, metrics, parts.clock,
         dispatcher=parts.dispatcher, updater=parts.updater, fitness=parts.fitness, on_free=on_free,
     )  # fmt: skip
+
+
+def _claim_loop(parts: Parts, crew: Crew) -> ClaimLoop:
+    context = parts.context
     return ClaimLoop(
-        context.server, table, standing, lambda: bool(context.finder.found or parts.dispatcher), crew.start, parts.clock,
+        context.server, parts.table, parts.standing, lambda: bool(context.finder.found or parts.dispatcher), crew.start, parts.clock,
         poll_seconds=context.settings.server.poll_seconds, bell=parts.bells.claim,
     )  # fmt: skip

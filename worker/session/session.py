@@ -97,7 +97,9 @@ class Session:
             try:
                 await self.renew()
                 failures = 0
-            except Retryable as error:
+            except (Retryable, Rejected) as error:
+                # Whatever stands between us and the project may say odd things for a while, such as in an upgrade: the
+                # token still holds, and nothing that runs is stopped for it.
                 failures += 1
                 self._log.warning("the session is not renewed yet", why=error.message)
 

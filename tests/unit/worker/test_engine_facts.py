@@ -11,7 +11,7 @@ from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_summary import sensitive_texts, summarise
 from worker.engines.versions import check_version
 from worker.enums import EngineName
-from worker.errors import JobFailed
+from worker.errors import JobFailed, RunnerUnfit
 
 PLAN = {
     "resource_changes": [
@@ -106,6 +106,20 @@ async def test_additional_directories_win_over_path_and_changes_are_noticed(tmp_
     (tmp_path / "first/tofu").unlink()
     await finder.refresh()
     assert finder.found[EngineName.TOFU].version == "9.9.9"
+
+
+@pytest.mark.anyio
+async def test_a_probe_starts_the_engines_again(tmp_path: Path) -> None:
+    fake_engine(tmp_path / "first", "tofu", "1.2.3")
+    finder = EngineFinder([tmp_path / "first"], {"PATH": os.defpath})
+    await finder.probe()
+    (tmp_path / "first/tofu").write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(RunnerUnfit) as caught:
+        await finder.probe()
+    assert caught.value.code == "engine"
+    fake_engine(tmp_path / "first", "tofu", "1.2.4")
+    await finder.probe()
+    assert finder.found[EngineName.TOFU].version == "1.2.4"
 
 
 @pytest.mark.anyio

@@ -1,5 +1,6 @@
 """The session: opened, renewed, refused, and the lock on its directory."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,21 @@ async def test_a_single_run_gives_up_on_a_silent_server() -> None:
     with pytest.raises(Fatal) as caught:
         await opened.open(give_up_after=30)
     assert caught.value.exit_code is ExitCode.UNREACHABLE
+
+
+async def test_odd_answers_to_a_renewal_end_nothing() -> None:
+    """Such as of a gateway in an upgrade: what runs goes on, and the renewal is tried again."""
+    answers = iter([GRANT, (404, {"message": "no such function"}), (400, {"code": "PGRST202"}), (418, {})])
+    network = Network(lambda *_: next(answers, {**GRANT, "access_token": "jwt-2"}))
+    clock = HandClock()
+    opened, transport = session(network, clock)
+    await opened.open()
+    renewing = asyncio.create_task(opened.keep_fresh())
+    async with asyncio.timeout(30):
+        while transport.token != "jwt-2":
+            await asyncio.sleep(0)
+            assert not renewing.done(), renewing.exception()
+    renewing.cancel()
 
 
 async def test_renewal_uses_the_session_and_not_the_token() -> None:

@@ -28,6 +28,7 @@ class DockerApi:
         return {
             r"GET (?:/v[\d.]+)?/version": lambda _: (200, {"ApiVersion": "1.43", "Version": "24"}),
             r"POST (?:/v[\d.]+)?/images/create": self.pull,
+            r"GET (?:/v[\d.]+)?/images/(.+)/json": self.inspect,
             r"POST (?:/v[\d.]+)?/containers/create": self.create,
             f"GET {one}/json": self.show,
             f"POST {one}/start": self.start,
@@ -44,6 +45,11 @@ class DockerApi:
         self.pulled.append((call.query["fromImage"], auth))
         return 200, {"status": "Downloaded newer image"}
 
+    def inspect(self, call: Call) -> Answer:
+        name = call.parts[0]
+        is_there = not name.startswith("absent")
+        return (200, {"Id": name}) if is_there else (404, {"message": f"No such image: {name}"})
+
     def create(self, call: Call) -> Answer:
         name = call.query["name"]
         if name in self.configs:
@@ -54,13 +60,14 @@ class DockerApi:
     def show(self, call: Call) -> Answer:
         name = call.parts[0]
         state = {"OOMKilled": name in self.out_of_memory}
-        return (200, {"Id": name, "State": state}) if name in self.configs else (404, {"message": "No such container"})
+        is_there = name in self.configs and name not in self.removed
+        return (200, {"Id": name, "State": state}) if is_there else (404, {"message": "No such container"})
 
     def start(self, call: Call) -> Answer:
         name = call.parts[0]
         if self.start_problem:
             return 400, {"message": self.start_problem}
-        if name in self.boxes:
+        if name in self.boxes and self.boxes[name].exit_code() is None:
             return 304, None
         config = self.configs[name]
         environment = dict(line.split("=", 1) for line in config["Env"])

@@ -111,6 +111,44 @@ async def test_the_same_attempt_is_started_once(
     await dispatcher.close()
 
 
+async def test_an_executor_of_an_earlier_process_is_found_by_its_name(
+    docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
+) -> None:
+    settings = make_settings(TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE="x", DATA_LOCAL_IMAGE="1")
+    first, second = DockerDispatcher(settings), DockerDispatcher(settings)
+    await (await first.start(order)).wait()
+    found = await second.find(order.name)
+    assert found is not None
+    assert await found.wait() == 7
+    assert await second.find("runyard-job-1-1") is None
+    await first.close()
+    await second.close()
+
+
+async def test_a_dead_container_is_started_once_more_beside_its_files(
+    docker: DockerApi, address: str, order: Order, make_settings: MakeSettings, tmp_path: Path
+) -> None:
+    book = tmp_path / "starts"
+    write_executor(docker.bin_folder, f"echo start >> {book}; exit 137")
+    settings = make_settings(TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE="x", DATA_LOCAL_IMAGE="1")
+    dispatcher = DockerDispatcher(settings)
+    execution = await dispatcher.start(order)
+    assert await execution.wait() == 137
+    assert await execution.restart() is True
+    assert await execution.wait() == 137
+    assert book.read_text().splitlines() == ["start", "start"]
+    await dispatcher.close()
+
+
+async def test_a_docker_that_does_not_answer_is_not_taken_for_a_container_that_is_gone(
+    order: Order, make_settings: MakeSettings
+) -> None:
+    dispatcher = DockerDispatcher(make_settings(TYPE="docker", DATA_HOST="tcp://127.0.0.1:9", DATA_IMAGE="x"))
+    with pytest.raises(RunnerUnfit):
+        await dispatcher.find(order.name)
+    await dispatcher.close()
+
+
 async def test_an_image_that_cannot_be_had_fails_the_job_with_words(
     docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
 ) -> None:
@@ -119,6 +157,27 @@ async def test_an_image_that_cannot_be_had_fails_the_job_with_words(
         await dispatcher.start(order)
     assert caught.value.code == "image"
     await dispatcher.close()
+
+
+@pytest.mark.parametrize("is_local", ["true", "false"])
+async def test_a_probe_says_what_is_still_lacking(
+    docker: DockerApi, address: str, make_settings: MakeSettings, is_local: str
+) -> None:
+    for host, image, code in (
+        (address, "there", ""),
+        (address, "absent", "image"),
+        ("127.0.0.1:9", "there", "dispatcher"),
+    ):
+        dispatcher = DockerDispatcher(
+            make_settings(TYPE="docker", DATA_HOST=f"tcp://{host}", DATA_IMAGE=image, DATA_LOCAL_IMAGE=is_local)
+        )
+        found = ""
+        try:
+            await dispatcher.probe()
+        except RunnerUnfit as error:
+            found = error.code
+        assert found == code, (host, image)
+        await dispatcher.close()
 
 
 async def test_no_docker_fails_the_job_with_words(order: Order, make_settings: MakeSettings) -> None:

@@ -147,6 +147,20 @@ async def test_a_task_on_ec2_has_a_role_and_no_public_address(
     assert request["overrides"]["taskRoleArn"] == "arn:aws:iam::1:role/deployer"
 
 
+async def test_a_task_of_an_earlier_process_is_found_by_who_started_it(settings: Settings, order: Order) -> None:
+    first, second = EcsDispatcher(settings, clock=QuickClock()), EcsDispatcher(settings, clock=QuickClock())
+    execution = await first.start(order)
+    found = await second.find(order.name)
+    assert found is not None
+    assert found.arn == execution.arn
+    await execution.stop()
+    ended = await second.find(order.name)
+    assert ended is not None
+    assert await ended.wait() == await execution.wait()
+    assert await found.restart() is False
+    assert await second.find("runyard-job-1-1") is None
+
+
 async def test_a_task_definition_that_is_not_there_fails_the_job(
     subnet: str, make_settings: MakeSettings, order: Order
 ) -> None:

@@ -213,6 +213,20 @@ async def test_the_same_attempt_is_started_once(cluster: KubernetesApi, order: O
     await dispatcher.close()
 
 
+async def test_a_job_of_an_earlier_process_is_found_by_its_name(
+    cluster: KubernetesApi, order: Order, settings: Settings
+) -> None:
+    first, second = KubernetesDispatcher(settings), KubernetesDispatcher(settings)
+    await (await first.start(order)).wait()
+    found = await second.find(order.name)
+    assert found is not None
+    assert await found.wait() == 0
+    assert await found.restart() is False
+    assert await second.find("runyard-job-1-1") is None
+    await first.close()
+    await second.close()
+
+
 async def test_a_job_that_somebody_deleted_counts_as_lost(
     cluster: KubernetesApi, order: Order, settings: Settings
 ) -> None:

@@ -1,0 +1,120 @@
+"""An apply in an executor of a real Docker or a real Kubernetes, behind proxies that can be cut."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psutil
+import pytest
+
+from tests.faults.ledger import close_ledger
+from tests.faults.worker_proxy import Proxy
+from tests.integration.worker_bench import Bench, WorkerProcess
+from tests.support.waiting import wait_until
+
+IMAGE = os.environ.get("RUNYARD_TEST_WORKER_IMAGE", "runyard-worker")
+SECONDS = 25
+MODULE = f"""
+resource "terraform_data" "slow" {{
+  provisioner "local-exec" {{
+    command = "i=0; while [ $i -lt {SECONDS} ]; do i=$((i+1)); echo line-$i.; sleep 1; done"
+  }}
+}}
+output "greeting" {{ value = "hello" }}
+"""
+
+
+def address_of(interface: str) -> str:
+    """This machine's address on the network of the executors."""
+    found = [each.address for each in psutil.net_if_addrs().get(interface, []) if each.family.name == "AF_INET"]
+    if not found:
+        pytest.skip(f"there is no interface {interface}: executors could not reach this machine")
+    return found[0]
+
+
+@dataclass
+class Place:
+    """Where executors run: the runner's variables for it, and what can be seen from outside."""
+
+    variables: dict[str, str]
+    host: str
+    exists: Callable[[str], bool]
+
+
+class RealApply:
+    """A runner that executes its jobs in that place, in the middle of an apply of half a minute."""
+
+    def __init__(self, bench: Bench, place: Place, to_runner: Proxy, to_executor: Proxy) -> None:
+        self.bench, self.place = bench, place
+        self.to_runner, self.to_executor = to_runner, to_executor
+        self.worker = bench.register()
+        self.runner = self.start_runner()
+        bench.online(self.worker)
+        self.module = bench.module(source={"files": {"main.tf": MODULE}})
+        self.job = bench.enqueue("APPLY", self.module)
+        wait_until(lambda: "line-2." in bench.log_of(self.job), timeout_seconds=180, every_seconds=0.5)
+        self.ends_at = time.monotonic() + SECONDS
+
+    @property
+    def name(self) -> str:
+        return f"runyard-job-{self.job}-1-{self.worker[0][:8]}"
+
+    def start_runner(self) -> WorkerProcess:
+        return self.bench.start_worker(
+            self.worker, url=self.to_runner.url, instance="dispatching", home=self.bench.folder / "runner-home",
+            RUNYARD_JOB_DISPATCHER_DATA_IMAGE=IMAGE, RUNYARD_JOB_DISPATCHER_DATA_API_URL=self.to_executor.url,
+            RUNYARD__ENGINE__ADDITIONALBINARYPATHS="/nonexistent", **self.place.variables,
+        )  # type: ignore[arg-type]  # fmt: skip
+
+    def hold(self) -> None:
+        """Cut everything off, and let the time pass that a silent runner has."""
+        self.to_runner.cut()
+        self.to_executor.cut()
+        with self.bench.database() as database:
+            for statement in (
+                "update private.heartbeats set last_seen_at = now() - interval '2 minutes' where worker_id = %s",
+                "update private.live_jobs set lease_until = now() - interval '1 minute' where worker_id = %s",
+            ):
+                database.execute(statement, [self.worker[0]])
+            database.execute("select private.sweep_leases()")
+
+    def mend(self) -> None:
+        self.to_runner.mend()
+        self.to_executor.mend()
+
+    def wait_for_its_end(self) -> None:
+        """The apply has ended by its own clock."""
+        wait_until(lambda: time.monotonic() > self.ends_at, timeout_seconds=2 * SECONDS, every_seconds=0.5)
+
+    def check_whole(self) -> None:
+        """State, outputs and every line of the log are there, and nothing of the executor is left."""
+        row = self.bench.wait_job(self.job, "SUCCEEDED", "FAILED", seconds=180)
+        assert (row["status"], row["attempt"], row["error"]) == ("SUCCEEDED", 1, None), row["error"]
+        log = self.bench.log_of(self.job)
+        assert [n for n in range(1, SECONDS + 1) if f"line-{n}." not in log] == []
+        assert row["result"]["outputs"]["greeting"]["value"] == "hello"
+        info = self.bench.rpc("state_info", p_module=self.module)
+        assert (info["lock"], info["serial"] is not None) == (None, True)
+        wait_until(lambda: not self.place.exists(self.name), timeout_seconds=90, every_seconds=0.5)
+        close_ledger(self.bench, [self.job]).check()
+
+
+def goes_on_through_an_outage(apply: RealApply) -> None:
+    """The project is away until the apply has ended; it is held meanwhile, and whole when it answers."""
+    apply.hold()
+    held = apply.bench.wait_job(apply.job, "NEEDS_ATTENTION")
+    assert held["error"]["code"] == "OUT_OF_CONTACT"
+    apply.wait_for_its_end()
+    assert apply.place.exists(apply.name), "its runner does not remove it meanwhile"
+    apply.mend()
+    apply.check_whole()
+
+
+def outlives_its_runner(apply: RealApply) -> None:
+    """The runner dies and is started again: the executor is taken over and not stopped."""
+    apply.runner.process.kill()
+    apply.runner.wait()
+    again = apply.start_runner()
+    wait_until(lambda: again.said("took over the executor of an earlier process"), timeout_seconds=90)
+    apply.check_whole()

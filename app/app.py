@@ -17,12 +17,13 @@ from app.runners import page as runners
 from app.runners import runner_page
 from app.settings import page as settings
 from app.shared import not_found
+from app.sign_in import device_page, welcome_page
 from app.sign_in import page as sign_in
-from app.sign_in import welcome_page
 
 PAGES = (
     *sign_in.ROUTES,
     *welcome_page.ROUTES,
+    *device_page.ROUTES,
     *runners.ROUTES,
     *runner_page.ROUTES,
     *jobs.ROUTES,

@@ -13,6 +13,7 @@ from cli.light import start_light
 # name: (module, what it does). A name that its module has as a command of the same name stands alone.
 LAZY: dict[str, tuple[str, str]] = {
     "login": ("cli.commands.login", "Sign in to a project, and keep the login."),
+    "confirm-login": ("cli.commands.login", "Confirm the code of a program that signs in on another machine."),
     "logout": ("cli.commands.login", "End a login, here and at the project."),
     "whoami": ("cli.commands.login", "Show who is signed in, where, and with which roles."),
     "profiles": ("cli.commands.profiles", "Logins to several projects: list them, choose one."),
@@ -22,7 +23,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "groups": ("cli.commands.groups", "The groups that modules stand in."),
     "runners": ("cli.commands.runners", "Register, list and look after the runners of an organisation."),
     "tokens": ("cli.commands.tokens", "The tokens of a runner."),
-    "accounts": ("cli.commands.accounts", "Service accounts: identities that runners sign in with instead of a token."),
+    "accounts": ("cli.commands.accounts", "Service accounts: identities that runners and pipelines sign in with."),
     "releases": ("cli.commands.releases", "Published versions of the runner."),
     "rollouts": ("cli.commands.rollouts", "Updating the outdated runners in waves."),
     "cloud": ("cli.commands.cloud", "Cloud identities, and runners that are deployed with them."),

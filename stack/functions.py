@@ -75,6 +75,9 @@ def functions_environment(settings: Settings, secrets: Secrets) -> dict[str, str
         "SUPABASE_JWT_SECRET": secrets.jwt_secret,
         "WORKER_SIGNING_JWK": json.dumps(secrets.signing_jwk),
         "RUNYARD_PUBLIC_URL": settings.url,
+        "RUNYARD_DASHBOARD_URL": settings.dashboard_url,
+        # An issuer that the operator named may be inside their own network.
+        "RUNYARD_ISSUER_HOSTS": ",".join(settings.functions_allow_net),
         "RUNYARD_FUNCTIONS": json.dumps(setup),
     }
 

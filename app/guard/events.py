@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import reflex as rx
 import structlog
@@ -29,7 +29,10 @@ def is_public(fn: Callable[..., Any]) -> bool:
 def _sign_in_path(state: BaseState) -> str:
     """Come back after signing in to the page that was asked for."""
     path = state.router.url.path.rstrip("/")
-    return f"/login?next={quote(path)}" if path.startswith("/dashboard/") else "/login"
+    if path == "/device":
+        code = str(state.router.url.query_parameters.get("code") or "")[:20]
+        path = f"/device?{urlencode({'code': code})}"
+    return f"/login?next={quote(path)}" if path.startswith(("/dashboard/", "/device")) else "/login"
 
 
 class DenyByDefault(rx.Middleware):

@@ -64,13 +64,14 @@ class Api:
 
 def refusal(what: str, reply: Reply) -> CommandError:
     """Say what the project said: the database's and Auth's own message and hint, where there is one."""
-    message, hint = _said(reply)
+    message, hint = said_by(reply)
     if reply.status == UNAUTHORIZED:
         return SignedOut(f"The project does not accept this login: {message}", "Sign in again: runyard login.")
     return Refused(f"{what}: {message}", hint)
 
 
-def _said(reply: Reply) -> tuple[str, str]:
+def said_by(reply: Reply) -> tuple[str, str]:
+    """The message and the hint of a refusal."""
     try:
         said = reply.json()
         message = said.get("message") or said.get("msg") or said.get("error_description")

@@ -4,12 +4,15 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from cli.client.api import Api, refusal
+from cli.client.api import Api, refusal, said_by
 from cli.client.http import Connection
 from cli.errors import SignedOut
 
 # Renewed a little early: a token must not expire between here and the database.
 EARLY_SECONDS = 30
+DEVICE = "/functions/v1/device-login"
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+TOO_MANY = 429
 
 
 @dataclass(frozen=True)
@@ -51,13 +54,35 @@ def make_account(operator: Api, email: str, password: str) -> None:
         raise refusal(f"The account {email} could not be made", reply)
 
 
+def start_device(connection: Connection, program: str) -> dict[str, Any]:
+    """Ask for a code that somebody confirms in a browser."""
+    reply = connection.request("POST", DEVICE, {}, {"program": program})
+    if reply.is_error:
+        raise refusal("device-login", reply)
+    return dict(reply.json())
+
+
+def poll_device(connection: Connection, device_code: str) -> Session | None:
+    """The login, once somebody has confirmed the code; nothing yet until then."""
+    reply = connection.request("POST", DEVICE, {}, {"grant_type": DEVICE_GRANT, "device_code": device_code})
+    if not reply.is_error:
+        return _session(reply.json())
+    if reply.status == TOO_MANY or "authorization_pending" in reply.text:
+        return None
+    message, hint = said_by(reply)
+    raise SignedOut(message, hint)
+
+
+def _session(said: dict[str, Any]) -> Session:
+    expires_at = float(said.get("expires_at") or time.time() + said["expires_in"])
+    return Session(said["access_token"], said["refresh_token"], expires_at, said["user"].get("email", ""))
+
+
 def _grant(connection: Connection, key: str, grant: str, body: dict[str, str]) -> Session:
     reply = connection.request("POST", f"/auth/v1/token?grant_type={grant}", {"apikey": key}, body)
     if reply.is_error:
         raise _not_signed_in(grant, body, refusal("Auth", reply).message)
-    said: dict[str, Any] = reply.json()
-    expires_at = float(said.get("expires_at") or time.time() + said["expires_in"])
-    return Session(said["access_token"], said["refresh_token"], expires_at, said["user"].get("email", ""))
+    return _session(reply.json())
 
 
 def _not_signed_in(grant: str, body: dict[str, str], said: str) -> SignedOut:

@@ -2,6 +2,7 @@
 
 import os
 
+from cli.client import workload
 from cli.client.api import Api
 from cli.client.auth import refresh, sign_in
 from cli.client.http import Connection
@@ -19,6 +20,8 @@ def address() -> str:
 def person(wanted: str | None = None) -> tuple[Api, Profile]:
     """Act as somebody: the profile that is named, else who the environment names, else the profile in use."""
     chosen = wanted or os.environ.get("RUNYARD_PROFILE")
+    if not chosen and workload.is_wanted():
+        return _from_workload()
     if not chosen and (os.environ.get("RUNYARD_ACCESS_TOKEN") or os.environ.get("RUNYARD_EMAIL")):
         return _from_environment()
     profiles = profiles_of(os.environ)
@@ -26,7 +29,7 @@ def person(wanted: str | None = None) -> tuple[Api, Profile]:
     if not name:
         raise SignedOut(
             "Nobody is signed in.",
-            "Sign in: runyard login. In a pipeline set SUPABASE_URL, SUPABASE_PUBLISHABLE_KEY and RUNYARD_ACCESS_TOKEN.",
+            "Sign in: runyard login. In a pipeline set RUNYARD_API_URL and RUNYARD_SERVICE_ACCOUNT.",
         )
     return _from_profile(profiles, profiles.get(name))
 
@@ -51,6 +54,14 @@ def need_variables(*names: str) -> list[str]:
 
 def _need_address() -> str:
     return address() or need_variables("SUPABASE_URL")[0]
+
+
+def _from_workload() -> tuple[Api, Profile]:
+    url = _need_address()
+    api, login = workload.act(Connection(url))
+    dashboard = os.environ.get("RUNYARD_DASHBOARD_URL", "")
+    name = os.environ[workload.ACCOUNT]
+    return api, Profile("environment", url, login.key, name, login.organization, dashboard, is_account=True)
 
 
 def _from_environment() -> tuple[Api, Profile]:

@@ -26,6 +26,8 @@ class Profile:
     organization: str = ""
     dashboard: str = ""
     is_in_keyring: bool = False
+    # A service account, which the environment names: it has no user at Auth, and is never kept.
+    is_account: bool = False
 
 
 class Profiles:

@@ -6,10 +6,10 @@ import typer
 
 from cli.client.tokens import SERVICE_ACCOUNT, make_token
 from cli.command import Here, command, new_app
-from cli.errors import Usage
+from cli.errors import NotFound, Usage
 from cli.runners import wording
 
-app = new_app("Service accounts: identities that runners sign in with instead of a token.")
+app = new_app("Service accounts: identities that runners and pipelines sign in with.")
 
 Account = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Its name, client id or id.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
@@ -18,7 +18,8 @@ Audience = Annotated[str | None, typer.Option(help="The audience that the issuer
 Claims = Annotated[
     list[str] | None, typer.Option("--claim", help="name=value that such a token must have; may be repeated.")
 ]
-COLUMNS = ("name", "path", "client_id", "issuer", "has_secret", "is_disabled", "last_used_at")
+Role = Annotated[str | None, typer.Option(help="viewer, operator or admin: what it may do in the organisation.")]
+COLUMNS = ("name", "path", "role", "client_id", "issuers", "has_secret", "is_disabled", "last_used_at")
 PAGE = "Settings → Service accounts"
 
 
@@ -26,7 +27,15 @@ PAGE = "Settings → Service accounts"
 def list_accounts(here: Here) -> None:
     """List the service accounts."""
     rows = here.api.all_rows("service_accounts", org_id=f"eq.{here.org.id}", removed_at="is.null", order="name")
+    for row in rows:
+        row["issuers"] = [trust["issuer"] for trust in row["trusts"]]
     here.printer.rows(rows, COLUMNS, "No service accounts.")
+
+
+@command(app, "show", page=f"{PAGE} → Edit")
+def show(here: Here, account: Account) -> None:
+    """Show an account: its role, and each issuer with its audience and bound claims."""
+    here.printer.row(here.org.account(account), (*COLUMNS[:4], "trusts", *COLUMNS[5:]))
 
 
 @command(app, "create", calls=("create_service_account",), page=f"{PAGE} → Add account")
@@ -37,14 +46,15 @@ def create(
         str, typer.Option(help="The group it serves, with all below; none is the whole organisation.")
     ] = "",
     description: Annotated[str, typer.Option(help="What it is for.")] = "",
+    role: Role = None,
     issuer: Issuer = None,
     audience: Audience = None,
     claim: Claims = None,
 ) -> None:
     """Make a service account; its client id is printed, and its secret this once."""
-    spec: dict[str, Any] = {"name": name, "path": path, "description": description}
+    spec: dict[str, Any] = {"name": name, "path": path, "description": description, "role": role}
     if issuer:
-        spec |= {"issuer": issuer, "audience": audience, "bound_claims": _claims(claim)}
+        spec["trusts"] = [_trust(issuer, audience, claim)]
     secret = None if issuer else make_token(SERVICE_ACCOUNT)
     made = here.api.call(
         "create_service_account",
@@ -61,21 +71,49 @@ def update(
     here: Here,
     account: Account,
     name: Annotated[str | None, typer.Option("--name", help="Another name.")] = None,
-    path: Annotated[str | None, typer.Option(help="Another group that it serves.")] = None,
     description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
-    issuer: Issuer = None,
-    audience: Audience = None,
+    role: Role = None,
+    no_role: Annotated[
+        bool, typer.Option("--no-role", help="Take its role away; it opens runners' sessions alone.")
+    ] = False,
+) -> None:
+    """Change what is named; a role that is given or taken counts at once."""
+    given = {"name": name, "description": description, "role": role}
+    spec: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    _change(here, account, spec | ({"role": None} if no_role else {}))
+
+
+@command(app, "trust", calls=("update_service_account",), page=f"{PAGE} → Edit")
+def trust(
+    here: Here,
+    account: Account,
+    issuer: Annotated[str, typer.Option(help="The OIDC issuer's address.")],
+    audience: Audience = "runyard",
     claim: Claims = None,
 ) -> None:
-    """Change what is named."""
-    given = {"name": name, "path": path, "description": description, "issuer": issuer, "audience": audience}
-    spec: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    _change(here, account, spec | ({"bound_claims": _claims(claim)} if claim else {}))
+    """Trust one more issuer; its tokens need the audience and each claim. Running sessions sign in again."""
+    row = here.org.account(account)
+    _change(here, account, {"trusts": [*row["trusts"], _trust(issuer, audience, claim)]})
+
+
+@command(app, "distrust", calls=("update_service_account",), page=f"{PAGE} → Edit")
+def distrust(
+    here: Here,
+    account: Account,
+    issuer: Annotated[str, typer.Option(help="The OIDC issuer's address, as `accounts show` has it.")],
+) -> None:
+    """Trust an issuer no more, with all of its claims; what it let in ends at once."""
+    row = here.org.account(account)
+    left = [each for each in row["trusts"] if each["issuer"] != issuer]
+    if left == row["trusts"]:
+        known = ", ".join(each["issuer"] for each in row["trusts"]) or "nobody"
+        raise NotFound(f"{row['name']} does not trust {issuer}.", f"It trusts {known}.")
+    _change(here, account, {"trusts": left})
 
 
 @command(app, "disable", calls=("update_service_account",), page=f"{PAGE} → Disable")
 def disable(here: Here, account: Account) -> None:
-    """Disable an account; its sessions end at once."""
+    """Disable an account; its sessions end, and it does nothing any more, at once."""
     _change(here, account, {"is_disabled": True})
 
 
@@ -106,6 +144,10 @@ def _change(here: Here, account: str, spec: dict[str, Any]) -> None:
     row = here.org.account(account)
     after = here.api.call("update_service_account", account=row["id"], spec=spec)
     here.printer.result(after, lambda done: f"{done['name']}  {'disabled' if done['is_disabled'] else 'enabled'}")
+
+
+def _trust(issuer: str, audience: str | None, claims: list[str] | None) -> dict[str, Any]:
+    return {"issuer": issuer, "audience": audience, "bound_claims": _claims(claims)}
 
 
 def _claims(texts: list[str] | None) -> dict[str, str]:

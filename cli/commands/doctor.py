@@ -17,7 +17,7 @@ from cli.version import __version__
 
 app = new_app("Check this program, the login and the project.")
 CLOCK_SECONDS = 60
-FUNCTIONS = ("health", "worker-session", "service-account-token")
+FUNCTIONS = ("health", "worker-session", "service-account-token", "device-login")
 
 
 class Check(NamedTuple):

@@ -1,7 +1,9 @@
 """`runyard login`, `logout`, `whoami`."""
 
 import os
+import platform
 import sys
+import time
 from typing import Annotated
 
 import typer
@@ -13,6 +15,7 @@ from cli.client.profiles import Profile, profiles_of
 from cli.command import Here, command, new_app
 from cli.errors import NotFound, Usage
 from cli.output import say
+from cli.version import __version__
 
 app = new_app("Sign in, sign out, and see who you are.")
 
@@ -21,7 +24,9 @@ app = new_app("Sign in, sign out, and see who you are.")
 def login(
     url: Annotated[str | None, typer.Argument(help="The project's address; SUPABASE_URL if it is left out.")] = None,
     key: Annotated[str | None, typer.Option(help="The publishable key; SUPABASE_PUBLISHABLE_KEY otherwise.")] = None,
-    email: Annotated[str | None, typer.Option(help="Who you are; asked for if it is left out.")] = None,
+    email: Annotated[
+        str | None, typer.Option(help="Sign in with this address and a password instead of in the browser.")
+    ] = None,
     password_stdin: Annotated[
         bool, typer.Option("--password-stdin", help="Read the password from standard input.")
     ] = False,
@@ -29,18 +34,41 @@ def login(
     dashboard: Annotated[
         str, typer.Option(help="Where the dashboard is, for `runyard open`.", envvar="RUNYARD_DASHBOARD_URL")
     ] = "",
+    open_browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page that confirms the code.")
+    ] = True,
     keyring: Annotated[
         bool, typer.Option("--keyring", help="Keep the tokens in the system's keyring, not in a file.")
     ] = False,
 ) -> None:
-    """Sign in to a project with e-mail and password, and use it from now on."""
+    """Sign in to a project and use it from now on: by a short code in the browser, or with --email and a password."""
     where = url or address() or _ask("Address of the project", "URL, or SUPABASE_URL")
     api_key = key or os.environ.get("SUPABASE_PUBLISHABLE_KEY") or _ask("Publishable key", "--key")
-    who = email or os.environ.get("RUNYARD_EMAIL") or _ask("E-mail", "--email")
-    session = auth.sign_in(Connection(where), api_key, who, _password(password_stdin))
+    who = email or os.environ.get("RUNYARD_EMAIL")
+    connection = Connection(where)
+    session = (
+        auth.sign_in(connection, api_key, who, _password(password_stdin))
+        if who
+        else _by_code(connection, dashboard, open_browser)
+    )
     kept = Profile(profile, where.rstrip("/"), api_key, session.email, "", dashboard.rstrip("/"), keyring)
     profiles_of(os.environ).save(kept, session)
     say(f"Signed in to {kept.url} as {session.email} (profile {profile}).")
+
+
+@command(app, "confirm-login", calls=("device_login", "decide_device_login"), page="Sign a program in")
+def confirm_login(
+    here: Here,
+    code: Annotated[str, typer.Argument(help="The code that the other machine's `runyard login` shows.")],
+    decline: Annotated[bool, typer.Option("--decline", help="Leave it signed out.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Sign a program in that shows a code, as the page /device does."""
+    waiting = here.api.call("device_login", user_code=code)
+    if not decline:
+        here.confirm(f"Sign in {waiting['program']} from {waiting['address'] or 'an unknown place'} as you?", yes)
+    done = here.api.call("decide_device_login", user_code=code, is_confirmed=not decline)
+    here.printer.result(done, lambda said: "Signed in." if said["is_confirmed"] else "Declined.")
 
 
 @app.command("logout")
@@ -64,17 +92,36 @@ def logout(
 def whoami(here: Here) -> None:
     """Show who is signed in, where, and the role in each organisation."""
     profile = here.identity[1]
-    user = here.api.request("GET", "/auth/v1/user", "Auth")
+    user = {} if profile.is_account else here.api.request("GET", "/auth/v1/user", "Auth")
     mine = here.api.call("my_organizations")
     roles = [f"{one['slug']} ({one['role']})" for one in mine]
     shown = {
         "email": user.get("email"),
-        "user_id": user["id"],
+        "user_id": user.get("id"),
+        "service_account": profile.email if profile.is_account else None,
         "url": profile.url,
         "profile": profile.name,
         "organizations": mine if here.printer.as_json else roles,
     }
-    here.printer.row(shown, ("email", "url", "profile", "organizations"))
+    who = "service_account" if profile.is_account else "email"
+    here.printer.row(shown, (who, "url", "profile", "organizations"))
+
+
+def _by_code(connection: Connection, dashboard: str, open_browser: bool) -> auth.Session:
+    """Show a code, and wait until somebody has confirmed or declined it in a browser."""
+    asked = auth.start_device(connection, f"runyard {__version__} on {platform.node() or 'a machine'}")
+    page = asked.get("verification_uri_complete") or f"{dashboard.rstrip('/') or 'your dashboard'}/device"
+    say(
+        f"Open {page}\nand confirm the code {asked['user_code']} there. It is good for {asked['expires_in'] // 60} minutes."
+    )
+    if open_browser and page.startswith("http") and sys.stdout.isatty():
+        import webbrowser
+
+        webbrowser.open(page)
+    while True:
+        if session := auth.poll_device(connection, asked["device_code"]):
+            return session
+        time.sleep(asked["interval"])
 
 
 def _ask(question: str, option: str) -> str:

@@ -39,7 +39,8 @@ REASONS: dict[str, str] = {
         RUNNER,
     ),
     **dict.fromkeys(
-        ("open_worker_session", "rate_limit", "renew_worker_session", "service_account_for", "worker_token_hashes"), EDGE
+        ("open_worker_session", "rate_limit", "renew_worker_session", "service_account_for", "use_service_account",
+            "check_worker_credential", "start_device_login", "take_device_login", "worker_token_hashes"), EDGE
     ),
     **dict.fromkeys(
         ("record_scaling_decision", "scaling_inputs", "worker_scaling_decided", "worker_scaling_inputs"), PLANNER

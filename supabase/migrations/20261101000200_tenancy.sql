@@ -126,21 +126,32 @@ comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 create function private.my_org_ids()
 returns setof uuid
-language sql stable security definer
+language plpgsql stable security definer
 set search_path = ''
 as $$
-  select m.org_id from public.memberships as m where m.user_id = private.caller_id()
+begin
+  return query select m.org_id from public.memberships as m where m.user_id = private.caller_id();
+  if not found then
+    return query select a.org_id from private.acting_account() as a where a.id is not null;
+  end if;
+end;
 $$;
-comment on function private.my_org_ids() is 'The organisations of which the caller is a member. Used by every policy.';
+comment on function private.my_org_ids() is
+  'The organisations of which the caller is a member, or a service account with a role. Used by every policy.';
 grant execute on function private.my_org_ids() to authenticated;
 
 create function private.my_admin_org_ids()
 returns setof uuid
-language sql stable security definer
+language plpgsql stable security definer
 set search_path = ''
 as $$
-  select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and m.role in ('owner', 'admin')
+begin
+  return query select m.org_id from public.memberships as m
+  where m.user_id = private.caller_id() and m.role in ('owner', 'admin');
+  if not found then
+    return query select a.org_id from private.acting_account() as a where a.role = 'admin';
+  end if;
+end;
 $$;
 comment on function private.my_admin_org_ids() is 'The organisations that the caller administers.';
 grant execute on function private.my_admin_org_ids() to authenticated;
@@ -154,6 +165,43 @@ create policy "Members see their organisation's invitations" on public.invitatio
 create policy "Admins read the audit log" on public.audit_events
   for select to authenticated using (org_id = any(array(select private.my_admin_org_ids())));
 
+create function private.is_account()
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return coalesce(nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb ? 'account_version', false);
+end;
+$$;
+comment on function private.is_account() is 'Whether the caller is a service account, and no person.';
+
+create function private.caller_kind()
+returns public.actor_kind
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return case when private.is_account() then 'service_account'
+    when private.jwt() ->> 'role' = 'authenticated' then 'user' else 'system' end;
+end;
+$$;
+comment on function private.caller_kind() is
+  'What records call the caller: a person, a service account, or the system.';
+
+create function private.need_person()
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if private.is_account() then
+    perform private.fail('RY403', 'This is for people, not for service accounts.', 'Sign in yourself and do it.');
+  end if;
+end;
+$$;
+comment on function private.need_person() is 'Refuses a service account where somebody must answer for what is done.';
+
 create function private.need_role(p_org uuid, p_role public.member_role)
 returns void
 language plpgsql stable
@@ -164,6 +212,9 @@ declare
   v_role public.member_role;
 begin
   select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = v_caller;
+  if v_role is null and private.is_account() then
+    v_role := private.need_account_role(p_org);
+  end if;
   -- A stranger learns nothing about what exists: a foreign organisation and a missing one look the same.
   if v_role is null then
     perform private.fail('RY404', 'There is no such organisation, or you are not a member of it.',
@@ -188,11 +239,13 @@ declare
 begin
   -- The address that was invited, not the one in the token: that one people can give themselves.
   return coalesce((select m.email from public.memberships as m where m.org_id = p_org
-    and m.user_id = v_caller::pg_catalog.uuid), v_caller, 'system');
+    and m.user_id = v_caller::pg_catalog.uuid),
+    case when private.is_account() then (private.acting_account()).name end, v_caller, 'system');
 end;
 $$;
 comment on function private.caller_label(uuid) is
-  'What records of an organisation call the caller: the member''s e-mail address, else the id, else "system".';
+  'What records of an organisation call the caller: the member''s e-mail address, the service account''s name, else '
+  'the id, else "system".';
 
 create function private.audit_value(p_value jsonb)
 returns jsonb
@@ -233,7 +286,7 @@ begin
     target_label, detail)
   values (
     p_org,
-    case when v_claims ->> 'role' = 'authenticated' then 'user' else 'system' end::public.actor_kind,
+    private.caller_kind(),
     (v_claims ->> 'sub')::pg_catalog.uuid, private.caller_label(p_org), p_action, p_target_kind, p_target_id,
       p_target_label,
     coalesce(p_detail, '{}')

@@ -13,6 +13,7 @@ begin
   if private.caller_id() is null then
     perform private.fail('RY403', 'Nobody is signed in.', 'Sign in and try again.');
   end if;
+  perform private.need_person();
   if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
     perform private.fail('RY429', 'You own 20 organisations, which is the limit.',
       'Remove one that you no longer need.');
@@ -65,13 +66,19 @@ grant execute on function private.update_organization(uuid, text, integer, boole
 
 create function private.my_organizations()
 returns jsonb
-language sql stable security definer
+language plpgsql stable security definer
 set search_path = ''
 as $$
-  select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role', m.role)
-    order by o.name, o.id), '[]')
-  from public.memberships as m join public.organizations as o on o.id = m.org_id
-  where m.user_id = private.caller_id()
+begin
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
+      m.role) order by o.name, o.id), '[]')
+    from (
+      select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
+      union all
+      select a.org_id, a.role from private.acting_account() as a where a.id is not null
+    ) as m join public.organizations as o on o.id = m.org_id);
+end;
 $$;
 comment on function private.my_organizations() is 'Body of public.my_organizations.';
 grant execute on function private.my_organizations() to authenticated;
@@ -132,6 +139,7 @@ declare
   v_invitation public.invitations;
   v_member public.memberships;
 begin
+  perform private.need_person();
   select i.* into v_invitation
   from public.invitations as i join private.invitation_tokens as t on t.invitation_id = i.id
   where i.id = p_invitation and t.token_hash = p_token_hash and i.accepted_at is null and i.revoked_at is null

@@ -1,4 +1,5 @@
--- Identities that are not people: cloud identities here, service accounts in the next file, and what admins do with them.
+-- Identities that are not people: cloud identities here, service accounts in the next file, and what admins do with
+-- them.
 -- Nothing here is a secret: a cloud identity is a role to assume, with an external id that is meant to be told to the
 -- other side.
 set lock_timeout = '5s';

@@ -73,9 +73,9 @@ declare
   v_queued public.provision_jobs[] := array(select j from unnest(p_jobs) as j where j.status = 'QUEUED');
 begin
   insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, to_status, reason)
-  select j.org_id, j.id, j.attempt, case when j.created_by is null then 'system' else 'user' end::public.actor_kind,
-    j.created_by,
-    j.created_by_label, 'enqueued', j.status, p_reason
+  select j.org_id, j.id, j.attempt, case when j.created_by is null then 'system'
+      when private.is_account() then 'service_account' else 'user' end::public.actor_kind,
+    j.created_by, j.created_by_label, 'enqueued', j.status, p_reason
   from unnest(p_jobs) as j;
   if v_queued <> '{}' then
     perform private.queue_jobs(v_queued);
@@ -162,7 +162,8 @@ begin
     perform private.refuse_unknown_keys(p_options, array[
       'plan_job_id', 'priority', 'labels', 'pinned_worker_id', 'pinned_instance_name', 'max_attempts',
         'idempotency_key',
-      'approvals_required', 'auto_apply', 'refresh_only', 'destroy', 'targets', 'replace', 'reason']);
+      'approvals_required', 'auto_apply', 'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id',
+      'variables']);
     if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
       or coalesce((p_options ->> 'max_attempts')::integer, 3) not between 1 and 20
       or coalesce((p_options ->> 'approvals_required')::integer, 0) not between 0 and 10
@@ -181,6 +182,12 @@ begin
     end if;
     if p_options ->> 'plan_job_id' is not null then
       perform private.check_saved_plan(p_org, p_type, p_module, (p_options ->> 'plan_job_id')::bigint);
+    end if;
+    if p_options ? 'upload_id' then
+      perform private.check_upload(p_org, p_type, p_module, (p_options ->> 'upload_id')::pg_catalog.uuid);
+    end if;
+    if p_options ? 'variables' then
+      perform private.check_variables(p_options -> 'variables', p_options ->> 'plan_job_id');
     end if;
   exception
     when invalid_text_representation or numeric_value_out_of_range then
@@ -204,6 +211,7 @@ begin
     perform private.fail('RY422', format('Job %s is not a finished plan of this module.', p_plan),
       'Plan first, then apply that plan.');
   end if;
+  perform private.check_upload_apply(p_plan);
   if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
     and j.status not in ('FAILED', 'CANCELLED')) then
     perform private.fail('RY409', format('Plan %s is already being applied, or was.', p_plan), 'Make a new plan.');
@@ -225,6 +233,8 @@ declare
   v_approvals integer := case when p_type in ('APPLY', 'DESTROY') then coalesce(p_options ->> 'approvals_required',
     '0') end;
   v_label pg_catalog.text := private.caller_label(p_org);
+  v_frozen pg_catalog.jsonb := case when p_options ?| array['upload_id', 'plan_job_id']
+    then private.frozen_module(p_options) else '{}' end;
   v_groups pg_catalog.jsonb;
   v_jobs public.provision_jobs[];
 begin
@@ -247,13 +257,13 @@ begin
         'module', jsonb_build_object(
           'id', m.id, 'name', m.name, 'path', m.path, 'group_path', m.group_path, 'engine', m.engine, 'engine_version',
             m.engine_version,
-          'source_kind', m.source_kind, 'source', m.source, 'inputs', m.inputs, 'env', m.env, 'extra_files',
-            m.extra_files,
-          'hooks', m.hooks),
+          'source_kind', m.source_kind, 'source', m.source,
+          'inputs', case when p_options ? 'variables' then m.inputs || (p_options -> 'variables') else m.inputs end,
+          'env', m.env, 'extra_files', m.extra_files, 'hooks', m.hooks) || v_frozen,
         'group', case when v_groups is null then private.group_chain(p_org, m.group_path)
           else v_groups -> m.group_path end,
         'options', coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id', 'pinned_instance_name',
-          'max_attempts', 'idempotency_key', 'approvals_required', 'reason']),
+          'max_attempts', 'idempotency_key', 'approvals_required', 'reason', 'upload_id', 'variables']),
       coalesce((p_options ->> 'pinned_worker_id')::pg_catalog.uuid, m.pinned_worker_id),
       coalesce(p_options ->> 'pinned_instance_name', m.runner_instance_name),
       case when v_labels is null then m.labels else private.sorted_labels(m.labels || v_labels) end,
@@ -293,13 +303,17 @@ declare
 begin
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
   v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, p_options);
+  if p_options ? 'upload_id' then
+    perform private.take_upload(v_jobs[1], (p_options ->> 'upload_id')::pg_catalog.uuid);
+  end if;
   perform private.place_jobs(v_jobs, p_options ->> 'reason');
   -- Behind the lock of routing: until then the runner may have been removed, and would get a job that nobody would
   -- fail.
   perform private.need_pinned_runner(j) from unnest(v_jobs) as j where j.pinned_worker_id is not null;
   insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id,
     target_label)
-  select p_org, 'user', j.created_by, j.created_by_label, 'job.enqueued', 'job', j.id, p_type || ' ' || j.module_path
+  select p_org, private.caller_kind(), j.created_by, j.created_by_label, 'job.enqueued', 'job', j.id,
+    p_type || ' ' || j.module_path
   from unnest(v_jobs) as j;
   return v_jobs;
 end;
@@ -342,6 +356,9 @@ begin
   end if;
   if p_options ? 'plan_job_id' then
     perform private.fail('RY422', 'A saved plan belongs to one module.', 'Apply it with enqueue_job.');
+  end if;
+  if p_options ? 'upload_id' and cardinality(p_modules) > 1 then
+    perform private.fail('RY422', 'An upload belongs to one module.', 'Plan it with enqueue_job.');
   end if;
 end;
 $$;

@@ -85,7 +85,8 @@ begin
     'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
     jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment));
   if p_decision = 'reject' then
-    return to_jsonb(private.end_job(p_job, 'CANCELLED', 'rejected', 'user', private.caller_id(), v_label, v_comment));
+    return to_jsonb(private.end_job(p_job, 'CANCELLED', 'rejected', private.caller_kind(), private.caller_id(),
+      v_label, v_comment));
   end if;
   -- Nobody else is there to approve the rest of what an override stands for.
   update public.provision_jobs set approvals_received = case when v_is_override then approvals_required
@@ -93,11 +94,12 @@ begin
   where id = p_job returning * into v_job;
   if v_job.approvals_received >= v_job.approvals_required then
     update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = p_job returning * into v_job;
-    perform private.record_job_event(v_job, 'approved', 'AWAITING_APPROVAL', 'QUEUED', 'user', private.caller_id(),
-      v_label, v_comment);
+    perform private.record_job_event(v_job, 'approved', 'AWAITING_APPROVAL', 'QUEUED', private.caller_kind(),
+      private.caller_id(), v_label, v_comment);
     perform private.queue_jobs(array[v_job]);
   else
-    perform private.record_job_event(v_job, 'approval', null, null, 'user', private.caller_id(), v_label, v_comment);
+    perform private.record_job_event(v_job, 'approval', null, null, private.caller_kind(), private.caller_id(),
+      v_label, v_comment);
   end if;
   return to_jsonb(v_job);
 exception
@@ -119,7 +121,7 @@ declare
   v_job public.provision_jobs := private.my_job(p_job, 'operator');
 begin
   if v_job.status in ('AWAITING_APPROVAL', 'QUEUED') then
-    v_job := private.end_job(p_job, 'CANCELLED', 'cancelled', 'user', private.caller_id(),
+    v_job := private.end_job(p_job, 'CANCELLED', 'cancelled', private.caller_kind(), private.caller_id(),
       private.caller_label(v_job.org_id), p_reason);
   elsif v_job.status in ('CLAIMED', 'PROCESSING') then
     -- Asking again may only ask for more: from "after this step" to "now".
@@ -129,7 +131,7 @@ begin
       cancel_requested_by = private.caller_label(v_job.org_id)
     where id = p_job returning * into v_job;
     update private.live_jobs set cancel_kind = v_job.cancel_kind where job_id = p_job;
-    perform private.record_job_event(v_job, 'cancel_requested', null, null, 'user', private.caller_id(),
+    perform private.record_job_event(v_job, 'cancel_requested', null, null, private.caller_kind(), private.caller_id(),
       private.caller_label(v_job.org_id), p_reason,
       jsonb_build_object('kind', v_job.cancel_kind));
     perform private.ring_worker(v_job.worker_id);
@@ -183,7 +185,7 @@ begin
   v_new.approval_deadline_at := case when v_new.approvals_required > 0
     then now() + make_interval(secs => coalesce(v_module.approval_timeout_seconds, 86400)) end;
   v_new := private.add_job(v_new, coalesce(p_reason, format('Retry of job %s.', p_job)));
-  perform private.record_job_event(v_old, 'retried_as', null, null, 'user', private.caller_id(),
+  perform private.record_job_event(v_old, 'retried_as', null, null, private.caller_kind(), private.caller_id(),
     private.caller_label(v_old.org_id), p_reason,
     jsonb_build_object('job', v_new.id));
   perform private.audit(v_old.org_id, 'job.retried', 'job', p_job::pg_catalog.text,
@@ -236,7 +238,8 @@ begin
     v_answer := private.inspect_job(v_job);
   elsif p_action = 'retry' then
     perform private.need_pinned_runner(v_job);
-    perform private.requeue_job(v_live, 'retried', 'user', private.caller_id(), private.caller_label(v_job.org_id),
+    perform private.requeue_job(v_live, 'retried', private.caller_kind(), private.caller_id(),
+      private.caller_label(v_job.org_id),
       'Decided to run it again', interval '0');
     -- A person's decision to try again is worth one attempt more than the limit.
     update public.provision_jobs set max_attempts = least(20, greatest(max_attempts, attempt + 1)), error = null
@@ -252,7 +255,7 @@ begin
   else
     perform private.fail('RY422', 'An action is refresh_plan, retry, mark_failed or release_lock.');
   end if;
-  perform private.record_job_event(v_job, 'resolved', null, null, 'user', private.caller_id(),
+  perform private.record_job_event(v_job, 'resolved', null, null, private.caller_kind(), private.caller_id(),
     private.caller_label(v_job.org_id), p_action);
   perform private.audit(v_job.org_id, 'job.resolved', 'job', p_job::pg_catalog.text,
     v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('action', p_action));
@@ -272,7 +275,7 @@ declare
   v_job public.provision_jobs;
 begin
   select * into v_lock from private.state_locks where module_id = p_job.module_id and job_id = p_job.id;
-  v_job := private.end_job(p_job.id, 'FAILED', 'marked_failed', 'user', private.caller_id(),
+  v_job := private.end_job(p_job.id, 'FAILED', 'marked_failed', private.caller_kind(), private.caller_id(),
     private.caller_label(p_job.org_id), 'Marked as failed');
   -- Ending a job releases its lock and lets the next one begin; this lock stays unless the caller showed that they know
   -- it, and with it everybody waits.

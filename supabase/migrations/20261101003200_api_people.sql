@@ -59,6 +59,20 @@ comment on function public.remove_member(uuid, uuid) is
   'Removes a member; everybody may leave. Admins; only owners remove owners.';
 grant execute on function public.remove_member(uuid, uuid) to authenticated;
 
+create function public.device_login(p_user_code text)
+returns jsonb language sql set search_path = ''
+as $$ select private.device_login(p_user_code) $$;
+comment on function public.device_login(text) is
+  'The program that waits with a code {program, address, created_at, expires_at}. Everybody who is signed in.';
+grant execute on function public.device_login(text) to authenticated;
+
+create function public.decide_device_login(p_user_code text, p_is_confirmed boolean)
+returns jsonb language sql set search_path = ''
+as $$ select private.decide_device_login(p_user_code, p_is_confirmed) $$;
+comment on function public.decide_device_login(text, boolean) is
+  'Signs the program that shows this code in as the caller, or declines it. Everybody who is signed in.';
+grant execute on function public.decide_device_login(text, boolean) to authenticated;
+
 create function public.register_worker(p_org uuid, p_name text, p_token_hash text, p_token_hint text,
   p_options jsonb default '{}')
 returns jsonb language sql set search_path = ''
@@ -213,8 +227,7 @@ create function public.create_service_account(p_org uuid, p_spec jsonb, p_secret
 returns jsonb language sql set search_path = ''
 as $$ select private.create_service_account(p_org, p_spec, p_secret_hash, p_secret_hint) $$;
 comment on function public.create_service_account(uuid, jsonb, text, text) is
-  'Makes a service account {name, path, description, issuer, audience, bound_claims}, with a secret (bcrypt hash) or '
-  'without. Admins.';
+  'Makes a service account {name, path, description, trusts, role}, with a secret (bcrypt hash) or without. Admins.';
 grant execute on function public.create_service_account(uuid, jsonb, text, text) to authenticated;
 
 create function public.update_service_account(p_account uuid, p_spec jsonb)

@@ -211,6 +211,39 @@ comment on function public.service_account_for(text) is
   'none. Edge functions only.';
 grant execute on function public.service_account_for(text) to service_role;
 
+create function public.check_worker_credential(p_worker uuid, p_token uuid default null,
+  p_service_account uuid default null)
+returns void language sql stable set search_path = ''
+as $$ select private.check_worker_credential(p_worker, p_token, p_service_account) $$;
+comment on function public.check_worker_credential(uuid, uuid, uuid) is
+  'Refuses a token or a service account that may not open a session of this runner, and says why. Edge functions only.';
+grant execute on function public.check_worker_credential(uuid, uuid, uuid) to service_role;
+
+create function public.start_device_login(p_device_hash text, p_user_code text, p_program text,
+  p_address text default '')
+returns jsonb language sql set search_path = ''
+as $$ select private.start_device_login(p_device_hash, p_user_code, p_program, p_address) $$;
+comment on function public.start_device_login(text, text, text, text) is
+  'Lets a program wait for somebody to confirm its code. Edge functions only.';
+grant execute on function public.start_device_login(text, text, text, text) to service_role;
+
+create function public.take_device_login(p_device_hash text)
+returns jsonb language sql set search_path = ''
+as $$ select private.take_device_login(p_device_hash) $$;
+comment on function public.take_device_login(text) is
+  'What became of a program that waits: {status: pending, declined, expired or confirmed, user_id}; good for one '
+  'login. '
+  'Edge functions only.';
+grant execute on function public.take_device_login(text) to service_role;
+
+create function public.use_service_account(p_account uuid)
+returns jsonb language sql set search_path = ''
+as $$ select private.use_service_account(p_account) $$;
+comment on function public.use_service_account(uuid) is
+  'Notes that a service account signs in to act, and says as what {role, version}; refuses one without a role. Edge '
+  'functions only.';
+grant execute on function public.use_service_account(uuid) to service_role;
+
 create function public.publish_release(p_spec jsonb)
 returns jsonb language sql set search_path = ''
 as $$ select private.publish_release(p_spec) $$;

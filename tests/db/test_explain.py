@@ -68,7 +68,10 @@ def test_a_runner_that_could_never_sign_in_says_so_until_it_could(world: World, 
 
 def test_a_disabled_service_account_is_no_credential(world: World, org: Organization) -> None:
     org.module("a/b")
-    spec = {"name": "sa", "issuer": "https://issuer.example", "audience": "runyard", "bound_claims": {"sub": "ci"}}
+    spec = {
+        "name": "sa",
+        "trusts": [{"issuer": "https://issuer.example", "audience": "runyard", "bound_claims": {"sub": "ci"}}],
+    }
     account = org.owner.call("create_service_account", p_org=org.id, p_spec=spec)["id"]
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")

@@ -6,16 +6,16 @@ import pytest
 
 from tests.db.world import TOKEN_HASH, Organization, World, refused
 
-TRUST = {"name": "ci", "issuer": "https://issuer.example", "audience": "runyard", "bound_claims": {"sub": "repo:x"}}
+TRUSTED = {"issuer": "https://issuer.example", "audience": "runyard", "bound_claims": {"sub": "repo:x"}}
+TRUST = {"name": "ci", "trusts": [TRUSTED]}
 
 
 def test_a_trust_is_what_the_edge_function_gets(world: World, org: Organization) -> None:
     made = org.owner.call("create_service_account", p_org=org.id, p_spec=TRUST)
     found = world.service.call("service_account_for", p_client_id=made["client_id"])
-    assert (found["id"], found["issuer"], found["bound_claims"], found["hashes"]) == (
+    assert (found["id"], found["trusts"], found["hashes"]) == (
         made["id"],
-        TRUST["issuer"],
-        {"sub": "repo:x"},
+        TRUST["trusts"],
         [],
     )
     assert world.service.call("service_account_for", p_client_id="rysa_unknown") is None
@@ -39,9 +39,15 @@ def test_a_secret_is_a_hash_and_rotates_at_once(world: World, org: Organization)
     ("spec", "code"),
     [
         ({"name": "x"}, "RY422"),
-        ({"name": "x", "issuer": "https://i.example"}, "RY422"),
-        ({"name": "x", "issuer": "ftp://i.example", "audience": "a"}, "RY422"),
-        ({**TRUST, "bound_claims": {}}, "RY422"),
+        ({"name": "x", "trusts": [{"issuer": "https://i.example"}]}, "RY422"),
+        ({"name": "x", "trusts": [{**TRUSTED, "issuer": "ftp://i.example"}]}, "RY422"),
+        ({"name": "x", "trusts": [{**TRUSTED, "bound_claims": {}}]}, "RY422"),
+        ({"name": "x", "trusts": [{**TRUSTED, "colour": "red"}]}, "RY422"),
+        ({"name": "x", "trusts": [TRUSTED, "https://i.example"]}, "RY422"),
+        ({"name": "x", "trusts": [TRUSTED] * 11}, "RY422"),
+        ({"name": "x", "trusts": TRUSTED}, "RY422"),
+        ({**TRUST, "role": "owner"}, "RY422"),
+        ({**TRUST, "role": "king"}, "RY422"),
         ({**TRUST, "path": "nowhere"}, "RY404"),
         ({**TRUST, "colour": "red"}, "RY422"),
     ],

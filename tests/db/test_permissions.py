@@ -43,6 +43,7 @@ def build(world: World) -> Site:
     world.service.call("publish_release", p_spec={"version": "1.0.0"})
     things = fill(world, org, holder, job, unapproved)
     callers: dict[str, Caller] = {role: org.member(role) for role in RANKS[:-1]}
+    callers |= {f"account {role}": org.acting(org.account(role)) for role in RANKS[:-1]}
     callers |= {"owner": org.owner, "stranger": stranger.owner, "anon": world.caller("anon"), "service": world.service}
     callers |= {"holder": holder, "other worker": other, "revoked worker": revoked, "foreign worker": foreign}
     callers["executor"] = world.caller(
@@ -61,7 +62,7 @@ def ask_for_an_apply(org: Organization) -> int:
 def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], unapproved: int) -> dict[str, Any]:
     """One of everything, by the name of the argument that asks for it."""
     identity = org.cloud_identity()
-    trust = {"name": "sa", "issuer": "https://i.example", "audience": "x", "bound_claims": {"sub": "ci"}}
+    trust = {"name": "sa", "trusts": [{"issuer": "https://i.example", "audience": "x", "bound_claims": {"sub": "ci"}}]}
     account = org.owner.call("create_service_account", p_org=org.id, p_spec=trust)["id"]
     invitation = org.owner.call(
         "invite_member", p_org=org.id, p_email="g@example.org", p_role="viewer", p_token_hash=sha256("s")
@@ -115,9 +116,14 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "create_module": {"p_group_path": "a", "p_name": "new"},
     "create_organization": {"p_name": "New", "p_slug": "brand-new"},
     "create_service_account": {
-        "p_spec": {"name": "n", "issuer": "https://i.example", "audience": "x", "bound_claims": {"sub": "ci"}}
+        "p_spec": {
+            "name": "n",
+            "trusts": [{"issuer": "https://i.example", "audience": "x", "bound_claims": {"sub": "ci"}}],
+        }
     },
+    "decide_device_login": {"p_user_code": "BCDFGHJK", "p_is_confirmed": True},
     "delete_module": {"p_confirm_name": "c"},
+    "device_login": {"p_user_code": "BCDFGHJK"},
     "deploy_worker": {"p_name": "new", "p_region": "eu-west-1"},
     "enqueue_job": {"p_type": "PLAN"},
     "enqueue_jobs": {"p_type": "PLAN", "p_modules": "modules"},
@@ -133,13 +139,17 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "resolve_attention": {"p_action": "retry"},
     "rotate_service_account_secret": {"p_secret_hash": TOKEN_HASH, "p_secret_hint": "abcd"},
     "rotate_worker_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
+    "check_worker_credential": {},
     "service_account_for": {"p_client_id": "x"},
     "set_member_role": {"p_role": "operator"},
     "set_shared_runners": {"p_use": "NEVER"},
     "set_shared_worker": {"p_name": "s", "p_action": "drain"},
     "set_worker_disabled": {"p_disabled": True},
+    "start_device_login": {"p_device_hash": sha256("d"), "p_user_code": "BCDFGHJK", "p_program": "x"},
+    "take_device_login": {"p_device_hash": sha256("d")},
     "state_version": {"p_serial": 1},
     "unassign_worker": {"p_path": "a"},
+    "upload_source": {"p_body_base64": "aGVsbG8=", "p_sha256": sha256("hello")},
     "update_cloud_identity": {"p_spec": {}},
     "update_module": {"p_spec": {}},
     "update_organization": {"p_name": "Other"},
@@ -165,7 +175,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 # Calls that ask for no role: they concern the caller, or prove themselves by a secret.
 ENGINES = ("engine", "executor", "worker")
 PROCESSES = ("anon", "service", "holder", "executor", "engine")
-FOR_EVERYBODY = {"my_organizations", "create_organization", "accept_invitation"}
+FOR_EVERYBODY = {
+    "my_organizations", "create_organization", "accept_invitation", "device_login", "decide_device_login",
+}  # fmt: skip
+WITH_A_SECRET = {"accept_invitation", "device_login", "decide_device_login"}
 # Calls whose runner is named by the session, so that any live runner may make them.
 FOR_ANY_WORKER = {"worker_heartbeat", "worker_claim", "worker_close_session", "worker_recover"}
 
@@ -205,7 +218,8 @@ def test_each_function_is_for_exactly_one_kind_of_caller(site: Site) -> None:
 
 
 def test_users_doors(site: Site) -> None:
-    """Roles below the one that the comment names are refused, the others not; strangers and processes never get in."""
+    """Roles below the one that the comment names are refused, the others not, be they held by a person or by a service
+    account; strangers and processes never get in."""
     wrong: list[tuple[str, ...]] = []
     for function, about in functions(site.world).items():
         if about["roles"] != ["authenticated"] or function in FOR_EVERYBODY:
@@ -216,6 +230,8 @@ def test_users_doors(site: Site) -> None:
             is_refused = got[role] == "RY403"
             if is_refused is not (rank < RANKS.index(least)):
                 wrong.append((function, role, got[role], f"least role: {least}"))
+            if role != "owner" and (got[f"account {role}"] == "RY403") is not is_refused:
+                wrong.append((function, f"account {role}", got[f"account {role}"], f"least role: {least}"))
         if got["stranger"] != "RY404":
             wrong.append((function, "stranger", got["stranger"]))
         wrong += [(function, who, got[who]) for who in PROCESSES if got[who] != "42501"]
@@ -225,7 +241,8 @@ def test_users_doors(site: Site) -> None:
 def test_everybodys_doors(site: Site) -> None:
     for function in FOR_EVERYBODY:
         got = outcomes(site, function, functions(site.world)[function]["needs"])
-        assert got["viewer"] == got["stranger"] == ("RY404" if function == "accept_invitation" else "ok")
+        assert got["viewer"] == got["stranger"] == ("RY404" if function in WITH_A_SECRET else "ok")
+        assert got["account admin"] == ("ok" if function == "my_organizations" else "RY403")
         assert got["anon"] == got["holder"] == got["service"] == "42501"
 
 
@@ -236,7 +253,8 @@ def test_runners_doors(site: Site) -> None:
         if "worker" not in about["roles"]:
             continue
         got = outcomes(site, function, about["needs"])
-        wrong += [(function, who, got[who]) for who in [*RANKS, "stranger", "anon", "service"] if got[who] != "42501"]
+        people = [who for who in got if who.startswith("account ")] + [*RANKS, "stranger", "anon", "service"]
+        wrong += [(function, who, got[who]) for who in people if got[who] != "42501"]
         if got["revoked worker"] != "RY401":
             wrong.append((function, "revoked worker", got["revoked worker"]))
         if got["holder"] in {"42501", "RY401", "RY410"}:
@@ -301,8 +319,9 @@ def test_every_table(site: Site) -> None:
     for table in tables:
         org_id = None if table in OF_EVERYBODY else site.org.id
         got = {name: sees(caller, table, org_id) for name, caller in site.callers.items()}
-        expected = dict.fromkeys(got, "42501") | dict.fromkeys(["admin", "owner", "service"], "rows")
-        expected |= dict.fromkeys(["viewer", "operator"], "nothing" if table in ADMINS_ONLY else "rows")
+        expected = dict.fromkeys(got, "42501") | dict.fromkeys(["admin", "account admin", "owner", "service"], "rows")
+        below = ["viewer", "operator", "account viewer", "account operator"]
+        expected |= dict.fromkeys(below, "nothing" if table in ADMINS_ONLY else "rows")
         expected["stranger"] = "rows" if table in OF_EVERYBODY else "nothing"
         if table in OF_EVERYBODY:
             expected |= dict.fromkeys([name for name in got if name.endswith("worker") or name == "holder"], "rows")

@@ -229,14 +229,12 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
     "an account of no group": (
         "RY404",
         'There is no group "nowhere".',
-        owner(
-            "create_service_account", p_spec={"name": "ci", "path": "nowhere", "issuer": "https://i", "audience": "x"}
-        ),
+        owner("create_service_account", p_spec={"name": "ci", "path": "nowhere", "trusts": [{"issuer": "https://i"}]}),
     ),
     "an account for no audience": (
         "RY422",
         "A field of the service account is missing or not valid.",
-        owner("create_service_account", p_spec={"name": "ci", "issuer": "https://i.example"}),
+        owner("create_service_account", p_spec={"name": "ci", "trusts": [{"issuer": "https://i.example"}]}),
     ),
     "options that are a list": (
         "RY422",

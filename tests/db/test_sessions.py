@@ -106,7 +106,10 @@ def test_instance_names_are_checked(world: World, org: Organization, name: str) 
 
 
 def test_a_service_account_opens_a_session_until_it_is_disabled(world: World, org: Organization) -> None:
-    spec = {"name": "sa", "issuer": "https://issuer.example", "audience": "runyard", "bound_claims": {"sub": "x"}}
+    spec = {
+        "name": "sa",
+        "trusts": [{"issuer": "https://issuer.example", "audience": "runyard", "bound_claims": {"sub": "x"}}],
+    }
     account = org.owner.call("create_service_account", p_org=org.id, p_spec=spec)["id"]
     made = org.owner.call(
         "register_worker",

@@ -123,9 +123,7 @@ def scoped_account(org: Organization) -> str:
     spec = {
         "name": "sa",
         "path": "platform",
-        "issuer": "https://issuer.example",
-        "audience": "runyard",
-        "bound_claims": {"sub": "ci"},
+        "trusts": [{"issuer": "https://issuer.example", "audience": "runyard", "bound_claims": {"sub": "ci"}}],
     }
     return str(org.owner.call("create_service_account", p_org=org.id, p_spec=spec)["id"])
 

@@ -151,6 +151,20 @@ class Organization:
         user.call("accept_invitation", p_invitation=made["id"], p_token_hash=secret)
         return user
 
+    def account(self, role: str | None = None, **spec: Any) -> dict[str, Any]:
+        """A service account with a secret; with a role it may act."""
+        whole = {"name": f"sa-{uuid.uuid4().hex[:8]}", "role": role, **spec}
+        made: dict[str, Any] = self.owner.call(
+            "create_service_account", p_org=self.id, p_spec=whole, p_secret_hash=TOKEN_HASH, p_secret_hint="abcd"
+        )
+        return made
+
+    def acting(self, account: dict[str, Any]) -> Caller:
+        """A service account with the token that the edge function gives it now."""
+        used = self.world.service.call("use_service_account", p_account=account["id"])
+        claims = {"sub": account["id"], "org": self.id, "account_version": used["version"]}
+        return self.world.caller("authenticated", **claims)
+
     def worker(self, name: str, **options: Any) -> str:
         """A self-hosted runner's record."""
         made = self.owner.call(

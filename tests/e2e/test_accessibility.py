@@ -55,9 +55,7 @@ def things(product: Product, person: Person) -> dict[str, Any]:
     waiting = enqueue(product, person, make_module(product, person, "payments/gpu", labels=["gpu=true"]), "PLAN")
     spec = {
         "name": "k8s-runner",
-        "issuer": "https://oidc.example.com",
-        "audience": "runyard",
-        "bound_claims": {"sub": "x"},
+        "trusts": [{"issuer": "https://oidc.example.com", "audience": "runyard", "bound_claims": {"sub": "x"}}],
     }
     product.rpc(person.token, "create_service_account", {"p_org": person.org_id, "p_spec": spec})
     product.runner(person, "silent")

@@ -295,9 +295,7 @@ def test_an_admin_edits_a_runners_record_and_the_database_has_the_last_word(
 ) -> None:
     spec = {
         "name": "k8s-runner",
-        "issuer": "https://oidc.example.com",
-        "audience": "runyard",
-        "bound_claims": {"sub": "x"},
+        "trusts": [{"issuer": "https://oidc.example.com", "audience": "runyard", "bound_claims": {"sub": "x"}}],
     }
     product.rpc(person.token, "create_service_account", {"p_org": person.org_id, "p_spec": spec})
     product.runner(person, "taken")

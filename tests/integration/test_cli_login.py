@@ -2,20 +2,26 @@
 
 import json
 import os
+import re
 import stat
+import subprocess
 import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import httpx
+import psycopg
 import pytest
 
 from cli.client.identity import person
 from cli.errors import ExitCode
-from tests.support.stack import RunningStack
+from stack.settings import PROJECT
+from tests.support.stack import RunningStack, clean_environment
 from tests.support.terminal import Terminal
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -137,6 +143,62 @@ def test_tokens_may_live_in_the_keyring(
     assert terminal.json("whoami")["email"] == account["email"]
     assert terminal.run("logout").returncode == 0
     assert kept == {}
+
+
+class Typing(Thread):
+    """`runyard login` in a terminal of its own, until it has ended."""
+
+    def __init__(self, home: Path, stack: RunningStack) -> None:
+        super().__init__()
+        command = [sys.executable, "-m", "cli", "login", stack.url, "--key", stack.publishable_key]
+        environment = {**clean_environment(), "RUNYARD_CONFIG_HOME": str(home)}
+        self.process = subprocess.Popen(
+            command, cwd=PROJECT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.said = ""
+        self.start()
+
+    def run(self) -> None:
+        for line in self.process.stderr or ():
+            self.said += line
+
+    @property
+    def code(self) -> str:
+        return wait_until(lambda: (re.findall(r"[B-Z]{4}-[B-Z]{4}", self.said) or [""])[-1], timeout_seconds=60)
+
+    def ended(self) -> int:
+        code = self.process.wait(60)
+        self.join(10)
+        return code
+
+
+def test_a_code_that_is_confirmed_elsewhere_signs_in(
+    terminal: Terminal, running_stack: RunningStack, account: dict[str, str], tmp_path: Path
+) -> None:
+    sign_in(terminal, running_stack, account)
+    other = Typing(tmp_path / "other", running_stack)
+    assert f"/device?code={other.code}" in other.said
+    shown = terminal.run("confirm-login", other.code.lower(), "--yes")
+    assert (shown.returncode, shown.stdout.strip()) == (0, "Signed in."), shown.stderr
+    assert other.ended() == 0, other.said
+    assert Terminal(tmp_path / "other").json("whoami")["email"] == account["email"]
+    used = terminal.run("confirm-login", other.code, "--yes")
+    assert (used.returncode, "No program waits with this code" in used.stderr) == (ExitCode.REFUSED, True)
+
+
+def test_a_code_that_is_declined_or_too_old_signs_nobody_in(
+    terminal: Terminal, running_stack: RunningStack, account: dict[str, str], tmp_path: Path
+) -> None:
+    sign_in(terminal, running_stack, account)
+    declined = Typing(tmp_path / "declined", running_stack)
+    terminal.run("confirm-login", declined.code, "--decline")
+    assert (declined.ended(), "The code was declined." in declined.said) == (ExitCode.SIGNED_OUT, True)
+    late = Typing(tmp_path / "late", running_stack)
+    with psycopg.connect(running_stack.db_url, autocommit=True) as sql:
+        code = late.code.replace("-", "")
+        sql.execute("update private.device_logins set expires_at = now() where user_code = %s", [code])
+    assert (late.ended(), "The code has expired." in late.said) == (ExitCode.SIGNED_OUT, True)
+    assert not (tmp_path / "late" / "profiles.json").exists()
 
 
 def test_doctor_names_what_is_wrong(terminal: Terminal, running_stack: RunningStack, account: dict[str, str]) -> None:

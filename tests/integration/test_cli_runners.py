@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cli.errors import Missing, NoAnswer, Refused, SignedOut, Usage
+from cli.errors import ExitCode, Missing, NoAnswer, Refused, SignedOut, Usage
 from tests.integration.edge.people import Person
 from tests.support.stack import RunningStack
 from tests.support.terminal import Terminal
@@ -90,8 +90,19 @@ def test_a_runner_of_a_service_account_has_no_token(terminal: Terminal, running_
 def test_a_trust_names_its_claims(terminal: Terminal) -> None:
     trust = ("--issuer", "https://issuer.example", "--audience", "runyard", "--claim", "repository=acme/infra")
     made = terminal.json("accounts", "create", "ci", *trust)
-    assert (made["issuer"], made["bound_claims"]) == ("https://issuer.example", {"repository": "acme/infra"})
+    first = {"issuer": "https://issuer.example", "audience": "runyard", "bound_claims": {"repository": "acme/infra"}}
+    assert made["trusts"] == [first]
     assert "client_secret" not in made
+    second = ("--issuer", "https://other.example", "--claim", "sub=x")
+    assert [each["issuer"] for each in terminal.json("accounts", "trust", "ci", *second)["trusts"]] == [
+        "https://issuer.example",
+        "https://other.example",
+    ]
+    assert terminal.json("accounts", "distrust", "ci", "--issuer", "https://other.example")["trusts"] == [first]
+    assert terminal.run("accounts", "distrust", "ci", "--issuer", "https://x.example").returncode == ExitCode.PROBLEM
+    assert terminal.json("accounts", "update", "ci", "--role", "operator")["role"] == "operator"
+    assert terminal.json("accounts", "show", "ci")["role"] == "operator"
+    assert terminal.json("accounts", "update", "ci", "--no-role")["role"] is None
     assert "name=value" in terminal.run("accounts", "create", "x", *trust, "--claim", "nonsense").stderr
 
 

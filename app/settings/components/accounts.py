@@ -4,16 +4,17 @@ import reflex as rx
 
 from app.settings.components.frame import admin_button, menu, menu_item, records, settings_page, settings_panel
 from app.settings.state.accounts import AccountsState
-from app.settings.view.accounts import AccountView
+from app.settings.view.accounts import NO_ROLE, ROLES, AccountView, TrustView
 from app.shared.copy import copy_button
 from app.shared.elements import ago, secret
 from app.shared.feedback import empty
 from app.shared.forms import field, form_dialog, question, secret_dialog, text_field
+from app.shared.runner.trusts import PLATFORMS
 from app.shared.session import SessionState
 from app.shared.table import cell, heads
 
 State = AccountsState
-HEADS = (("Name", ""), ("Signs in with", ""), ("Scope", ""), ("Last used", "r"), ("Actions", "r"))
+HEADS = (("Name", ""), ("Signs in with", ""), ("Role", ""), ("Scope", ""), ("Last used", "r"), ("Actions", "r"))
 
 
 def _menu(row: rx.Var[AccountView]) -> rx.Component:
@@ -51,6 +52,7 @@ def _row(row: rx.Var[AccountView]) -> rx.Component:
             class_name="n-a",
         ),
         cell(signs_in, class_name="mut n-c"),
+        cell(rx.cond(row["role"] != NO_ROLE, row["role"], "runners only"), class_name="mut hide-s"),
         cell(
             rx.cond(row["path"] != "", rx.el.span(row["path"], class_name="ry-mono"), "everything"),
             class_name="mut hide-s",
@@ -63,36 +65,41 @@ def _row(row: rx.Var[AccountView]) -> rx.Component:
     )
 
 
-def _trust() -> rx.Component:
-    chosen, errors = State.chosen, State.errors
+def _trust(trust: rx.Var[TrustView]) -> rx.Component:
+    """One issuer with its audience and claims; the fields' names carry its key."""
+    errors, key = State.errors, trust["key"].to(str)
     claims = rx.text_area(
-        id="s-claims",
-        name="claims",
-        default_value=chosen["claims"],
+        id="s-claims-" + key,
+        name="claims-" + key,
+        default_value=trust["claims"],
         rows="4",
         class_name="ry-codearea",
-        placeholder='{"sub": "repo:infra/platform:ref:refs/heads/main"}',
         custom_attrs={"spellCheck": "false"},
     )
-    return rx.fragment(
-        text_field(
-            "issuer",
-            "Issuer",
-            chosen["issuer"],
-            errors,
-            "Who signs its tokens.",
-            placeholder="https://oidc.example.com",
-        ),
-        text_field(
-            "audience",
-            "Audience",
-            chosen["audience"],
-            errors,
-            "What its tokens must be meant for.",
-            placeholder="runyard",
-        ),
-        field("claims", "Bound claims", claims, errors, "All of these must be in the token."),
+    drop = rx.button(
+        "Remove this issuer", type="button", variant="ghost", color_scheme="gray", on_click=State.drop_trust(key)
     )
+    return rx.el.div(
+        text_field("issuer-" + key, "Issuer", trust["issuer"], errors, trust["hint"]),
+        text_field("audience-" + key, "Audience", trust["audience"], errors, "What its tokens must be meant for."),
+        field("claims-" + key, "Bound claims", claims, errors, "All of these must be in the token."),
+        drop,
+        class_name="ry-dialog-form",
+        key=key,
+    )
+
+
+def _trusts() -> rx.Component:
+    items = [
+        rx.dropdown_menu.item(platform.label, on_select=State.add_trust(name)) for name, platform in PLATFORMS.items()
+    ]
+    add = rx.dropdown_menu.root(
+        rx.dropdown_menu.trigger(
+            rx.button("Trust an issuer", type="button", variant="surface", color_scheme="gray"), as_child=True
+        ),
+        rx.dropdown_menu.content(*items),
+    )
+    return rx.fragment(rx.foreach(State.trusts, _trust), add)
 
 
 def _fields() -> list[rx.Component]:
@@ -115,8 +122,18 @@ def _fields() -> list[rx.Component]:
         text_field("description", "Description", chosen["description"], errors),
         rx.cond(State.is_new, path, rx.fragment()),
         rx.cond(State.is_new, ways, rx.fragment()),
-        rx.cond(State.way == "oidc", _trust(), rx.cond(State.is_new, kept, rx.fragment())),
+        _role(),
+        rx.cond(State.is_new & (State.way == "secret"), kept, _trusts()),
     ]
+
+
+def _role() -> rx.Component:
+    words = {NO_ROLE: "None: it opens runners' sessions", **{role: role for role in ROLES if role != NO_ROLE}}
+    options = [rx.select.item(text, value=role) for role, text in words.items()]
+    control = rx.select.root(
+        rx.select.trigger(id="s-role"), rx.select.content(*options), name="role", default_value=State.chosen["role"]
+    )
+    return field("role", "Role in the organisation", control, State.errors, "What a pipeline may do as this account.")
 
 
 def _line(label: str, shown: rx.Component, button: rx.Component) -> rx.Component:
@@ -152,7 +169,7 @@ def _body() -> rx.Component:
         "With one, runners and CI sign in by themselves: by the trust in an OIDC issuer, or by a secret.",
         admin_button("Add account", "plus", State.add),
     )
-    return records(State, "Service accounts", heads(*HEADS), _row, none, 5)
+    return records(State, "Service accounts", heads(*HEADS), _row, none, 6)
 
 
 def _questions() -> list[rx.Component]:
@@ -161,7 +178,7 @@ def _questions() -> list[rx.Component]:
         question(
             is_open=State.asking == "rotate",
             title=rx.fragment("New secret for ", name, "?"),
-            text="The old one stops working at once. Sessions that are open go on.",
+            text="The old one stops working at once, and whatever signed in with the account signs in again.",
             act="Make a secret",
             on_act=State.confirm,
             on_keep=State.keep,

@@ -9,9 +9,18 @@ from app.project.errors import AppError
 from app.project.models import Filter, Query, Session
 from app.project.store import Changed, OrgStore
 from app.settings.state.record_form import RecordForm
-from app.settings.view.accounts import AccountView, NewSecret, build_view, check_form, make_secret
+from app.settings.view.accounts import (
+    AccountView,
+    NewSecret,
+    TrustView,
+    build_view,
+    check_form,
+    make_secret,
+    new_trust,
+)
 from app.shared.session import say_error
 
+MOST_TRUSTS = 10
 NO_ACCOUNT: AccountView = build_view({"id": "", "name": ""})
 
 
@@ -24,6 +33,8 @@ class AccountsState(RecordForm, rx.State):
     rows: list[AccountView] = []
     way: str = "oidc"
     chosen: AccountView = NO_ACCOUNT
+    trusts: list[TrustView] = []
+    next_trust: int = 0
     asking: str = ""
     asking_id: str = ""
     asking_name: str = ""
@@ -42,7 +53,21 @@ class AccountsState(RecordForm, rx.State):
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
-        self.way = "oidc" if is_new or chosen["issuer"] else "secret"
+        self.way = "oidc" if is_new or chosen["trusts"] else "secret"
+        self.trusts, self.next_trust = list(chosen["trusts"]), len(chosen["trusts"])
+
+    @rx.event
+    def add_trust(self, platform: str) -> None:
+        """Trust one more issuer: a platform's, with what its tokens say."""
+        if len(self.trusts) < MOST_TRUSTS:
+            self.trusts = [*self.trusts, new_trust(str(self.next_trust), platform)]
+            self.next_trust += 1
+            self.way = "oidc"
+
+    @rx.event
+    def drop_trust(self, key: str) -> None:
+        """Take an issuer out of the form."""
+        self.trusts = [trust for trust in self.trusts if trust["key"] != key]
 
     @rx.event
     def set_way(self, value: str | list[str]) -> None:
@@ -53,7 +78,7 @@ class AccountsState(RecordForm, rx.State):
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:
         """Check the form and let the database take it; a new secret is shown once."""
-        checked = check_form({**form, "way": self.way}, is_new=self.is_new)
+        checked = check_form({**form, "way": self.way}, is_new=self.is_new, trusts=self.trusts)
         self.errors = checked.errors
         if checked.errors or not self.is_open:
             return None

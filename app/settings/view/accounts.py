@@ -4,7 +4,7 @@ import json
 import re
 import secrets
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
@@ -14,6 +14,7 @@ import bcrypt
 from app.shared.form import fields
 from app.shared.form.fields import Wrong
 from app.shared.form.spec import Checked, texts
+from app.shared.runner.trusts import AUDIENCE, PLATFORMS
 
 Row = Mapping[str, Any]
 
@@ -22,6 +23,20 @@ LENGTH = 43  # base62 digits that hold 32 random bytes
 COST = 10
 _ALPHABET = string.ascii_letters + string.digits
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?")
+
+
+NO_ROLE = "none"
+ROLES = (NO_ROLE, "viewer", "operator", "admin")
+
+
+class TrustView(TypedDict):
+    """Trust in one issuer as the form shows it."""
+
+    key: str
+    issuer: str
+    audience: str
+    claims: str
+    hint: str
 
 
 class AccountView(TypedDict):
@@ -37,9 +52,8 @@ class AccountView(TypedDict):
     has_secret: bool
     is_disabled: bool
     last_used_at: str
-    issuer: str
-    audience: str
-    claims: str
+    role: str
+    trusts: list[TrustView]
 
 
 @dataclass(frozen=True)
@@ -63,27 +77,54 @@ def make_secret() -> NewSecret:
 
 def build_view(row: Row) -> AccountView:
     """Read a service account's row."""
-    issuer = str(row.get("issuer") or "")
-    claims = row.get("bound_claims") or {}
+    trusts = row.get("trusts") or []
     return {
         "id": str(row["id"]),
         "name": str(row["name"]),
         "client_id": str(row.get("client_id") or ""),
         "path": str(row.get("path") or ""),
         "description": str(row.get("description") or ""),
-        "signs_in": f"OIDC, issuer {urlsplit(issuer).netloc}" if issuer else "Client secret",
+        "signs_in": _signs_in(trusts, bool(row.get("has_secret"))),
         "hint": f"…{row['secret_hint']}" if row.get("secret_hint") else "",
         "has_secret": bool(row.get("has_secret")),
         "is_disabled": bool(row.get("is_disabled")),
         "last_used_at": str(row.get("last_used_at") or ""),
-        "issuer": issuer,
-        "audience": str(row.get("audience") or ""),
-        "claims": json.dumps(claims, indent=2) if claims else "",
+        "role": str(row.get("role") or NO_ROLE),
+        "trusts": [_trust_view(place, trust) for place, trust in enumerate(trusts)],
     }
 
 
-def check_form(raw: object, *, is_new: bool) -> Checked:
-    """Check a service account's form; `way` is oidc or secret."""
+def _signs_in(trusts: list[Row], has_secret: bool) -> str:
+    hosts = ", ".join(dict.fromkeys(urlsplit(str(trust["issuer"])).netloc for trust in trusts))
+    if not hosts:
+        return "Client secret"
+    return f"OIDC, issuer {hosts}{' or client secret' if has_secret else ''}"
+
+
+def _trust_view(place: int, trust: Row) -> TrustView:
+    return {
+        "key": str(place),
+        "issuer": str(trust["issuer"]),
+        "audience": str(trust["audience"]),
+        "claims": json.dumps(trust["bound_claims"], indent=2),
+        "hint": "",
+    }
+
+
+def new_trust(key: str, platform: str) -> TrustView:
+    """Trust in a platform's issuer, to be filled in."""
+    chosen = PLATFORMS.get(platform, PLATFORMS["generic"])
+    return {
+        "key": key,
+        "issuer": chosen.issuer,
+        "audience": AUDIENCE,
+        "claims": chosen.claims_text,
+        "hint": chosen.hint,
+    }
+
+
+def check_form(raw: object, *, is_new: bool, trusts: Sequence[TrustView] = ()) -> Checked:
+    """Check a service account's form; `way` is oidc or secret, `trusts` are the issuers that it shows."""
     form, checked = texts(raw), Checked()
     name = form.get("name", "").strip()
     if not _NAME.fullmatch(name):
@@ -92,8 +133,12 @@ def check_form(raw: object, *, is_new: bool) -> Checked:
     checked.spec = {"name": name, "description": description}
     if is_new:
         checked.spec["path"] = checked.take("path", form, _optional_group, "")
+    role = form.get("role", NO_ROLE)
+    checked.spec["role"] = role if role in ROLES[1:] else None
+    if checked.spec["role"] and checked.spec.get("path"):
+        checked.errors["path"] = "An account with a role serves the whole organisation: leave the scope empty."
     if form.get("way") == "oidc":
-        checked.spec |= _trust(form, checked)
+        checked.spec["trusts"] = [_trust(form, checked, trust["key"]) for trust in trusts]
     return checked
 
 
@@ -101,11 +146,11 @@ def _optional_group(text: str) -> str:
     return fields.group_path(text) if text.strip() else ""
 
 
-def _trust(form: Mapping[str, str], checked: Checked) -> dict[str, Any]:
+def _trust(form: Mapping[str, str], checked: Checked, key: str) -> dict[str, Any]:
     return {
-        "issuer": checked.take("issuer", form, _issuer, ""),
-        "audience": checked.take("audience", form, _audience, ""),
-        "bound_claims": checked.take("claims", form, _claims, {}),
+        "issuer": checked.take(f"issuer-{key}", form, _issuer, ""),
+        "audience": checked.take(f"audience-{key}", form, _audience, ""),
+        "bound_claims": checked.take(f"claims-{key}", form, _claims, {}),
     }
 
 

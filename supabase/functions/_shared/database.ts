@@ -20,6 +20,9 @@ function connection(): SupabaseClient {
   return client;
 }
 
+/** Auth's functions for administrators. */
+export const admin = () => connection().auth.admin;
+
 /** Calls a database function; RYxxx errors become a Refusal, all others stay inside. */
 export async function call<T>(name: string, args: Record<string, unknown>): Promise<T> {
   const { data, error } = await connection().rpc(name, args);
@@ -58,4 +61,12 @@ export async function organizationOf(worker: string): Promise<string | undefined
     .eq("id", worker).is("removed_at", null).maybeSingle();
   if (error) throw new Error(`workers: ${error.code} ${error.message}`);
   return data?.org_id ?? undefined;
+}
+
+/** Finds an organisation by its short name. */
+export async function organizationAt(slug: string): Promise<string | undefined> {
+  const { data, error } = await connection().from("organizations").select("id")
+    .eq("slug", slug).maybeSingle();
+  if (error) throw new Error(`organizations: ${error.code} ${error.message}`);
+  return data?.id;
 }

@@ -59,6 +59,11 @@ export function publicUrl(): string {
   return read("RUNYARD_PUBLIC_URL") ?? need("SUPABASE_URL");
 }
 
+/** Where people open the dashboard, if the project was told. */
+export function dashboardUrl(): string | undefined {
+  return read("RUNYARD_DASHBOARD_URL")?.replace(/\/+$/, "");
+}
+
 /** The issuer that Auth writes into tokens. */
 export function issuer(): string {
   return read("RUNYARD_JWT_ISSUER") ?? `${publicUrl()}/auth/v1`;

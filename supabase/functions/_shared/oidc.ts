@@ -88,3 +88,17 @@ export async function verifyIdentity(token: string, trust: Trust): Promise<jose.
   }
   return payload;
 }
+
+/** Verifies an identity token against the trusts of its issuer; the last one's reason is told when none fits. */
+export async function verifyAny(token: string, trusts: Trust[]): Promise<jose.JWTPayload> {
+  const { iss } = jose.decodeJwt(token);
+  let reason: unknown = new Error(`the issuer ${iss} is not trusted`);
+  for (const trust of trusts.filter((each) => each.issuer === iss)) {
+    try {
+      return await verifyIdentity(token, trust);
+    } catch (error) {
+      reason = error;
+    }
+  }
+  throw reason;
+}

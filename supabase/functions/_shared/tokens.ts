@@ -116,6 +116,15 @@ export function signAccount(id: string, org: string): Promise<string> {
   return sign({ sub: id, org, role: "service_account" }, ACCOUNT_AUDIENCE, ACCOUNT_TOKEN_SECONDS);
 }
 
+/**
+ * Signs the token that a service account acts with, as a member of its role does. Each call asks the account's row:
+ * a token of an older version of its credentials is void at once.
+ */
+export function signActing(id: string, org: string, version: number): Promise<string> {
+  const claims = { sub: id, org, role: "authenticated", account_version: version };
+  return sign(claims, WORKER_AUDIENCE, ACCOUNT_TOKEN_SECONDS);
+}
+
 /** Reads a service account's token that we signed, or nothing. */
 export async function verifyAccount(
   token: string,

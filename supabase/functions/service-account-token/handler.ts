@@ -1,15 +1,24 @@
 /**
  * Gives a service account its token: for a client id and secret, or for an identity provider's
- * token that the account trusts. The token opens a runner's session and reads no table.
+ * token that the account trusts. The token opens a runner's session and reads no table; with
+ * `scope=api` it acts as the account's role allows, and opens no session.
  */
 
 import { z } from "zod";
 import { attempt } from "../_shared/attempts.ts";
-import { call, clientIdAt, limit, organizationOf } from "../_shared/database.ts";
+import {
+  call,
+  clientIdAt,
+  limit,
+  organizationAt,
+  organizationOf,
+  Refusal,
+} from "../_shared/database.ts";
+import { publicUrl, publishableKey } from "../_shared/env.ts";
 import { addressOf, Answer, json, parse, readBody, serveWith } from "../_shared/http.ts";
-import { type Trust, verifyIdentity } from "../_shared/oidc.ts";
+import { type Trust, verifyAny } from "../_shared/oidc.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
-import { ACCOUNT_TOKEN_SECONDS, signAccount } from "../_shared/tokens.ts";
+import { ACCOUNT_TOKEN_SECONDS, signAccount, signActing } from "../_shared/tokens.ts";
 
 const PER_ADDRESS = 240;
 const PER_CLIENT = 60;
@@ -24,6 +33,7 @@ const REFUSED = {
 
 const clientId = z.string().min(1).max(200);
 const token = z.string().min(1).max(16_384);
+const scope = z.enum(["session", "api"]).default("session");
 const workerId = z.uuid().optional();
 const request = z.discriminatedUnion("grant_type", [
   z.object({
@@ -31,25 +41,29 @@ const request = z.discriminatedUnion("grant_type", [
     client_id: clientId,
     client_secret: z.string().min(1).max(512),
     worker_id: workerId,
+    scope,
   }),
   z.object({
     grant_type: z.literal(TOKEN_EXCHANGE),
     client_id: clientId,
     subject_token: token,
     worker_id: workerId,
+    scope,
   }),
   z.object({
     grant_type: z.literal(JWT_BEARER),
     client_id: clientId,
     assertion: token,
     worker_id: workerId,
+    scope,
   }),
 ]);
 type TokenRequest = z.infer<typeof request>;
 
-interface Account extends Partial<Trust> {
+interface Account {
   id: string;
   org_id: string;
+  trusts?: Trust[];
   hashes?: StoredHash[];
 }
 
@@ -78,12 +92,13 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /**
  * Finds the account by its client id, or by its path as `group/name`. A path is looked for in the
- * organisation of `<organisation>:<path>`, else in that of the runner that asks; `<organisation>:`
+ * organisation of `<id or short name>:<path>`, else in that of the runner that asks; `<organisation>:`
  * before a client id pins the organisation.
  */
 async function accountFor({ client_id: id, worker_id }: TokenRequest): Promise<Account | null> {
-  const [org, name] = id.includes(":") ? id.split(":", 2) : [undefined, id];
-  if (org !== undefined && !UUID.test(org)) return null;
+  const [place, name] = id.includes(":") ? id.split(":", 2) : [undefined, id];
+  const org = place === undefined || UUID.test(place) ? place : await organizationAt(place);
+  if (place !== undefined && org === undefined) return null;
   const client = CLIENT_ID.test(name) ? name : await clientAt(name, org, worker_id);
   if (client === undefined) return null;
   const account = await call<Account | null>("service_account_for", { p_client_id: client });
@@ -110,10 +125,9 @@ async function bySecret(
 }
 
 async function isIdentityRight(account: Account | null, text: string): Promise<boolean> {
-  if (!account?.issuer || !account.audience) return false;
-  const { issuer, audience, bound_claims } = account;
+  if (!account?.trusts?.length) return false;
   try {
-    await verifyIdentity(text, { issuer, audience, bound_claims: bound_claims ?? {} });
+    await verifyAny(text, account.trusts);
     return true;
   } catch (error) {
     console.warn(`identity refused: ${error instanceof Error ? error.message : error}`);
@@ -148,11 +162,32 @@ function prove(http: Request, body: TokenRequest): Promise<Account | null> {
   }
 }
 
+/** Signs a token to act with; an account that has proved who it is, is told why it may not. */
+async function acting(account: Account): Promise<Record<string, unknown>> {
+  try {
+    const { role, version } = await call<{ role: string; version: number }>(
+      "use_service_account",
+      { p_account: account.id },
+    );
+    const access_token = await signActing(account.id, account.org_id, version);
+    return { access_token, role, organization_id: account.org_id, ...project() };
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    const { code, message, hint } = error;
+    throw new Answer(403, { code, error: "unauthorized_client", message, hint });
+  }
+}
+
+const project = () => ({ url: publicUrl(), publishable_key: publishableKey() });
+
 export const handler = serveWith(async (http) => {
   const body = parse(request, withBasic(http, await readBody(http)));
   const account = await prove(http, body) ?? refuse();
+  const granted = body.scope === "api"
+    ? await acting(account)
+    : { access_token: await signAccount(account.id, account.org_id) };
   return json(200, {
-    access_token: await signAccount(account.id, account.org_id),
+    ...granted,
     token_type: "Bearer",
     expires_in: ACCOUNT_TOKEN_SECONDS,
     issued_token_type: "urn:ietf:params:oauth:token-type:access_token",

@@ -49,12 +49,15 @@ function refuse(): never {
   throw new Answer(401, REFUSED);
 }
 
-/** Turns the database's refusals into answers; only a conflict says more than "no". */
+/** Turns the database's refusals into answers; a conflict, and an account that is not assigned, say more than "no". */
 function answerFor(refusal: Refusal): Answer {
   const { code, message, hint } = refusal;
   if (code === "RY409") return new Answer(409, { code, message, hint });
   if (code === "RY429") return new Answer(429, { code, message, hint }, { "retry-after": "60" });
   if (code === "RY422") return new Answer(400, { code, message, hint });
+  if (code === "RY403" && message.startsWith("The service account ")) {
+    return new Answer(403, { code, message, hint });
+  }
   return new Answer(401, REFUSED);
 }
 
@@ -92,7 +95,8 @@ function topicsOf(workerId: string, org: string | null): string[] {
 }
 
 async function check(request: Request, body: CheckRequest): Promise<Response> {
-  await authenticate(request, body);
+  const proof = await authenticate(request, body);
+  await asAnswers(call("check_worker_credential", { p_worker: body.worker_id, ...proof }));
   return json(200, { is_valid: true, url: publicUrl(), publishable_key: publishableKey() });
 }
 

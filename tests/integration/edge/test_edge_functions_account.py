@@ -41,9 +41,7 @@ def account(person: Person, secret: str | None = None, **spec: Any) -> dict[str,
 def trusting(person: Person, issuer: Issuer, **bound: Any) -> str:
     """Make an account that trusts the issuer and return its client id."""
     spec: dict[str, Any] = {
-        "issuer": issuer.url,
-        "audience": AUDIENCE,
-        "bound_claims": bound or {"repository": "acme/infra"},
+        "trusts": [{"issuer": issuer.url, "audience": AUDIENCE, "bound_claims": bound or {"repository": "acme/infra"}}],
     }
     return str(account(person, **spec)["client_id"])
 
@@ -69,7 +67,7 @@ def test_a_secret_becomes_a_token_that_opens_its_runner_s_session(edge: Edge, pe
     body = asking(runner, access_token=token)
     del body["worker_token"]
     assert edge.post("worker-session", body).status_code == 200
-    assert edge.post("worker-session", {**body, "worker_id": other.id}).status_code == 401
+    assert edge.post("worker-session", {**body, "worker_id": other.id}).status_code == 403, "not assigned"
     assert edge.worker_rpc(token, "worker_claim", p_request_id=str(uuid.uuid4())).status_code in {401, 403}
 
 
@@ -110,6 +108,72 @@ def test_a_path_is_looked_for_where_the_runner_is(edge: Edge, person: Person) ->
     assert edge.post("service-account-token", {**by_path, "worker_id": runner.id}).status_code == 200
     for elsewhere in ({}, {"worker_id": stranger.id}, {"worker_id": str(uuid.uuid4())}):
         assert edge.post("service-account-token", {**by_path, **elsewhere}).status_code == 401
+
+
+def test_with_a_role_it_acts_through_the_api(edge: Edge, person: Person) -> None:
+    secret = secrets.token_urlsafe(24)
+    made = account(person, secret, role="operator")
+    grant = edge.post("service-account-token", {**by_secret(made["client_id"], secret), "scope": "api"}).json()
+    assert (grant["role"], grant["organization_id"]) == ("operator", person.org_id)
+    assert grant["publishable_key"] == edge.stack.publishable_key
+    headers = {"apikey": grant["publishable_key"], "Authorization": f"Bearer {grant['access_token']}"}
+    mine = httpx.post(f"{edge.stack.url}/rest/v1/rpc/my_organizations", json={}, headers=headers, timeout=60)
+    assert [one["role"] for one in mine.json()] == ["operator"]
+    body = asking(person.register(service_account_id=made["id"]), access_token=grant["access_token"])
+    del body["worker_token"]
+    assert edge.post("worker-session", body).status_code == 401, "it opens no runner's session"
+    person.rpc("rotate_service_account_secret", p_account=made["id"], **hashed(secrets.token_urlsafe(24)))
+    again = httpx.post(f"{edge.stack.url}/rest/v1/rpc/my_organizations", json={}, headers=headers, timeout=60)
+    assert again.json() == []
+
+
+def hashed(secret: str) -> dict[str, str]:
+    return {
+        "p_secret_hash": bcrypt.hashpw(secret.encode(), bcrypt.gensalt(10)).decode(),
+        "p_secret_hint": secret[-4:],
+    }
+
+
+def test_without_a_role_it_is_told_so(edge: Edge, person: Person) -> None:
+    secret = secrets.token_urlsafe(24)
+    made = account(person, secret)
+    answer = edge.post("service-account-token", {**by_secret(made["client_id"], secret), "scope": "api"})
+    assert (answer.status_code, answer.json()["code"]) == (403, "RY403")
+    assert "holds no role" in answer.json()["message"]
+    wrong = edge.post("service-account-token", {**by_secret(made["client_id"], "wrong"), "scope": "api"})
+    assert wrong.status_code == 401, "a stranger learns nothing"
+
+
+def test_an_account_that_is_not_assigned_is_told_so(edge: Edge, person: Person) -> None:
+    secret = secrets.token_urlsafe(24)
+    made, runner = account(person, secret), person.register()
+    token = edge.post("service-account-token", by_secret(made["client_id"], secret)).json()["access_token"]
+    body = asking(runner, access_token=token)
+    del body["worker_token"]
+    checked = {"check": True, "worker_id": runner.id, "access_token": token}
+    for answer in (edge.post("worker-session", body), edge.post("worker-session", checked)):
+        assert answer.status_code == 403
+        assert "is not assigned to this runner" in answer.json()["message"]
+
+
+def test_each_trusted_issuer_has_claims_of_its_own(edge: Edge, person: Person, issuer: Issuer) -> None:
+    with running_issuer() as second:
+        first = {"issuer": issuer.url, "audience": AUDIENCE, "bound_claims": {"repository": "acme/infra"}}
+        trusts = [
+            {"issuer": issuer.url, "audience": AUDIENCE, "bound_claims": {"repository": "acme/other"}},
+            first,
+            {"issuer": second.url, "audience": AUDIENCE, "bound_claims": {"groups": "ops"}},
+        ]
+        made = account(person, trusts=trusts)
+
+        def answer(token: str) -> int:
+            return edge.post("service-account-token", by_identity(made["client_id"], token)).status_code
+
+        assert [answer(issuer.token()), answer(second.token())] == [200, 200]
+        assert answer(issuer.token(repository="acme/evil")) == 401
+        assert answer(second.token(groups=["dev"])) == 401, "another issuer's claims do not help"
+        person.rpc("update_service_account", p_account=made["id"], p_spec={"trusts": [first]})
+        assert [answer(issuer.token()), answer(second.token())] == [200, 401]
 
 
 def test_every_refusal_is_the_same(edge: Edge, person: Person, issuer: Issuer) -> None:

@@ -107,16 +107,18 @@ def test_a_test_that_is_under_way_shows_instead_of_the_last_verdict() -> None:
 OIDC = {
     "name": "k8s-runner",
     "way": "oidc",
-    "issuer": "https://oidc.example.com",
-    "audience": "runyard",
-    "claims": '{"sub": "x"}',
+    "issuer-0": "https://oidc.example.com",
+    "audience-0": "runyard",
+    "claims-0": '{"sub": "x"}',
 }
+TRUST = accounts.new_trust("0", "generic")
 
 
 def test_an_account_with_trust() -> None:
-    checked = accounts.check_form({**OIDC, "path": "platform"}, is_new=True)
+    checked = accounts.check_form({**OIDC, "path": "platform"}, is_new=True, trusts=[TRUST])
     assert checked.errors == {}
-    assert checked.spec["bound_claims"] == {"sub": "x"}
+    assert [trust["bound_claims"] for trust in checked.spec["trusts"]] == [{"sub": "x"}]
+    assert checked.spec["role"] is None
     assert checked.spec["path"] == "platform"
 
 
@@ -124,16 +126,23 @@ def test_an_account_with_trust() -> None:
     ("key", "value"),
     [
         ("name", "-"),
-        ("issuer", "http://oidc.example.com"),
-        ("issuer", "x"),
-        ("audience", ""),
-        ("claims", "{}"),
-        ("claims", "["),
+        ("issuer-0", "http://oidc.example.com"),
+        ("issuer-0", "x"),
+        ("audience-0", ""),
+        ("claims-0", "{}"),
+        ("claims-0", "["),
         ("path", "A B"),
     ],
 )
 def test_account_fields_that_are_wrong(key: str, value: str) -> None:
-    assert list(accounts.check_form({**OIDC, key: value}, is_new=True).errors) == [key]
+    assert list(accounts.check_form({**OIDC, key: value}, is_new=True, trusts=[TRUST]).errors) == [key]
+
+
+def test_an_account_with_a_role_serves_everything() -> None:
+    checked = accounts.check_form({**OIDC, "role": "operator", "path": "platform"}, is_new=True, trusts=[TRUST])
+    assert list(checked.errors) == ["path"]
+    assert accounts.check_form({**OIDC, "role": "operator"}, is_new=True, trusts=[TRUST]).spec["role"] == "operator"
+    assert accounts.check_form({**OIDC, "role": "owner"}, is_new=True, trusts=[TRUST]).spec["role"] is None
 
 
 def test_a_secret_is_shown_once_and_kept_as_a_hash() -> None:
@@ -144,9 +153,12 @@ def test_a_secret_is_shown_once_and_kept_as_a_hash() -> None:
     assert secret.text not in repr(secret)
 
 
+CI = {"issuer": "https://ci.example.com/x", "audience": "runyard", "bound_claims": {"sub": "x"}}
+
+
 def test_how_an_account_signs_in() -> None:
     assert (
-        accounts.build_view({"id": "1", "name": "a", "issuer": "https://ci.example.com/x"})["signs_in"]
-        == "OIDC, issuer ci.example.com"
+        accounts.build_view({"id": "1", "name": "a", "trusts": [CI], "has_secret": True})["signs_in"]
+        == "OIDC, issuer ci.example.com or client secret"
     )
     assert accounts.build_view({"id": "1", "name": "a", "secret_hint": "e81f"})["hint"] == "…e81f"

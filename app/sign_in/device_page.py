@@ -1,0 +1,82 @@
+"""Confirming the code that `runyard login` shows."""
+
+import reflex as rx
+
+from app.shared.card import card, submit
+from app.shared.route import Route
+from app.sign_in.device_state import DeviceState
+
+State = DeviceState
+
+
+def _problem() -> rx.Component:
+    return rx.cond(State.problem != "", rx.el.p(State.problem, role="alert", class_name="ry-problem"), rx.fragment())
+
+
+def _ask() -> rx.Component:
+    return rx.form(
+        rx.el.div(
+            rx.el.label("Code", html_for="code", class_name="ry-lab"),
+            rx.input(
+                id="code",
+                name="code",
+                default_value=State.code,
+                key=State.code,
+                placeholder="BCDF-GHJK",
+                required=True,
+                auto_complete="off",
+                class_name="ry-mono",
+                custom_attrs={"spellCheck": "false", "autoCapitalize": "characters"},
+            ),
+            rx.el.small("`runyard login` shows it in your terminal."),
+            class_name="ry-f",
+        ),
+        _problem(),
+        submit("Continue"),
+        on_submit=State.find,
+        class_name="ry-form",
+    )
+
+
+def _line(label: str, value: rx.Var[str]) -> rx.Component:
+    return rx.el.div(rx.el.dt(label, class_name="mut"), rx.el.dd(value, class_name="ry-mono"), class_name="ry-row")
+
+
+def _decide() -> rx.Component:
+    return rx.el.div(
+        rx.el.dl(
+            _line("Code", State.code),
+            _line("Program", State.program),
+            _line("From", State.address),
+            _line("Signs in as", State.who),
+        ),
+        rx.el.p(
+            "Confirm only if you started it yourself and your terminal shows this very code: it can then do all that "
+            "you can.",
+            class_name="ry-hint",
+        ),
+        rx.el.div(
+            rx.button("Decline", on_click=State.decline, variant="surface", color_scheme="gray", type="button"),
+            rx.button("Confirm", on_click=State.confirm, color_scheme="gray", high_contrast=True, type="button"),
+            class_name="ry-acts",
+        ),
+        class_name="ry-form",
+    )
+
+
+def _decided() -> rx.Component:
+    said = rx.cond(
+        State.decided == "confirmed",
+        "The program is signed in. You can close this page.",
+        "The program stays signed out. You can close this page.",
+    )
+    return rx.el.p(said, role="status")
+
+
+def device() -> rx.Component:
+    """Type or see a code, and confirm or decline it."""
+    body = rx.cond(State.decided != "", _decided(), rx.cond(State.program != "", _decide(), _ask()))
+    return card("Sign a program in", "Compare the code with the one in your terminal.", body)
+
+
+ROUTES = (Route("/device", "Sign a program in", device, State.load),)

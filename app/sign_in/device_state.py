@@ -1,0 +1,72 @@
+"""The page on which somebody confirms the code that a program shows in a terminal."""
+
+import re
+from typing import Any
+
+import reflex as rx
+
+from app.project.errors import AppError, SignedOut
+from app.shared.session import AppState
+
+CODE = re.compile(r"[A-Za-z]{4}[ -]?[A-Za-z]{4}")
+
+
+class DeviceState(AppState, rx.State):
+    """The code, the program that waits with it, and what was decided."""
+
+    code: str = ""
+    program: str = ""
+    address: str = ""
+    who: str = ""
+    problem: str = ""
+    decided: str = ""
+
+    @rx.event
+    async def load(self) -> rx.event.EventSpec | None:
+        """Look for the program whose code stands in the address."""
+        self.reset()
+        try:
+            self.who = (await (await self._who())._must_session()).email
+        except SignedOut:
+            return rx.redirect("/login")
+        asked = str(self.router.url.query_parameters.get("code") or "")
+        if asked:
+            await self._find(asked)
+        return None
+
+    @rx.event
+    async def find(self, form: dict[str, Any]) -> None:
+        """Look for the program whose code was typed."""
+        await self._find(str(form.get("code", "")))
+
+    async def _find(self, text: str) -> None:
+        self.program, self.problem, self.code = "", "", text.strip().upper()[:9]
+        if not CODE.fullmatch(self.code):
+            self.problem = "A code has eight letters, like BCDF-GHJK."
+            return
+        try:
+            found = await self._rpc("device_login", {"p_user_code": self.code})
+        except AppError as error:
+            self.problem = f"{error.message} {error.hint}"
+            return
+        self.program, self.address = str(found["program"]), str(found["address"])
+
+    @rx.event
+    async def confirm(self) -> None:
+        """Sign the program in."""
+        await self._decide(True, "confirmed")
+
+    @rx.event
+    async def decline(self) -> None:
+        """Leave the program signed out."""
+        await self._decide(False, "declined")
+
+    async def _decide(self, is_confirmed: bool, word: str) -> None:
+        if not self.program:
+            return
+        try:
+            await self._rpc("decide_device_login", {"p_user_code": self.code, "p_is_confirmed": is_confirmed})
+        except AppError as error:
+            self.program, self.problem = "", f"{error.message} {error.hint}"
+            return
+        self.program, self.decided = "", word

@@ -1,0 +1,91 @@
+/**
+ * Signs a program in without a password (RFC 8628): it gets a code to show, somebody confirms the code
+ * on the dashboard's page, and the next time the program asks it gets a login of theirs from Auth.
+ */
+
+import { z } from "zod";
+import { call, limit } from "../_shared/database.ts";
+import { dashboardUrl } from "../_shared/env.ts";
+import { addressOf, Answer, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import { sessionOf } from "../_shared/logins.ts";
+
+const DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code";
+const STARTS_PER_ADDRESS = 30;
+const POLLS_PER_MINUTE = 90;
+const INTERVAL_SECONDS = 2;
+/** Letters that are not mistaken for each other, and spell no words. */
+const LETTERS = "BCDFGHJKLMNPQRSTVWXZ";
+const CODE_LENGTH = 8;
+
+const start = z.strictObject({ program: z.string().min(1).max(200) });
+const poll = z.strictObject({
+  grant_type: z.literal(DEVICE_CODE),
+  device_code: z.string().min(20).max(200),
+});
+
+async function digest(text: string): Promise<string> {
+  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return new Uint8Array(bytes).toHex();
+}
+
+/** Draws letters without favouring any: bytes beyond a multiple of their number are thrown away. */
+function drawCode(): string {
+  const fair = 256 - 256 % LETTERS.length;
+  let code = "";
+  while (code.length < CODE_LENGTH) {
+    const [byte] = crypto.getRandomValues(new Uint8Array(1));
+    if (byte < fair) code += LETTERS[byte % LETTERS.length];
+  }
+  return code;
+}
+
+async function begin(request: Request, program: string): Promise<Response> {
+  const address = addressOf(request);
+  await limit([[`device:start:${address}`, STARTS_PER_ADDRESS]]);
+  const device = crypto.getRandomValues(new Uint8Array(32)).toHex();
+  const code = drawCode();
+  const { expires_in } = await call<{ expires_in: number }>("start_device_login", {
+    p_device_hash: await digest(device),
+    p_user_code: code,
+    p_program: program,
+    p_address: address,
+  });
+  const shown = `${code.slice(0, 4)}-${code.slice(4)}`;
+  const page = dashboardUrl();
+  return json(200, {
+    device_code: device,
+    user_code: shown,
+    verification_uri: page && `${page}/device`,
+    verification_uri_complete: page && `${page}/device?code=${shown}`,
+    expires_in,
+    interval: INTERVAL_SECONDS,
+  });
+}
+
+function notYet(error: string, message: string, hint: string): never {
+  throw new Answer(400, { code: "RY403", error, message, hint });
+}
+
+const AGAIN = "Start `runyard login` again.";
+
+async function finish(device: string): Promise<Response> {
+  const hash = await digest(device);
+  await limit([[`device:poll:${hash}`, POLLS_PER_MINUTE]]);
+  const taken = await call<{ status: string; user_id?: string }>("take_device_login", {
+    p_device_hash: hash,
+  });
+  if (taken.status === "pending") {
+    notYet("authorization_pending", "Nobody has confirmed the code yet.", "Ask again in a moment.");
+  }
+  if (taken.status === "declined") notYet("access_denied", "The code was declined.", AGAIN);
+  if (taken.status === "expired") notYet("expired_token", "The code has expired.", AGAIN);
+  return json(200, await sessionOf(taken.user_id!));
+}
+
+export const handler = serveWith(async (request) => {
+  const body = await readBody(request);
+  if (typeof body === "object" && body !== null && "grant_type" in body) {
+    return await finish(parse(poll, body).device_code);
+  }
+  return await begin(request, parse(start, body).program);
+});

@@ -1,0 +1,70 @@
+"""Codes that sign a program in: good once, for ten minutes, for the person who confirms."""
+
+import pytest
+
+from tests.db.world import Organization, World, refused, sha256
+
+CODE = "BCDFGHJK"
+
+
+@pytest.fixture
+def device(fresh_world: World) -> tuple[World, str]:
+    hashed = sha256("secret of the program")
+    asked = {
+        "p_device_hash": hashed,
+        "p_user_code": CODE,
+        "p_program": "runyard 1.0 on laptop",
+        "p_address": "10.0.0.1",
+    }
+    fresh_world.service.call("start_device_login", **asked)
+    return fresh_world, hashed
+
+
+def test_a_confirmed_code_is_good_for_one_login(device: tuple[World, str]) -> None:
+    world, hashed = device
+    person = world.user()
+    assert world.service.call("take_device_login", p_device_hash=hashed) == {"status": "pending"}
+    shown = person.call("device_login", p_user_code="bcdf-ghjk")
+    assert (shown["program"], shown["address"]) == ("runyard 1.0 on laptop", "10.0.0.1")
+    person.call("decide_device_login", p_user_code="BCDF GHJK", p_is_confirmed=True)
+    taken = world.service.call("take_device_login", p_device_hash=hashed)
+    assert taken == {"status": "confirmed", "user_id": person.id}
+    assert world.service.call("take_device_login", p_device_hash=hashed) == {"status": "expired"}
+
+
+def test_a_declined_code_lets_nobody_in(device: tuple[World, str]) -> None:
+    world, hashed = device
+    person = world.user()
+    person.call("decide_device_login", p_user_code=CODE, p_is_confirmed=False)
+    with refused("RY404", "No program waits with this code."):
+        person.call("decide_device_login", p_user_code=CODE, p_is_confirmed=True)
+    assert world.service.call("take_device_login", p_device_hash=hashed)["status"] == "declined"
+
+
+def test_an_old_code_is_void(device: tuple[World, str]) -> None:
+    world, hashed = device
+    world.owner.connection.execute("update private.device_logins set expires_at = now()")
+    with refused("RY404", "No program waits with this code."):
+        world.user().call("device_login", p_user_code=CODE)
+    assert world.service.call("take_device_login", p_device_hash=hashed) == {"status": "expired"}
+
+
+def test_what_is_refused(device: tuple[World, str]) -> None:
+    world, _ = device
+    again = {"p_device_hash": sha256("another"), "p_user_code": CODE, "p_program": "x"}
+    with refused("RY409", "That code is in use."):
+        world.service.call("start_device_login", **again)
+    with refused("RY422", "A field of the login is missing or not valid."):
+        world.service.call("start_device_login", **{**again, "p_user_code": "12345678"})
+    with refused("RY422", "Confirm it or decline it."):
+        world.user().call("decide_device_login", p_user_code=CODE, p_is_confirmed=None)
+    for wrong in ("", "XXXXXXXX", "BCDFGHJKL"):
+        with refused("RY404", "No program waits with this code."):
+            world.user().call("device_login", p_user_code=wrong)
+
+
+def test_a_service_account_confirms_nobody(device: tuple[World, str]) -> None:
+    world, _ = device
+    org: Organization = world.organization()
+    with refused("RY403", "This is for people, not for service accounts."):
+        org.acting(org.account("admin")).call("decide_device_login", p_user_code=CODE, p_is_confirmed=True)

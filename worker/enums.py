@@ -75,6 +75,7 @@ class SourceKind(StrEnum):
     ARCHIVE = "archive"
     INLINE = "inline"
     LOCAL = "local"
+    UPLOAD = "upload"
 
 
 class StepStatus(StrEnum):

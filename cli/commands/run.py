@@ -1,8 +1,11 @@
 """`runyard run plan|apply|destroy|drift|output`: queue a job, and follow it."""
 
+import base64
+import json
 import signal
 import sys
 import uuid
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,8 +13,10 @@ import typer
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
 from cli.errors import ExitCode, Usage
+from cli.jobs.folder import MODULE_FILE, is_folder, pack
 from cli.jobs.follow import ENDS, Follower
 from cli.jobs.plan import plan_lines
+from cli.modules.files import read_document
 from cli.output import say
 
 app = new_app("Queue a plan, apply, destroy, drift check or output, and follow it.")
@@ -26,11 +31,15 @@ Reason = Annotated[str | None, typer.Option("--reason", help="Shown with the job
 Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it; the exit code says how it ended.")]
 AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do not ask here; approvals of others still count.")]
 Key = Annotated[str | None, typer.Option("--key", help="The same key again queues nothing new (for pipelines).")]
+Variables = Annotated[
+    list[str] | None,
+    typer.Option("--var", help="name=value for this job alone; may be repeated. Lists and maps as JSON."),
+]
 COLUMNS = ("id", "type", "status", "module_path")
 PAGE = "Module → Plan, Apply, …; New job"
 
 
-@command(app, "plan", calls=("enqueue_job", "enqueue_jobs"), page=PAGE)
+@command(app, "plan", calls=("enqueue_job", "enqueue_jobs", "upload_source"), page=PAGE)
 def plan(
     here: Here,
     modules: Modules = None,
@@ -43,10 +52,21 @@ def plan(
     reason: Reason = None,
     key: Key = None,
     wait: Wait = False,
+    var: Variables = None,
+    module: Annotated[
+        str | None, typer.Option("--module", help="Whose code a folder is, if its runyard.toml does not say.")
+    ] = None,
 ) -> None:
-    """Show what an apply would do."""
-    options = _options(here, target, replace, refresh_only, runner, reason) | ({"destroy": True} if destroy else {})
-    _leave(here, _queue(here, "PLAN", modules, group, options, key), wait)
+    """Show what an apply would do; with `.` what the code on this disk would, before it is pushed."""
+    options = _options(here, target, replace, refresh_only, runner, reason, var)
+    options |= {"destroy": True} if destroy else {}
+    folders = [each for each in modules or () if is_folder(each)]
+    if folders:
+        if len(modules or ()) > 1 or group is not None:
+            raise Usage("A folder is planned alone.", "Leave out the other modules and --group.")
+        _leave(here, [_plan_folder(here, Path(folders[0]), module, options, key)], wait)
+    else:
+        _leave(here, _queue(here, "PLAN", modules, group, options, key), wait)
 
 
 @command(app, "apply", calls=("enqueue_job", "enqueue_jobs"), page=PAGE)
@@ -63,9 +83,10 @@ def apply(
     key: Key = None,
     wait: Wait = False,
     auto_approve: AutoApprove = False,
+    var: Variables = None,
 ) -> None:
     """Make the change: plans, asks, and applies that plan; with --auto-approve it applies at once."""
-    options = _options(here, target, replace, refresh_only, runner, reason)
+    options = _options(here, target, replace, refresh_only, runner, reason, var)
     if plan_job is not None:
         _leave(here, _apply_plan(here, here.org.job(plan_job), key, auto_approve), wait)
     elif auto_approve:
@@ -87,6 +108,7 @@ def destroy(
     key: Key = None,
     wait: Wait = False,
     auto_approve: AutoApprove = False,
+    var: Variables = None,
 ) -> None:
     """Destroy what the modules made."""
     found = _found(here, modules, group)
@@ -95,7 +117,7 @@ def destroy(
         paths = ", ".join(row["path"] for row in found)
         if not typer.confirm(f"Destroy everything that {paths} made?"):
             raise typer.Exit(1)
-    options = _options(here, target, None, False, runner, reason)
+    options = _options(here, target, None, False, runner, reason, var)
     _leave(here, _enqueue(here, "DESTROY", found, options, key), wait)
 
 
@@ -108,9 +130,11 @@ def drift(
     reason: Reason = None,
     key: Key = None,
     wait: Wait = False,
+    var: Variables = None,
 ) -> None:
     """Look for differences between the infrastructure and the configuration."""
-    _leave(here, _queue(here, "DRIFT", modules, group, _options(here, None, None, False, runner, reason), key), wait)
+    options = _options(here, None, None, False, runner, reason, var)
+    _leave(here, _queue(here, "DRIFT", modules, group, options, key), wait)
 
 
 @command(app, "output", calls=("enqueue_job", "enqueue_jobs"), page=PAGE)
@@ -183,6 +207,40 @@ def _queue(
     return _enqueue(here, kind, _found(here, modules, group), options, key)
 
 
+def _plan_folder(here: Here, folder: Path, module: str | None, options: dict[str, Any], key: str | None) -> Row:
+    row = here.org.module(module or _module_of(folder))
+    packed = pack(folder)
+    say(
+        f"Sending {packed.files} files of {folder.resolve()} ({len(packed.body) / 1024:,.0f} KiB packed) as {row['path']}."
+    )
+    body = base64.b64encode(packed.body).decode()
+    sent = here.api.call("upload_source", module=row["id"], body_base64=body, sha256=packed.sha256)
+    return _enqueue(here, "PLAN", [row], {**options, "upload_id": sent["id"]}, key)[0]
+
+
+def _module_of(folder: Path) -> str:
+    file = folder / MODULE_FILE
+    if not file.is_file():
+        raise Usage(
+            f"Which module is {folder.resolve()}?",
+            f'Name it with --module, or keep a {MODULE_FILE} there that says: path = "group/name"',
+        )
+    return str(read_document(file.read_text(encoding="utf-8"), str(file))["path"])
+
+
+def _variables(texts: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, is_pair, value = text.partition("=")
+        if not is_pair or not name:
+            raise Usage(f'"{text}" is not name=value.', "Write --var region=eu-west-1.")
+        try:
+            found[name] = json.loads(value) if value[:1] in ("[", "{") else value
+        except ValueError as error:
+            raise Usage(f"The value of {name} is not JSON: {error}", """Write --var 'zones=["a", "b"]'.""") from error
+    return found
+
+
 def _found(here: Here, modules: list[str] | None, group: str | None) -> list[Row]:
     found = [here.org.module(each) for each in modules or ()]
     found += here.org.modules(group) if group is not None else []
@@ -235,8 +293,10 @@ def _options(
     refresh_only: bool,
     runner: str | None,
     reason: str | None,
+    variables: list[str] | None = None,
 ) -> dict[str, Any]:
     given: dict[str, Any] = {
+        "variables": _variables(variables or []),
         "targets": targets,
         "replace": replace,
         "refresh_only": refresh_only or None,

@@ -20,6 +20,7 @@ USUAL: dict[str, Any] = {
     "approvals_required": 0,
     "approval_timeout_seconds": 86400,
     "auto_apply": False,
+    "can_apply_uploads": False,
 }
 
 

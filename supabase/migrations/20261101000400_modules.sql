@@ -9,8 +9,9 @@ set statement_timeout = '60s';
 create type public.engine as enum ('tofu', 'terraform', 'pulumi');
 comment on type public.engine is 'The program that does the work: OpenTofu, Terraform or Pulumi.';
 
-create type public.source_kind as enum ('git', 'archive', 'inline', 'local');
-comment on type public.source_kind is 'Where a module''s code comes from.';
+create type public.source_kind as enum ('git', 'archive', 'inline', 'local', 'upload');
+comment on type public.source_kind is
+  'Where a module''s code comes from; "upload" is a job''s alone: a folder that was sent to be planned.';
 
 create table public.groups (
   id uuid primary key default gen_random_uuid(),
@@ -59,6 +60,7 @@ create table public.modules (
   approvals_required integer not null default 0,
   approval_timeout_seconds integer not null default 86400,
   auto_apply boolean not null default false,
+  can_apply_uploads boolean not null default false,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   deleted_at timestamptz
@@ -90,6 +92,8 @@ comment on column public.modules.approvals_required is 'How many members must ap
 comment on column public.modules.approval_timeout_seconds is
   'An apply that is not approved within this time is cancelled.';
 comment on column public.modules.auto_apply is 'Whether a plan with changes is followed by its apply.';
+comment on column public.modules.can_apply_uploads is
+  'Whether the plan of a folder that somebody uploaded may be applied.';
 comment on column public.modules.deleted_at is 'When it was removed.';
 
 create policy "Members see their organisation's modules" on public.modules
@@ -171,6 +175,10 @@ declare
   v_needed pg_catalog.text := case p_kind when 'git' then 'url' when 'archive' then 'url' when 'inline' then 'files'
     when 'local' then 'path' end;
 begin
+  if p_kind = 'upload' then
+    perform private.fail('RY422', 'A module''s code cannot be an upload.',
+      'Uploads are for one plan: runyard run plan .');
+  end if;
   perform private.refuse_unknown_keys(p_source, case p_kind
     when 'git' then array['url', 'ref', 'subfolder'] when 'archive' then array['url', 'sha256', 'subfolder']
     when 'inline' then array['files'] else array['path'] end);

@@ -302,7 +302,7 @@ declare
   v_artifact private.artifacts;
 begin
   select a.* into v_artifact from private.artifacts as a
-    join public.provision_jobs as j on a.job_id = coalesce(j.plan_job_id, j.id)
+    join public.provision_jobs as j on a.job_id in (coalesce(j.plan_job_id, j.id), j.retry_of)
   where j.id = v_live.job_id and a.name = p_name order by a.attempt desc limit 1;
   if v_artifact.job_id is null then
     perform private.fail('RY404', format('There is no artifact "%s" for job %s.', p_name, p_job),

@@ -218,7 +218,8 @@ begin
   if v_module.id is null or not coalesce((p_plan.payload #>> '{options,auto_apply}')::boolean, v_module.auto_apply)
     or not coalesce((p_plan.plan_summary ->> 'has_changes')::boolean, false)
     or coalesce((p_plan.payload #>> '{options,refresh_only}')::boolean, false)
-    or p_plan.payload #>> '{options,inspects}' is not null then
+    or p_plan.payload #>> '{options,inspects}' is not null
+    or p_plan.payload #>> '{module,source_kind}' = 'upload' then
     return;
   end if;
   v_job.type := case when coalesce((p_plan.payload #>> '{options,destroy}')::boolean, false) then 'DESTROY'

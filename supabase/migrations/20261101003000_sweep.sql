@@ -382,6 +382,7 @@ begin
   delete from private.rings where rung_at < now() - interval '1 hour';
   delete from private.worker_ticks where at < now() - interval '31 days';
   delete from private.artifacts where created_at < now() - interval '30 days';
+  delete from private.uploads where created_at < now() - interval '1 hour';
   return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),
     'forgotten_instances', private.forget_instances(),
     'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs()

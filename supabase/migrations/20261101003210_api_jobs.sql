@@ -2,6 +2,14 @@
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
+create function public.upload_source(p_module uuid, p_body_base64 text, p_sha256 text)
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.upload_source(p_module, p_body_base64, p_sha256); end $$;
+comment on function public.upload_source(uuid, text, text) is
+  'Takes a packed folder to be planned as the module''s code (enqueue_job, option upload_id); it waits for an hour. '
+  'Operators.';
+grant execute on function public.upload_source(uuid, text, text) to authenticated;
+
 create function public.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}')
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.enqueue_job(p_org, p_type, p_module, p_options); end $$;

@@ -66,6 +66,30 @@ def test_from_a_folder_to_outputs(terminal: Terminal, bench: Bench, code: Path) 
     assert terminal.run("run", "destroy", "apps/site", "--auto-approve", "--wait").returncode == 0
 
 
+def test_a_folder_on_this_disk_is_planned_with_the_real_state_and_applied_only_by_leave(
+    terminal: Terminal, bench: Bench, code: Path
+) -> None:
+    bench.runner()
+    terminal.run("modules", "create", "apps/site", "--from", str(code))
+    assert terminal.run("run", "apply", "apps/site", "--auto-approve", "--wait").returncode == 0
+    (code / "more.tf").write_text('resource "terraform_data" "more" { input = var.who }\n')
+    unnamed = terminal.run("run", "plan", str(code))
+    assert (unnamed.returncode, "Which module is" in unnamed.stderr) == (ExitCode.USAGE, True)
+    (code / "runyard.toml").write_text('path = "apps/site"\n')
+    done = terminal.run("run", "plan", str(code), "--wait", "--var", "who=moon")
+    assert done.returncode == 0, done.stderr
+    assert "terraform_data.more will be created" in done.stdout
+    assert "hello moon" in done.stdout, "the variable counts for this job"
+    assert "1 to create" in done.stderr, "the rest is in the real state already"
+    job = str(terminal.json("jobs", "list", "--limit", "1")[0]["id"])
+    refused = terminal.run("run", "apply", "--plan", job, "--auto-approve")
+    assert (refused.returncode, "does not allow applying that" in refused.stderr) == (ExitCode.REFUSED, True)
+    terminal.run("modules", "edit", "apps/site", "--set", "can_apply_uploads=true", "--yes")
+    applied = terminal.run("run", "apply", "--plan", job, "--auto-approve", "--wait")
+    assert applied.returncode == 0, applied.stdout + applied.stderr
+    assert terminal.run("modules", "outputs", "apps/site", "greeting").stdout == "hello moon\n"
+
+
 def test_the_exit_code_says_how_the_job_ended(terminal: Terminal, bench: Bench, code: Path) -> None:
     bench.runner()
     (code / "main.tf").write_text(BROKEN)

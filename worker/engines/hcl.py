@@ -1,7 +1,5 @@
 """OpenTofu and Terraform, which take the same commands."""
 
-import base64
-import hashlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +15,7 @@ from worker.engines.rescue import errored_state, keep_errored_state
 from worker.enums import EngineName
 from worker.errors import JobFailed, WorkerError
 from worker.files.safe_writer import SafeWriter
+from worker.job.artifacts import fetch_artifact
 from worker.job.context import FoundEngine
 from worker.job.workspace import Workspace
 
@@ -142,12 +141,3 @@ class HclDriver:
         events = space.root / "events.jsonl"
         async with follow_apply(partial(space.read, events), space.plan_summary or {}, space.on_summary):
             yield [f"-json-into={events}"]
-
-
-async def fetch_artifact(space: Workspace, name: str) -> bytes:
-    """Read a file of the plan's job and compare its checksum."""
-    reply = await space.context.server.get_artifact(space.ref, name)
-    body = base64.b64decode(str(reply.get("body_base64") or ""))
-    if reply.get("sha256") and hashlib.sha256(body).hexdigest() != reply["sha256"]:
-        raise JobFailed(f"The saved {name} does not match its checksum.", code="checksum", hint="Plan again.")
-    return body

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from worker.engines.hcl import PLAN_ARTIFACT, fetch_artifact
+from worker.engines.hcl import PLAN_ARTIFACT
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.pulumi_events import read_summary
+from worker.job.artifacts import fetch_artifact
 from worker.job.context import FoundEngine
 from worker.job.workspace import Workspace
 

@@ -1,6 +1,7 @@
-"""The module's source: git, archive, inline files or a folder of the runner's machine."""
+"""The module's source: git, archive, inline files, a folder of the runner's machine, or one that was uploaded."""
 
 import asyncio
+import hashlib
 import hmac
 import re
 import shutil
@@ -15,6 +16,7 @@ from worker.errors import JobFailed
 from worker.files.archive import MOST_BYTES, MOST_FILES, unpack
 from worker.files.safe_path import split_path
 from worker.files.safe_writer import SafeWriter
+from worker.job.artifacts import fetch_artifact
 from worker.job.workspace import Workspace
 from worker.steps.git import fetch_git
 
@@ -35,6 +37,8 @@ async def fetch(space: Workspace) -> None:
             write_inline(space, source.get("files") or {})
         case SourceKind.LOCAL:
             await copy_local(space, str(source.get("path") or ""))
+        case SourceKind.UPLOAD:
+            await unpack_upload(space, str(source.get("sha256") or ""))
         case _ as never:
             assert_never(never)
     space.work = find_folder(space.source, str(source.get("subfolder") or ""))
@@ -65,6 +69,18 @@ async def fetch_archive(space: Workspace, url: str, sha256: str) -> None:
     count = await asyncio.to_thread(unpack, target, space.source)
     target.unlink()
     space.say(f"Unpacked {count} files; SHA-256 is right.")
+
+
+async def unpack_upload(space: Workspace, sha256: str) -> None:
+    """Unpack the folder that somebody sent to be planned."""
+    body = await fetch_artifact(space, "source")
+    if not hmac.compare_digest(hashlib.sha256(body).hexdigest(), sha256):
+        raise JobFailed("The uploaded folder is not the one that was queued.", code="checksum", hint="Plan it again.")
+    target = space.root / "archive"
+    target.write_bytes(body)
+    count = await asyncio.to_thread(unpack, target, space.source)
+    target.unlink()
+    space.say(f"Unpacked {count} files that were uploaded.")
 
 
 def write_inline(space: Workspace, files: object) -> None:

@@ -8,8 +8,8 @@ import pytest
 RULES: tuple[tuple[str, frozenset[str], str], ...] = (
     ("browser", frozenset({"chromium"}), r"$^"),
     ("engine", frozenset({"bench"}), r"test_worker_engines"),
-    ("docker", frozenset({"docker"}), r"docker"),
-    ("kubernetes", frozenset(), r"kubernetes|_eks"),
+    ("docker", frozenset({"docker", "real_docker"}), r"docker"),
+    ("kubernetes", frozenset({"real_kubernetes"}), r"kubernetes|_eks"),
     ("aws", frozenset({"aws", "aws_endpoint"}), r"integration/cloud/|_ecs|_eks"),
 )
 

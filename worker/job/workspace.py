@@ -14,7 +14,8 @@ from typing import Any
 
 from worker.api.replies import ClaimedJob, JobRef
 from worker.children.child import Command
-from worker.errors import JobFailed, RunnerUnfit, WorkerError
+from worker.children.memory import STARVED, memory_kills
+from worker.errors import EngineKilled, JobFailed, RunnerUnfit, WorkerError
 from worker.files.own_files import read_own, write_own
 from worker.fitness import lacking, no_directory
 from worker.job.context import JobContext
@@ -48,6 +49,8 @@ class Workspace:
     # Git sees the machine's own credentials for it; nothing of the module runs meanwhile.
     is_fetching: bool = False
     cookie: str = field(default_factory=lambda: secrets.token_hex(16))
+    # Whether the kernel ended a process of the last command for want of memory.
+    is_starved: bool = False
 
     @property
     def ref(self) -> JobRef:
@@ -113,15 +116,23 @@ class Workspace:
     async def _child(
         self, argv: list[str], on_output: Any, on_errors: Any, pass_fds: tuple[int, ...], *, is_changing: bool = False
     ) -> int:
+        killed_before = memory_kills()
         try:
             command = self.command(argv, pass_fds)
             return await self.control.run_child(command, on_output, on_errors, is_changing=is_changing)
+        except EngineKilled as error:
+            if memory_kills() > killed_before:
+                raise EngineKilled(f"{error.message} {STARVED}", code=error.code, hint=error.hint) from error
+            raise
         except OSError as error:
             raise self._cannot_start(argv[0], error) from error
         finally:
             if self.context.isolation:
                 await asyncio.to_thread(self.context.isolation.end, self.root)
             await asyncio.to_thread(self.log.end_output)
+            self.is_starved = memory_kills() > killed_before
+            if self.is_starved:
+                self.say(STARVED)
 
     def read(self, path: Path, *, offset: int = 0) -> bytes | None:
         """Read a file of the job's own; nothing where there is none, or a link that leads elsewhere."""
@@ -159,7 +170,8 @@ class Workspace:
         said = self.log.redactor.redact(_ANSI.sub("", first_error.decode(errors="replace"))).strip()
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         command = " ".join(shown.split(" ")[:2])
-        return JobFailed(f"{command} {ended}" + (f": {said}" if said else "."), code="engine_failed",
+        starved = f" {STARVED}" if self.is_starved else ""
+        return JobFailed(f"{command} {ended}" + (f": {said}" if said else ".") + starved, code="engine_failed",
                          hint="The job's log shows what it said.")  # fmt: skip
 
     def remove(self) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from worker.children import hardening
 from worker.children.environment import host_variables, job_variables, search_path, sensitive_values
+from worker.children.memory import memory_kills
 from worker.errors import JobFailed
 
 FORBIDDEN = [
@@ -101,3 +102,21 @@ def test_a_child_cannot_read_the_runners_own_environment(how: str, is_seen: bool
     )
     assert done.returncode == 0, done.stderr
     assert ("ryw_very_secret" in done.stdout) is is_seen
+
+
+@pytest.mark.parametrize(
+    ("own", "file"),
+    [
+        ("0::/system.slice/runner.service", "system.slice/runner.service/memory.events"),
+        ("0::/", "memory.events"),
+        ("8:pids:/x\n4:memory:/docker/abc", "memory/docker/abc/memory.oom_control"),
+        ("4:memory:/docker/abc", "memory/memory.oom_control"),
+    ],
+)
+def test_what_the_kernel_ended_for_want_of_memory_is_counted(tmp_path: Path, own: str, file: str) -> None:
+    (tmp_path / "own").write_text(own)
+    assert memory_kills(tmp_path / "groups", tmp_path / "own") == 0
+    counter = tmp_path / "groups" / file
+    counter.parent.mkdir(parents=True)
+    counter.write_text("oom 3\noom_kill 2\n")
+    assert memory_kills(tmp_path / "groups", tmp_path / "own") == 2

@@ -1,0 +1,229 @@
+"""Executors on a Docker daemon that is really there: the image, the code under test, and what can go wrong."""
+
+import shlex
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from stack.settings import PROJECT
+from tests.integration.worker_bench import Bench, bench
+from tests.support.forwarding import forwarded
+from tests.support.real_docker import RealDocker, is_readable_by_others, real_docker
+from tests.support.waiting import wait_until
+
+__all__ = ["bench", "real_docker"]
+WAIT = "echo waiting here; exec sleep 600"
+SLOW = """
+resource "terraform_data" "slow" {
+  input = "x"
+  provisioner "local-exec" { command = "echo begun; exec sleep SECONDS" }
+}
+"""
+# More than the limit, held until somebody ends it.
+HUNGRY = "echo eating; head -c 400m /dev/zero | tail -c 400m > /dev/null && echo survived"
+
+
+@pytest.fixture
+def api_url(bench: Bench, real_docker: RealDocker) -> Iterator[str]:
+    """The project's address for containers, by a name that only their extra hosts know."""
+    if not is_readable_by_others(PROJECT):
+        pytest.skip("the image's user cannot read this checkout")
+    port = urlsplit(bench.project.url).port or 80
+    with forwarded(real_docker.gateway, ("127.0.0.1", port)) as given:
+        yield f"http://project.test:{given}"
+
+
+@pytest.fixture
+def on_docker(bench: Bench, real_docker: RealDocker, api_url: str) -> Iterator[dict[str, Any]]:
+    """What makes a runner execute its jobs there; afterwards nothing is left."""
+    yield {
+        "RUNYARD_JOB_DISPATCHER_TYPE": "docker",
+        "RUNYARD_JOB_DISPATCHER_DATA_HOST": real_docker.host,
+        "RUNYARD_JOB_DISPATCHER_DATA_IMAGE": real_docker.image,
+        "RUNYARD_JOB_DISPATCHER_DATA_LOCAL_IMAGE": "true",
+        "RUNYARD_JOB_DISPATCHER_DATA_API_URL": api_url,
+        "RUNYARD_JOB_DISPATCHER_DATA_EXTRA_HOSTS": f"project.test:{real_docker.gateway}",
+        "RUNYARD_JOB_DISPATCHER_DATA_BIND_PATH": real_docker.code,
+        "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": "/nonexistent",
+        "RUNYARD__ENGINE__STOPGRACESECONDS": "20",
+    }
+    bench.close()
+    for row in bench_jobs(bench):
+        for name in real_docker.containers_of(row["id"]):
+            real_docker("rm", "--force", "--volumes", name, is_checked=False)
+
+
+def bench_jobs(bench: Bench) -> list[dict[str, Any]]:
+    with bench.database() as connection:
+        return connection.execute("select id from public.provision_jobs where org_id = %s", [bench.org]).fetchall()
+
+
+def slow_module(bench: Bench, seconds: int = 600) -> str:
+    return bench.module(source={"files": {"main.tf": SLOW.replace("SECONDS", str(seconds))}})
+
+
+def begun(bench: Bench, module: str) -> int:
+    """Start an apply and wait until it changes something."""
+    job = bench.enqueue("APPLY", module)
+    bench.wait_step(job, "apply", seconds=120)
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=60)
+    return job
+
+
+def given_back(bench: Bench, job: int) -> str:
+    """Wait until a runner gives the job back, and return its words."""
+
+    def found() -> str:
+        return next((event["reason"] for event in bench.events_of(job) if event["event"] == "returned"), "")
+
+    return wait_until(found, timeout_seconds=90, every_seconds=0.2)
+
+
+def test_plan_apply_output_and_destroy_run_in_containers_and_leave_none(
+    bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any]
+) -> None:
+    bench.runner(**on_docker)
+    module = bench.module(inputs={"who": "Ada"})
+    done = [bench.finished(kind, module) for kind in ("PLAN", "APPLY", "OUTPUT", "DESTROY")]
+    assert done[1]["result"]["outputs"]["greeting"]["value"] == "hello Ada"
+    wait_until(lambda: not any(real_docker.containers_of(job["id"]) for job in done), timeout_seconds=60)
+
+
+def test_docker_by_tcp(bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any]) -> None:
+    if not real_docker.host.startswith("unix://"):
+        pytest.skip("this Docker is reached by TCP in all the other tests")
+    with forwarded("127.0.0.1", real_docker.host.removeprefix("unix://")) as port:
+        bench.runner(**on_docker | {"RUNYARD_JOB_DISPATCHER_DATA_HOST": f"tcp://127.0.0.1:{port}"})
+        bench.finished("PLAN", bench.module())
+        bench.close()
+
+
+@pytest.mark.parametrize("kind", ["AFTER_STEP", "GRACEFUL", "KILL"])
+def test_a_cancelled_job_ends_and_its_container_is_gone(
+    bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any], kind: str
+) -> None:
+    bench.runner(**on_docker)
+    script = "echo waiting here; sleep 8" if kind == "AFTER_STEP" else WAIT
+    job = bench.enqueue("APPLY", bench.module(hooks={"before_plan": script}))
+    bench.wait_step(job, "before-plan", seconds=120)
+    bench.rpc("cancel_job", p_job=job, p_kind=kind, p_reason="changed my mind")
+    assert bench.wait_job(job, seconds=120)["status"] == "CANCELLED"
+    wait_until(lambda: not real_docker.containers_of(job), timeout_seconds=60)
+
+
+def test_a_container_killed_before_it_changed_anything_fails_its_job_in_words(
+    bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any]
+) -> None:
+    bench.runner(**on_docker)
+    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}))
+    bench.wait_step(job, "before-plan", seconds=120)
+    real_docker("kill", f"runyard-job-{job}-1")
+    ended = bench.wait_job(job, seconds=90)
+    assert (ended["status"], ended["error"]["code"]) == ("FAILED", "executor_lost")
+    assert "exit code 137" in ended["error"]["message"]
+
+
+@pytest.mark.slow
+def test_a_container_killed_in_mid_apply_needs_a_person(
+    bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any]
+) -> None:
+    bench.runner(**on_docker)
+    job = begun(bench, slow_module(bench))
+    real_docker("kill", f"runyard-job-{job}-1")
+    assert bench.wait_job(job, seconds=180)["status"] == "NEEDS_ATTENTION"
+
+
+def test_a_container_stopped_by_hand_in_mid_apply_saves_its_state(
+    bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any]
+) -> None:
+    bench.runner(**on_docker)
+    module = slow_module(bench)
+    job = begun(bench, module)
+    real_docker("stop", f"runyard-job-{job}-1")
+    ended = bench.wait_job(job, seconds=120)
+    assert ended["status"] == "FAILED", ended["error"]
+    with bench.database() as connection:
+        locks = connection.execute("select 1 from private.state_locks where module_id = %s", [module]).fetchall()
+    assert locks == [], "it was stopped in order: its state is saved and free"
+
+
+def test_a_job_over_its_memory_limit_says_so(bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any]) -> None:
+    bench.runner(**on_docker | {"RUNYARD_JOB_DISPATCHER_DATA_MEMORY_LIMIT": "256 MB"})
+    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": HUNGRY}))
+    ended = bench.wait_job(job, seconds=120)
+    assert ended["status"] == "FAILED"
+    assert "survived\n" not in bench.log_of(job)
+    assert "It ran out of memory" in ended["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"IMAGE": "runyard-worker:absent"}, "No such image"),
+        ({"IMAGE": "127.0.0.1:9/absent", "LOCAL_IMAGE": "false"}, "connection refused"),
+        ({"BIND_PATH": "/proc/nothing/here:/inside"}, "mount"),
+        ({"MEMORY_LIMIT": "1 MB"}, "memory"),
+        ({"HOST": "unix:///nonexistent/docker.sock"}, "/nonexistent/docker.sock"),
+    ],
+)
+def test_what_docker_refuses_comes_back_in_its_words_with_a_remedy(
+    bench: Bench, on_docker: dict[str, Any], data: dict[str, str], words: str
+) -> None:
+    bench.runner(**on_docker | {f"RUNYARD_JOB_DISPATCHER_DATA_{name}": value for name, value in data.items()})
+    job = bench.enqueue("PLAN", bench.module())
+    said = given_back(bench, job)
+    assert "Docker could not start the executor" in said
+    assert words.lower() in said.lower()
+    assert any(remedy in said for remedy in ("Check", "Load", "See that"))
+
+
+def test_variables_and_files_reach_the_engine_by_setting_alone(
+    bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any], tmp_path: Path
+) -> None:
+    kept = Path(str(bench.folder)) / "aws"
+    kept.mkdir()
+    kept.chmod(0o755)
+    (kept / "credentials").write_text("[default]\n")
+    script = 'echo "passed=$VSPHERE_USER given=$GIVEN not=$PGPASSWORD"; ls /home/runner/.aws'
+    bench.runner(
+        **on_docker
+        | {
+            "RUNYARD_JOB_DISPATCHER_DATA_BIND_PATH": f"{real_docker.code},{shared(kept)}:/home/runner/.aws:ro",
+            "RUNYARD_JOB_DISPATCHER_DATA_PASS_ENVIRONMENT": "VSPHERE_*",
+            "RUNYARD_JOB_DISPATCHER_DATA_ENVIRONMENT": "GIVEN=here",
+            "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": "/home/runner/.aws",
+            "VSPHERE_USER": "ada", "PGPASSWORD": "not-for-you",
+        }
+    )  # fmt: skip
+    job = bench.finished("PLAN", bench.module(hooks={"before_plan": script}))
+    log = bench.log_of(job["id"])
+    assert "passed=ada given=here not=\n" in log
+    assert "credentials" in log.splitlines()
+
+
+def shared(folder: Path) -> str:
+    """The folder, once every folder above lets others pass."""
+    for each in [folder, *folder.parents]:
+        if not each.stat().st_mode & 0o001 and each.owner() == Path.home().owner():
+            each.chmod(each.stat().st_mode | 0o001)
+    return shlex.quote(str(folder)).strip("'")
+
+
+@pytest.mark.slow
+def test_an_executor_outlives_a_runner_that_is_killed_in_mid_apply(
+    bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any]
+) -> None:
+    worker = bench.register()
+    first = bench.start_worker(worker, instance="one", **on_docker)
+    bench.online(worker)
+    job = begun(bench, slow_module(bench, seconds=30))
+    first.signal(signal.SIGKILL)
+    first.wait()
+    bench.start_worker(worker, instance="one", home=first.home, **on_docker)
+    ended = bench.wait_job(job, seconds=240)
+    assert ended["status"] == "SUCCEEDED", ended["error"]
+    wait_until(lambda: not real_docker.containers_of(job), timeout_seconds=90)

@@ -10,6 +10,7 @@ from packaging.version import Version
 
 from worker.engines.apply_events import follow_apply
 from worker.engines.outputs import secret_outputs, shown_outputs
+from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of
 from worker.engines.plan_summary import sensitive_texts, summarise
 from worker.engines.rescue import errored_state, keep_errored_state
 from worker.enums import EngineName
@@ -62,7 +63,9 @@ class HclDriver:
             ok=(0, _CHANGES),
             what=" ".join([self._engine.name, "plan", *flags]),
         )
-        await self._summarise(space, is_refresh_only=is_refresh_only)
+        plan = await self._summarise(space, is_refresh_only=is_refresh_only)
+        changes = changes_of(plan, space.log.redactor.redact, is_refresh_only=is_refresh_only)
+        await space.context.server.put_artifact(space.ref, CHANGES_ARTIFACT, json.dumps(changes).encode())
 
     async def save_plan(self, space: Workspace) -> None:
         """Keep the plan with the commit and provider versions that it was made from."""
@@ -125,11 +128,12 @@ class HclDriver:
                 f"{keep_errored_state(left, keep, space.ref)}; compare it with the stored state before anything else is applied."
             )
 
-    async def _summarise(self, space: Workspace, *, is_refresh_only: bool) -> None:
-        plan = json.loads(await space.capture([self._binary, "show", "-json", str(space.plan_file)]))
+    async def _summarise(self, space: Workspace, *, is_refresh_only: bool) -> dict[str, Any]:
+        plan: dict[str, Any] = json.loads(await space.capture([self._binary, "show", "-json", str(space.plan_file)]))
         space.log.redactor.add(*sensitive_texts(plan))
         space.plan_summary = summarise(plan, is_refresh_only=is_refresh_only)
         space.on_summary()
+        return plan
 
     @asynccontextmanager
     async def _followed(self, space: Workspace) -> AsyncIterator[list[str]]:

@@ -9,7 +9,9 @@ from typing import Any
 
 from worker.engines.hcl import PLAN_ARTIFACT
 from worker.engines.outputs import secret_outputs, shown_outputs
-from worker.engines.pulumi_events import read_summary
+from worker.engines.plan_changes import CHANGES_ARTIFACT
+from worker.engines.pulumi_events import read_changes, read_summary
+from worker.enums import JobType
 from worker.job.artifacts import fetch_artifact
 from worker.job.context import FoundEngine
 from worker.job.workspace import Workspace
@@ -49,7 +51,8 @@ class PulumiDriver:
     async def init(self, space: Workspace) -> None:
         """Make the stack, set its configuration, and bring the last checkpoint in."""
         settings = space.work / SETTINGS_FILE
-        if space.job.plan_job_id is not None and not settings.exists():
+        is_planned = space.job.plan_job_id is not None and space.job.type is not JobType.DESTROY
+        if is_planned and not settings.exists():
             # A plan's secrets are encrypted with the salt of the stack that it was made in.
             space.write(settings, await fetch_artifact(space, SETTINGS_ARTIFACT))
         await space.run([self._binary, "stack", "init", STACK, *_QUIET])
@@ -73,8 +76,11 @@ class PulumiDriver:
         await space.run(
             [self._binary, *command, f"--event-log={events}", "--stack", STACK, *_QUIET], what=f"pulumi {command[0]}"
         )
-        space.plan_summary = read_summary(space.read(events))
+        log = space.read(events)
+        space.plan_summary = read_summary(log)
         space.on_summary()
+        changes = json.dumps(read_changes(log, space.log.redactor.redact)).encode()
+        await space.context.server.put_artifact(space.ref, CHANGES_ARTIFACT, changes)
 
     async def save_plan(self, space: Workspace) -> None:
         """Keep the update plan, where Pulumi made one."""
@@ -84,7 +90,9 @@ class PulumiDriver:
             await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, plan)
 
     async def load_plan(self, space: Workspace) -> None:
-        """Fetch the update plan of the job that was approved."""
+        """Fetch the update plan of the job that was approved; a destroy has none, it removes what there is."""
+        if space.job.type is JobType.DESTROY:
+            return
         space.write(space.plan_file, await fetch_artifact(space, PLAN_ARTIFACT))
 
     async def apply(self, space: Workspace, *, is_destroy: bool) -> None:

@@ -4,12 +4,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from worker.engines.plan_changes import Leaf, Mask, bounded, compare, flatten
 from worker.engines.plan_summary import summary_of
 
 _ACTIONS = {
     "same": "no_op", "create": "create", "update": "update", "delete": "delete", "replace": "replace",
     "read": "read", "import": "create", "refresh": "no_op", "discard": "delete",
 }  # fmt: skip
+_HIDDEN = '"[secret]"'
 # A replacement is announced three times; only the middle event counts.
 _PARTS_OF_REPLACE = frozenset({"create-replacement", "delete-replaced", "discard-replaced", "read-replacement"})
 
@@ -20,17 +22,42 @@ def read_summary(log: bytes | None) -> dict[str, Any]:
     return summary_of(list(resources.values()), [])
 
 
-def _resources(log: bytes | None) -> Iterator[dict[str, Any]]:
+def read_changes(log: bytes | None, mask: Mask) -> dict[str, Any]:
+    """Say what an event log changes, attribute by attribute; Pulumi writes its secrets as [secret]."""
+    found = {str(each.get("urn", "")): _change(each, mask) for each in _metadata(log) if _action(each) != "no_op"}
+    return bounded(list(found.values()))
+
+
+def _change(metadata: dict[str, Any], mask: Mask) -> dict[str, Any]:
+    before, after = (_inputs(metadata.get(side), mask) for side in ("old", "new"))
+    return {"address": metadata.get("urn", ""), "action": _action(metadata), **compare(before, after)}
+
+
+def _inputs(side: Any, mask: Mask) -> dict[str, Leaf]:
+    held = side.get("inputs") if isinstance(side, dict) else None
+    leaves = flatten(held or {}, mask)
+    return {path: Leaf(None, is_sensitive=True) if leaf.text == _HIDDEN else leaf for path, leaf in leaves}
+
+
+def _action(metadata: dict[str, Any]) -> str:
+    return _ACTIONS.get(str(metadata["op"]), str(metadata["op"]))
+
+
+def _metadata(log: bytes | None) -> Iterator[dict[str, Any]]:
     for event in _events(log):
         metadata = (event.get("resourcePreEvent") or event.get("resOutputsEvent") or {}).get("metadata") or {}
         operation = metadata.get("op")
-        if not operation or operation in _PARTS_OF_REPLACE or metadata.get("type") == "pulumi:pulumi:Stack":
-            continue
+        if operation and operation not in _PARTS_OF_REPLACE and metadata.get("type") != "pulumi:pulumi:Stack":
+            yield metadata
+
+
+def _resources(log: bytes | None) -> Iterator[dict[str, Any]]:
+    for metadata in _metadata(log):
         yield {
             "address": metadata.get("urn", ""),
             "type": metadata.get("type", ""),
             "name": str(metadata.get("urn", "")).rsplit("::", 1)[-1],
-            "action": _ACTIONS.get(operation, operation),
+            "action": _action(metadata),
         }
 
 

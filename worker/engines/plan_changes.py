@@ -1,0 +1,150 @@
+"""What a plan changes, attribute by attribute: the text that whoever confirms it reads, without a secret in it."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from worker.engines.plan_summary import MOST_RESOURCES, action_of
+
+CHANGES_ARTIFACT = "changes.json"
+MOST_ATTRIBUTES = 200
+LONGEST_TEXT = 2_000
+LARGEST_BYTES = 8 * 1024 * 1024
+
+Mask = Callable[[str], str]
+
+
+class Leaf(NamedTuple):
+    """One attribute on one side of a change; `text` is None where it is not told."""
+
+    text: str | None
+    is_sensitive: bool = False
+    is_unknown: bool = False
+    # To see that a secret changes; it never leaves this module.
+    secret: str = ""
+
+
+class Marks(NamedTuple):
+    """What the engine says about a value and everything below it."""
+
+    hidden: Any = False
+    unknown: Any = False
+
+    def of(self, key: str | int) -> "Marks":
+        """The marks of one member."""
+        return Marks(_inner(self.hidden, key), _inner(self.unknown, key))
+
+    def names(self) -> list[str]:
+        """Members that are not there yet and will be."""
+        return list(self.unknown) if isinstance(self.unknown, Mapping) else []
+
+    def length(self) -> int:
+        """How many members a list will at least have."""
+        return len(self.unknown) if isinstance(self.unknown, list) else 0
+
+
+NO_MARKS = Marks()
+
+
+def changes_of(plan: Mapping[str, Any], mask: Mask, *, is_refresh_only: bool = False) -> dict[str, Any]:
+    """Read the JSON of `show -json`; `mask` hides what else the runner knows to be secret."""
+    rows = plan.get("resource_drift" if is_refresh_only else "resource_changes") or []
+    found = [row for row in rows if action_of((row.get("change") or {}).get("actions") or []) != "no_op"]
+    return bounded([_resource(row, mask) for row in found[:MOST_RESOURCES]])
+
+
+def bounded(resources: list[dict[str, Any]]) -> dict[str, Any]:
+    """Keep a plan's changes below what is stored: the last resources lose their attributes first."""
+    size = 0
+    for resource in resources:
+        size += len(json.dumps(resource))
+        if size > LARGEST_BYTES:
+            resource.update(attributes=[], is_truncated=True)
+    return {"resources": resources}
+
+
+def compare(
+    before: Mapping[str, Leaf], after: Mapping[str, Leaf], forced: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """List the attributes that differ, and count those that do not."""
+    names = sorted({*before, *after})
+    changed = [name for name in names if before.get(name) != after.get(name)]
+    listed = [_attribute(name, before.get(name), after.get(name), forced) for name in changed[:MOST_ATTRIBUTES]]
+    more = {"is_truncated": True} if len(changed) > MOST_ATTRIBUTES else {}
+    return {"attributes": listed, "unchanged": len(names) - len(changed), **more}
+
+
+def flatten(value: Any, mask: Mask, marks: Marks = NO_MARKS, path: str = "") -> Iterator[tuple[str, Leaf]]:
+    """Yield every attribute below a value with the path that people write for it."""
+    if marks.unknown is True:
+        yield path, Leaf(None, is_sensitive=marks.hidden is True, is_unknown=True)
+    elif marks.hidden is True:
+        yield path, Leaf(None, is_sensitive=True, secret=json.dumps(value, sort_keys=True))
+    elif isinstance(value, Mapping) or marks.names():
+        yield from _flatten_map(value if isinstance(value, Mapping) else {}, mask, marks, path)
+    elif isinstance(value, list) or marks.length():
+        yield from _flatten_list(value if isinstance(value, list) else [], mask, marks, path)
+    elif value is not None:
+        yield path, Leaf(_text(value, mask))
+
+
+def _flatten_map(held: Mapping[str, Any], mask: Mask, marks: Marks, path: str) -> Iterator[tuple[str, Leaf]]:
+    for name in sorted({*held, *marks.names()}):
+        yield from flatten(held.get(name), mask, marks.of(name), f"{path}.{name}" if path else name)
+
+
+def _flatten_list(items: list[Any], mask: Mask, marks: Marks, path: str) -> Iterator[tuple[str, Leaf]]:
+    for at in range(max(len(items), marks.length())):
+        yield from flatten(items[at] if at < len(items) else None, mask, marks.of(at), f"{path}[{at}]")
+
+
+def _inner(mark: Any, key: str | int) -> Any:
+    if isinstance(mark, Mapping):
+        return mark.get(key, False)
+    if isinstance(mark, list):
+        return mark[key] if isinstance(key, int) and key < len(mark) else False
+    return mark is True
+
+
+def _text(value: Any, mask: Mask) -> str:
+    text = mask(json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
+
+
+def _attribute(name: str, before: Leaf | None, after: Leaf | None, forced: frozenset[str]) -> dict[str, Any]:
+    return {
+        "path": name,
+        "kind": "add" if before is None else "remove" if after is None else "change",
+        "before": before.text if before else None,
+        "after": after.text if after else None,
+        **({"is_sensitive": True} if any(side and side.is_sensitive for side in (before, after)) else {}),
+        **({"is_unknown": True} if after and after.is_unknown else {}),
+        **({"forces_replacement": True} if name in forced else {}),
+    }
+
+
+def _resource(row: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
+    change = row.get("change") or {}
+    before = flatten(change.get("before"), mask, Marks(change.get("before_sensitive")))
+    after = flatten(change.get("after"), mask, Marks(change.get("after_sensitive"), change.get("after_unknown")))
+    return {
+        "address": str(row.get("address", "")),
+        "action": action_of(change.get("actions") or []),
+        **compare(_named(before), _named(after), _forced(change)),
+    }
+
+
+def _named(leaves: Iterator[tuple[str, Leaf]]) -> dict[str, Leaf]:
+    return {path: leaf for path, leaf in leaves if path}
+
+
+def _forced(change: Mapping[str, Any]) -> frozenset[str]:
+    paths = change.get("replace_paths") or []
+    return frozenset(_path(parts) for parts in paths if isinstance(parts, list))
+
+
+def _path(parts: list[Any]) -> str:
+    path = ""
+    for part in parts:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    return path

@@ -11,7 +11,7 @@ from cli.command import Here, command, new_app
 from cli.commands.run import leave
 from cli.errors import Usage
 from cli.jobs.follow import Follower
-from cli.jobs.plan import plan_lines
+from cli.jobs.plan import change_lines, plan_lines
 from cli.output import say
 
 app = new_app("List, show, follow, approve, cancel and retry jobs.")
@@ -57,6 +57,24 @@ def show(here: Here, job: Job) -> None:
     here.printer.row(row, SHOWN)
     if row["plan_summary"] and not here.printer.as_json:
         print("\n".join(plan_lines(row["plan_summary"])))
+
+
+@command(app, "changes", calls=("plan_changes",), page="Job → Plan")
+def changes(
+    here: Here,
+    job: Job,
+    resource: Annotated[str | None, typer.Option("--resource", help="Only this address.")] = None,
+) -> None:
+    """Show what a job's plan changes, attribute by attribute; sensitive values are masked."""
+    found = here.api.call("plan_changes", job=here.org.job(job)["id"], address=resource)
+    here.printer.result(found, lambda value: "\n".join(change_lines(value)))
+
+
+@command(app, "comment", calls=("comment_on_job",), page="Job → Comments")
+def comment(here: Here, job: Job, text: Annotated[str, typer.Argument(help="What you have to say.")]) -> None:
+    """Say something about a job to everybody who looks at it."""
+    said = here.api.call("comment_on_job", job=here.org.job(job)["id"], body=text)
+    here.printer.result(said, lambda value: f"Said about job {value['job_id']}.")
 
 
 @command(app, "logs", page="Job → Log")
@@ -107,6 +125,7 @@ def approve(
     summary = _planned(here, row)
     if not here.printer.as_json:
         say("\n".join([_sentence(row), *(plan_lines(summary) if summary else ["  No plan was saved for it."])]))
+        say(f"  `runyard jobs changes {row['id']}` shows each attribute.")
     here.confirm(f"Approve job {row['id']}?", yes)
     after = here.api.call("approve_job", job=row["id"], decision="approve", comment=comment, override_reason=override)
     _end(here, after, wait)

@@ -15,6 +15,7 @@ from cli.client.organization import Row
 from cli.command import Here, command, new_app
 from cli.errors import CommandError, NotFound, Usage
 from cli.modules.files import difference, document_of, read_document, read_files, spec_of, write_toml
+from cli.modules.locks import evidence
 from cli.output import say
 
 app = new_app("Modules, their files, outputs and states.")
@@ -165,6 +166,51 @@ def state_pull(
         raise NotFound(f"{row['path']} has no state yet.", "An apply makes one.")
     version = here.api.call("state_version", module=row["id"], serial=newest if serial is None else serial)
     print(version["body"])
+
+
+@command(state, "resources", calls=("state_resources",), page="Module → Resources")
+def state_resources(here: Here, module: Module) -> None:
+    """List the resources that a module's state knows."""
+    found = here.api.call("state_resources", module=here.org.module(module)["id"])
+    here.printer.rows(found["resources"], ("address", "type"), "The state has no resources.")
+
+
+@command(state, "rollback", calls=("roll_back_state",), page="Module → State → Roll back")
+def state_rollback(
+    here: Here,
+    module: Module,
+    serial: Annotated[int, typer.Argument(help="The version to go back to.")],
+    yes: Yes = False,
+) -> None:
+    """Make an older version of a state the newest again; it changes no infrastructure."""
+    row = here.org.module(module)
+    here.confirm(f"Make serial {serial} the newest state of {row['path']}?", yes)
+    done = here.api.call("roll_back_state", module=row["id"], serial=serial)
+    here.printer.result(done, lambda said: f"Serial {serial} is the state again, as serial {said['serial']}.")
+
+
+@command(state, "lock", calls=("lock_evidence",), page="Module → State → Lock")
+def state_lock(here: Here, module: Module) -> None:
+    """Say who holds a state's lock, and whether it is safe to break."""
+    found = here.api.call("lock_evidence", module=here.org.module(module)["id"])
+    here.printer.result(found, evidence)
+
+
+@command(app, "lock", calls=("lock_module",), page="Module → Lock")
+def lock_module(
+    here: Here, module: Module, reason: Annotated[str, typer.Option("--reason", help="Shown to whoever is refused.")]
+) -> None:
+    """Lock a module: nothing is applied or destroyed until it is unlocked."""
+    row = here.org.module(module)
+    done = here.api.call("lock_module", module=row["id"], reason=reason)
+    here.printer.result(done, lambda said: f"Locked {row['path']}: {said['reason']}")
+
+
+@command(app, "unlock", calls=("unlock_module",), page="Module → Unlock")
+def unlock_module(here: Here, module: Module) -> None:
+    """Take a member's lock off a module."""
+    row = here.org.module(module)
+    here.printer.result(here.api.call("unlock_module", module=row["id"]), lambda _: f"Unlocked {row['path']}.")
 
 
 @command(state, "unlock", calls=("state_info", "force_unlock_state"), page="Module → State → Unlock")

@@ -30,6 +30,9 @@ Runner = Annotated[str | None, typer.Option("--runner", help="Only this runner m
 Reason = Annotated[str | None, typer.Option("--reason", help="Shown with the job.")]
 Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it; the exit code says how it ended.")]
 AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do not ask here; approvals of others still count.")]
+Review = Annotated[
+    bool, typer.Option("--review", help="Plan, and leave it to a person to confirm that plan on the job's page.")
+]
 Key = Annotated[str | None, typer.Option("--key", help="The same key again queues nothing new (for pipelines).")]
 Variables = Annotated[
     list[str] | None,
@@ -84,13 +87,16 @@ def apply(
     wait: Wait = False,
     auto_approve: AutoApprove = False,
     var: Variables = None,
+    review: Review = False,
 ) -> None:
-    """Make the change: plans, asks, and applies that plan; with --auto-approve it applies at once."""
+    """Make the change: plans, asks, and applies that plan; with --auto-approve at once, with --review somebody confirms it."""
     options = _options(here, target, replace, refresh_only, runner, reason, var)
     if plan_job is not None:
         _leave(here, _apply_plan(here, here.org.job(plan_job), key, auto_approve), wait)
     elif auto_approve:
         _leave(here, _queue(here, "APPLY", modules, group, options, key), wait)
+    elif review:
+        _leave_to_review(here, _queue(here, "PLAN", modules, group, {**options, "confirm": True}, key), wait)
     else:
         _need_terminal("apply")
         planned = _queue(here, "PLAN", modules, group, options, None)
@@ -109,9 +115,14 @@ def destroy(
     wait: Wait = False,
     auto_approve: AutoApprove = False,
     var: Variables = None,
+    review: Review = False,
 ) -> None:
-    """Destroy what the modules made."""
+    """Destroy what the modules made; with --review it is planned, and somebody confirms that plan."""
     found = _found(here, modules, group)
+    if review:
+        options = {**_options(here, target, None, False, runner, reason, var), "destroy": True, "confirm": True}
+        _leave_to_review(here, _enqueue(here, "PLAN", found, options, key), wait)
+        return
     if not auto_approve:
         _need_terminal("destroy")
         paths = ", ".join(row["path"] for row in found)
@@ -191,6 +202,22 @@ def _leave(here: Here, jobs: list[Row], wait: bool) -> None:
         here.printer.rows(jobs, COLUMNS)
         return
     leave(here, jobs)
+
+
+def _leave_to_review(here: Here, plans: list[Row], wait: bool) -> None:
+    """Say which plans were queued, or follow each, then wait until somebody has confirmed it and its apply has ended."""
+    if wait:
+        leave(here, [row for plan in follow(here, plans) for row in _followed_by(here, plan)])
+    _leave(here, plans, False)
+
+
+def _followed_by(here: Here, plan: Row) -> list[Row]:
+    if plan["status"] != "SUCCEEDED":
+        raise typer.Exit(int(ENDS[plan["status"]]))
+    found = here.api.rows("provision_jobs", plan_job_id=f"eq.{plan['id']}", order="id.desc", limit="1")
+    if not found:
+        say(f"{plan['module_path']}: no changes, nothing to apply.")
+    return found
 
 
 def leave(here: Here, jobs: list[Row]) -> None:
@@ -283,7 +310,10 @@ def _apply_plan(here: Here, planned: Row, key: str | None, is_agreed: bool) -> l
 
 def _need_terminal(what: str) -> None:
     if not sys.stdin.isatty():
-        raise Usage(f"run {what} asks before it changes anything, and nobody can be asked here.", "Add --auto-approve.")
+        raise Usage(
+            f"run {what} asks before it changes anything, and nobody can be asked here.",
+            "Add --review to have its plan confirmed by a person, or --auto-approve.",
+        )
 
 
 def _options(

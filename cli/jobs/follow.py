@@ -134,6 +134,8 @@ def describe(row: Row) -> str:
     """Where a job is, in a few words."""
     match row["status"]:
         case "AWAITING_APPROVAL":
+            if not row["approvals_required"]:
+                return "waits for somebody to confirm its plan"
             return f"waits for approval ({row['approvals_received']} of {row['approvals_required']})"
         case "QUEUED":
             return "queued"

@@ -14,6 +14,31 @@ def plan_counts(summary: Mapping[str, Any]) -> str:
     return ", ".join(found) or ("outputs change" if summary.get("has_changes") else "no changes")
 
 
+def change_lines(changes: Mapping[str, Any]) -> list[str]:
+    """What a plan changes, a line for each attribute: old -> new."""
+    lines = []
+    for resource in changes.get("resources") or []:
+        lines.append(f"{SIGNS.get(resource['action'], '?')} {resource['address']}")
+        lines += [f"    {each['path']}: {_old(each)} -> {_new(each)}" for each in resource["attributes"]]
+        if resource.get("is_truncated"):
+            lines.append("    …")
+    return lines or ["No plan was saved for it."]
+
+
+def _old(attribute: Mapping[str, Any]) -> str:
+    if attribute["kind"] == "add":
+        return "(not set)"
+    return str(attribute["before"]) if attribute["before"] is not None else "(sensitive)"
+
+
+def _new(attribute: Mapping[str, Any]) -> str:
+    if attribute["kind"] == "remove":
+        return "(not set)"
+    if attribute.get("is_unknown"):
+        return "(known after apply)"
+    return str(attribute["after"]) if attribute["after"] is not None else "(sensitive)"
+
+
 def plan_lines(summary: Mapping[str, Any]) -> list[str]:
     """What a plan changes, a line for each resource."""
     resources = summary.get("resources") or []

@@ -53,6 +53,8 @@ create table public.provision_jobs (
   approvals_required integer not null default 0,
   approvals_received integer not null default 0,
   approval_deadline_at timestamptz,
+  needs_confirmation boolean not null default false,
+  planned_serial bigint,
   plan_job_id bigint references public.provision_jobs (id),
   retry_of bigint references public.provision_jobs (id),
   rollout_id uuid,
@@ -125,6 +127,10 @@ comment on column public.provision_jobs.error is 'Why it failed: {code, message,
 comment on column public.provision_jobs.approvals_required is 'How many members must approve it.';
 comment on column public.provision_jobs.approvals_received is 'How many have.';
 comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for want of approval.';
+comment on column public.provision_jobs.needs_confirmation is
+  'Whether it waits for a member to confirm its plan, where no approval is asked for either.';
+comment on column public.provision_jobs.planned_serial is
+  'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
 comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
 comment on column public.provision_jobs.retry_of is 'The job that it repeats.';
 comment on column public.provision_jobs.rollout_id is 'The rollout that it is part of.';
@@ -258,6 +264,8 @@ comment on column private.job_transitions.event is 'The event that job_events ha
 comment on column private.job_transitions.description is 'When it happens.';
 insert into private.job_transitions (from_status, to_status, event, description) values
 ('AWAITING_APPROVAL', 'QUEUED', 'approved', 'Enough members approved.'),
+('AWAITING_APPROVAL', 'QUEUED', 'confirmed', 'A member confirmed its plan.'),
+('AWAITING_APPROVAL', 'CANCELLED', 'outdated', 'The state has moved on since its plan.'),
 ('AWAITING_APPROVAL', 'CANCELLED', 'rejected', 'A member rejected it.'),
 ('AWAITING_APPROVAL', 'CANCELLED', 'approval_expired', 'Nobody approved it in time.'),
 ('AWAITING_APPROVAL', 'CANCELLED', 'cancelled',

@@ -92,7 +92,7 @@ set search_path = ''
 as $$
 declare
   v_job public.provision_jobs;
-  v_waits boolean := p_job.approvals_required > 0;
+  v_waits boolean := p_job.approvals_required > 0 or coalesce(p_job.needs_confirmation, false);
 begin
   insert into public.provision_jobs (
     org_id, type, status, module_id, module_path, group_path, target_worker_id, target_identity_id, payload,
@@ -100,7 +100,7 @@ begin
       pinned_instance_name,
     labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id,
       idempotency_key,
-    created_by, created_by_label, queued_at
+    created_by, created_by_label, queued_at, needs_confirmation
   ) values (
     p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       p_job.module_id,
@@ -110,7 +110,8 @@ begin
     coalesce(p_job.labels, '{}'), coalesce(p_job.priority, 100), coalesce(p_job.max_attempts, 3),
       coalesce(p_job.approvals_required, 0),
     p_job.approval_deadline_at, p_job.plan_job_id, p_job.retry_of, p_job.rollout_id, p_job.idempotency_key,
-    p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end
+    p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end,
+    coalesce(p_job.needs_confirmation, false)
   ) returning * into v_job;
   perform private.place_jobs(array[v_job], p_reason);
   return v_job;
@@ -162,8 +163,8 @@ begin
     perform private.refuse_unknown_keys(p_options, array[
       'plan_job_id', 'priority', 'labels', 'pinned_worker_id', 'pinned_instance_name', 'max_attempts',
         'idempotency_key',
-      'approvals_required', 'auto_apply', 'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id',
-      'variables']);
+      'approvals_required', 'auto_apply', 'confirm', 'refresh_only', 'destroy', 'targets', 'replace', 'reason',
+      'upload_id', 'variables']);
     if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
       or coalesce((p_options ->> 'max_attempts')::integer, 3) not between 1 and 20
       or coalesce((p_options ->> 'approvals_required')::integer, 0) not between 0 and 10
@@ -216,10 +217,11 @@ begin
     and j.status not in ('FAILED', 'CANCELLED')) then
     perform private.fail('RY409', format('Plan %s is already being applied, or was.', p_plan), 'Make a new plan.');
   end if;
+  perform private.check_state_is_planned(p_plan);
 end;
 $$;
 comment on function private.check_saved_plan(uuid, public.job_type, uuid, bigint) is
-  'Refuses to apply what is not a finished plan of the module, and to apply a plan twice.';
+  'Refuses to apply what is not a finished plan of the module, a plan twice, and a plan whose state has moved on.';
 
 create function private.add_module_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[],
   p_options jsonb)
@@ -253,7 +255,9 @@ begin
     select p_org, p_type, case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       m.id, m.path,
       m.group_path,
-      jsonb_build_object(
+      case when p_options ->> 'plan_job_id' is not null
+        then private.planned_payload((p_options ->> 'plan_job_id')::bigint)
+      else jsonb_build_object(
         'module', jsonb_build_object(
           'id', m.id, 'name', m.name, 'path', m.path, 'group_path', m.group_path, 'engine', m.engine, 'engine_version',
             m.engine_version,
@@ -263,7 +267,7 @@ begin
         'group', case when v_groups is null then private.group_chain(p_org, m.group_path)
           else v_groups -> m.group_path end,
         'options', coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id', 'pinned_instance_name',
-          'max_attempts', 'idempotency_key', 'approvals_required', 'reason', 'upload_id', 'variables']),
+          'max_attempts', 'idempotency_key', 'approvals_required', 'reason', 'upload_id', 'variables']) end,
       coalesce((p_options ->> 'pinned_worker_id')::pg_catalog.uuid, m.pinned_worker_id),
       coalesce(p_options ->> 'pinned_instance_name', m.runner_instance_name),
       case when v_labels is null then m.labels else private.sorted_labels(m.labels || v_labels) end,
@@ -302,6 +306,9 @@ declare
   v_jobs public.provision_jobs[];
 begin
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
+  if p_type in ('APPLY', 'DESTROY') then
+    perform private.refuse_locked_modules(p_modules);
+  end if;
   v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, p_options);
   if p_options ? 'upload_id' then
     perform private.take_upload(v_jobs[1], (p_options ->> 'upload_id')::pg_catalog.uuid);

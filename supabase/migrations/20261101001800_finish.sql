@@ -34,7 +34,8 @@ begin
   update public.provision_jobs set
     status = p_status, finished_at = now(), lease_until = null, error = coalesce(p_error, error),
     result = coalesce(p_result, result), plan_summary = coalesce(p_plan_summary, plan_summary),
-    is_quarantined = is_quarantined or p_event = 'quarantined'
+    is_quarantined = is_quarantined or p_event = 'quarantined',
+    planned_serial = case when type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(module_id) end
   where id = p_job returning * into v_job;
   perform private.record_job_event(v_job, p_event, v_old, p_status, p_kind, p_actor, p_label, p_reason);
   perform private.release_state(v_job.module_id, p_job);
@@ -42,7 +43,9 @@ begin
     perform private.refresh_head(v_state);
   end if;
   if v_job.type = 'PLAN' and p_status = 'SUCCEEDED' then
-    perform private.apply_plan(v_job);
+    perform private.follow_plan(v_job);
+  elsif v_job.type in ('APPLY', 'DESTROY') then
+    perform private.drop_outdated_applies(v_job);
   elsif v_job.module_id is null then
     perform private.after_lifecycle_job(v_job);
   end if;
@@ -201,42 +204,5 @@ $$;
 comment on function private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
   'Body of public.worker_finish.';
 grant execute on function private.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) to worker;
-
--- ---------------------------------------------------------------------------------------------- what follows
-
-create function private.apply_plan(p_plan public.provision_jobs)
-returns void
-language plpgsql
-set search_path = ''
-as $$
-declare
-  v_module public.modules;
-  -- What was planned is what is applied: the module may have changed since.
-  v_job public.provision_jobs := p_plan;
-begin
-  select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
-  if v_module.id is null or not coalesce((p_plan.payload #>> '{options,auto_apply}')::boolean, v_module.auto_apply)
-    or not coalesce((p_plan.plan_summary ->> 'has_changes')::boolean, false)
-    or coalesce((p_plan.payload #>> '{options,refresh_only}')::boolean, false)
-    or p_plan.payload #>> '{options,inspects}' is not null
-    or p_plan.payload #>> '{module,source_kind}' = 'upload' then
-    return;
-  end if;
-  v_job.type := case when coalesce((p_plan.payload #>> '{options,destroy}')::boolean, false) then 'DESTROY'
-    else 'APPLY' end;
-  v_job.payload := jsonb_set(p_plan.payload, '{options}', (p_plan.payload -> 'options')
-    || jsonb_build_object('plan_job_id', p_plan.id));
-  v_job.plan_job_id := p_plan.id;
-  v_job.retry_of := null;
-  v_job.idempotency_key := null;
-  v_job.max_attempts := 3;
-  v_job.approvals_required := v_module.approvals_required;
-  v_job.approval_deadline_at := case when v_module.approvals_required > 0
-    then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
-  perform private.add_job(v_job, format('Plan %s has changes, and its module applies by itself.', p_plan.id));
-end;
-$$;
-comment on function private.apply_plan(public.provision_jobs) is
-  'Enqueues the apply of a finished plan when its module applies by itself and there is something to apply.';
 
 revoke execute on all functions in schema private from public;

@@ -1,4 +1,4 @@
--- What people decide about jobs: approve, cancel, retry, and the way out of NEEDS_ATTENTION.
+-- What people decide about jobs: cancel, retry, and the way out of NEEDS_ATTENTION.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -23,94 +23,6 @@ end;
 $$;
 comment on function private.my_job(bigint, public.member_role) is
   'A job that the caller may decide about, with everything locked that a decision changes.';
-
-create function private.check_own_approval(p_job public.provision_jobs, p_override_reason text)
-returns void
-language plpgsql stable
-set search_path = ''
-as $$
-declare
-  -- An organisation has an owner: who is alone is one.
-  v_is_alone boolean := not exists (
-    select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id()
-      and m.role <= 'operator');
-  v_is_own boolean := p_job.created_by = private.caller_id() and not (
-    select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
-begin
-  if not coalesce(v_is_own, false) then
-    if p_override_reason is not null then
-      perform private.fail('RY422', 'There is nothing to override: you may approve this job.',
-        'Approve it without a reason for an override.');
-    end if;
-  elsif not v_is_alone and p_override_reason is not null then
-    perform private.fail('RY403', 'You are not alone: somebody else can approve it.',
-      'Ask another operator, admin or owner.');
-  elsif p_override_reason is null then
-    perform private.fail('RY403', 'You asked for this job; somebody else approves it.', case when v_is_alone
-      then 'You are the only one who could: give a reason, and approve it all the same.'
-      else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
-  elsif trim(p_override_reason) = '' then
-    perform private.fail('RY422', 'An override needs a reason.', 'Say why you approve a job of your own.');
-  end if;
-end;
-$$;
-comment on function private.check_own_approval(public.provision_jobs, text) is
-  'Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and '
-  'may.';
-
-create function private.approve_job(p_job bigint, p_decision text, p_comment text, p_override_reason text)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_job public.provision_jobs := private.my_job(p_job, 'operator');
-  v_is_override boolean := p_decision = 'approve' and p_override_reason is not null;
-  v_comment pg_catalog.text := coalesce(case when v_is_override then trim(p_override_reason) else p_comment end, '');
-  v_label pg_catalog.text := private.caller_label(v_job.org_id);
-begin
-  if p_decision is null or p_decision not in ('approve', 'reject') then
-    perform private.fail('RY422', 'A decision is "approve" or "reject".');
-  end if;
-  if v_job.status <> 'AWAITING_APPROVAL' then
-    perform private.fail('RY409', format('The job is %s; it does not wait for approval.', v_job.status),
-      'Look at it again.');
-  end if;
-  if p_decision = 'approve' then
-    perform private.check_own_approval(v_job, p_override_reason);
-  end if;
-  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override)
-  values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override);
-  perform private.audit(v_job.org_id, 'job.' || case when v_is_override then 'approval_overridden' else p_decision end,
-    'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
-    jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment));
-  if p_decision = 'reject' then
-    return to_jsonb(private.end_job(p_job, 'CANCELLED', 'rejected', private.caller_kind(), private.caller_id(),
-      v_label, v_comment));
-  end if;
-  -- Nobody else is there to approve the rest of what an override stands for.
-  update public.provision_jobs set approvals_received = case when v_is_override then approvals_required
-    else approvals_received + 1 end
-  where id = p_job returning * into v_job;
-  if v_job.approvals_received >= v_job.approvals_required then
-    update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = p_job returning * into v_job;
-    perform private.record_job_event(v_job, 'approved', 'AWAITING_APPROVAL', 'QUEUED', private.caller_kind(),
-      private.caller_id(), v_label, v_comment);
-    perform private.queue_jobs(array[v_job]);
-  else
-    perform private.record_job_event(v_job, 'approval', null, null, private.caller_kind(), private.caller_id(),
-      v_label, v_comment);
-  end if;
-  return to_jsonb(v_job);
-exception
-  when unique_violation then
-    perform private.fail('RY409', 'You have already decided about this job.', 'Another member must decide now.');
-  when check_violation then
-    perform private.fail('RY422', 'The comment is too long.', 'At most 2,000 characters.');
-end;
-$$;
-comment on function private.approve_job(bigint, text, text, text) is 'Body of public.approve_job.';
-grant execute on function private.approve_job(bigint, text, text, text) to authenticated;
 
 create function private.cancel_job(p_job bigint, p_kind public.cancel_kind, p_reason text)
 returns jsonb
@@ -176,6 +88,7 @@ begin
   v_new.retry_of := p_job;
   v_new.idempotency_key := null;
   v_new.rollout_id := null;
+  v_new.needs_confirmation := false;
   v_new.created_by := private.caller_id();
   v_new.created_by_label := private.caller_label(v_old.org_id);
   -- What the module asks for now counts, unless the job asked for more.

@@ -110,8 +110,9 @@ create function public.approve_job(p_job bigint, p_decision text, p_comment text
 returns jsonb language sql set search_path = ''
 as $$ select private.approve_job(p_job, p_decision, p_comment, p_override_reason) $$;
 comment on function public.approve_job(bigint, text, text, text) is
-  'Approves or rejects a job, once per member; who asked for it does not, unless an owner is alone and says why. The '
-  'last approval needed queues it. Operators.';
+  'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not '
+  'approve it, unless an owner is alone and says why, but may confirm its plan where no approval is asked for. Refused '
+  'when the state has moved on since the plan. The last approval needed queues it. Operators.';
 grant execute on function public.approve_job(bigint, text, text, text) to authenticated;
 
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default 'GRACEFUL',

@@ -40,6 +40,8 @@ def build(world: World) -> Site:
     holder.call("worker_state_put", p_job=job["id"], p_attempt=1, p_body='{"serial": 1}')
     unapproved = ask_for_an_apply(org)
     org.owner.call("approve_job", p_job=org.enqueue("a/b", "APPLY"), p_decision="reject")
+    org.owner.call("comment_on_job", p_job=unapproved, p_body="why?")
+    org.owner.call("lock_module", p_module=org.module("a/d"), p_reason="frozen")
     world.service.call("publish_release", p_spec={"version": "1.0.0"})
     things = fill(world, org, holder, job, unapproved)
     callers: dict[str, Caller] = {role: org.member(role) for role in RANKS[:-1]}
@@ -110,6 +112,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "approve_job": {"p_job": "unapproved", "p_decision": "approve"},
     "assign_worker": {"p_path": "a"},
     "cancel_job": {},
+    "comment_on_job": {"p_body": "x"},
     "create_cloud_identity": {
         "p_spec": {"name": "n", "role_arn": "arn:aws:iam::123456789012:role/r", "regions": ["x"]}
     },
@@ -130,6 +133,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "ensure_shared_worker": {"p_name": "s", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "force_unlock_state": {"p_lock_id": "x"},
     "invite_member": {"p_email": "h@example.org", "p_role": "viewer", "p_token_hash": sha256("x")},
+    "lock_module": {"p_reason": "x"},
     "open_worker_session": {"p_instance": "one", "p_boot_id": str(uuid.uuid4())},
     "publish_release": {"p_spec": {"version": "3.0.0"}},
     "rate_limit": {"p_key": "x", "p_limit": 1, "p_window_seconds": 1},
@@ -137,6 +141,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "register_worker": {"p_name": "new", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "remove_shared_worker": {"p_name": "s"},
     "resolve_attention": {"p_action": "retry"},
+    "roll_back_state": {"p_serial": 1},
     "rotate_service_account_secret": {"p_secret_hash": TOKEN_HASH, "p_secret_hint": "abcd"},
     "rotate_worker_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "check_worker_credential": {},

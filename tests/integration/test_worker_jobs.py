@@ -73,6 +73,46 @@ def test_plan_approve_apply_output_destroy_of_a_module_from_git(bench: Bench, re
     assert again["plan_summary"]["create"] == 2
 
 
+def commit(repository: Path, text: str) -> str:
+    (repository / "modules/greeting/main.tf").write_text(text)
+    git(repository, "-c", "user.name=Test", "-c", "user.email=test@example.com", "commit", "-q", "-am", "next")
+    return git(repository, "rev-parse", "HEAD")
+
+
+def follow_up(bench: Bench, plan: int) -> int:
+    """The job that applies a plan."""
+    (row,) = bench.rows("provision_jobs", plan_job_id=plan)
+    return int(row["id"])
+
+
+def test_a_plan_is_confirmed_and_exactly_that_is_applied_and_destroyed(bench: Bench, repository: Path) -> None:
+    bench.runner()
+    source = {"url": f"file://{repository}", "ref": "main", "subfolder": "modules/greeting"}
+    module = bench.module(source_kind="git", source=source, inputs={"who": "Grace"})
+    plan = bench.finished("PLAN", module, confirm=True)
+    first = plan["result"]["commit"]
+    found = {each["address"]: each for each in bench.rpc("plan_changes", p_job=plan["id"])["resources"]}
+    greeting = {each["path"]: each for each in found["terraform_data.greeting"]["attributes"]}
+    assert greeting["input"]["after"] == '"hello Grace"'
+    assert greeting["id"]["is_unknown"]
+    assert "correct-horse-battery" not in json.dumps(found)
+
+    apply = follow_up(bench, plan["id"])
+    assert bench.job(apply)["status"] == "AWAITING_APPROVAL"
+    commit(repository, MODULE.replace("hello", "goodbye"))
+    bench.rpc("approve_job", p_job=apply, p_decision="approve")
+    applied = bench.wait_job(apply)
+    assert applied["status"] == "SUCCEEDED", bench.log_of(apply)
+    assert applied["result"]["commit"] == first, "what was planned is what is applied, although main has moved on"
+    assert applied["result"]["outputs"]["greeting"]["value"] == "hello Grace"
+
+    going = bench.finished("PLAN", module, confirm=True, destroy=True)
+    assert going["plan_summary"]["delete"] == 2
+    destroy = follow_up(bench, going["id"])
+    bench.rpc("approve_job", p_job=destroy, p_decision="approve")
+    assert bench.wait_job(destroy)["status"] == "SUCCEEDED", bench.log_of(destroy)
+
+
 def test_apply_without_a_plan_plans_and_applies(bench: Bench) -> None:
     bench.runner()
     module = bench.module()

@@ -1,0 +1,188 @@
+"""Plan, review, confirm: an apply waits for a person to confirm its very plan, and never outlives the state it was made for."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from tests.db.world import Organization, Runner, World, refused, sha256
+
+CHANGES = {"has_changes": True, "create": 1}
+
+
+def runner_of(org: Organization) -> Runner:
+    return org.runner("r", is_assigned_to_all_modules=True)
+
+
+def state(serial: int) -> str:
+    return json.dumps({"serial": serial, "lineage": "one", "version": 4})
+
+
+def plan(org: Organization, runner: Runner, summary: dict[str, Any] | None = None, **options: Any) -> int:
+    """A plan that was asked for to be applied, and has been made."""
+    if "a/b" not in org.modules:
+        org.module("a/b", inputs={"v": 1})
+    org.enqueue("a/b", "PLAN", **{"confirm": True, **options})
+    job = runner.claim_one()
+    runner.finish(job, p_plan_summary=CHANGES if summary is None else summary, p_result={"commit": "c" * 40})
+    return int(job["id"])
+
+
+def apply_of(world: World, plan_job: int) -> dict[str, Any]:
+    found = world.owner.rows(
+        "select id from public.provision_jobs where plan_job_id = %s order by id desc limit 1", plan_job
+    )
+    return world.job(found[0]) if found else {}
+
+
+def apply_something_else(org: Organization, runner: Runner, serial: int) -> None:
+    """Another apply of the same module, which writes its state."""
+    org.enqueue("a/b", "APPLY")
+    job = runner.claim_one()
+    runner.call("worker_state_put", p_job=job["id"], p_attempt=job["attempt"], p_body=state(serial), p_lock_id=None)
+    runner.finish(job)
+
+
+@pytest.mark.parametrize(("options", "kind"), [({}, "APPLY"), ({"destroy": True}, "DESTROY")])
+def test_an_apply_waits_for_a_person_to_confirm_its_plan(
+    world: World, org: Organization, options: dict[str, Any], kind: str
+) -> None:
+    runner = runner_of(org)
+    planned = plan(org, runner, **options)
+    waiting = apply_of(world, planned)
+    assert (waiting["type"], waiting["status"], waiting["needs_confirmation"]) == (kind, "AWAITING_APPROVAL", True)
+    assert waiting["approval_deadline_at"] is not None
+    assert runner.claim() == [], "nothing is held and nothing runs while people think"
+    done = org.owner.call("approve_job", p_job=waiting["id"], p_decision="approve", p_comment="looks right")
+    assert done["status"] == "QUEUED", "who asked may confirm, where no approval is asked for"
+    assert world.events(waiting["id"])[-1] == "confirmed"
+    assert runner.claim_one()["plan_job_id"] == planned
+
+
+def test_what_was_planned_is_what_is_applied(world: World, org: Organization) -> None:
+    module = org.module(
+        "a/b", source_kind="git", source={"url": "https://example.com/x.git", "ref": "main"}, inputs={"v": 1}
+    )
+    planned = plan(org, runner_of(org))
+    org.owner.call("update_module", p_module=module, p_spec={"inputs": {"v": 2}})
+    waiting = apply_of(world, planned)
+    org.owner.call("approve_job", p_job=waiting["id"], p_decision="reject")
+    for job in (waiting, world.job(org.enqueue("a/b", "APPLY", plan_job_id=planned))):
+        assert job["payload"]["module"]["inputs"] == {"v": 1}
+        assert job["payload"]["module"]["source"]["commit"] == "c" * 40
+
+
+@pytest.mark.parametrize(
+    ("summary", "options"),
+    [({"has_changes": False}, {}), (CHANGES, {"refresh_only": True}), (CHANGES, {"confirm": False})],
+)
+def test_nothing_waits_where_there_is_nothing_to_confirm(
+    world: World, org: Organization, summary: dict[str, Any], options: dict[str, Any]
+) -> None:
+    assert apply_of(world, plan(org, runner_of(org), summary, **options)) == {}
+
+
+def test_a_module_that_applies_by_itself_asks_nobody(world: World, org: Organization) -> None:
+    org.module("a/b", auto_apply=True)
+    job = apply_of(world, plan(org, runner_of(org)))
+    assert (job["status"], job["needs_confirmation"]) == ("QUEUED", False)
+
+
+def test_approvals_bind_as_ever_and_take_the_place_of_the_confirmation(world: World, org: Organization) -> None:
+    org.module("a/b", approvals_required=1)
+    job = apply_of(world, plan(org, runner_of(org)))
+    org.member("viewer")
+    colleague = org.member("operator")
+    with refused("RY403", "You asked for this job"):
+        org.owner.call("approve_job", p_job=job["id"], p_decision="approve")
+    assert colleague.call("approve_job", p_job=job["id"], p_decision="approve")["status"] == "QUEUED"
+    assert world.events(job["id"])[-1] == "approved"
+
+
+def test_a_confirmation_is_nothing_to_override(world: World, org: Organization) -> None:
+    job = apply_of(world, plan(org, runner_of(org)))
+    with refused("RY422", "There is nothing to override"):
+        org.owner.call("approve_job", p_job=job["id"], p_decision="approve", p_override_reason="in a hurry")
+    assert world.status(job["id"]) == "AWAITING_APPROVAL"
+
+
+def test_discarding_ends_the_apply(world: World, org: Organization) -> None:
+    job = apply_of(world, plan(org, runner_of(org)))
+    assert org.owner.call("approve_job", p_job=job["id"], p_decision="reject")["status"] == "CANCELLED"
+
+
+def test_a_plan_is_refused_when_the_state_has_moved_on(world: World, org: Organization) -> None:
+    runner = runner_of(org)
+    planned = plan(org, runner, confirm=False)
+    assert world.job(planned)["planned_serial"] == 0
+    apply_something_else(org, runner, 1)
+    with refused(
+        "RY409", f"The state has moved on since plan {planned}: it was made against serial 0, and now there is 1."
+    ):
+        org.enqueue("a/b", "APPLY", plan_job_id=planned)
+    again = plan(org, runner)
+    assert world.job(again)["planned_serial"] == 1
+    waiting = apply_of(world, again)
+    world.owner.connection.execute("update private.states set serial = 7 where module_id = %s", [org.modules["a/b"]])
+    with refused("RY409", "The state has moved on"):
+        org.owner.call("approve_job", p_job=waiting["id"], p_decision="approve")
+
+
+def test_an_apply_that_waits_ends_by_itself_once_its_plan_is_out_of_date(world: World, org: Organization) -> None:
+    runner = runner_of(org)
+    waiting = apply_of(world, plan(org, runner))
+    apply_something_else(org, runner, 1)
+    assert world.status(waiting["id"]) == "CANCELLED"
+    assert world.events(waiting["id"])[-1] == "outdated"
+
+
+def test_nobody_confirmed_in_time(world: World, org: Organization) -> None:
+    waiting = apply_of(world, plan(org, runner_of(org)))
+    world.owner.connection.execute(
+        "update public.provision_jobs set approval_deadline_at = now() - interval '1 s' where id = %s", [waiting["id"]]
+    )
+    world.sweep()
+    assert world.events(waiting["id"])[-1] == "approval_expired"
+
+
+def test_members_read_what_a_plan_changes_and_strangers_do_not(
+    world: World, org: Organization, other_org: Organization
+) -> None:
+    runner = runner_of(org)
+    org.module("a/b")
+    org.enqueue("a/b", "PLAN", confirm=True)
+    job = runner.claim_one()
+    body = json.dumps({"resources": [{"address": "x.a", "attributes": []}, {"address": "x.b", "attributes": []}]})
+    runner.call(
+        "worker_put_artifact", p_job=job["id"], p_attempt=job["attempt"], p_name="changes.json",
+        p_body_base64=base64.b64encode(body.encode()).decode(), p_sha256=sha256(body),
+    )  # fmt: skip
+    runner.finish(job, p_plan_summary=CHANGES)
+    apply = apply_of(world, job["id"])["id"]
+    viewer = org.member("viewer")
+    for number in (job["id"], apply):
+        assert [each["address"] for each in viewer.call("plan_changes", p_job=number)["resources"]] == ["x.a", "x.b"]
+    assert viewer.call("plan_changes", p_job=apply, p_address="x.b")["resources"] == [
+        {"address": "x.b", "attributes": []}
+    ]
+    assert viewer.call("plan_changes", p_job=org.enqueue("a/b", "OUTPUT")) == {"resources": []}
+    with refused("RY404", f"There is no job {apply}."):
+        other_org.owner.call("plan_changes", p_job=apply)
+
+
+def test_members_comment_on_a_job(world: World, org: Organization, other_org: Organization) -> None:
+    org.module("a/b")
+    job = org.enqueue("a/b", "PLAN")
+    viewer = org.member("viewer")
+    said = viewer.call("comment_on_job", p_job=job, p_body="  Does the endpoint change?  ")
+    assert (said["body"], said["user_label"]) == ("Does the endpoint change?", viewer.email)
+    assert org.owner.rows("select body from public.job_comments where job_id = %s", job) == [
+        "Does the endpoint change?"
+    ]
+    assert other_org.owner.rows("select body from public.job_comments where job_id = %s", job) == []
+    for bad in ("   ", "x" * 4001, None):
+        with refused("RY422", "A comment has 1 to 4,000 characters."):
+            viewer.call("comment_on_job", p_job=job, p_body=bad)
+    with refused("RY404", f"There is no job {job}."):
+        other_org.owner.call("comment_on_job", p_job=job, p_body="hello")

@@ -1,0 +1,164 @@
+"""What a page says about a state: resources and outputs, rolling back, breaking its lock, and a member's own lock."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.db.world import Organization, Runner, World, refused
+
+TOFU = {
+    "version": 4, "serial": 1, "lineage": "one",
+    "outputs": {"url": {"value": "https://x", "type": "string"}, "key": {"value": "s3cret", "sensitive": True}},
+    "resources": [
+        {"mode": "managed", "type": "vm", "name": "a", "instances": [{"index_key": 0}, {"index_key": 1}]},
+        {"module": "module.m", "mode": "managed", "type": "vm", "name": "b", "instances": [{"index_key": "x"}]},
+        {"mode": "data", "type": "img", "name": "c", "instances": [{}]},
+    ],
+}  # fmt: skip
+PULUMI = {
+    "version": 3,
+    "deployment": {
+        "resources": [
+            {"urn": "urn:s", "type": "pulumi:pulumi:Stack",
+             "outputs": {"a": 1, "b": {"4dabf18193072939515e22adb298388d": "x", "ciphertext": "c1ph"}}},
+            {"urn": "urn:vm", "type": "aws:vm"},
+        ]
+    },
+}  # fmt: skip
+
+
+def write(org: Organization, body: dict[str, Any], kind: str = "APPLY", *, is_finished: bool = True) -> dict[str, Any]:
+    """A job that has written a state."""
+    runner = org.runner(f"r{len(org.modules)}-{body.get('serial')}", is_assigned_to_all_modules=True)
+    org.enqueue("a/b", kind)
+    job = runner.claim_one()
+    runner.call("worker_state_put", p_job=job["id"], p_attempt=1, p_body=json.dumps(body), p_lock_id=None)
+    if is_finished:
+        runner.finish(job)
+    return job | {"runner": runner}
+
+
+def test_resources_and_outputs_without_a_secret(org: Organization, other_org: Organization) -> None:
+    module = org.module("a/b")
+    viewer = org.member("viewer")
+    assert viewer.call("state_resources", p_module=module)["total"] == 0
+    write(org, TOFU)
+    found = viewer.call("state_resources", p_module=module)
+    assert [each["address"] for each in found["resources"]] == ['module.m.vm.b["x"]', "vm.a[0]", "vm.a[1]"]
+    assert (found["total"], found["types"], found["serial"]) == (3, {"vm": 3}, 1)
+    assert found["outputs"]["url"]["value"] == "https://x"
+    assert "s3cret" not in json.dumps(found)
+    with refused("RY404"):
+        other_org.owner.call("state_resources", p_module=module)
+
+
+def test_a_checkpoint_of_pulumi_is_read_too(org: Organization) -> None:
+    module = org.module("a/b", engine="pulumi")
+    write(org, PULUMI)
+    found = org.owner.call("state_resources", p_module=module)
+    assert ([each["address"] for each in found["resources"]], found["total"]) == (["urn:vm"], 1)
+    assert found["outputs"]["a"]["value"] == 1
+    assert "c1ph" not in json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    "odd", [{"serial": 1, "resources": 7, "outputs": []}, {"serial": 1, "resources": [{"type": "x"}]}]
+)
+def test_odd_states_are_read_without_falling_over(org: Organization, odd: dict[str, Any]) -> None:
+    module = org.module("a/b")
+    write(org, odd)
+    assert org.owner.call("state_resources", p_module=module)["total"] == 0
+
+
+def test_an_older_version_becomes_the_newest_again(world: World, org: Organization) -> None:
+    module = org.module("a/b")
+    write(org, TOFU)
+    write(org, TOFU | {"serial": 2, "resources": []})
+    with refused("RY403"):
+        org.member("operator").call("roll_back_state", p_module=module, p_serial=1)
+    assert org.owner.call("roll_back_state", p_module=module, p_serial=1) == {"serial": 3}
+    assert org.owner.call("state_resources", p_module=module)["total"] == 3
+    body = org.owner.call("state_version", p_module=module, p_serial=3)["body"]
+    assert json.loads(body)["serial"] == 3, "an engine refuses what is older than what it knows"
+    with refused("RY409", "Serial 3 is the current state."):
+        org.owner.call("roll_back_state", p_module=module, p_serial=3)
+    with refused("RY404", "There is no version 9 of this state."):
+        org.owner.call("roll_back_state", p_module=module, p_serial=9)
+    assert world.owner.one(
+        "select count(*) from public.audit_events where action = 'state.rolled_back' and org_id = %s", org.id
+    )
+
+
+def test_nothing_is_rolled_back_under_a_job(org: Organization) -> None:
+    module = org.module("a/b")
+    write(org, TOFU)
+    write(org, TOFU | {"serial": 2}, is_finished=False)
+    with refused("RY423", "A job is using the module's state."):
+        org.owner.call("roll_back_state", p_module=module, p_serial=1)
+
+
+def lock(runner: Runner, job: dict[str, Any]) -> None:
+    runner.call("worker_state_lock", p_job=job["id"], p_attempt=1, p_lock={"ID": "abc"})
+
+
+def applying(org: Organization) -> tuple[Runner, dict[str, Any]]:
+    """An apply that has begun and holds the lock."""
+    runner = org.runner("r", is_assigned_to_all_modules=True)
+    org.enqueue("a/b", "APPLY")
+    job = runner.claim_one()
+    runner.report(job, "APPLY")
+    lock(runner, job)
+    return runner, job
+
+
+def verdict(org: Organization) -> tuple[str, list[str]]:
+    found = org.member("viewer").call("lock_evidence", p_module=org.modules["a/b"])
+    return found["verdict"], [each["weighs"] for each in found["evidence"]]
+
+
+def test_is_it_safe_to_break(world: World, org: Organization) -> None:
+    org.module("a/b")
+    assert verdict(org) == ("free", [])
+    runner, job = applying(org)
+    assert verdict(org) == ("unsafe", ["against"]), "it is running"
+    world.lose(runner)
+    assert verdict(org) == ("unclear", ["unclear", "unclear"]), "out of contact, and nobody knows how far it got"
+    org.owner.call("resolve_attention", p_job=job["id"], p_action="mark_failed")
+    assert verdict(org) == ("safe", ["for"]), "it has ended and left its lock"
+
+
+def test_a_killed_engine_writes_no_more_and_nobody_knows_what_it_made(org: Organization) -> None:
+    org.module("a/b")
+    runner, job = applying(org)
+    runner.finish(job, "NEEDS_ATTENTION", p_error={"code": "engine_killed", "message": "killed"})
+    assert verdict(org) == ("unclear", ["unclear"])
+    org.owner.call("resolve_attention", p_job=job["id"], p_action="release_lock", p_proof="abc")
+    assert verdict(org) == ("free", [])
+
+
+def test_a_locked_module_is_planned_and_not_changed(world: World, org: Organization) -> None:
+    module = org.module("a/b", auto_apply=True)
+    operator = org.member("operator")
+    for bad in ("  ", None, "x" * 501):
+        with refused("RY422", "A lock needs a reason"):
+            operator.call("lock_module", p_module=module, p_reason=bad)
+    assert operator.call("lock_module", p_module=module, p_reason="Month-end")["reason"] == "Month-end"
+    with refused("RY409", "The module is locked already."):
+        org.owner.call("lock_module", p_module=module, p_reason="me too")
+    for kind in ("APPLY", "DESTROY"):
+        with refused("RY409", f"{operator.email} has locked the module: Month-end"):
+            org.enqueue("a/b", kind)
+    runner = org.runner("r", is_assigned_to_all_modules=True)
+    plan = org.enqueue("a/b", "PLAN")
+    runner.finish(runner.claim_one(), p_plan_summary={"has_changes": True})
+    waiting = world.owner.one("select id from public.provision_jobs where plan_job_id = %s", plan)
+    assert world.status(waiting) == "AWAITING_APPROVAL", (
+        "what a person has locked waits for a person, also with auto-apply"
+    )
+    with refused("RY409", "has locked the module"):
+        org.owner.call("approve_job", p_job=waiting, p_decision="approve")
+    assert org.owner.call("unlock_module", p_module=module) == {"unlocked": True}
+    with refused("RY404", "The module is not locked."):
+        org.owner.call("unlock_module", p_module=module)
+    assert org.owner.call("approve_job", p_job=waiting, p_decision="approve")["status"] == "QUEUED"

@@ -60,7 +60,7 @@ def _with_advice(inner: ASGIApp) -> ASGIApp:
 
 
 app = rx.App(
-    stylesheets=["/tokens.css", "/look.css", "/runyard.css", "/job/job.css", "/work.css"],
+    stylesheets=["/tokens.css", "/look.css", "/runyard.css", "/job/job.css", "/work.css", "/review.css"],
     head_components=_head(),
     html_lang="en-GB",
     api_transformer=[build_api(runtime()), _with_headers, _with_advice],

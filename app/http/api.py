@@ -2,7 +2,7 @@
 
 from starlette.routing import BaseRoute
 
-from app.http import states
+from app.http import records, states
 from app.http.audit import routes as audit
 from app.http.logs import routes as logs
 from app.project.runtime import Runtime
@@ -10,4 +10,9 @@ from app.project.runtime import Runtime
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
     """Name the routes under /api."""
-    return [*logs.build_routes(runtime), *audit.build_routes(runtime), *states.build_routes(runtime)]
+    return [
+        *logs.build_routes(runtime),
+        *audit.build_routes(runtime),
+        *states.build_routes(runtime),
+        *records.build_routes(runtime),
+    ]

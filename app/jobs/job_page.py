@@ -6,14 +6,16 @@ from app.jobs.components.attention import attention, failure, late_report, out_o
 from app.jobs.components.dialogs import job_dialogs
 from app.jobs.components.header import job_facts, job_head
 from app.jobs.components.kept_states import kept_dialogs, kept_states
-from app.jobs.components.log import log, scripts, timeline
+from app.jobs.components.log import log, scripts, short_timeline, timeline
 from app.jobs.components.plan import plan_panel
 from app.jobs.components.rail import approvals, events, outputs, state
+from app.jobs.components.review import comments, decision_bar, planned_from
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
-from app.shared.elements import since
+from app.shared.elements import DOWNLOAD, since
 from app.shared.feedback import empty, failed
+from app.shared.icons import icon
 from app.shared.job.why import why_panel
 from app.shared.layout import page
 from app.shared.route import Route
@@ -26,10 +28,36 @@ View = JobState.view
 def _timeline() -> rx.Component:
     taken = since(View["created_at"].to(str), View["ended_at"].to(str))
     words = rx.cond(View["ended_at"] == "", " since it was requested", " from first to last")
-    asked = rx.el.span(taken, words, class_name="mut num")
+    export = rx.el.a(
+        icon("download"),
+        href="/api/jobs/" + View["id"].to_string() + "/record.json",
+        class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
+        custom_attrs={"data-accent-color": "gray", "data-testid": "record", **DOWNLOAD},
+        aria_label="Download events and timeline",
+        title="Download events and timeline as JSON",
+    )
+    fold = rx.icon_button(
+        rx.cond(JobState.is_line_open, icon("chevron-up"), icon("chevron-down")),
+        on_click=JobState.fold_line,
+        variant="ghost",
+        color_scheme="gray",
+        size="1",
+        aria_label="Show the steps",
+        title="Show the steps",
+        aria_expanded=JobState.is_line_open,
+        custom_attrs={"data-testid": "timeline-steps"},
+    )
+    head = rx.el.div(
+        rx.el.h2("Timeline", class_name="ry-h2"),
+        rx.el.span(taken, words, class_name="mut num"),
+        rx.cond(JobState.is_line_open, rx.el.span(class_name="grow"), short_timeline(JobState.line)),
+        export,
+        fold,
+        class_name="ry-tl1",
+    )
     return rx.el.section(
-        rx.el.div(rx.el.h2("Timeline"), asked, class_name="ry-ph"),
-        timeline(JobState.line),
+        head,
+        rx.cond(JobState.is_line_open, timeline(JobState.line), rx.fragment()),
         class_name="ry-panel",
         aria_label="Timeline",
     )
@@ -37,10 +65,10 @@ def _timeline() -> rx.Component:
 
 def _log() -> rx.Component:
     return log(
-        job=View["id"],
-        attempt=View["attempt_number"],
+        job=JobState.log_job,
+        attempt=JobState.log_attempt,
         seq=JobState.log_seq,
-        status=View["status"],
+        status=JobState.log_status,
         steps=JobState.log_steps,
         main=JobState.log_main,
         note=JobState.log_note,
@@ -58,9 +86,19 @@ def _why() -> rx.Component:
     return rx.cond(JobState.why.is_known & View["is_waiting"], panel, rx.fragment())
 
 
-def _plan() -> rx.Component:
-    panel = plan_panel(JobState.plan, JobState.more_resources, JobState.is_all_resources, JobState.show_resources)
-    return rx.cond(JobState.plan.is_known, panel, rx.fragment())
+def _plan(*, is_beside: bool = False) -> rx.Component:
+    """The plan stands first; that of a job which runs stands beside its log, so that nothing is pushed down."""
+    is_running = (View["status"] == "CLAIMED") | (View["status"] == "PROCESSING")
+    panel = plan_panel(
+        JobState.plan,
+        JobState.more_resources,
+        JobState.is_all_resources,
+        JobState.show_resources,
+        JobState.open_resource,
+        planned_from(),
+    )
+    is_shown = JobState.plan.is_known & (is_running if is_beside else ~is_running)
+    return rx.cond(is_shown, panel, rx.fragment())
 
 
 def _job() -> rx.Component:
@@ -73,10 +111,11 @@ def _job() -> rx.Component:
         late_report(),
         kept_states(),
         _why(),
-        _timeline(),
         rx.el.div(
-            rx.el.div(_log(), class_name="ry-stack"),
-            rx.el.div(_plan(), approvals(), outputs(), state(), events(), class_name="ry-stack"),
+            rx.el.div(_plan(), _log(), _timeline(), class_name="ry-stack"),
+            rx.el.div(
+                _plan(is_beside=True), approvals(), comments(), outputs(), state(), events(), class_name="ry-stack"
+            ),
             class_name="ry-cols",
         ),
     )
@@ -114,6 +153,7 @@ def job() -> rx.Component:
         active="jobs",
         crumbs=(("Jobs", "/dashboard/jobs"),),
         dialogs=[*job_dialogs(), *kept_dialogs()],
+        foot=decision_bar(),
     )
 
 

@@ -50,12 +50,13 @@ def page(
     active: str,
     crumbs: Sequence[tuple[rx.Var[str] | str, str]] = (),
     dialogs: Sequence[rx.Component] = (),
+    foot: rx.Component | None = None,
 ) -> rx.Component:
     """Put a page into the frame.
 
     `active` is the menu entry: runners, jobs, modules or settings. `crumbs` are the
     (label, href) between the organisation and the title. `dialogs` stand outside the
-    page's flow: sheets, confirmations.
+    page's flow: sheets, confirmations. `foot` stays in sight below the page: a decision.
     """
     return rx.el.div(
         rx.el.a("Skip to the page", href="#main", class_name="ry-skip"),
@@ -64,6 +65,7 @@ def page(
             _top(title, crumbs),
             connection_banner(),
             rx.el.main(*children, class_name="ry-page", id="main", tab_index=-1),
+            *([foot] if foot is not None else []),
             class_name="ry-main",
         ),
         bottom_tabs(active),

@@ -15,8 +15,10 @@ const ROOM = 1.025; // a little air after now, so that an open bar is seen to be
 
 const word = (status) => status.toLowerCase().replaceAll("_", "-");
 
+const WAITING = ["AWAITING_APPROVAL", "QUEUED", "NEEDS_ATTENTION"];
+
 class RyTimeline extends HTMLElement {
-  static observedAttributes = ["data"];
+  static observedAttributes = ["data", "short"];
 
   connectedCallback() {
     this.attributeChangedCallback();
@@ -38,9 +40,34 @@ class RyTimeline extends HTMLElement {
     const { start_ms: start = 0, end_ms: end = 0, bars = [] } = this.line;
     if (!bars.length) return this.replaceChildren();
     const last = end || Math.max(now(), start + 1000);
+    if (this.hasAttribute("short")) return this.replaceChildren(...short(bars, last));
     const span = Math.max(1000, last - start) * (end ? 1 : ROOM);
     this.replaceChildren(...axis(start, span, end), ...bars.flatMap((bar) => row(bar, start, span, last)));
   }
+}
+
+/** States and steps side by side, each as long as it took; a wait longer than all the rest is broken. */
+function short(bars, last) {
+  const steps = bars.filter((bar) => bar.is_step && bar.from_ms);
+  const states = bars.filter((bar) => !bar.is_step && bar.from_ms && !(bar.status === "PROCESSING" && steps.length));
+  const shown = [...states, ...steps].sort((a, b) => a.from_ms - b.from_ms);
+  const long = (bar) => Math.max(1, (bar.to_ms || last) - bar.from_ms);
+  const waits = shown.filter((bar) => WAITING.includes(bar.status)).sort((a, b) => long(b) - long(a));
+  const rest = shown.reduce((sum, bar) => sum + long(bar), 0) - (waits[0] ? long(waits[0]) : 0);
+  const broken = waits[0] && rest > 0 && long(waits[0]) > rest ? waits[0] : null;
+  const told = shown.map((bar) => `${bar.label} ${duration(long(bar))}`).join(", ");
+  const parts = shown.flatMap((bar) => piece(bar, bar === broken ? rest / 2 : long(bar), bar === broken));
+  return [el("span", { class: "ax", role: "img", "aria-label": broken ? `${told}, not to scale` : told }, ...parts)];
+}
+
+function piece(bar, size, isBroken) {
+  const make = (part) => {
+    const line = el("i", { title: `${bar.label}` });
+    line.style.flex = String(Math.max(1, Math.round(size * part)));
+    line.style.background = colourOf(bar);
+    return line;
+  };
+  return isBroken ? [make(0.5), el("i", { class: "brk", title: "Not to scale" }), make(0.5)] : [make(1)];
 }
 
 function axis(start, span, end) {
@@ -72,9 +99,12 @@ function mark(bar, isOpen) {
   return icon(name, "s", tone);
 }
 
+function colourOf(bar) {
+  return `var(--ry-st-${{ RUNNING: "processing", SKIPPED: "queued" }[bar.status] ?? word(bar.status)})`;
+}
+
 function paint(bar, isOpen, start, span, until) {
-  const name = { RUNNING: "processing", SKIPPED: "queued" }[bar.status] ?? word(bar.status);
-  const colour = `var(--ry-st-${name})`;
+  const colour = colourOf(bar);
   const isSoft = !bar.is_step && bar.status === "NEEDS_ATTENTION";
   const line = el("i", { class: isOpen && !isSoft ? "ry-now" : false });
   line.style.left = `${(100 * (bar.from_ms - start)) / span}%`;

@@ -243,6 +243,18 @@ export class LogView {
     this.#draw();
   }
 
+  /** Goes to the first line that has the first of these words which the log has at all. */
+  async find(candidates) {
+    for (const words of candidates) {
+      if (!this.model) return;
+      this.search = new Search(words);
+      this.parts.input.value = words;
+      await this.#scanAll();
+      if (this.search.count) return;
+    }
+    this.#draw();
+  }
+
   #searchKey(event) {
     if (event.key === "Enter") {
       event.preventDefault();

@@ -1,5 +1,7 @@
 """A runner that does exactly what a test says, over the real protocol: token, session, claims, reports, logs, state."""
 
+import base64
+import hashlib
 import uuid
 from typing import Any
 
@@ -68,6 +70,12 @@ class ScriptedRunner:
         """Send one chunk of the log."""
         chunks = [{"seq": seq, "step": step, "body": body}]
         return self._call("worker_append_logs", p_job=job["id"], p_attempt=job["attempt"], p_chunks=chunks)
+
+    def artifact(self, job: dict[str, Any], name: str, body: bytes) -> Any:
+        """Leave a file for another job, or for who reviews this one."""
+        encoded, digest = base64.b64encode(body).decode(), hashlib.sha256(body).hexdigest()
+        about = {"p_job": job["id"], "p_attempt": job["attempt"], "p_name": name}
+        return self._call("worker_put_artifact", **about, p_body_base64=encoded, p_sha256=digest)
 
     def lock(self, job: dict[str, Any]) -> str:
         """Lock the state as an engine does; returns the lock's id."""

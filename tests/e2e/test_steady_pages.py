@@ -66,6 +66,7 @@ def test_a_running_job_does_not_push_its_log_down(
     page.goto(f"/dashboard/jobs/{number}")
     expect(status(page)).to_have_attribute("data-status", "PROCESSING", timeout=SOON)
     place = page.locator("ry-log")
+    page.get_by_test_id("timeline-steps").click()
     expect(page.locator("ry-timeline")).to_contain_text("Save plan", timeout=SOON)
     before: Any = place.bounding_box()
     runner.report(job, "PLAN", steps)

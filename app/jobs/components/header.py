@@ -60,12 +60,22 @@ def _plan_act() -> rx.Component:
     """Apply the plan; or say why that is over, and offer a new one."""
     number = JobState.applied_by.to_string()
     used = rx.el.span("Applied by ", rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"))
+    review = rx.link(
+        rx.button(icon("hand"), "Review #" + number, color_scheme="gray", high_contrast=True),
+        href="/dashboard/jobs/" + number,
+        underline="none",
+        custom_attrs={"data-testid": "review"},
+    )
     moved_on = rx.el.span("Out of date: serial ", JobState.newer_serial, " is newer", class_name="num")
     again = _button("Plan again", RunState.run_now("PLAN", View["module_id"].to(str)), "rotate-cw")
     apply_it = _button("Apply this plan", JobActionState.apply_plan, "play", is_ink=True)
     return rx.cond(
         JobState.applied_by > 0,
-        rx.fragment(rx.el.span(used, class_name="mut", custom_attrs={"data-testid": "plan-used"}), again),
+        rx.cond(
+            JobState.is_use_waiting,
+            review,
+            rx.fragment(rx.el.span(used, class_name="mut", custom_attrs={"data-testid": "plan-used"}), again),
+        ),
         rx.cond(
             JobState.newer_serial > 0,
             rx.fragment(rx.el.span(moved_on, class_name="mut", custom_attrs={"data-testid": "plan-old"}), again),
@@ -77,7 +87,7 @@ def _plan_act() -> rx.Component:
 def _acts() -> list[rx.Component]:
     module = rx.link(
         rx.button(icon("box"), "Open module", variant="surface", color_scheme="gray"),
-        href="/dashboard/modules?module=" + View["module_id"].to(str),
+        href="/dashboard/modules?path=" + View["path"].to(str),
         underline="none",
         class_name="hide-s",
     )
@@ -103,7 +113,7 @@ def job_head() -> rx.Component:
         View["module_id"] != "",
         rx.link(
             View["path"],
-            href="/dashboard/modules?module=" + View["module_id"].to(str),
+            href="/dashboard/modules?path=" + View["path"].to(str),
             class_name="ry-mono ry-a",
             style={"font_weight": "400"},
         ),

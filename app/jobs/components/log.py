@@ -28,6 +28,7 @@ class TimelineElement(rx.Component):
 
     tag = "RyTimeline"
     data: rx.Var[str]
+    short: rx.Var[str]
 
     def add_custom_code(self) -> list[str]:
         """Name the element."""
@@ -45,5 +46,10 @@ def log(**attributes: Any) -> rx.Component:
 
 
 def timeline(data: rx.Var[str]) -> rx.Component:
-    """Show a job's timeline."""
+    """Show a job's timeline, a row for each state and step."""
     return TimelineElement.create(data=data, class_name="ry-wf")
+
+
+def short_timeline(data: rx.Var[str]) -> rx.Component:
+    """Show a job's timeline on one line; its axis is broken where the wait is longer than the rest."""
+    return TimelineElement.create(data=data, short="yes", class_name="ry-tl-short")

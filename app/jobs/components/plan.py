@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.jobs.view.plan import Plan, Resource
+from app.jobs.view.plan import Attribute, Plan, Resource
 from app.shared.icons import icon
 
 PARTS = (
@@ -50,12 +50,57 @@ def _mark(resource: rx.Var[Resource]) -> rx.Component:
     )
 
 
-def _resource(resource: rx.Var[Resource]) -> rx.Component:
+def _side(text: rx.Var[str], note: rx.Var[str], name: str) -> rx.Component:
+    return rx.el.span(rx.cond(note != "", rx.el.em(note), rx.el.b(text)), class_name=name)
+
+
+def _attribute(attribute: rx.Var[Attribute]) -> rx.Component:
+    forcing = rx.el.em(" forces replacement", class_name="p-r")
     return rx.el.li(
-        rx.el.span(resource.symbol, class_name="ry-sym " + resource.style.to(str), title=resource.word),
-        rx.el.span(resource.address),
-        rx.el.span(resource.word, class_name="sr"),
-        _mark(resource),
+        rx.el.span(attribute.symbol, class_name="ry-sym " + attribute.style.to(str), aria_hidden="true"),
+        rx.el.span(attribute.path, rx.cond(attribute.is_forcing, forcing, rx.fragment()), class_name="k"),
+        _side(attribute.old, attribute.old_note, "o"),
+        icon("arrow-right", "s", aria_label="becomes"),
+        _side(attribute.new, attribute.new_note, "w"),
+    )
+
+
+def _changes(resource: rx.Var[Resource]) -> rx.Component:
+    note = rx.el.li(rx.el.span(), rx.el.span(resource.note, class_name="rest"))
+    return rx.el.ul(
+        rx.foreach(resource.attributes, _attribute),
+        rx.cond(resource.note != "", note, rx.fragment()),
+        class_name="ry-df",
+        custom_attrs={"data-testid": "plan-attributes"},
+    )
+
+
+def _resource(resource: rx.Var[Resource], on_open: Any) -> rx.Component:
+    """One resource; it unfolds to its attributes, and leads to its lines in the log."""
+    fold = rx.el.button(
+        icon("chevron-right", "s", class_name="ry-fold"),
+        rx.el.span(resource.symbol, class_name="ry-sym " + resource.style.to(str), aria_hidden="true"),
+        rx.el.span(resource.word.to(str).capitalize(), class_name="wd " + resource.style.to(str)),
+        rx.el.span(resource.address, class_name="ad"),
+        on_click=on_open(resource.address),
+        class_name="rt-reset ry-rr-open",
+        aria_expanded=resource.is_open,
+        type="button",
+    )
+    jump = rx.el.button(
+        icon("scroll-text", "s"),
+        class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
+        title="Show in the log",
+        type="button",
+        custom_attrs={"data-accent-color": "gray", "data-log-find": resource.address, "data-local": ""},
+        aria_label="Show " + resource.address.to(str) + " in the log",
+    )
+    return rx.el.div(
+        rx.el.div(fold, _mark(resource), jump, class_name="hd"),
+        rx.cond(resource.is_open, _changes(resource), rx.fragment()),
+        class_name="ry-rr",
+        key=resource.address,
+        custom_attrs={"data-testid": "plan-resource"},
     )
 
 
@@ -68,8 +113,10 @@ def _output(output: rx.Var[str]) -> rx.Component:
     return rx.el.li(rx.el.span("○", class_name="ry-sym mut", aria_hidden="true"), rx.el.span(output))
 
 
-def plan_panel(plan: rx.Var[Plan], more: rx.Var[int], is_all: rx.Var[bool], on_more: Any) -> rx.Component:
-    """The plan, its first resources, and the rest on demand."""
+def plan_panel(
+    plan: rx.Var[Plan], more: rx.Var[int], is_all: rx.Var[bool], on_more: Any, on_open: Any, about: rx.Component
+) -> rx.Component:
+    """The plan, its first resources, and the rest on demand; `about` says what it was made from."""
     nothing = rx.el.div("No changes. Infrastructure matches the configuration.", class_name="ry-pb mut")
     foot = rx.el.div(
         rx.el.span(rx.cond(is_all, "", more.to_string() + " more"), class_name="num"),
@@ -82,7 +129,7 @@ def plan_panel(plan: rx.Var[Plan], more: rx.Var[int], is_all: rx.Var[bool], on_m
     has_changes = plan.total > 0
     body = rx.fragment(
         rx.el.div(_bar(plan), _counts(plan), class_name="ry-pb ry-plan-head"),
-        rx.el.ul(rx.foreach(plan.resources, _resource), class_name="ry-pl ry-plan-list"),
+        rx.foreach(plan.resources, lambda resource: _resource(resource, on_open)),
     )
     outputs = rx.el.ul(rx.foreach(plan.outputs, _output), class_name="ry-pl ry-plan-list")
     return rx.el.section(
@@ -90,6 +137,8 @@ def plan_panel(plan: rx.Var[Plan], more: rx.Var[int], is_all: rx.Var[bool], on_m
         rx.cond(has_changes, body, nothing),
         rx.cond(plan.outputs.length() > 0, outputs, rx.fragment()),
         rx.cond((more > 0) | is_all, foot, rx.fragment()),
+        about,
         class_name="ry-panel",
         aria_label="Plan",
+        custom_attrs={"data-testid": "plan"},
     )

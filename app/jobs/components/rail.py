@@ -5,8 +5,9 @@ from typing import Any
 import reflex as rx
 
 from app.jobs.state.actions import JobActionState
-from app.jobs.state.job import ApprovalView, JobState
+from app.jobs.state.job import JobState
 from app.jobs.view.detail import EVENT_WORDS, EventView, OutputView
+from app.jobs.view.reviews import ApprovalView
 from app.shared.elements import ago, clock_seconds, clock_time
 from app.shared.icons import icon
 from app.shared.session import SessionState
@@ -35,45 +36,23 @@ def _approval(approval: rx.Var[ApprovalView]) -> rx.Component:
 
 
 def _override() -> rx.Component:
-    act = JobActionState.decide("override")
-    return rx.button("Approve my own", on_click=act, variant="surface", color_scheme="gray")
-
-
-def _decide() -> rx.Component:
-    plan_words = rx.cond(
-        View["plan_job_id"].to(int) > 0,
-        rx.fragment("You approve the plan of #", View["plan_job_id"], ". A new plan asks again."),
-        "You approve that it plans and then makes what the plan says.",
-    )
-    # Who asked does not approve; the database lets an owner whom nobody else could approve for do so, and asks for the reason.
-    may_override = JobState.is_own & (SessionState.role == "owner")
+    """An owner whom nobody else could approve for says why, and may: the database decides."""
     return rx.el.div(
         rx.input(
             id="approval-comment",
             default_value="",
-            placeholder=rx.cond(may_override, "Why, if nobody else can approve it", "Comment (optional)"),
-            aria_label="Comment",
+            placeholder="Why, if nobody else can approve it",
+            aria_label="Reason for approving my own job",
             on_blur=JobActionState.set_comment,
             auto_complete="off",
         ),
         rx.el.div(
             rx.button(
-                icon("check"),
-                "Approve",
-                on_click=JobActionState.decide("approve"),
-                color_scheme="gray",
-                high_contrast=True,
+                "Approve my own", on_click=JobActionState.decide("override"), variant="surface", color_scheme="gray"
             ),
-            rx.button("Reject", on_click=JobActionState.decide("reject"), variant="surface", color_scheme="gray"),
-            rx.cond(may_override, _override(), rx.fragment()),
             class_name="ry-acts",
         ),
-        rx.cond(
-            JobState.is_own,
-            rx.el.small("You asked for it: somebody else approves it, unless nobody else could.", class_name="ry-hint"),
-            rx.fragment(),
-        ),
-        rx.el.small(plan_words, class_name="ry-hint"),
+        rx.el.small("You asked for it: somebody else approves it, unless nobody else could.", class_name="ry-hint"),
         class_name="ry-sheetpart",
     )
 
@@ -84,10 +63,18 @@ def _still_asked(count: Any) -> rx.Component:
 
 
 def _none_asked() -> rx.Component:
+    confirmed = rx.cond(
+        JobState.planned.is_confirmed_by_hand,
+        "No approvals required: one person confirms the plan.",
+        "No approvals required.",
+    )
+    by_itself = rx.cond(
+        JobState.planned.job_id > 0, confirmed, "No approvals required. It planned and applied in one go."
+    )
     words = rx.match(
         View["type"],
-        ("APPLY", "No approvals required."),
-        ("DESTROY", "No approvals required."),
+        ("APPLY", by_itself),
+        ("DESTROY", by_itself),
         "No approval needed: plans are read-only.",
     )
     return rx.el.div(words, class_name="ry-pb mut")
@@ -102,12 +89,12 @@ def approvals() -> rx.Component:
         rx.cond(is_open & (required > received), _still_asked(required - received), rx.fragment()),
         class_name="ry-list",
     )
-    may_decide = is_open & SessionState.can_operate & ~JobState.has_decided
+    may_override = is_open & JobState.is_own & (SessionState.role == "owner") & (required > 0) & ~JobState.has_decided
     return _panel(
         "Approvals",
         rx.cond(required > 0, rx.el.span(f"{received} of {required}", class_name="mut num"), rx.fragment()),
-        rx.cond(required > 0, given, _none_asked()),
-        rx.cond(may_decide, _decide(), rx.fragment()),
+        rx.cond((required > 0) | (JobState.approvals.length() > 0), given, _none_asked()),
+        rx.cond(may_override, _override(), rx.fragment()),
     )
 
 

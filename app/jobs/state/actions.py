@@ -120,9 +120,12 @@ class JobActionState(AppState, rx.State):
         """Approve or reject the job; "override" is an owner's approval of a job of their own, with the comment as the reason."""
         if decision not in ("approve", "reject", "override"):
             return []
+        page = await self._job()
         said = (
-            ("Rejected", "The job is cancelled.")
+            ("Discarded", "The job is cancelled. Nothing was changed.")
             if decision == "reject"
+            else ("Confirmed", "It starts as soon as a runner is free.")
+            if page.approvals_received + 1 >= page.approvals_required
             else ("Approved", "It runs once all approvals are in.")
         )
         args = {"p_decision": decision, "p_comment": self.comment.strip()}
@@ -131,6 +134,19 @@ class JobActionState(AppState, rx.State):
         done = await self._do("approve_job", args, *said)
         self.comment = ""
         return [*done, rx.set_value("approval-comment", "")]
+
+    @rx.event
+    async def say(self, form: dict[str, Any]) -> list[Any]:
+        """Say something about the job to everybody who looks at it."""
+        page, body = await self._job(), str(form.get("body") or "").strip()
+        if not page.is_found or not body:
+            return []
+        try:
+            await self._rpc("comment_on_job", {"p_job": int(page.view["id"]), "p_body": body})
+            await page._read_comments()
+        except AppError as error:
+            return [say_error(error)]
+        return []
 
     @rx.event
     async def check_first(self) -> list[Any]:

@@ -5,11 +5,11 @@ import json
 import re
 import time
 from datetime import UTC, datetime
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import reflex as rx
 
-from app.jobs.view import detail, kept_states, timeline
+from app.jobs.view import detail, kept_states, reviews, timeline
 from app.jobs.view import plan as plans
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
 from app.live.page import LivePage
@@ -19,31 +19,26 @@ from app.project.runtime import runtime
 from app.project.store import EVERYTHING, Changed, OrgStore
 from app.shared import state_versions as module_states
 from app.shared.job import queue, words
+from app.shared.session import say_error
 
 FEW_RESOURCES = 7
 FEW_EVENTS = 8
 ASK_EVERY_SECONDS = 4.0
 
 
-class ApprovalView(TypedDict):
-    """What one member decided."""
-
-    id: str
-    user_id: str
-    label: str
-    decision: str
-    comment: str
-    at: str
-
-
 class JobState(LivePage, rx.State):
     """What the job's page shows."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"provision_jobs", "log", "approvals", "workers", "overview"})
+    TOPICS: ClassVar[frozenset[str]] = frozenset(
+        {"provision_jobs", "log", "approvals", "job_comments", "workers", "overview"}
+    )
 
     view: JobView = EMPTY_VIEW
     is_found: bool = False
     line: str = ""
+    log_job: int = 0
+    log_attempt: int = 0
+    log_status: str = ""
     log_steps: str = "[]"
     log_seq: int = 0
     log_main: str = ""
@@ -53,7 +48,10 @@ class JobState(LivePage, rx.State):
     plan: plans.Plan = plans.Plan()
     more_resources: int = 0
     is_all_resources: bool = False
-    approvals: list[ApprovalView] = []
+    plan_words: str = ""
+    planned: reviews.Planned = reviews.Planned()
+    comments: list[reviews.Comment] = []
+    approvals: list[reviews.ApprovalView] = []
     approvals_required: int = 0
     approvals_received: int = 0
     has_decided: bool = False
@@ -68,10 +66,14 @@ class JobState(LivePage, rx.State):
     why: queue.Why = queue.Why()
     state: module_states.StateView = module_states.StateView()
     applied_by: int = 0
+    is_use_waiting: bool = False
+    is_line_open: bool = False
     kept: list[kept_states.KeptState] = []
     newer_serial: int = 0
     _job: Row = {}
     _events: list[Row] = []
+    _plan_job: Row = {}
+    _opened: dict[str, Row] = {}
     _asked_at: float = 0.0
     _read_for: tuple[str, ...] = ()
 
@@ -84,6 +86,7 @@ class JobState(LivePage, rx.State):
     async def _prepare(self, session: Session) -> None:
         self.is_found, self.is_all_resources, self.is_all_events = False, False, False
         self._job, self._events, self._asked_at, self.log_seq, self._read_for = {}, [], 0.0, 0, ()
+        self._plan_job, self._opened, self.is_line_open = {}, {}, False
         self.why, self.state = queue.Why(), module_states.StateView()
         mine = (Filter("id", "eq", str(self._job_id())), Filter("org_id", "eq", await self._org_id()))
         page = await self._select("provision_jobs", Query(filters=mine, limit=1))
@@ -105,12 +108,28 @@ class JobState(LivePage, rx.State):
         self._events = (await self._select("job_events", Query(filters=of_job, order="id", limit=500))).rows
         decisions = (await self._select("approvals", Query(filters=of_job, order="created_at"))).rows
         who = await self._who()
-        self._assign("approvals", [_approval(row) for row in decisions])
+        self._assign("approvals", [reviews.approval(row) for row in decisions])
         self._assign("has_decided", any(str(row["user_id"]) == who.user_id for row in decisions))
         self._assign("is_own", bool(who.user_id) and str(self._job.get("created_by") or "") == who.user_id)
         await self._read_state()
         await self._read_use()
         await self._read_kept()
+        await self._read_plan_job()
+        await self._read_comments()
+
+    async def _read_plan_job(self) -> None:
+        """Read the plan that this job applies: until it runs, that is what there is to see of it."""
+        number = self._job.get("plan_job_id")
+        if not number or self._plan_job:
+            return
+        mine = (Filter("id", "eq", str(number)),)
+        rows = (await self._select("provision_jobs", Query(filters=mine, limit=1))).rows
+        self._plan_job = rows[0] if rows else {}
+
+    async def _read_comments(self) -> None:
+        of_job = (Filter("job_id", "eq", str(self._job["id"])),)
+        rows = (await self._select("job_comments", Query(filters=of_job, order="id", limit=200))).rows
+        self._assign("comments", [reviews.comment(row) for row in rows])
 
     async def _read_kept(self) -> None:
         """Read which states of this job were not stored; only what changes things writes any."""
@@ -128,10 +147,12 @@ class JobState(LivePage, rx.State):
             return
         of_plan = Filter("plan_job_id", "eq", str(self._job["id"]))
         is_alive = Filter("status", "not.in", "(FAILED,CANCELLED)")
-        query = Query(columns="id", filters=(of_plan, is_alive), order="id", is_descending=True, limit=1)
+        query = Query(columns="id,status", filters=(of_plan, is_alive), order="id", is_descending=True, limit=1)
         rows = (await self._select("provision_jobs", query)).rows
         self._assign("applied_by", int(rows[0]["id"]) if rows else 0)
-        self._assign("newer_serial", detail.newer_serial(self._job, self.state))
+        self._assign("is_use_waiting", bool(rows) and rows[0]["status"] == "AWAITING_APPROVAL")
+        moved_on = self._job.get("planned_serial") not in (None, self.state.serial)
+        self._assign("newer_serial", self.state.serial if moved_on else 0)
 
     async def _read_state(self) -> None:
         module = self._job.get("module_id")
@@ -159,6 +180,8 @@ class JobState(LivePage, rx.State):
             self.log_seq += 1
         if is_mine or "approvals" in changed.tables:
             await self._renew(store, changed)
+        elif "job_comments" in changed.tables:
+            await self._read_comments()
         elif self._is_used_by(store, changed):
             await self._read_state()
             await self._read_use()
@@ -195,9 +218,7 @@ class JobState(LivePage, rx.State):
         job = self._job
         self._assign("view", detail.build_view(job, names, self._events, engines))
         self._assign("line", json.dumps(dataclasses.asdict(timeline.build(job, self._events))))
-        self._assign("log_steps", detail.log_steps(job, self._events))
-        self._assign("log_note", detail.log_note(job))
-        self._assign("log_main", detail.MAIN_STEP.get(str(job["type"]), ""))
+        self._show_log()
         self._assign("approvals_required", int(job.get("approvals_required") or 0))
         self._assign("approvals_received", int(job.get("approvals_received") or 0))
         self._assign("outputs", detail.build_outputs(job))
@@ -205,8 +226,22 @@ class JobState(LivePage, rx.State):
         self._show_plan()
         self._show_events()
 
+    def _show_log(self) -> None:
+        """Show the job's own log; while it has none, that of the plan which it applies."""
+        is_own = bool(self._job.get("attempt")) or not self._plan_job
+        job = self._job if is_own else self._plan_job
+        self._assign("log_job", int(job["id"]))
+        self._assign("log_attempt", int(job.get("attempt") or 0))
+        self._assign("log_status", str(job["status"]))
+        self._assign("log_steps", detail.log_steps(job, self._events if is_own else ()))
+        self._assign("log_note", detail.log_note(self._job))
+        self._assign("log_main", detail.MAIN_STEP.get(str(job["type"]), ""))
+
     def _show_plan(self) -> None:
-        built = plans.build(self._job)
+        shown_job = reviews.with_plan(self._job, self._plan_job)
+        built = plans.build(shown_job, self._opened)
+        self._assign("plan_words", plans.sentence(built))
+        self._assign("planned", reviews.planned(self._job, self._plan_job, self.state.serial))
         shown = built.resources if self.is_all_resources else built.resources[:FEW_RESOURCES]
         self._assign("plan", dataclasses.replace(built, resources=shown))
         self._assign("more_resources", len(built.resources) - len(shown))
@@ -266,6 +301,28 @@ class JobState(LivePage, rx.State):
         self._show_plan()
 
     @rx.event
+    async def open_resource(self, address: str) -> rx.event.EventSpec | None:
+        """Unfold a resource to what changes in it, or fold it again."""
+        if not self.is_found:
+            return None
+        opened = {key: value for key, value in self._opened.items() if key != address}
+        if len(opened) == len(self._opened):
+            args = {"p_job": int(self._job["id"]), "p_address": address[:2000]}
+            try:
+                answer = await self._rpc("plan_changes", args)
+            except AppError as error:
+                return say_error(error)
+            opened[address] = reviews.changes(answer)
+        self._opened = opened
+        self._show_plan()
+        return None
+
+    @rx.event
+    def fold_line(self) -> None:
+        """Show each step of the timeline, or all of it on one line."""
+        self.is_line_open = not self.is_line_open
+
+    @rx.event
     def show_events(self) -> None:
         """Show everything that happened, or only the newest again."""
         self.is_all_events = not self.is_all_events
@@ -285,14 +342,3 @@ def _mark_of(job: Row) -> tuple[str, ...]:
     """Name what events and decisions follow from: when it differs, there are new ones."""
     names = ("status", "attempt", "phase", "approvals_received", "cancel_kind")
     return tuple(str(job.get(name) or "") for name in names)
-
-
-def _approval(row: Row) -> ApprovalView:
-    return {
-        "id": str(row["id"]),
-        "user_id": str(row["user_id"]),
-        "label": str(row["user_label"]),
-        "decision": str(row["decision"]),
-        "comment": str(row.get("comment") or ""),
-        "at": str(row["created_at"]),
-    }

@@ -7,7 +7,6 @@ from typing import Any, TypedDict, cast
 from app.jobs.view import timeline
 from app.shared.job import words
 from app.shared.job.rows import span, target
-from app.shared.state_versions import StateView
 
 Row = Mapping[str, Any]
 
@@ -88,7 +87,7 @@ def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
     error = job.get("error") or {}
     return {
         "id": int(job["id"]),
-        "title": words.TYPE_WORDS.get(str(job["type"]), str(job["type"])),
+        "title": title(job),
         "type": str(job["type"]),
         "status": str(job["status"]),
         "path": target(job, names),
@@ -103,6 +102,18 @@ def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
         "done": done,
         "total": total,
     }
+
+
+def title(job: Row) -> str:
+    """Name what a job does; a plan that only looks is called what it is."""
+    options = (job.get("payload") or {}).get("options") or {}
+    if job["type"] == "PLAN" and options.get("inspects"):
+        return "Check"
+    if job["type"] == "PLAN" and options.get("refresh_only"):
+        return "Refresh-only plan"
+    if job["type"] == "PLAN" and options.get("destroy"):
+        return "Destroy plan"
+    return words.TYPE_WORDS.get(str(job["type"]), str(job["type"]))
 
 
 def _times(job: Row, events: Sequence[Row]) -> dict[str, Any]:
@@ -217,6 +228,8 @@ EMPTY_VIEW: JobView = build_view({"id": 0, "type": "", "status": ""}, {}, ())
 EVENT_WORDS: dict[str, tuple[str, str]] = {
     "enqueued": ("plus", "Requested"),
     "approved": ("hand", "Approved"),
+    "confirmed": ("hand", "Confirmed"),
+    "outdated": ("ban", "Out of date"),
     "approval": ("hand", "Approved"),
     "rejected": ("ban", "Rejected"),
     "approval_expired": ("ban", "Nobody approved it in time"),
@@ -245,6 +258,7 @@ _SAYS_WHO = frozenset(
         "enqueued",
         "approval",
         "approved",
+        "confirmed",
         "rejected",
         "cancel_requested",
         "retried",
@@ -312,12 +326,6 @@ def is_silent(last_seen_at: str, now: float) -> bool:
     """Say whether a runner at work missed two heartbeats: out of contact, and not yet called lost."""
     seen = timeline.to_ms(last_seen_at)
     return bool(seen) and now - seen / 1000 > SILENT_SECONDS
-
-
-def newer_serial(job: Row, state: StateView) -> int:
-    """Name the state's version that was written after a plan was made; 0 while the plan is up to date."""
-    planned, written = timeline.to_ms(job.get("finished_at")), timeline.to_ms(state.updated_at)
-    return state.serial if planned and written > planned else 0
 
 
 def build_outputs(job: Row) -> list[OutputView]:

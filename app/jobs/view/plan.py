@@ -1,10 +1,11 @@
 """A plan as the page lists it: counts, and one line per resource."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.shared.job.words import is_done
+from app.shared.words import count
 
 Row = Mapping[str, Any]
 
@@ -22,6 +23,20 @@ MAX_RESOURCES = 2_000
 
 
 @dataclass(frozen=True)
+class Attribute:
+    """One attribute that a plan changes: old and new as texts, or words in their place."""
+
+    path: str
+    symbol: str
+    style: str
+    old: str = ""
+    new: str = ""
+    old_note: str = ""
+    new_note: str = ""
+    is_forcing: bool = False
+
+
+@dataclass(frozen=True)
 class Resource:
     """One resource of a plan; `state` is DONE, RUNNING, FAILED, PENDING or empty when nothing is applied."""
 
@@ -30,6 +45,9 @@ class Resource:
     style: str
     word: str
     state: str = ""
+    is_open: bool = False
+    attributes: tuple[Attribute, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,14 +72,15 @@ class Plan:
         return bool(self.creates or self.updates or self.replaces or self.deletes)
 
 
-def build(job: Row) -> Plan:
-    """Read a job's plan summary; an unknown plan when the job has none."""
+def build(job: Row, opened: Mapping[str, Row] | None = None) -> Plan:
+    """Read a job's plan summary; an unknown plan when the job has none. `opened` has the changes of what is unfolded."""
     summary = job.get("plan_summary")
     if not isinstance(summary, Mapping):
         return Plan()
     is_applied = job.get("type") in ("APPLY", "DESTROY")
     rows = [row for row in summary.get("resources") or [] if isinstance(row, Mapping)]
-    resources = tuple(_resource(row, is_applied, job) for row in rows[:MAX_RESOURCES])
+    built = (_resource(row, is_applied, job) for row in rows[:MAX_RESOURCES])
+    resources = tuple(_unfolded(resource, (opened or {}).get(resource.address)) for resource in built)
     counts = {f"{name}s": int(summary.get(name) or 0) for name in ("create", "update", "replace", "delete")}
     return Plan(
         **counts,
@@ -78,6 +97,53 @@ def _resource(row: Row, is_applied: bool, job: Row) -> Resource:
     symbol, style, word = ACTIONS.get(str(row.get("action")), _UNKNOWN)
     state = _state(row, job) if is_applied else ""
     return Resource(str(row.get("address") or row.get("name") or "?"), symbol, style, word, state)
+
+
+def _unfolded(resource: Resource, changes: Row | None) -> Resource:
+    if changes is None:
+        return resource
+    rows = [row for row in changes.get("attributes") or [] if isinstance(row, Mapping)]
+    return replace(resource, is_open=True, attributes=tuple(_attribute(row) for row in rows), note=_note(changes))
+
+
+def _note(changes: Row) -> str:
+    same = int(changes.get("unchanged") or 0)
+    if changes.get("is_truncated"):
+        return "There are more; the log has them all."
+    if not changes.get("attributes"):
+        return "Its attributes were not recorded; the log has them."
+    return f"{count(same, 'attribute')} {'does' if same == 1 else 'do'} not change." if same else ""
+
+
+def _attribute(row: Row) -> Attribute:
+    kind = str(row.get("kind"))
+    symbol, style = {"add": ("+", "p-c"), "remove": ("−", "p-d")}.get(kind, ("~", "p-u"))
+    hidden = "(sensitive)" if row.get("is_sensitive") else ""
+    new_note = "(known after apply)" if row.get("is_unknown") else f"{hidden}, changed" if hidden else ""
+    return Attribute(
+        path=str(row.get("path") or ""),
+        symbol=symbol,
+        style=style,
+        old=str(row.get("before") or ""),
+        new=str(row.get("after") or ""),
+        old_note="not set" if kind == "add" else hidden,
+        new_note="not set" if kind == "remove" else new_note,
+        is_forcing=bool(row.get("forces_replacement")),
+    )
+
+
+def sentence(plan: Plan) -> str:
+    """Say a plan in a sentence, for whoever decides about it."""
+    if not plan.has_changes:
+        return "No resource changes, only outputs." if plan.outputs else "Nothing changes."
+    told = (
+        (plan.creates, "created"),
+        (plan.updates, "updated in place"),
+        (plan.replaces, "replaced"),
+        (plan.deletes, "deleted"),
+    )
+    parts = [f"{count(number, 'resource')} {'is' if number == 1 else 'are'} {word}" for number, word in told if number]
+    return ", ".join(parts) + ("." if plan.deletes or plan.replaces else ", nothing is deleted.")
 
 
 def _state(row: Row, job: Row) -> str:

@@ -4,7 +4,9 @@ from typing import Any
 
 import reflex as rx
 
+from app.modules.components.contents import history_chart, locks, outputs, resources, source_files
 from app.modules.state.actions import ModuleActionState
+from app.modules.state.contents import ModuleContentsState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import HistoryRow, ModulesState
 from app.modules.view.module import InputView, Pair
@@ -39,6 +41,11 @@ def _menu() -> rx.Component:
             _item("pencil", "Edit", ModuleFormState.edit_module),
             _item("search-check", "Check for drift", RunState.run_now("DRIFT", Module["id"].to(str))),
             _item("list-tree", "Read outputs", RunState.run_now("OUTPUT", Module["id"].to(str))),
+            rx.cond(
+                ModuleContentsState.lock.by == "",
+                _item("lock", "Lock", ModuleContentsState.ask_lock(True)),
+                _item("lock-open", "Unlock", ModuleContentsState.unlock_it),
+            ),
             rx.dropdown_menu.separator(),
             _item("flame", "Destroy", RunState.ask("DESTROY", Module["id"].to(str)), color_scheme="red"),
             rx.cond(
@@ -52,6 +59,11 @@ def _menu() -> rx.Component:
             color_scheme="gray",
         ),
     )
+
+
+def _crumb(pair: rx.Var[Pair]) -> rx.Component:
+    link = rx.link(pair["label"], href="/dashboard/modules?path=" + pair["value"].to(str), class_name="ry-a mut")
+    return rx.fragment(link, " / ")
 
 
 def _head() -> rx.Component:
@@ -77,7 +89,7 @@ def _head() -> rx.Component:
     return rx.el.div(
         rx.el.div(
             rx.el.div(rx.el.h1(Module["name"]), badge, class_name="ry-row ry-wraps"),
-            rx.el.p(Module["path"], class_name="ry-mono"),
+            rx.el.p(rx.foreach(Module["crumbs"].to(list[Pair]), _crumb), Module["name"], class_name="ry-mono"),
             about,
         ),
         rx.el.div(rx.cond(SessionState.can_operate, acts, rx.fragment()), class_name="ry-acts"),
@@ -106,6 +118,7 @@ def _facts() -> rx.Component:
         _fact("Source", rx.el.span(Module["source"], class_name="ry-mono")),
         _fact("Runner", Module["runner"], " ", rx.el.span(Module["runner_note"], class_name="mut")),
         _fact("Approvals", approvals),
+        _fact("Resources", rx.el.span(ModuleContentsState.contents.total, class_name="num")),
         _fact("Drift", drift),
         class_name="ry-panel ry-facts",
     )
@@ -213,6 +226,7 @@ def _history() -> rx.Component:
     )
     return rx.el.section(
         rx.el.div(rx.el.h2("History"), rx.el.span(class_name="grow"), every, class_name="ry-ph"),
+        history_chart(),
         rx.cond(ModulesState.history.length() > 0, rows, none),
         class_name="ry-panel",
         aria_label="History",
@@ -233,8 +247,21 @@ def _version(version: rx.Var[Version]) -> rx.Component:
             aria_label="Compare serial " + number + " with the one before",
         ),
     )
+    back = rx.cond(
+        version.serial == ModulesState.state.serial,
+        rx.fragment(),
+        rx.button(
+            "Roll back",
+            on_click=ModuleContentsState.ask_roll_back(version.serial),
+            size="1",
+            variant="ghost",
+            color_scheme="gray",
+            aria_label="Roll back to serial " + number,
+        ),
+    )
     acts = rx.fragment(
         compare,
+        back,
         rx.el.a(
             icon("download"),
             href="/api/modules/" + Module["id"].to(str) + "/state/" + number,
@@ -264,20 +291,12 @@ def _state() -> rx.Component:
         color_scheme="amber",
         radius="full",
     )
-    unlock = rx.button(
-        "Unlock",
-        on_click=ModuleActionState.ask("unlock"),
-        size="1",
-        variant="surface",
-        color_scheme="gray",
-    )
-    lock = rx.fragment(locked, rx.cond(SessionState.can_admin, unlock, rx.fragment()))
     none = rx.el.div("No state yet. The first apply writes it.", class_name="ry-pb mut")
     return rx.el.section(
         rx.el.div(
             rx.el.h2("State versions"),
             rx.el.span(class_name="grow"),
-            rx.cond(state.is_locked, lock, rx.fragment()),
+            rx.cond(state.is_locked, locked, rx.fragment()),
             class_name="ry-ph",
         ),
         rx.cond(
@@ -295,8 +314,11 @@ def module_detail() -> rx.Component:
     return rx.el.div(
         _head(),
         _facts(),
-        rx.el.div(_source(), _inputs(), class_name="ry-grid2"),
+        locks(),
         _history(),
+        rx.el.div(resources(), outputs(), class_name="ry-stack"),
+        rx.el.div(_source(), _inputs(), class_name="ry-grid2"),
+        source_files(),
         _state(),
         class_name="ry-stack",
     )

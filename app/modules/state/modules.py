@@ -6,7 +6,9 @@ from typing import ClassVar, TypedDict
 import reflex as rx
 
 from app.live.page import LivePage
+from app.modules.state.contents import ModuleContentsState
 from app.modules.view import tree
+from app.modules.view.contents import BARS
 from app.modules.view.module import ModuleView, build_view, drift_words
 from app.modules.view.tree import Node
 from app.project.errors import NotThere
@@ -68,11 +70,15 @@ class ModulesState(LivePage, rx.State):
     _assignments: list[Row] = []
 
     async def _prepare(self, session: Session) -> None:
-        asked = str(self.router.url.query_parameters.get("module", ""))
+        asked = {str(self.router.url.query_parameters.get(name, "")) for name in ("path", "module")} - {""}
         self.search, self._opened, self.chosen = "", [], ""
         await self._read_tree()
-        found = next((row for row in self._modules if str(row["id"]) == asked), None)
+        found = next((row for row in self._modules if asked & {str(row["id"]), str(row["path"])}), None)
+        group = next((row for row in self._groups if str(row["path"]) in asked), None)
         await self._choose_module(found or next(iter(self._modules), None))
+        if group is not None and found is None:
+            self._opened = sorted({*self._opened, *tree.parents(str(group["path"]))})
+            self._choose_group(str(group["path"]))
 
     async def _read_tree(self) -> None:
         mine, kept = Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null")
@@ -101,6 +107,7 @@ class ModulesState(LivePage, rx.State):
         self._full = page.rows[0]
         self._assignments = (await self._select("worker_assignments", Query(filters=(mine,), limit=MAX_MODULES))).rows
         self._assign("state", module_states.build(await self._rpc("state_info", {"p_module": module_id})))
+        await (await self.get_state(ModuleContentsState))._read(self._full)
         await self._read_history(module_id)
 
     async def _read_history(self, module_id: str) -> None:
@@ -109,11 +116,12 @@ class ModulesState(LivePage, rx.State):
             filters=(Filter("module_id", "eq", module_id),),
             order="id",
             is_descending=True,
-            limit=HISTORY,
+            limit=BARS,
         )
         rows = (await self._select("provision_jobs", query)).rows
         [self._full] = tree.with_last_jobs([self._full], rows)
-        self._assign("history", [_history(row) for row in rows])
+        (await self.get_state(ModuleContentsState))._show_chart(rows)
+        self._assign("history", [_history(row) for row in rows[:HISTORY]])
         drift, at = drift_words(rows)
         self._assign("drift", drift)
         self._assign("drift_at", at)
@@ -168,7 +176,7 @@ class ModulesState(LivePage, rx.State):
             return None
         await self._choose_module(found)
         await self._again()
-        return rx.call_script(f"history.replaceState(null, '', '?module=' + {json.dumps(rest)})")
+        return rx.call_script(f"history.replaceState(null, '', '?path=' + {json.dumps(str(found['path']))})")
 
     def _choose_group(self, path: str) -> None:
         is_open = path in self._opened

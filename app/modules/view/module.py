@@ -31,6 +31,7 @@ class ModuleView(TypedDict):
     name: str
     path: str
     group_path: str
+    crumbs: list[Pair]
     description: str
     status: str
     engine: str
@@ -54,6 +55,7 @@ def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) 
         "name": str(module["name"]),
         "path": str(module["path"]),
         "group_path": str(module.get("group_path") or ""),
+        "crumbs": crumbs(str(module.get("group_path") or "")),
         "description": str(module.get("description") or ""),
         "status": str(module.get("last_job_status") or ""),
         "engine": f"{engine} {module.get('engine_version') or ''}".strip(),
@@ -66,6 +68,12 @@ def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) 
         "inputs": [{"name": name, "value": json.dumps(inputs[name], ensure_ascii=False)} for name in sorted(inputs)],
         "env_names": sorted(module.get("env") or {}),
     }
+
+
+def crumbs(path: str) -> list[Pair]:
+    """Name each group above a module, with its path."""
+    parts = path.split("/") if path else []
+    return [{"label": part, "value": "/".join(parts[: at + 1])} for at, part in enumerate(parts)]
 
 
 def _approvals(number: int) -> str:

@@ -3,10 +3,10 @@
 import reflex as rx
 
 from app.settings.components.frame import admins_only, or_problem, settings_page, settings_panel
-from app.settings.state.audit import KINDS, PAGE_SIZE, AuditRow, AuditState
+from app.settings.state.audit import KINDS, PAGE_SIZE, AuditState
 from app.settings.state.organisation import OrganisationState
 from app.settings.state.releases import ReleaseRow, ReleasesState
-from app.shared.badges import tag
+from app.settings.view.audit import AuditRow, Change
 from app.shared.elements import DOWNLOAD, ago, clock_seconds, date
 from app.shared.feedback import empty, skeleton_rows
 from app.shared.forms import check_field, text_field
@@ -68,13 +68,31 @@ def releases() -> rx.Component:
     )
 
 
+def _change(change: rx.Var[Change]) -> rx.Component:
+    return rx.el.li(
+        rx.el.span(change["field"], class_name="ry-medium"),
+        " ",
+        rx.el.span(change["old"], class_name="ry-mono"),
+        icon("arrow-right", "xs", aria_label="became"),
+        rx.el.span(change["new"], class_name="ry-mono"),
+    )
+
+
 def _act(row: rx.Var[AuditRow]) -> rx.Component:
+    what = rx.el.span(row["what"], class_name="ry-mono")
+    target = rx.cond(row["href"] != "", rx.link(what, href=row["href"], class_name="ry-a"), what)
+    changes = row["changes"].to(list[Change])
+    said = rx.cond(
+        changes.length() > 0,
+        rx.el.ul(rx.foreach(changes, _change), class_name="ry-audit-changes", custom_attrs={"data-testid": "changes"}),
+        row["detail"],
+    )
     return rx.el.tr(
         cell(clock_seconds(row["at"].to(str)), class_name="mut num n-d"),
         cell(row["who"], class_name="n-a"),
-        cell(tag(row["action"], is_mono=True), class_name="n-b"),
-        cell(rx.el.span(row["what"], class_name="ry-mono"), class_name="n-c"),
-        cell(row["detail"], class_name="mut hide-s ry-audit-detail", title=row["detail"]),
+        cell(rx.el.span(row["words"], title=row["action"]), class_name="n-b"),
+        cell(target, class_name="n-c"),
+        cell(said, class_name="mut hide-s ry-audit-detail wrap"),
         role="row",
         key=row["id"].to_string(),
     )

@@ -1,14 +1,15 @@
 """The audit log: who did what, filtered, page by page."""
 
-from typing import Any, ClassVar, TypedDict
+from typing import ClassVar
 from urllib.parse import urlencode
 
 import reflex as rx
 
 from app.http.audit.query import AuditFilter
 from app.live.page import LivePage
-from app.project.models import Filter, Query, Row, Session
+from app.project.models import Filter, Query, Session
 from app.project.store import Changed, OrgStore
+from app.settings.view import audit as views
 
 PAGE_SIZE = 30
 KINDS = (
@@ -27,23 +28,12 @@ KINDS = (
 )
 
 
-class AuditRow(TypedDict):
-    """One act."""
-
-    id: int
-    at: str
-    who: str
-    action: str
-    what: str
-    detail: str
-
-
 class AuditState(LivePage, rx.State):
     """What the audit page shows."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"provision_jobs", "workers", "modules", "memberships"})
 
-    rows: list[AuditRow] = []
+    rows: list[views.AuditRow] = []
     action: str = "any"
     actor: str = ""
     total: int = 0
@@ -70,7 +60,7 @@ class AuditState(LivePage, rx.State):
             is_counted=True,
         )
         page = await self._select("audit_events", query)
-        rows = [_row(row) for row in page.rows]
+        rows = [views.build(row) for row in page.rows]
         if rows != self.rows:
             self.rows = rows
         self.total = page.total
@@ -103,16 +93,3 @@ class AuditState(LivePage, rx.State):
         last = max(0, self.total - 1) // PAGE_SIZE
         self.page_number = min(last, max(0, self.page_number + (1 if step > 0 else -1)))
         await self._again()
-
-
-def _row(row: Row) -> AuditRow:
-    detail: dict[str, Any] = row.get("detail") or {}
-    parts = [f"{key} {value}" for key, value in detail.items() if isinstance(value, str | int) and value != ""]
-    return {
-        "id": int(row["id"]),
-        "at": str(row["at"]),
-        "who": str(row.get("actor_label") or ""),
-        "action": str(row["action"]),
-        "what": str(row.get("target_label") or row.get("target_id") or ""),
-        "detail": ", ".join(parts)[:160],
-    }

@@ -12,12 +12,10 @@ from app.jobs.view.detail import (
     engine,
     is_silent,
     log_steps,
-    newer_serial,
     priority,
     source,
 )
 from app.jobs.view.timeline import to_ms
-from app.shared.state_versions import StateView
 
 GIT = {"engine": "tofu", "engine_version": "1.10.5", "source_kind": "git", "source": {"ref": "main"}}
 JOB: dict[str, Any] = {
@@ -137,13 +135,6 @@ def test_a_runner_is_out_of_contact_after_two_heartbeats() -> None:
     assert not is_silent(seen, at + 30)
     assert is_silent(seen, at + 40)
     assert not is_silent("", at)
-
-
-def test_a_plan_is_out_of_date_when_the_state_was_written_after_it() -> None:
-    job = {"finished_at": "2026-11-15T14:00:00+00:00"}
-    assert newer_serial(job, StateView(serial=4, updated_at="2026-11-15T13:59:00+00:00")) == 0
-    assert newer_serial(job, StateView(serial=5, updated_at="2026-11-15T14:00:01+00:00")) == 5
-    assert newer_serial({}, StateView(serial=5, updated_at="2026-11-15T14:00:01+00:00")) == 0
 
 
 def test_a_kill_is_told_from_a_stop_and_is_grave_only_while_things_change() -> None:

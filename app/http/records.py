@@ -1,0 +1,65 @@
+"""A job's record as a file: everything that happened to it, and how long each part took."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from app.http.guard import guarded, number
+from app.project.errors import NotThere
+from app.project.models import Filter, Query, Row, Session
+from app.project.runtime import Runtime
+
+# What a job had to work with and what came out stays on its page: a record is about when and who.
+COLUMNS = (
+    "id,type,status,module_path,worker_name,instance_name,attempt,max_attempts,plan_job_id,retry_of,created_by_label,"
+    "created_at,queued_at,claimed_at,started_at,finished_at,updated_at,steps,error,approvals_required"
+)
+MOST_EVENTS = 5000
+
+
+def build_routes(runtime: Runtime) -> list[BaseRoute]:
+    """Name the record's route."""
+    return [Route("/api/jobs/{job}/record.json", guarded(runtime, download))]
+
+
+async def download(runtime: Runtime, session: Session, request: Request) -> Response:
+    """Return a job's events, and its states and steps with their times."""
+    job = str(number(request, "job"))
+    rows = (
+        await runtime.gate.select(
+            session, "provision_jobs", Query(columns=COLUMNS, filters=(Filter("id", "eq", job),), limit=1)
+        )
+    ).rows
+    if not rows:
+        raise NotThere("This job is not here.", "The address is wrong.")
+    of_job = (Filter("job_id", "eq", job),)
+    events = (
+        await runtime.gate.select(session, "job_events", Query(filters=of_job, order="id", limit=MOST_EVENTS))
+    ).rows
+    record = {"job": rows[0], "events": events, "waterfall": waterfall(rows[0], events)}
+    headers = {"Content-Disposition": f'attachment; filename="job-{job}.json"'}
+    return JSONResponse(record, headers=headers)
+
+
+def waterfall(job: Row, events: Sequence[Row]) -> list[dict[str, Any]]:
+    """List the states that a job went through and its steps, each with its two ends; null for what goes on."""
+    moves = [event for event in events if event.get("to_status")]
+    ends = [event["at"] for event in moves[1:]] + [job.get("finished_at")]
+    states = [
+        {"kind": "state", "name": move["to_status"], "attempt": move["attempt"], "from": move["at"], "to": end}
+        for move, end in zip(moves, ends, strict=True)
+    ]
+    steps = [
+        {
+            "kind": "step",
+            "name": step.get("name"),
+            "status": step.get("status"),
+            "from": step.get("started_at"),
+            "to": step.get("finished_at"),
+        }
+        for step in job.get("steps") or []
+    ]
+    return states + steps

@@ -1,0 +1,153 @@
+"""Deciding about a plan: what it was made from, the bar with the decision, and what members say about it."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.jobs.state.actions import JobActionState
+from app.jobs.state.job import JobState
+from app.jobs.view.reviews import Comment
+from app.shared.elements import clock_time
+from app.shared.icons import icon
+from app.shared.job.run_state import RunState
+from app.shared.session import SessionState
+
+View = JobState.view
+Planned = JobState.planned
+COUNTS = (("creates", "+", "p-c"), ("updates", "~", "p-u"), ("replaces", "±", "p-r"), ("deletes", "−", "p-d"))
+
+
+def planned_from() -> rx.Component:
+    """The foot of a plan that waits: from which revision and state it was made, and what ends it."""
+    number = Planned.job_id.to_string()
+    words = rx.el.span(
+        "Planned by ",
+        rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"),
+        rx.cond(Planned.runner != "", " on " + Planned.runner, ""),
+        rx.cond(Planned.source != "", rx.fragment(" from ", rx.el.span(Planned.source, class_name="ry-mono")), ""),
+        ", against ",
+        rx.cond(Planned.serial > 0, "serial " + Planned.serial.to_string(), "no state"),
+        ". If the state changes before the apply begins, this plan is refused.",
+    )
+    return rx.cond(Planned.job_id > 0, rx.el.div(words, class_name="ry-foot"), rx.fragment())
+
+
+def _counts() -> rx.Component:
+    parts = [
+        rx.el.span(
+            symbol, getattr(JobState.plan, name), class_name=rx.cond(getattr(JobState.plan, name) > 0, style, "mut")
+        )
+        for name, symbol, style in COUNTS
+    ]
+    return rx.cond(JobState.plan.is_known, rx.el.span(*parts, class_name="sum"), rx.fragment())
+
+
+def _missing() -> Any:
+    """What the decision means for the approvals that the job asks for."""
+    required, received = JobState.approvals_required, JobState.approvals_received
+    given = received.to_string() + " of " + required.to_string() + " approvals. "
+    last = rx.cond(
+        received + 1 >= required, "Confirming gives the last one, and it starts.", "Confirming gives one more."
+    )
+    own = "You requested it: somebody else approves it."
+    alone = "Confirming starts it. No runner is held meanwhile: any that fits takes the saved plan."
+    deadline = rx.cond(
+        Planned.deadline != "", rx.fragment(" It expires at ", clock_time(Planned.deadline), "."), rx.fragment()
+    )
+    words = rx.cond(required > 0, given + rx.cond(JobState.is_own, own, last), alone)
+    return rx.fragment(words, deadline)
+
+
+def _sentence() -> Any:
+    blind = "It has no plan yet: it plans and applies in one go. Whoever approves it approves whatever that plan says."
+    outdated = "The state has moved on since this plan. It can no longer be applied."
+    told = rx.cond(JobState.plan.is_known, JobState.plan_words, blind)
+    return rx.cond(Planned.is_outdated, outdated, told)
+
+
+def _acts() -> rx.Component:
+    is_last = (JobState.approvals_received + 1) >= JobState.approvals_required
+    label = rx.cond(
+        JobState.plan.is_known & is_last,
+        rx.cond(View["type"] == "DESTROY", "Confirm and destroy", "Confirm and apply"),
+        "Approve",
+    )
+    is_barred = JobState.is_own & (JobState.approvals_required > 0)
+    confirm = rx.button(
+        icon("check"),
+        label,
+        on_click=JobActionState.decide("approve"),
+        disabled=is_barred,
+        color_scheme=rx.cond(View["type"] == "DESTROY", "red", "gray"),
+        high_contrast=View["type"] != "DESTROY",
+        custom_attrs={"data-testid": "confirm"},
+    )
+    again = rx.button(
+        icon("rotate-cw"),
+        "Plan again",
+        on_click=RunState.plan_to_apply(View["module_id"].to(str), View["type"] == "DESTROY"),
+        color_scheme="gray",
+        high_contrast=True,
+    )
+    discard = rx.button(
+        "Discard",
+        on_click=JobActionState.decide("reject"),
+        variant="surface",
+        color_scheme="gray",
+        custom_attrs={"data-testid": "discard"},
+    )
+    return rx.el.div(discard, rx.cond(Planned.is_outdated, again, confirm), class_name="ry-acts")
+
+
+def decision_bar() -> rx.Component:
+    """The decision at the foot of the page: numbers, who is missing, the two acts."""
+    bar = rx.el.div(
+        rx.el.div(
+            _counts(),
+            rx.el.p(rx.el.span(_sentence()), rx.el.small(_missing())),
+            _acts(),
+        ),
+        class_name="ry-decide",
+        role="region",
+        aria_label="Decision",
+        custom_attrs={"data-testid": "decision"},
+    )
+    is_asked = (View["status"] == "AWAITING_APPROVAL") & SessionState.can_operate & ~JobState.has_decided
+    return rx.cond(JobState.is_found & is_asked, bar, rx.fragment())
+
+
+def _comment(comment: rx.Var[Comment]) -> rx.Component:
+    return rx.el.li(
+        rx.el.header(rx.el.b(comment["who"]), clock_time(comment["at"].to(str))),
+        rx.el.p(comment["body"], class_name="ry-breaks"),
+        key=comment["id"],
+    )
+
+
+def comments() -> rx.Component:
+    """What members say to each other about the job."""
+    field = rx.form(
+        rx.input(
+            id="job-comment",
+            name="body",
+            placeholder="Write a comment",
+            aria_label="Write a comment",
+            auto_complete="off",
+            max_length=4000,
+            required=True,
+        ),
+        rx.button("Send", type="submit", variant="surface", color_scheme="gray"),
+        on_submit=JobActionState.say,
+        reset_on_submit=True,
+        class_name="ry-say",
+    )
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2("Comments"), rx.el.span(JobState.comments.length(), class_name="mut num"), class_name="ry-ph"
+        ),
+        rx.el.ul(rx.foreach(JobState.comments, _comment), class_name="ry-th"),
+        field,
+        class_name="ry-panel",
+        aria_label="Comments",
+        custom_attrs={"data-testid": "comments"},
+    )

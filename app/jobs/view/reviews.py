@@ -1,0 +1,97 @@
+"""What somebody who decides about a job must know: which plan, made from what, against which state, and what others say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from app.jobs.view.detail import source
+
+Row = Mapping[str, Any]
+
+
+class ApprovalView(TypedDict):
+    """What one member decided."""
+
+    id: str
+    user_id: str
+    label: str
+    decision: str
+    comment: str
+    at: str
+
+
+class Comment(TypedDict):
+    """What one member said about the job."""
+
+    id: str
+    who: str
+    at: str
+    body: str
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan that a job applies; `is_outdated` when the state is not the one that it was made against."""
+
+    job_id: int = 0
+    runner: str = ""
+    worker_id: str = ""
+    source: str = ""
+    serial: int = 0
+    is_outdated: bool = False
+    is_confirmed_by_hand: bool = False
+    deadline: str = ""
+
+
+def approval(row: Row) -> ApprovalView:
+    """Read a decision's row."""
+    return {
+        "id": str(row["id"]),
+        "user_id": str(row["user_id"]),
+        "label": str(row["user_label"]),
+        "decision": str(row["decision"]),
+        "comment": str(row.get("comment") or ""),
+        "at": str(row["created_at"]),
+    }
+
+
+def comment(row: Row) -> Comment:
+    """Read a comment's row."""
+    return {
+        "id": str(row["id"]),
+        "who": str(row.get("user_label") or ""),
+        "at": str(row.get("created_at") or ""),
+        "body": str(row.get("body") or ""),
+    }
+
+
+def with_plan(job: Row, plan_job: Row) -> Row:
+    """A job with what is known of its plan: its own, or until it runs that of the job that planned it."""
+    if job.get("plan_summary") or not plan_job:
+        return job
+    return {**job, "plan_summary": plan_job.get("plan_summary"), "type": "PLAN"}
+
+
+def planned(job: Row, plan_job: Row, serial: int) -> Planned:
+    """Say what a job's plan was made from, and whether it can still be applied."""
+    if not plan_job:
+        return Planned()
+    made_against = int(plan_job.get("planned_serial") or 0)
+    is_waiting = job.get("status") == "AWAITING_APPROVAL"
+    return Planned(
+        job_id=int(plan_job["id"]),
+        runner=str(plan_job.get("worker_name") or ""),
+        worker_id=str(plan_job.get("worker_id") or ""),
+        source=source(plan_job),
+        serial=made_against,
+        is_outdated=is_waiting and made_against != serial,
+        is_confirmed_by_hand=bool(job.get("needs_confirmation")),
+        deadline=str(job.get("approval_deadline_at") or "") if is_waiting else "",
+    )
+
+
+def changes(answer: object) -> dict[str, Any]:
+    """Read what one resource changes from the database's answer."""
+    resources = answer.get("resources") if isinstance(answer, Mapping) else None
+    found = resources[0] if isinstance(resources, list) and resources else {}
+    return dict(found) if isinstance(found, Mapping) else {}

@@ -1,0 +1,254 @@
+"""Below a module's facts: its jobs as a chart, its resources, files, outputs and locks."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.modules.state.actions import ModuleActionState
+from app.modules.state.contents import ModuleContentsState
+from app.modules.state.modules import ModulesState
+from app.modules.view.contents import Bar, Evidence, OutputView, SourceFile, TypeCount
+from app.shared.elements import ago
+from app.shared.icons import icon
+from app.shared.session import SessionState
+
+State = ModuleContentsState
+
+
+class SourceElement(rx.Component):
+    """`<ry-source name text>`: a file with line numbers and colours, made in the browser."""
+
+    tag = "RySource"
+    name: rx.Var[str]
+    text: rx.Var[str]
+
+    def add_custom_code(self) -> list[str]:
+        """Name the element; a hyphen would break Reflex's identifiers."""
+        return ['const RySource = "ry-source"']
+
+
+def _panel(title: str, aside: Any, *children: Any, **props: Any) -> rx.Component:
+    head = rx.el.div(rx.el.h2(title), aside, class_name="ry-ph")
+    return rx.el.section(head, *children, class_name="ry-panel", aria_label=title, **props)
+
+
+def _bar(bar: rx.Var[Bar]) -> rx.Component:
+    return rx.link(
+        rx.el.span(bar["title"], class_name="sr"),
+        href=bar["href"],
+        class_name=bar["style"].to(str),
+        style={"height": bar["height"]},
+        title=bar["title"],
+    )
+
+
+def history_chart() -> rx.Component:
+    """How long the last jobs took, and how they ended: by colour and by shape."""
+    axis = rx.el.span(
+        rx.el.span(State.chart.most),
+        rx.el.span(State.chart.half),
+        rx.el.span("0"),
+        class_name="y num",
+        aria_hidden="true",
+    )
+    bars = rx.el.div(rx.foreach(State.chart.bars, _bar), class_name="bars", role="group", aria_label=State.chart.words)
+    foot = rx.el.div(
+        rx.el.span(State.chart.counts),
+        rx.el.span(class_name="grow"),
+        rx.el.span("Median ", State.chart.middle, class_name="num"),
+        class_name="ry-foot",
+    )
+    shown = rx.fragment(rx.el.div(axis, bars, class_name="ry-hist", custom_attrs={"data-testid": "chart"}), foot)
+    return rx.cond(State.chart.bars.length() > 0, shown, rx.fragment())
+
+
+def _type(each: rx.Var[TypeCount]) -> rx.Component:
+    return rx.el.li(
+        rx.el.span(each["name"], class_name="ry-mono ry-el"),
+        rx.el.span(rx.el.i(style={"width": each["share"]}), class_name="m", aria_hidden="true"),
+        rx.el.span(each["number"], class_name="num"),
+    )
+
+
+def _address(address: rx.Var[str]) -> rx.Component:
+    return rx.el.li(rx.el.span(icon("box", "xs"), class_name="ry-sym mut"), rx.el.span(address))
+
+
+def resources() -> rx.Component:
+    """What the state holds, by type and by address."""
+    found = State.contents
+    many = rx.cond(found.total == 1, "1 in the state", found.total.to_string() + " in the state")
+    foot = rx.el.div(
+        rx.el.span(rx.cond(State.is_all, "", found.more.to_string() + " more"), class_name="num"),
+        rx.el.span(class_name="grow"),
+        rx.button(
+            rx.cond(State.is_all, "Show few", "Show all"),
+            on_click=State.show_all,
+            variant="ghost",
+            color_scheme="gray",
+            size="1",
+        ),
+        class_name="ry-foot",
+    )
+    listed = rx.fragment(
+        rx.el.ul(rx.foreach(found.types, _type), class_name="ry-types"),
+        rx.el.ul(rx.foreach(found.addresses, _address), class_name="ry-pl ry-plan-list"),
+        rx.cond((found.more > 0) | State.is_all, foot, rx.fragment()),
+    )
+    none = rx.el.div("Nothing yet. The first apply makes them.", class_name="ry-pb mut")
+    return _panel(
+        "Resources",
+        rx.el.span(many, class_name="mut num"),
+        rx.cond(found.total > 0, listed, none),
+        custom_attrs={"data-testid": "resources"},
+    )
+
+
+def _output(output: rx.Var[OutputView]) -> rx.Component:
+    secret = rx.el.span(icon("eye-off"), "sensitive", class_name="ry-row c6 mut")
+    value = rx.el.span(output["value"], class_name="ry-mono ry-breaks")
+    return rx.el.li(
+        rx.el.div(
+            rx.el.span(output["name"], class_name="ry-mono"),
+            rx.cond(output["is_secret"], secret, value),
+            class_name="grow",
+        )
+    )
+
+
+def outputs() -> rx.Component:
+    """What the state answers; a sensitive value is named, never shown."""
+    panel = _panel(
+        "Outputs",
+        rx.el.span(State.contents.outputs.length(), class_name="mut num"),
+        rx.el.ul(rx.foreach(State.contents.outputs, _output), class_name="ry-list"),
+        custom_attrs={"data-testid": "outputs"},
+    )
+    return rx.cond(State.contents.outputs.length() > 0, panel, rx.fragment())
+
+
+def _tab(file: rx.Var[SourceFile]) -> rx.Component:
+    return rx.tabs.trigger(file["name"], value=file["name"])
+
+
+def source_files() -> rx.Component:
+    """The files that the module carries itself, readable."""
+    tabs = rx.tabs.root(rx.tabs.list(rx.foreach(State.files, _tab)), value=State.file, on_change=State.show_file)
+    shown = SourceElement.create(name=State.file, text=State.text, class_name="ry-lb ry-src")
+    section = rx.el.section(
+        rx.el.script(src="/source.js", type="module", custom_attrs={"async": True}),
+        rx.el.div(rx.el.h2("Files", class_name="ry-h2"), class_name="ry-lt"),
+        rx.el.div(tabs, class_name="ry-srct"),
+        shown,
+        class_name="ry-log",
+        aria_label="Files",
+        custom_attrs={"data-testid": "source"},
+    )
+    return rx.cond(State.files.length() > 0, section, rx.fragment())
+
+
+def _mark(weighs: rx.Var[str]) -> rx.Component:
+    return rx.match(
+        weighs,
+        ("for", icon("circle-check", class_name="t-grn", aria_label="for")),
+        ("against", icon("circle-x", class_name="t-red", aria_label="against")),
+        icon("circle-help", class_name="t-amb", aria_label="unclear"),
+    )
+
+
+def _line(line: rx.Var[Evidence]) -> rx.Component:
+    at = rx.cond(line["at"] != "", rx.el.em(ago(line["at"].to(str)), class_name="num"), rx.el.em())
+    return rx.el.li(_mark(line["weighs"].to(str)), rx.el.span(line["text"]), at)
+
+
+def _engine_lock() -> rx.Component:
+    """The evidence, then the verdict, then the act."""
+    lock = ModulesState.state
+    act = rx.button(
+        "Break lock",
+        on_click=ModuleActionState.ask("unlock"),
+        variant="surface",
+        color_scheme=rx.cond(State.lock.verdict == "unsafe", "red", "gray"),
+        size="1",
+    )
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2("State lock"),
+            rx.el.span("#", lock.lock_job, ", attempt ", lock.lock_attempt, class_name="mut num"),
+            class_name="ry-ph",
+        ),
+        rx.el.ul(rx.foreach(State.lock.evidence, _line), class_name="ry-ev2"),
+        rx.el.div(
+            rx.el.p(State.lock.words),
+            rx.cond(SessionState.can_admin, act, rx.fragment()),
+            class_name="ry-verdict",
+            custom_attrs={"data-accent-color": State.lock.colour, "data-verdict": State.lock.verdict},
+        ),
+        class_name="ry-panel",
+        aria_label="State lock",
+        custom_attrs={"data-testid": "lock-evidence"},
+    )
+
+
+def locks() -> rx.Component:
+    """Who keeps the module from being changed: an attempt, or a person."""
+    unlock = rx.button("Unlock", on_click=State.unlock_it, size="1", variant="surface", color_scheme="gray")
+    person = rx.el.div(
+        icon("lock", ""),
+        rx.el.p("Locked by ", State.lock.by, ": ", rx.el.span(State.lock.reason, " Nothing is applied meanwhile.")),
+        rx.cond(SessionState.can_operate, unlock, rx.fragment()),
+        class_name="ry-note",
+        custom_attrs={"data-accent-color": "amber", "data-testid": "module-lock"},
+    )
+    return rx.fragment(
+        rx.cond(State.lock.by != "", person, rx.fragment()),
+        rx.cond(State.lock.is_held, _engine_lock(), rx.fragment()),
+    )
+
+
+def content_dialogs() -> list[rx.Component]:
+    """Why the module is locked; whether an older state becomes the newest."""
+    acts = rx.el.div(
+        rx.button("Cancel", type="button", on_click=State.ask_lock(False), variant="surface", color_scheme="gray"),
+        rx.button("Lock module", type="submit", color_scheme="gray", high_contrast=True),
+        class_name="ry-acts ry-dialog-acts",
+    )
+    field = rx.el.div(
+        rx.el.label("Reason", html_for="lock-reason"),
+        rx.input(id="lock-reason", name="reason", required=True, max_length=500, auto_complete="off"),
+        class_name="ry-f ry-dialog-field",
+    )
+    lock = rx.alert_dialog.root(
+        rx.alert_dialog.content(
+            rx.alert_dialog.title("Lock this module?", size="4", margin_bottom="6px"),
+            rx.alert_dialog.description(
+                "Plans go on. Nothing is applied, destroyed or confirmed until somebody unlocks it.",
+                size="2",
+                class_name="mut",
+            ),
+            rx.form(field, acts, on_submit=State.lock_it),
+            max_width="440px",
+            on_escape_key_down=State.ask_lock(False),
+        ),
+        open=State.is_locking,
+    )
+    back = rx.alert_dialog.root(
+        rx.alert_dialog.content(
+            rx.alert_dialog.title("Roll back to serial ", State.roll_back_to, "?", size="4", margin_bottom="6px"),
+            rx.alert_dialog.description(
+                "That version becomes the newest state. No infrastructure changes: what was made since is there, and the "
+                "state no longer knows of it.",
+                size="2",
+                class_name="mut",
+            ),
+            rx.el.div(
+                rx.button("Cancel", on_click=State.ask_roll_back(0), variant="surface", color_scheme="gray"),
+                rx.button("Roll back", on_click=State.roll_back, color_scheme="red"),
+                class_name="ry-acts ry-dialog-acts",
+            ),
+            max_width="440px",
+            on_escape_key_down=State.ask_roll_back(0),
+        ),
+        open=State.roll_back_to > 0,
+    )
+    return [lock, back]

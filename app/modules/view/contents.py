@@ -1,0 +1,230 @@
+"""What a module's state holds, what its files say, who has it locked, and how its last jobs went; from rows alone."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+from typing import Any, TypedDict
+
+from app.shared.job.words import STATUS_WORDS
+from app.shared.words import count
+
+Row = Mapping[str, Any]
+
+FEW_TYPES = 6
+FEW_RESOURCES = 8
+BARS = 30
+_STYLES = {"SUCCEEDED": "", "FAILED": "x", "CANCELLED": "c", "NEEDS_ATTENTION": "x"}
+VERDICTS = {
+    "safe": ("green", "Safe to break: nothing that could write this state is left."),
+    "unclear": (
+        "amber",
+        "Not clear: look at the job first, and break it only when you know that nothing writes any more.",
+    ),
+    "unsafe": ("red", "Not safe: the attempt that holds it may still write this state."),
+}
+
+
+class TypeCount(TypedDict):
+    """How many resources of one type there are; `share` of the most frequent, in percent."""
+
+    name: str
+    number: int
+    share: str
+
+
+class OutputView(TypedDict):
+    """One output of the state."""
+
+    name: str
+    value: str
+    is_secret: bool
+
+
+class SourceFile(TypedDict):
+    """One file of a module that carries its own."""
+
+    name: str
+    text: str
+
+
+class Evidence(TypedDict):
+    """One thing that is known about a lock."""
+
+    weighs: str
+    text: str
+    at: str
+
+
+class Bar(TypedDict):
+    """One job in the chart."""
+
+    href: str
+    style: str
+    height: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the state holds."""
+
+    total: int = 0
+    types: tuple[TypeCount, ...] = ()
+    addresses: tuple[str, ...] = ()
+    more: int = 0
+    outputs: tuple[OutputView, ...] = ()
+
+
+@dataclass(frozen=True)
+class LockView:
+    """The engine's lock with the answer to "is it safe to break?", and the lock of a person."""
+
+    is_held: bool = False
+    verdict: str = ""
+    colour: str = ""
+    words: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    by: str = ""
+    reason: str = ""
+    since: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The last jobs by duration, oldest first."""
+
+    bars: tuple[Bar, ...] = ()
+    words: str = ""
+    most: str = ""
+    half: str = ""
+    counts: str = ""
+    middle: str = ""
+
+
+def contents(answer: object, *, is_all: bool) -> Contents:
+    """Read what state_resources answered."""
+    found = answer if isinstance(answer, Mapping) else {}
+    rows = [row for row in found.get("resources") or [] if isinstance(row, Mapping)]
+    shown = rows if is_all else rows[:FEW_RESOURCES]
+    total = int(found.get("total") or 0)
+    return Contents(
+        total=total,
+        types=_types(found.get("types") or {}),
+        addresses=tuple(str(row.get("address")) for row in shown),
+        more=total - len(shown),
+        outputs=_outputs(found.get("outputs") or {}),
+    )
+
+
+def _types(numbers: Mapping[str, int]) -> tuple[TypeCount, ...]:
+    ranked = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
+    listed = ranked[:FEW_TYPES]
+    rest = ranked[FEW_TYPES:]
+    if rest:
+        listed.append((f"{count(len(rest), 'other type')}", sum(number for _, number in rest)))
+    most = max((number for _, number in listed), default=1)
+    return tuple({"name": name, "number": number, "share": f"{100 * number // most}%"} for name, number in listed)
+
+
+def _outputs(outputs: Mapping[str, Any]) -> tuple[OutputView, ...]:
+    found = [(str(name), entry) for name, entry in sorted(outputs.items()) if isinstance(entry, Mapping)]
+    return tuple(
+        {"name": name, "value": _value(entry), "is_secret": bool(entry.get("sensitive"))} for name, entry in found
+    )
+
+
+def _value(entry: Row) -> str:
+    value = entry.get("value")
+    text = value if isinstance(value, str) else str(value)
+    return "" if entry.get("sensitive") else text[:2000]
+
+
+def lock(answer: object, own: Row | None) -> LockView:
+    """Read what lock_evidence answered, and a member's lock."""
+    found = answer if isinstance(answer, Mapping) else {}
+    colour, words = VERDICTS.get(str(found.get("verdict")), ("", ""))
+    held = own or {}
+    return LockView(
+        is_held=bool(found.get("is_locked")),
+        verdict=str(found.get("verdict") or ""),
+        colour=colour,
+        words=words,
+        evidence=tuple(_evidence(row) for row in found.get("evidence") or [] if isinstance(row, Mapping)),
+        by=str(held.get("user_label") or ""),
+        reason=str(held.get("reason") or ""),
+        since=str(held.get("created_at") or ""),
+    )
+
+
+def _evidence(row: Row) -> Evidence:
+    return {"weighs": str(row.get("weighs")), "text": str(row.get("text")), "at": str(row.get("at") or "")}
+
+
+def files(module: Row) -> list[SourceFile]:
+    """List the files that a module carries itself, its extra files after them."""
+    source = module.get("source") or {}
+    own = source.get("files") if module.get("source_kind") == "inline" else None
+    found: list[SourceFile] = [{"name": name, "text": str(text)} for name, text in sorted((own or {}).items())]
+    extra = [file for file in module.get("extra_files") or [] if isinstance(file, Mapping)]
+    return found + [{"name": str(file.get("path")), "text": str(file.get("content") or "")} for file in extra]
+
+
+def chart(jobs: Sequence[Row]) -> Chart:
+    """Draw the last jobs, newest last, each as high as it was long."""
+    run = [job for job in reversed(jobs[:BARS]) if job.get("started_at") or job.get("finished_at")]
+    if not run:
+        return Chart()
+    long = [_seconds(job) for job in run]
+    most = max([*long, 1.0])
+    counted = _counted(run)
+    middle = spoken(median(long))
+    return Chart(
+        bars=tuple(_bar(job, seconds, most) for job, seconds in zip(run, long, strict=True)),
+        words=f"{count(len(run), 'job')}: {counted}. Median {middle}.",
+        most=spoken(most),
+        half=spoken(most / 2),
+        counts=counted,
+        middle=middle,
+    )
+
+
+def _counted(jobs: Iterable[Row]) -> str:
+    numbers: dict[str, int] = {}
+    for job in jobs:
+        word = STATUS_WORDS.get(str(job["status"]), str(job["status"])).lower()
+        numbers[word] = numbers.get(word, 0) + 1
+    return ", ".join(f"{number} {word}" for word, number in sorted(numbers.items(), key=lambda item: -item[1]))
+
+
+def _bar(job: Row, seconds: float, most: float) -> Bar:
+    status = str(job["status"])
+    word = STATUS_WORDS.get(status, status)
+    return {
+        "href": f"/dashboard/jobs/{int(job['id'])}",
+        "style": _STYLES.get(status, "n"),
+        "height": f"{max(3, round(100 * seconds / most))}%",
+        "title": f"#{int(job['id'])} {word}, {spoken(seconds)}",
+    }
+
+
+def _seconds(job: Row) -> float:
+    begun, ended = _time(job.get("started_at") or job.get("finished_at")), _time(job.get("finished_at"))
+    ended = ended or _time(job.get("updated_at"))
+    return max(0.0, (ended - begun).total_seconds()) if begun and ended else 0.0
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(value)) if value else None
+    except ValueError:
+        return None
+
+
+def spoken(seconds: float) -> str:
+    """Say a duration as people do."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if rest and minutes < 10 else f"{minutes} min"

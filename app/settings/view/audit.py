@@ -1,0 +1,129 @@
+"""The audit log in words: what was done, to what, from which value to which."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+Row = Mapping[str, Any]
+
+# Actions whose words do not follow from their name.
+ACTIONS = {
+    "job.enqueued": "Requested a job",
+    "jobs.enqueued": "Requested jobs",
+    "member.joined": "Joined",
+    "organization.maintenance": "Announced maintenance",
+    "organization.maintenance_ended": "Ended maintenance",
+    "organization.shared_runners": "Set the use of shared runners",
+    "job.approve": "Approved a job",
+    "job.reject": "Rejected a job",
+    "job.confirmed": "Confirmed a plan",
+    "job.approval_overridden": "Approved a job of their own",
+    "job.cancelled": "Cancelled a job",
+    "job.retried": "Ran a job again",
+    "job.resolved": "Decided about a lost job",
+    "state.read": "Read a state",
+    "state.force_unlocked": "Broke a state's lock",
+    "state.stored": "Stored a kept state",
+    "state.discarded": "Discarded a kept state",
+    "state.rolled_back": "Rolled a state back",
+    "member.invited": "Invited a member",
+    "member.role_changed": "Changed a member's role",
+    "service_account.secret_rotated": "Rotated a service account's secret",
+    "worker.assigned": "Assigned a runner",
+    "worker.removal_queued": "Asked for a runner's removal",
+    "worker.update_queued": "Asked for a runner's update",
+    "worker.token_rotated": "Rotated a runner's token",
+    "worker.token_revoked": "Revoked a runner's token",
+}
+THINGS = {
+    "worker": "runner",
+    "organization": "organisation",
+    "cloud_identity": "cloud identity",
+    "service_account": "service account",
+}
+PAGES = {"job": "/dashboard/jobs/", "worker": "/dashboard/runners/"}
+LONGEST = 160
+
+
+class Change(TypedDict):
+    """One field that was changed."""
+
+    field: str
+    old: str
+    new: str
+
+
+class AuditRow(TypedDict):
+    """One act."""
+
+    id: int
+    at: str
+    who: str
+    action: str
+    words: str
+    what: str
+    href: str
+    detail: str
+    changes: list[Change]
+
+
+def build(row: Row) -> AuditRow:
+    """Put an event into words."""
+    detail = row.get("detail") if isinstance(row.get("detail"), Mapping) else {}
+    return {
+        "id": int(row["id"]),
+        "at": str(row["at"]),
+        "who": str(row.get("actor_label") or ""),
+        "action": str(row["action"]),
+        "words": words(str(row["action"])),
+        "what": str(row.get("target_label") or row.get("target_id") or ""),
+        "href": link(row),
+        "detail": told(detail or {}),
+        "changes": changes((detail or {}).get("changes")),
+    }
+
+
+def words(action: str) -> str:
+    """Say an action as a person would: "module.updated" is "Updated a module"."""
+    if action in ACTIONS:
+        return ACTIONS[action]
+    kind, _, verb = action.partition(".")
+    thing = THINGS.get(kind, kind.replace("_", " "))
+    article = "an" if thing[:1] in "aeiou" else "a"
+    return f"{verb.replace('_', ' ').capitalize()} {article} {thing}" if verb else action
+
+
+def link(row: Row) -> str:
+    """Lead to what an event is about, where it has a page."""
+    kind, target = str(row.get("target_kind") or ""), str(row.get("target_id") or "")
+    if kind == "module" and row.get("target_label"):
+        return f"/dashboard/modules?path={row['target_label']}"
+    return f"{PAGES[kind]}{target}" if kind in PAGES and target else ""
+
+
+def told(detail: Row) -> str:
+    """Say what else an event knows, in one line."""
+    parts = [f"{key.replace('_', ' ')} {value}" for key, value in detail.items() if _is_plain(value)]
+    return ", ".join(parts)[:LONGEST]
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int) and value != ""
+
+
+def changes(found: object) -> list[Change]:
+    """List what was changed, old and new."""
+    if not isinstance(found, Mapping):
+        return []
+    return [
+        {"field": str(field).replace("_", " "), "old": _value(each.get("from")), "new": _value(each.get("to"))}
+        for field, each in sorted(found.items())
+        if isinstance(each, Mapping)
+    ]
+
+
+def _value(value: object) -> str:
+    if isinstance(value, Mapping) and {"bytes", "sha256"} == set(value):
+        return f"{value['bytes']} bytes, {str(value['sha256'])[:12]}"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -1,0 +1,175 @@
+"""Plan, review, confirm in a browser: who decides sees what changes, and decides about exactly that."""
+
+import json
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
+from tests.e2e.test_work_pages import SLOW, STEP, make_module, open_as, owner, runner, status
+
+__all__ = ["open_as", "owner", "runner"]
+
+ADDRESS = "cloud_queue.ledger"
+SUMMARY = {
+    "create": 0, "update": 1, "replace": 0, "delete": 0, "has_changes": True,
+    "resources": [{"address": ADDRESS, "action": "update"}], "outputs": [],
+}  # fmt: skip
+CHANGES = {
+    "resources": [
+        {
+            "address": ADDRESS, "action": "update", "unchanged": 18,
+            "attributes": [
+                {"path": "node_count", "kind": "change", "before": "3", "after": "5"},
+                {"path": "endpoint", "kind": "change", "before": '"a"', "after": None, "is_unknown": True},
+                {"path": "password", "kind": "change", "before": None, "after": None, "is_sensitive": True},
+            ],
+        }
+    ]
+}  # fmt: skip
+LOG = "".join(f"line {number}\n" for number in range(1, 200)) + f"  # {ADDRESS} will be updated in-place\n"
+
+
+def plan(product: Product, runner: ScriptedRunner, page: Page) -> None:
+    """Press Apply on the module's page, and be its runner until the plan is there."""
+    page.get_by_role("button", name="Apply", exact=True).click()
+    page.get_by_test_id("run").click()
+    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    job = runner.claim()
+    runner.report(job, "PLAN", [STEP])
+    runner.log(job, 1, "plan", LOG)
+    runner.artifact(job, "changes.json", json.dumps(CHANGES).encode())
+    runner.finish(job, "SUCCEEDED", summary=SUMMARY, last_seq=1)
+    page.get_by_test_id("review").click()
+    expect(page.get_by_test_id("decision")).to_be_visible(timeout=SLOW)
+
+
+def test_a_plan_is_read_by_attribute_and_confirmed(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "payments/queue")
+    page = open_as(owner)
+    page.goto(f"/dashboard/modules?module={module}")
+    plan(product, runner, page)
+    page.get_by_test_id("plan-resource").get_by_role("button", expanded=False).click()
+    changes = page.get_by_test_id("plan-attributes")
+    expect(changes.get_by_role("listitem")).to_have_count(4, timeout=SLOW)
+    assert "known after apply" in changes.inner_text()
+    assert "(sensitive), changed" in changes.inner_text()
+
+    page.get_by_role("button", name=f"Show {ADDRESS} in the log").click()
+    expect(page.locator("#L200")).to_be_in_viewport(timeout=SLOW)
+
+    page.get_by_label("Write a comment").fill("Does it break the consumers?")
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("comments").get_by_role("listitem")).to_have_count(1, timeout=SLOW)
+
+    page.get_by_test_id("confirm").click()
+    expect(status(page)).to_have_attribute("data-status", "QUEUED", timeout=SLOW)
+    expect(page.get_by_test_id("decision")).to_have_count(0)
+    apply = runner.claim()
+    assert apply["type"] == "APPLY"
+    runner.finish(apply, "SUCCEEDED", summary=SUMMARY)
+    expect(status(page)).to_have_attribute("data-status", "SUCCEEDED", timeout=SLOW)
+    page.get_by_test_id("timeline-steps").click()
+    with page.expect_download() as download:
+        page.get_by_test_id("record").click()
+    record = json.loads(download.value.path().read_text())
+    assert [event["event"] for event in record["events"]][:2] == ["enqueued", "confirmed"]
+    assert [part["name"] for part in record["waterfall"]] == ["AWAITING_APPROVAL", "QUEUED", "CLAIMED", "SUCCEEDED"]
+
+
+def test_a_plan_that_is_out_of_date_cannot_be_confirmed(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "payments/stale")
+    page = open_as(owner)
+    page.goto(f"/dashboard/modules?module={module}")
+    plan(product, runner, page)
+    product.sql(
+        "insert into private.states (module_id, serial, body, sha256, job_id, attempt) values (%s, 9, '{}', 'x', 1, 1)",
+        module,
+    )
+    page.reload()
+    expect(page.get_by_role("button", name="Plan again")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_test_id("confirm")).to_have_count(0)
+    page.get_by_test_id("discard").click()
+    expect(status(page)).to_have_attribute("data-status", "CANCELLED", timeout=SLOW)
+
+
+def test_destroy_says_how_much_goes_and_waits_for_its_plan(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "payments/gone")
+    state = json.dumps(
+        {"resources": [{"mode": "managed", "type": "a", "name": "b", "instances": [{}, {"index_key": 1}]}]}
+    )
+    product.sql(
+        "insert into private.states (module_id, serial, body, sha256, job_id, attempt) values (%s, 1, %s, 'x', 1, 1)",
+        module,
+        state,
+    )
+    page = open_as(owner)
+    page.goto(f"/dashboard/modules?module={module}")
+    page.get_by_role("button", name="Destroy, edit, check, remove").click()
+    page.get_by_role("menuitem", name="Destroy").click()
+    expect(page.get_by_test_id("goes")).to_contain_text("2 resources go", timeout=SLOW)
+    expect(page.get_by_test_id("run")).to_be_disabled()
+    page.get_by_label("to confirm").fill("gone")
+    page.get_by_test_id("run-options").click()
+    page.get_by_label("Targets").fill("a.b[1]")
+    page.get_by_label("Message").fill("No longer needed")
+    page.get_by_test_id("run").click()
+    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    (found,) = product.sql("select payload -> 'options', type from public.provision_jobs where module_id = %s", module)
+    assert found == ({"destroy": True, "confirm": True, "targets": ["a.b[1]"]}, "PLAN")
+
+
+def test_a_module_shows_what_its_state_holds_and_who_locks_it(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "payments/known")
+    state = {"outputs": {"url": {"value": "https://x"}, "key": {"value": "hush", "sensitive": True}}}
+    state["resources"] = [{"mode": "managed", "type": "vm", "name": "a", "instances": [{}]}]
+    for serial in (1, 2):
+        product.sql(
+            "insert into private.state_versions (module_id, serial, body, sha256, job_id, attempt) "
+            "values (%s, %s, %s, 'x', 1, 1)", module, serial, json.dumps(state)
+        )  # fmt: skip
+    product.sql(
+        "insert into private.states (module_id, serial, body, sha256, job_id, attempt) values (%s, 2, %s, 'x', 1, 1)",
+        module, json.dumps(state),
+    )  # fmt: skip
+    page = open_as(owner)
+    page.goto("/dashboard/modules?path=payments/known")
+    expect(page.get_by_test_id("resources")).to_contain_text("vm.a", timeout=SLOW)
+    expect(page.get_by_test_id("outputs")).to_contain_text("https://x")
+    assert "hush" not in page.content()
+    expect(page.get_by_test_id("source").locator(".ry-ll").first).to_contain_text("output")
+
+    page.get_by_role("button", name="Destroy, edit, check, remove").click()
+    page.get_by_role("menuitem", name="Lock").click()
+    page.get_by_label("Reason").fill("Month-end")
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("module-lock")).to_contain_text("Month-end", timeout=SLOW)
+    page.get_by_test_id("module-lock").get_by_role("button", name="Unlock").click()
+    expect(page.get_by_test_id("module-lock")).to_have_count(0, timeout=SLOW)
+
+    page.get_by_role("button", name="Roll back to serial 1").click()
+    page.get_by_role("button", name="Roll back", exact=True).click()
+    expect(page.get_by_role("button", name="Roll back to serial 2")).to_be_visible(timeout=SLOW)
+
+    number = int(
+        product.rpc(owner.token, "enqueue_job", {"p_org": owner.org_id, "p_type": "APPLY", "p_module": module})["id"]
+    )
+    job = runner.claim(number)
+    runner.report(job, "APPLY", [STEP])
+    runner.lock(job)
+    page.reload()
+    expect(page.get_by_test_id("lock-evidence").locator("[data-verdict]")).to_have_attribute(
+        "data-verdict", "unsafe", timeout=SLOW
+    )
+    runner.finish(job, "SUCCEEDED")
+    expect(page.get_by_test_id("chart").get_by_role("link")).to_have_count(1, timeout=SLOW)

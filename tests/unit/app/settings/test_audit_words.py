@@ -1,0 +1,45 @@
+"""The audit log in words."""
+
+from typing import Any
+
+import pytest
+
+from app.settings.view.audit import build, changes, words
+
+
+def row(**more: Any) -> dict[str, Any]:
+    return {"id": 1, "at": "2026-11-15T14:00:00+00:00", "action": "module.updated", "target_kind": "module", **more}
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        ("module.updated", "Updated a module"),
+        ("worker.token_revoked", "Revoked a runner's token"),
+        ("organization.updated", "Updated an organisation"),
+        ("job.confirmed", "Confirmed a plan"),
+        ("odd", "odd"),
+    ],
+)
+def test_actions_read_as_a_person_would_say_them(action: str, said: str) -> None:
+    assert words(action) == said
+
+
+def test_a_change_is_told_from_what_to_what() -> None:
+    found = changes(
+        {"approvals_required": {"from": 2, "to": 0}, "source": {"from": {"bytes": 9, "sha256": "a" * 64}, "to": "x"}}
+    )
+    assert found[0] == {"field": "approvals required", "old": "2", "new": "0"}
+    assert found[1]["old"] == "9 bytes, aaaaaaaaaaaa"
+
+
+@pytest.mark.parametrize("odd", [None, [], "x", {"a": 1}, 7])
+def test_odd_details_are_passed_over(odd: Any) -> None:
+    assert changes(odd) == []
+    assert build(row(detail=odd if isinstance(odd, dict) else {}))["changes"] == []
+
+
+def test_events_lead_to_what_they_are_about() -> None:
+    assert build(row(target_label="a/b"))["href"] == "/dashboard/modules?path=a/b"
+    assert build(row(target_kind="job", target_id="7"))["href"] == "/dashboard/jobs/7"
+    assert build(row(target_kind="member", target_id="7"))["href"] == ""

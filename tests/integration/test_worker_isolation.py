@@ -1,75 +1,237 @@
-"""A module that wants what is not its own: real hooks and provisioners on a real runner."""
+"""A module that wants what is not its own: real hooks, provisioners, data sources and programs on a real runner."""
 
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cli.engines.cache import find
+from cli.engines.catalog import ENGINES, machine, system
+from stack.settings import PROJECT
 from tests.integration.test_worker_stopping import SLOW_APPLY
-from tests.integration.worker_bench import Bench, WorkerProcess, bench
+from tests.integration.worker_bench import Bench, Refused, WorkerProcess, bench
+from tests.support import looter
+from tests.support.providers import PROVIDER
 from tests.support.waiting import wait_until
 from worker.exit_codes import ExitCode
 
 __all__ = ["bench"]
 
 SANDBOXES = ["bubblewrap", "namespaces"]
+ALL_WAYS = [*SANDBOXES, "user", "landlock"]
 WAYS = "RUNYARD__ENGINE__ISOLATION__WAYS"
-# Everything that was shown to work before jobs were shut in.
-LOOT = """
-for each in /proc/[0-9]*; do tr '\\0' '\\n' < $each/environ; done 2>/dev/null
-find / -xdev -name WORKER_TOKEN -exec cat {} + 2>/dev/null
-cat SECRETS/WORKER_TOKEN HOME/instances/*/* OTHER/* 2>/dev/null
-ls ~ /run/secrets /var/run/docker.sock
-echo looted
-"""
 PROVISIONER = """
 resource "terraform_data" "looter" {
   provisioner "local-exec" { command = file("${path.module}/loot.sh") }
 }
 """
+EXTERNAL = """
+terraform {
+  required_providers { external = { source = "hashicorp/external", version = "1.2.0" } }
+}
+data "external" "looter" {
+  program = ["/bin/sh", "${path.module}/loot.sh"]
+}
+output "answer" { value = data.external.looter.result.answer }
+"""
+# The file is read by the engine, and the program's own plugin is started by it.
+PULUMI = """
+name: looter
+runtime: looter
+plugins:
+  languages:
+    - name: looter
+      path: .
+"""
+NOBODY = 65534
 
 
-def runner_with_a_token_in_a_file(bench: Bench, **variables: str) -> tuple[WorkerProcess, str, Path]:
-    worker = bench.register()
-    secrets = bench.folder / "secrets"
-    secrets.mkdir()
-    (secrets / "WORKER_TOKEN").write_text(worker[1])
-    process = bench.start_worker(worker, WORKER_TOKEN="", RUNYARD_SECRETS=str(secrets), **variables)
-    bench.online(worker)
-    return process, worker[1], secrets
+@dataclass
+class Scene:
+    """A runner with its token in a file, and a job of somebody else that runs on it meanwhile."""
+
+    bench: Bench
+    process: WorkerProcess
+    other: int
+    places: tuple[Path, ...]
+
+    @property
+    def fact(self) -> str:
+        rows = self.bench.rows("worker_instances", worker_id=self.process.worker_id)
+        return str(rows[0]["facts"]["isolation"])
+
+    def nothing_found(self, kind: str, module: str, times: int) -> dict[str, Any]:
+        """Run the looter's job and see that it looked and found nothing."""
+        job = self.bench.finished(kind, module)
+        log = self.bench.log_of(job["id"])
+        assert looter.loot(log) == []
+        assert looter.looks(log) >= times
+        assert self.bench.job(self.other)["status"] == "PROCESSING"
+        return job
 
 
-def looter(bench: Bench, process: WorkerProcess, secrets: Path, other: Path) -> str:
-    return LOOT.replace("SECRETS", str(secrets)).replace("HOME", str(process.home)).replace("OTHER", str(other))
+@pytest.fixture(scope="session")
+def external_mirror(run_folder: Path) -> Path:
+    """The provider of external data sources, where a runner without a network finds it."""
+    binary = find(PROVIDER)
+    if binary is None:
+        pytest.skip(f"{PROVIDER.name} not found; `python -m tests.support.providers` builds it")
+    mirror = run_folder / "mirror"
+    place = mirror / f"registry.opentofu.org/hashicorp/external/{PROVIDER.version}/{system()}_{machine()}"
+    place.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(binary, place / f"terraform-provider-external_v{PROVIDER.version}")
+    (mirror / "cli.tfrc").write_text(f'provider_installation {{ filesystem_mirror {{ path = "{mirror}" }} }}')
+    return mirror
 
 
-@pytest.mark.parametrize("way", SANDBOXES)
-def test_hooks_and_provisioners_read_neither_the_token_nor_another_job(bench: Bench, way: str) -> None:
-    process, token, secrets = runner_with_a_token_in_a_file(bench, **{WAYS: way})
-    if not process.said("jobs are shut in"):
-        pytest.skip("this machine cannot")
-    other = process.home / ".temp/job-of-another"
-    other.mkdir(parents=True)
-    (other / "secret").write_text("password-of-another-job")
-    script = looter(bench, process, secrets, other)
+@pytest.fixture
+def make_scene(bench: Bench, run_folder: Path) -> Iterator[Callable[..., Scene]]:
+    """Start a runner of one way; skip where the machine has not got it."""
+    made: list[Scene] = []
+
+    def make(way: str, *, is_nobody: bool = False, is_by_variable: bool = False, **variables: str) -> Scene:
+        worker = bench.register(capacity=2)
+        base = Path(tempfile.mkdtemp(prefix="runyard-scene-", dir=run_folder))
+        secrets, home = open_folders(base, worker[1], owner=NOBODY if is_nobody else os.geteuid())
+        process = bench.start_worker(
+            worker, home=home, **(as_nobody() if is_nobody else {}),
+            **{
+                "WORKER_TOKEN": worker[1] if is_by_variable else "", "RUNYARD_SECRETS": str(secrets), WAYS: way,
+                "HOME": str(base), "TF_CLI_CONFIG_FILE": "",
+                "RUNYARD__HOOKS__TIMEOUTSECONDS": "600",
+                "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(base / "engines"), **variables,
+            },
+        )  # fmt: skip
+        bench.online(worker)
+        if way != "[]" and process.said("jobs are not shut in: they can do what this user can"):
+            pytest.skip(f"this machine cannot: {way}")
+        made.append(Scene(bench, process, hold_a_job(bench), (secrets, home)))
+        return made[-1]
+
+    yield make
+    for scene in made:
+        with suppress(Refused):
+            bench.rpc("cancel_job", p_job=scene.other, p_kind="KILL", p_reason="over")
+
+
+def open_folders(base: Path, token: str, owner: int) -> tuple[Path, Path]:
+    """The runner's secrets, its home and the engines, where users of their own can pass through to their jobs."""
+    base.chmod(0o755)
+    secrets, home, engines = base / "secrets", base / "home", base / "engines"
+    secrets.mkdir(mode=0o700)
+    home.mkdir(mode=0o711)
+    engines.mkdir()
+    for binary in filter(None, map(find, ENGINES.values())):
+        shutil.copy2(binary, engines / binary.name)
+    (secrets / "WORKER_TOKEN").write_text(token)
+    for path in (secrets / "WORKER_TOKEN", secrets, home):
+        os.chown(path, owner, -1)
+    return secrets, home
+
+
+def hold_a_job(bench: Bench) -> int:
+    """A job of somebody else that stays where it holds its secrets."""
     module = bench.module(
+        env={"OTHER": looter.PASSWORD_OF_ANOTHER}, inputs={"who": looter.PASSWORD_OF_ANOTHER},
+        hooks={"before_plan": "exec sleep 600"},
+    )  # fmt: skip
+    job = bench.enqueue("PLAN", module)
+    bench.wait_step(job, "before-plan", seconds=30)
+    return job
+
+
+def as_nobody() -> dict[str, Any]:
+    """How a runner is started as an ordinary user, by a Python that such a user can reach; or skip."""
+    if os.geteuid() != 0:
+        pytest.skip("this is an ordinary user already")
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+    prefix = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--")
+    paths = f"{PROJECT}{os.pathsep}{sysconfig.get_path('purelib')}"
+    tried = subprocess.run(
+        [*prefix, python, "-c", "import worker.main"],
+        env={"PYTHONPATH": paths},
+        cwd="/",
+        capture_output=True,
+        check=False,
+    )
+    if tried.returncode != 0:
+        pytest.skip(f"nobody cannot run the runner from here: {tried.stderr.decode()[-200:]}")
+    return {"prefix": prefix, "program": (python, "-m", "worker.cli"), "PYTHONPATH": paths}
+
+
+@pytest.mark.parametrize("way", ALL_WAYS)
+def test_hooks_and_provisioners_find_nothing_but_their_own(make_scene: Callable[..., Scene], way: str) -> None:
+    loot_by_hook_and_provisioner(make_scene(way), way)
+
+
+@pytest.mark.parametrize("way", [*SANDBOXES, "landlock"])
+def test_the_whole_runner_as_an_ordinary_user(make_scene: Callable[..., Scene], way: str) -> None:
+    loot_by_hook_and_provisioner(make_scene(way, is_nobody=True), way)
+
+
+def loot_by_hook_and_provisioner(scene: Scene, way: str) -> None:
+    script = looter.shell(*scene.places)
+    module = scene.bench.module(
         source={"files": {"main.tf": PROVISIONER, "loot.sh": script}},
         hooks={"before_plan": script, "after_apply": script},
     )
-    job = bench.finished("APPLY", module)
-    log = bench.log_of(job["id"])
-    assert log.count("looted") >= 3
-    assert token not in log
-    # The log masks the token: what it masked was read.
-    assert "****" not in log.replace("TF_TOKEN", "")
-    assert "password-of-another-job" not in log
+    scene.nothing_found("APPLY", module, times=3)
+    assert scene.fact == way
 
 
-@pytest.mark.parametrize("way", SANDBOXES)
-def test_what_a_job_starts_ends_with_it_also_outside_of_its_session_and_environment(bench: Bench, way: str) -> None:
-    process = bench.runner(**{WAYS: way})
-    if not process.said("jobs are shut in"):
-        pytest.skip("this machine cannot")
+@pytest.mark.parametrize("way", ["auto", "landlock"])
+def test_an_external_data_source_finds_nothing_but_its_own(
+    make_scene: Callable[..., Scene], external_mirror: Path, way: str
+) -> None:
+    config = external_mirror / "cli.tfrc"
+    more = {"TF_CLI_CONFIG_FILE": str(config), "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": str(external_mirror)}
+    scene = make_scene("bubblewrap,namespaces,user" if way == "auto" else way, **more)
+    script = f'{looter.shell(*scene.places)}\necho \'{{"answer": "done"}}\'\n'
+    module = scene.bench.module(source={"files": {"main.tf": EXTERNAL, "loot.sh": script}})
+    # What a program of a data source says beside its answer is not shown, unless it fails.
+    job = scene.bench.finished("APPLY", module)
+    assert job["result"]["outputs"]["answer"]["value"] == "done"
+    failing = script + "exit 1\n"
+    module = scene.bench.module(source={"files": {"main.tf": EXTERNAL, "loot.sh": failing}})
+    failed = scene.bench.wait_job(scene.bench.enqueue("PLAN", module))
+    log = scene.bench.log_of(failed["id"])
+    assert failed["status"] == "FAILED"
+    assert looter.looks(log) >= 1, log[-3000:]
+    assert looter.loot(log) == []
+
+
+@pytest.mark.parametrize("way", ["auto", "landlock"])
+def test_a_pulumi_program_finds_nothing_but_its_own(make_scene: Callable[..., Scene], way: str) -> None:
+    if not find(ENGINES["pulumi"]):
+        pytest.skip("pulumi not found; `make engines` builds it")
+    scene = make_scene("bubblewrap,namespaces,user" if way == "auto" else way)
+    files = {"Pulumi.yaml": PULUMI, "pulumi-language-looter": f"#!/bin/sh\n{looter.shell(*scene.places)}\nexit 1\n"}
+    module = scene.bench.module(
+        engine="pulumi", source={"files": files}, hooks={"before_init": "chmod +x pulumi-language-looter"}
+    )
+    failed = scene.bench.wait_job(scene.bench.enqueue("PLAN", module))
+    log = scene.bench.log_of(failed["id"])
+    # It is no language, so the job fails; the program has run before that.
+    assert failed["status"] == "FAILED"
+    assert looter.looks(log) >= 1, log[-3000:]
+    assert looter.loot(log) == []
+
+
+@pytest.mark.parametrize("way", ALL_WAYS)
+def test_what_a_job_starts_ends_with_it_also_outside_of_its_session_and_environment(
+    make_scene: Callable[..., Scene], way: str
+) -> None:
+    bench = make_scene(way).bench
     mark = f"4{uuid.uuid4().int % 10**8:08}"
     hook = f"env -i setsid sleep {mark} >/dev/null 2>&1 & sleep 0.3"
     bench.finished("PLAN", bench.module(hooks={"before_init": hook}))
@@ -96,8 +258,10 @@ def test_an_apply_that_is_stopped_in_its_sandbox_gets_one_interrupt_and_stores_i
     assert state["lock"] is None
 
 
-def test_a_link_in_the_place_of_the_plan_brings_nothing_to_light(bench: Bench) -> None:
-    _, _, secrets = runner_with_a_token_in_a_file(bench)
+def test_a_link_in_the_place_of_the_plan_brings_nothing_to_light(
+    bench: Bench, make_scene: Callable[..., Scene]
+) -> None:
+    secrets, _ = make_scene("[]").places
     hook = f'ln -sf {secrets}/WORKER_TOKEN "$TMPDIR/../plan.tfplan"'
     job = bench.wait_job(bench.enqueue("PLAN", bench.module(hooks={"after_plan": hook})))
     assert (job["status"], job["error"]["code"]) == ("FAILED", "no_plan")
@@ -113,6 +277,18 @@ def test_without_a_sandbox_jobs_run_as_before_and_the_runner_says_so(bench: Benc
     assert "looked" in log
     assert token.removeprefix("ryw_") not in log
     assert bench.rows("worker_instances", worker_id=process.worker_id)[0]["facts"]["isolation"] == "none"
+
+
+def test_without_a_sandbox_an_ordinary_users_jobs_find_no_token_that_came_by_a_variable(
+    make_scene: Callable[..., Scene],
+) -> None:
+    scene = make_scene("[]", is_nobody=True, is_by_variable=True)
+    assert scene.fact == "none"
+    job = scene.bench.finished("PLAN", scene.bench.module(hooks={"before_plan": looter.shell()}))
+    log = scene.bench.log_of(job["id"])
+    assert looter.looks(log) == 1
+    # Another job's variables are what nobody keeps here; the tokens of runners and of their sessions are kept.
+    assert [line for line in looter.loot(log) if "token" in line] == []
 
 
 def test_a_runner_that_must_shut_jobs_in_and_cannot_leaves_at_once(bench: Bench) -> None:

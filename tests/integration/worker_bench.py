@@ -166,9 +166,13 @@ class Bench:
         try:
             return wait_until(ready, timeout_seconds=seconds, every_seconds=0.1)
         except TimeoutError as error:
-            row = self.job(job)
-            told = "\n".join(each.output[-3000:] for each in self.processes)
-            raise AssertionError(f"job {job} is {row['status']} ({row['phase']}), {row['error']}\n{told}") from error
+            raise AssertionError(self._story(job)) from error
+
+    def _story(self, job: int) -> str:
+        """What is known about a job that does not get on."""
+        row = self.job(job)
+        told = "\n".join(each.output[-3000:] for each in self.processes)
+        return f"job {job} is {row['status']} ({row['phase']}), {row['error']}\n{told}"
 
     def wait_step(self, job: int, step: str, status: str = "RUNNING", seconds: float = 90) -> dict[str, Any]:
         """Wait until a step of the job has this status."""
@@ -178,7 +182,10 @@ class Bench:
             steps = row["steps"] or []
             return row if any(each["name"] == step and each["status"] == status for each in steps) else None
 
-        return wait_until(ready, timeout_seconds=seconds, every_seconds=0.05)
+        try:
+            return wait_until(ready, timeout_seconds=seconds, every_seconds=0.05)
+        except TimeoutError as error:
+            raise AssertionError(self._story(job)) from error
 
     def finished(self, kind: str, module: str, **options: Any) -> dict[str, Any]:
         """Enqueue a job and wait until it has succeeded."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.children.child import Command
+from worker.children.landlock import LEAST_VERSION, version
 from worker.children.strays import COOKIE_VARIABLE
 from worker.children.users import end_processes, give_folder, pick_user, user_of
 from worker.children.view import View
@@ -26,6 +27,7 @@ REMEDY = (
     "or give every job a container of its own with a dispatcher."
 )
 _KEEPER = Path(__file__).with_name("keeper.py")
+_PACKAGES = Path(__file__).parents[2]
 _PROBE_SECONDS = 20
 
 
@@ -50,8 +52,26 @@ class Isolation:
 
     @property
     def is_enough_for_strangers(self) -> bool:
-        """Whether jobs of different organisations may share this runner."""
-        return self.fact not in {NONE, OFF}
+        """Whether jobs of different organisations may share this runner: Landlock leaves sockets of this user in reach."""
+        return self.fact not in {NONE, OFF, IsolationWay.LANDLOCK}
+
+    @property
+    def common_places(self) -> list[str]:
+        """Where one job could leave something for the next; a container of one's own has none."""
+        settings = self.view.settings
+        paths = (
+            []
+            if settings.dispatcher.is_remote
+            else [*settings.engine.isolation.writable_paths, *self.view.plugin_cache()]
+        )
+        return [str(path) for path in paths]
+
+    @property
+    def weakness(self) -> str:
+        """What keeps strangers from sharing this runner."""
+        if self.way is IsolationWay.LANDLOCK:
+            return "Landlock leaves sockets of this user in reach"
+        return self.why or "switched off"
 
     def shows(self, path: Path) -> bool:
         """Whether a job's source may be a place of the machine."""
@@ -83,6 +103,12 @@ class Isolation:
             user = user_of(root) or pick_user()
             give_folder(root, user)
             return {"user": user, "env": {**command.env, "HOME": str(root / "home")}}
+        if self.way is IsolationWay.LANDLOCK:
+            home = {} if for_git else {"HOME": str(root / "home")}
+            return {
+                "allowed": self.view.allowed(root, for_git=for_git), "links": self.view.links(root / "home"),
+                "packages": str(_PACKAGES), "env": {**command.env, **home},
+            }  # fmt: skip
         mounts = self.view.mounts(root, for_git=for_git)
         return {"mounts": mounts, "env": dict(command.env), "bubblewrap": self.bubblewrap}
 
@@ -111,6 +137,8 @@ class _Search:
             return "bwrap is not installed"
         if isolation.way is IsolationWay.USER and os.geteuid() != 0:
             return "needs root"
+        if isolation.way is IsolationWay.LANDLOCK and (has := version()) < LEAST_VERSION:
+            return f"needs Landlock {LEAST_VERSION}, as Linux 6.12 has it; here is {has or 'none'}"
         return ""
 
     def _try(self, isolation: Isolation) -> str:

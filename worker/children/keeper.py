@@ -28,7 +28,7 @@ _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, 
 _SYS_CAPSET = {"x86_64": 126, "aarch64": 91, "riscv64": 91, "ppc64le": 184, "s390x": 185}
 # How long to look for a child that bubblewrap is about to start.
 _LOOKS, _LOOK_SECONDS = 100, 0.01
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
 def main() -> NoReturn:
@@ -41,7 +41,7 @@ def main() -> NoReturn:
     # The runner's death is one interrupt for the child, as it is without a sandbox.
     prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
     try:
-        status = {"bubblewrap": in_bubblewrap, "namespaces": in_namespaces, "user": as_user}[order["way"]](order)
+        status = WAYS[order["way"]](order)
     except OSError as error:
         say(f"{error.filename or order['argv'][0]}: {error.strerror}")
         sys.exit(CANNOT_START)
@@ -218,7 +218,7 @@ def build_devices(folder: str) -> None:
     """Make the few devices that every program expects."""
     os.mkdir(folder)
     mount("tmpfs", folder, "tmpfs", _MS_NOSUID | _MS_NOEXEC, "mode=755")
-    for name in _DEVICES:
+    for name in DEVICES:
         if os.path.exists(f"/old/dev/{name}"):
             touch(f"{folder}/{name}")
             mount(f"/old/dev/{name}", f"{folder}/{name}", "", _MS_BIND)
@@ -251,6 +251,19 @@ def as_user(order: dict[str, Any]) -> int:
     os.chdir(order["cwd"])
     execute(order["argv"], order["env"])
 
+
+# --------------------------------------------------------------------------------------------------- Landlock
+
+
+def with_landlock(order: dict[str, Any]) -> int:
+    """Load what only this way needs, from beside this file."""
+    sys.path.append(order["packages"])
+    from worker.children.landlock import in_landlock
+
+    return in_landlock(order)
+
+
+WAYS = {"bubblewrap": in_bubblewrap, "namespaces": in_namespaces, "user": as_user, "landlock": with_landlock}
 
 # --------------------------------------------------------------------------------------------------- the kernel
 
@@ -309,13 +322,15 @@ def prctl(option: int, value: int, *, must_work: bool = True) -> int:
     return result
 
 
-def system(name: str, *arguments: Any) -> None:
+def system(name: str, *arguments: Any) -> int:
     """Call a function of the C library that answers -1 when it fails."""
     words = [ctypes().c_long(each) if isinstance(each, int) else each for each in arguments]
-    if getattr(ctypes().CDLL(None, use_errno=True), name)(*words) == -1:
+    answer = int(getattr(ctypes().CDLL(None, use_errno=True), name)(*words))
+    if answer == -1:
         error = ctypes().get_errno()
         where = next((each.decode() for each in arguments[1:] if isinstance(each, bytes)), name)
         raise OSError(error, os.strerror(error), where)
+    return answer
 
 
 def ctypes() -> Any:

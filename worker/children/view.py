@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from worker.children.keeper import DEVICES
 from worker.settings import Settings
 from worker.settings.load import secret_places
 
@@ -51,6 +52,25 @@ class View:
         rules = [*shown, *self._masks(seen), *self._own(root)]
         return [*_system(), *(mount for _, mount in sorted(rules, key=_order))]
 
+    def allowed(self, root: Path, *, for_git: bool = False) -> list[tuple[str, str]]:
+        """List the same for a sandbox that hides nothing but can name what is seen: `ro` or `rw`, and the place."""
+        mounts = self.mounts(root, for_git=for_git)
+        hidden = {Path(target) for kind, source, target in mounts if kind == "empty" or source == os.devnull}
+        shown = [(kind, Path(source)) for kind, source, _ in mounts if kind in {"ro", "rw"} and source != os.devnull]
+        # Rights add up here: what may only be read must not lie in what may be changed.
+        fixed = {path for kind, path in shown if kind == "ro"}
+        kept = {"ro": hidden, "rw": hidden | fixed - {path for kind, path in shown if kind == "rw"}}
+        parts = ((kind, str(part)) for kind, path in shown for part in _without(path, kept[kind]))
+        return [("ro", "/proc"), *(("rw", f"/dev/{name}") for name in DEVICES), *parts]
+
+    def links(self, home: Path) -> list[tuple[str, str]]:
+        """Say what of the runner's home the operator named, and where a job with a home of its own looks for it."""
+        isolation, own = self.settings.engine.isolation, Path(self.environ.get("HOME") or "/")
+        named = [*isolation.read_only_paths, *isolation.writable_paths]
+        return [
+            (str(path), str(home / path.relative_to(own))) for path in named if own in path.parents and own != Path("/")
+        ]
+
     def shows(self, path: Path) -> bool:
         """Whether jobs may see a place of the machine because the operator named it."""
         isolation = self.settings.engine.isolation
@@ -64,7 +84,7 @@ class View:
         for path in [*self._programs(), *self._named_by_variables(), *isolation.read_only_paths]:
             if _is_readable(path):
                 yield _SHOWN, ("ro", *_same(path))
-        for path in [*isolation.writable_paths, *self._plugin_cache()]:
+        for path in [*isolation.writable_paths, *self.plugin_cache()]:
             if _is_readable(path):
                 yield _WRITABLE, ("rw", *_same(path))
 
@@ -111,7 +131,8 @@ class View:
         plugins = Path(self.environ.get("HOME") or "/") / ".pulumi" / "plugins"
         yield plugins
 
-    def _plugin_cache(self) -> Iterator[Path]:
+    def plugin_cache(self) -> Iterator[Path]:
+        """The operator's cache of providers, which jobs fill."""
         if cache := self.environ.get("TF_PLUGIN_CACHE_DIR", ""):
             yield Path(cache)
 
@@ -139,6 +160,18 @@ def _system() -> Iterator[Mount]:
         path = Path("/etc", name)
         if _is_readable(path):
             yield "ro", str(path.resolve()), str(path)
+
+
+def _without(path: Path, hidden: set[Path]) -> Iterator[Path]:
+    """A place; or, where something hidden lies in it, everything beside that. Links could lead back to it."""
+    if path in hidden:
+        return
+    if not any(each.is_relative_to(path) for each in hidden):
+        yield path
+        return
+    for child in path.iterdir():
+        if not child.is_symlink():
+            yield from _without(child, hidden)
 
 
 def _is_readable(path: Path) -> bool:

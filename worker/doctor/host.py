@@ -31,7 +31,7 @@ def host_checks(settings: Settings) -> list[Check]:
         git(),
         user(),
         *degraded(folders.working_directory),
-        isolation(settings, os.environ),
+        *isolation(settings, os.environ),
         *([self_update()] if settings.update.enabled else []),
     ]
 

@@ -15,36 +15,43 @@ from worker.settings import Settings
 from worker.settings.isolation import IsolationMode
 from worker.settings.load import secret_places
 
-NAME = "Isolation"
+NAME, REACH = "Isolation", "Reach of a job"
 _SECONDS = 30
 _CONTENT = "only for another job"
 
 
-def isolation(settings: Settings, environ: Mapping[str, str]) -> Check:
-    """Say how jobs are shut in, after a child has tried to read what is not its own."""
+def isolation(settings: Settings, environ: Mapping[str, str]) -> list[Check]:
+    """Say how jobs are shut in, and what a child got at that tried to reach what is not its own."""
     if settings.dispatcher.is_remote:
-        return ok(NAME, f"every job has a container of its own ({settings.dispatcher.type.value})")
+        return [ok(NAME, f"every job has a container of its own ({settings.dispatcher.type.value})")]
     found = find_isolation(settings, environ)
     try:
         escapes = attempts(found, settings, environ)
     except (OSError, subprocess.SubprocessError) as error:
-        return fail(NAME, f"a child could not be started as a job would: {error}", REMEDY)
-    return judge(found, escapes)
+        return [fail(NAME, f"a child could not be started as a job would: {error}", REMEDY)]
+    return [strength(found), reach(found, escapes)]
 
 
-def judge(found: Isolation, escapes: list[str]) -> Check:
-    """Weigh what a child got at against what the settings ask for."""
+def strength(found: Isolation) -> Check:
+    """Weigh the way that was found against what the settings ask for."""
     mode = found.view.settings.engine.isolation.mode
-    seen = f"jobs are shut in by {found.fact}" if found.way else f"jobs are not shut in ({found.why or mode.value})"
-    if escapes:
-        seen += f"; a job can read {', '.join(escapes)}"
-    if found.way and not escapes:
-        return ok(NAME, f"{seen}; a child read nothing but its own")
-    return fail(NAME, seen, REMEDY) if found.way or mode is IsolationMode.REQUIRED else warn(NAME, seen, REMEDY)
+    if found.is_enough_for_strangers:
+        return ok(NAME, f"jobs are shut in by {found.fact}")
+    seen = f"jobs are {f'shut in by {found.fact}' if found.way else 'not shut in'} ({found.weakness})"
+    return fail(NAME, seen, REMEDY) if mode is IsolationMode.REQUIRED else warn(NAME, seen, REMEDY)
+
+
+def reach(found: Isolation, escapes: list[str]) -> Check:
+    """Say what a job can reach although it is not its own; nothing is forgiven where jobs are said to be shut in."""
+    if not escapes:
+        return ok(REACH, "a child reached nothing but its own")
+    seen = f"a job can reach {', '.join(escapes)}"
+    is_promised = found.way or found.view.settings.engine.isolation.mode is IsolationMode.REQUIRED
+    return fail(REACH, seen, REMEDY) if is_promised else warn(REACH, seen, REMEDY)
 
 
 def attempts(found: Isolation, settings: Settings, environ: Mapping[str, str]) -> list[str]:
-    """Start a child in a folder like a job's, and return what it could read although it is not its own."""
+    """Start a child in a folder like a job's, and return what it got at although it is not its own."""
     hide_from_children()
     base = settings.working_directory.temp_directory
     base.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -57,21 +64,27 @@ def attempts(found: Isolation, settings: Settings, environ: Mapping[str, str]) -
             "the runner's environment": Path(f"/proc/{os.getpid()}/environ"),
             "another job's files": file,
         }
-        return [what for what, place in places.items() if _can_read(found, Path(own), place)]
+        tries = {what: _reading(place) for what, place in places.items()}
+        tries["the runner's process, to end it"] = f"kill -0 {os.getpid()}"
+        return [what for what, script in tries.items() if _works(found, Path(own), script)]
 
 
 def _is_secret(place: Path) -> bool:
     return os.access(place, os.R_OK) and (place.is_file() or any(place.iterdir()))
 
 
-def _can_read(found: Isolation, root: Path, place: Path) -> bool:
-    for name in ("tmp", "home"):
-        (root / name).mkdir(exist_ok=True, mode=0o700)
+def _reading(place: Path) -> str:
+    """A script that reads a file, or all files of a folder."""
     target = shlex.quote(str(place))
     # The memory is no file that can be read from its start, but opening it is what needs the right.
-    script = (
+    return (
         f'if [ -d {target} ]; then [ -n "$(ls -A {target})" ] && cat {target}/* > tmp/read; else exec 3< {target}; fi'
     )
+
+
+def _works(found: Isolation, root: Path, script: str) -> bool:
+    for name in ("tmp", "home"):
+        (root / name).mkdir(exist_ok=True, mode=0o700)
     command = found.enclose(Command(("/bin/sh", "-c", script), root, {"PATH": "/usr/bin:/bin"}), root)
     done = subprocess.run(
         command.argv, input=command.stdin, env=dict(command.env), cwd=command.cwd, capture_output=True,

@@ -21,20 +21,22 @@ async def settle_isolation(settings: Settings, environ: Mapping[str, str], finde
     log = get_logger("worker.isolation")
     if found.is_enough_for_strangers:
         log.info("jobs are shut in", way=found.fact)
-    elif settings.engine.isolation.mode is IsolationMode.REQUIRED:
-        message = f"Engine.Isolation.Mode is required, but jobs cannot be shut in here ({found.why})."
+        return found
+    if settings.engine.isolation.mode is IsolationMode.REQUIRED:
+        message = f"Engine.Isolation.Mode is required, but jobs cannot be shut in here ({found.weakness})."
         raise Fatal(message, exit_code=ExitCode.SETTINGS, hint=REMEDY)
-    else:
-        log.warning(
-            "jobs are not shut in: they can do what this user can", why=found.why or "switched off", hint=REMEDY
-        )
+    what = "jobs are shut in, in part" if found.way else "jobs are not shut in: they can do what this user can"
+    log.warning(what, way=found.fact, why=found.weakness, hint=REMEDY)
     return found
 
 
 def check_strangers(isolation: Isolation, worker: Mapping[str, Any]) -> None:
     """Refuse to serve every organisation where one organisation's job could reach another's."""
     is_shared = "org_id" in worker and worker["org_id"] is None
+    if is_shared and (common := isolation.common_places):
+        message = f"This is a shared runner, and jobs of different organisations would write to {', '.join(common)}."
+        hint = "Unset TF_PLUGIN_CACHE_DIR and Engine.Isolation.WritablePaths; a read-only mirror of providers can be shared."
+        raise Fatal(message, exit_code=ExitCode.SETTINGS, hint=hint)
     if is_shared and not isolation.is_enough_for_strangers:
         message = "This is a shared runner, and jobs of different organisations could reach each other on this machine"
-        why = isolation.why or "Engine.Isolation.Mode is off"
-        raise Fatal(f"{message} ({why}).", exit_code=ExitCode.SETTINGS, hint=REMEDY)
+        raise Fatal(f"{message} ({isolation.weakness}).", exit_code=ExitCode.SETTINGS, hint=REMEDY)

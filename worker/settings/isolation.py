@@ -22,6 +22,7 @@ class IsolationWay(StrEnum):
     BUBBLEWRAP = "bubblewrap"
     NAMESPACES = "namespaces"
     USER = "user"
+    LANDLOCK = "landlock"
 
 
 class IsolationSettings(Section):
@@ -34,7 +35,8 @@ class IsolationSettings(Section):
     )
     ways: list[IsolationWay] = Field(
         default_factory=lambda: list(IsolationWay),
-        description="What to try, in this order: bubblewrap, the kernel's namespaces, as root a user for each job.",
+        description="What to try, in this order: bubblewrap, the kernel's namespaces, as root a user for each job, Landlock "
+        "(which leaves sockets of the runner's user in reach, so it is not enough for `required`).",
         json_schema_extra={"default": [way.value for way in IsolationWay]},
     )
     read_only_paths: PathList = Field(

@@ -71,11 +71,19 @@ async def build_environment(space: Workspace) -> dict[str, str]:
 def write_cli_config(space: Workspace) -> Path:
     """Give the engine a configuration file of its own: a copy of the operator's, or an empty one."""
     target = space.root / "cli.tfrc"
-    own = space.context.environ.get("TF_CLI_CONFIG_FILE")
-    text = Path(own).read_text(encoding="utf-8") if own and Path(own).is_file() else ""
-    target.write_text(text, encoding="utf-8")
+    target.write_text(operators_config(space), encoding="utf-8")
     os.chmod(target, 0o600)  # noqa: PTH101
     return target
+
+
+def operators_config(space: Workspace) -> str:
+    """Read the file that the operator's variable names; an engine does without one that cannot be read, too."""
+    own = space.context.environ.get("TF_CLI_CONFIG_FILE")
+    try:
+        return Path(own).read_text(encoding="utf-8") if own else ""
+    except (OSError, UnicodeDecodeError) as error:
+        space.say(f"TF_CLI_CONFIG_FILE of the runner cannot be read, so the engine does without: {error}")
+        return ""
 
 
 async def server_token(space: Workspace, host: str) -> dict[str, str]:

@@ -95,6 +95,7 @@ ISOLATION = {
     "bubblewrap": "Sandbox (bubblewrap)",
     "namespaces": "Sandbox (namespaces)",
     "user": "A user per job",
+    "landlock": "Files only (Landlock)",
     "container": "A container per job",
     "none": "Not isolated",
     "off": "Switched off",

@@ -106,14 +106,25 @@ def test_the_doctor_tries_to_get_out_and_says_what_a_job_could_read(tmp_path: Pa
     secret.write_text("ryw_secret")
     environ = {"RUNYARD_SECRETS": str(secret.parent), "PATH": os.environ["PATH"]}
     own = {"RUNYARD_SECRETS": str(secret.parent)}
-    open_to_all = isolation(settings_for(tmp_path, RUNYARD__ENGINE__ISOLATION__WAYS="[]", **own), environ)
-    assert open_to_all.verdict is Verdict.WARN
-    assert f"the secrets in {secret.parent}" in open_to_all.seen
-    assert "another job's files" in open_to_all.seen
-    assert "bubblewrap" in open_to_all.remedy
-    required = {"RUNYARD__ENGINE__ISOLATION__WAYS": "[]", "RUNYARD__ENGINE__ISOLATION__MODE": "required"}
-    assert isolation(settings_for(tmp_path, **required, **own), environ).verdict is Verdict.FAIL
-    found = isolation(settings_for(tmp_path, RUNYARD__ENGINE__ISOLATION__WAYS="bubblewrap,namespaces", **own), environ)
-    if "not shut in" in found.seen:
-        pytest.skip(found.seen)
-    assert found.verdict is Verdict.OK, found.seen
+    none = {"RUNYARD__ENGINE__ISOLATION__WAYS": "[]", **own}
+    way, reach = isolation(settings_for(tmp_path, **none), environ)
+    assert (way.verdict, reach.verdict) == (Verdict.WARN, Verdict.WARN)
+    assert "bubblewrap" in way.remedy
+    for prize in (f"the secrets in {secret.parent}", "another job's files", "the runner's process, to end it"):
+        assert prize in reach.seen
+    required = isolation(settings_for(tmp_path, RUNYARD__ENGINE__ISOLATION__MODE="required", **none), environ)
+    assert {check.verdict for check in required} == {Verdict.FAIL}
+
+
+@pytest.mark.parametrize(("ways", "verdict"), [("bubblewrap,namespaces", Verdict.OK), ("landlock", Verdict.WARN)])
+def test_the_doctor_shows_that_a_child_reaches_nothing_but_its_own(tmp_path: Path, ways: str, verdict: Verdict) -> None:
+    secret = tmp_path / "secrets" / "WORKER_TOKEN"
+    secret.parent.mkdir()
+    secret.write_text("ryw_secret")
+    environ = {"RUNYARD_SECRETS": str(secret.parent), "PATH": os.environ["PATH"]}
+    settings = settings_for(tmp_path, RUNYARD__ENGINE__ISOLATION__WAYS=ways, RUNYARD_SECRETS=str(secret.parent))
+    way, reach = isolation(settings, environ)
+    if "not shut in" in way.seen:
+        pytest.skip(way.seen)
+    assert way.verdict is verdict
+    assert reach.verdict is Verdict.OK, reach.seen

@@ -1,0 +1,153 @@
+"""The sandbox that needs no right at all: a process gives up what it may open, for itself and for all that it starts.
+
+Landlock works where no namespace can be made: in a container with Docker's defaults, in a pod, in a chroot. Processes are not
+apart in it, so one of ours stays outside, adopts whatever the child abandons, and ends it. It is loaded by the keeper, and like it
+imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]
+import os
+import stat
+import sys
+
+from worker.children.keeper import ctypes, drop_rights, execute, parent_and_inner, prctl, say, system, watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+# With this version of it (Linux 6.12) a process can neither signal nor reach abstract sockets outside.
+LEAST_VERSION = 6
+_CANNOT_START = 127
+_SYS_CREATE, _SYS_ADD, _SYS_RESTRICT = 444, 445, 446
+_ASK_VERSION, _PATH_BENEATH = 1, 1
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = 1, 2, 4, 8, 1 << 14, 1 << 15
+_EVERYTHING = (1 << 16) - 1
+_OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
+_RIGHTS = {"ro": _EXECUTE | _READ_FILE | _READ_DIR, "rw": _EVERYTHING}
+_SIGNALS_AND_SOCKETS = 3
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
+
+
+def version() -> int:
+    """Return which Landlock the kernel has; 0 where it has none, or where it is switched off."""
+    try:
+        return system("syscall", _SYS_CREATE, None, 0, _ASK_VERSION)
+    except OSError:
+        return 0
+
+
+def in_landlock(order: dict[str, Any]) -> int:
+    """Run the child below a process that outlives a kill of the child's group just long enough to end the rest."""
+    signals = {signal.SIGINT, signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, {*signals, signal.SIGTERM})
+    reading, writing = os.pipe()
+    leader = os.getpid()
+    guardian = os.fork()
+    if guardian == 0:
+        os.close(reading)
+        guard(order, leader, writing)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    os.close(writing)
+    status = watch(guardian, signals, lambda: os.kill(guardian, signal.SIGINT))
+    told = os.read(reading, 32)
+    return int(told) if told else status
+
+
+def guard(order: dict[str, Any], leader: int, writing: int) -> NoReturn:
+    """Adopt whatever is abandoned; end all of it with the child, or with the leader."""
+    os.setsid()
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != leader:
+        os._exit(_CANNOT_START)
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        run(order)
+    prctl(_PR_SET_DUMPABLE, 0)
+    status = stay(child)
+    end_descendants()
+    if status is not None:
+        os.write(writing, str(status).encode())
+    os._exit(0)
+
+
+def run(order: dict[str, Any]) -> NoReturn:
+    """Give up everything but what is named, and become the program."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGCHLD, signal.SIGTERM})
+    try:
+        os.chdir(order["cwd"])
+        # Root's rights would go past some of it: one of them reads every process's memory.
+        drop_rights()
+        restrict(order["allowed"])
+        link_home(order["links"])
+    except OSError as error:
+        say(f"the sandbox cannot be built: {error.filename or ''} {error.strerror}")
+        os._exit(_CANNOT_START)
+    execute(order["argv"], order["env"])
+
+
+def link_home(links: list[tuple[str, str]]) -> None:
+    """Show what the operator named of the runner's home in the job's own; done shut in, whatever a job left in the way."""
+    for source, name in links:
+        try:
+            os.makedirs(os.path.dirname(name), exist_ok=True)
+            os.symlink(source, name)
+        except OSError:
+            continue
+
+
+def stay(child: int) -> int | None:
+    """Hand the first interrupt on, bury what ends here; return the child's wait status, or nothing when all is to end."""
+    is_interrupted = False
+    while True:
+        number = signal.sigwait({signal.SIGINT, signal.SIGCHLD, signal.SIGTERM})
+        if number == signal.SIGTERM:
+            return None
+        if number == signal.SIGINT and not is_interrupted:
+            is_interrupted = True
+            os.kill(child, signal.SIGINT)
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == child:
+                return status
+            if pid == 0:
+                break
+
+
+def end_descendants() -> None:
+    """Kill children until there are none: those of a killed one become ours."""
+    me = os.getpid()
+    while True:
+        for name in os.listdir("/proc"):
+            if name.isdigit() and parent_and_inner(name)[0] == me:
+                os.kill(int(name), signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def restrict(allowed: list[tuple[str, str]]) -> None:
+    """Let go of every file, signal and abstract socket that is not named, for good."""
+    wishes = b"".join(each.to_bytes(8, sys.byteorder) for each in (_EVERYTHING, 0, _SIGNALS_AND_SOCKETS))
+    rules = system("syscall", _SYS_CREATE, ctypes().create_string_buffer(wishes, len(wishes)), len(wishes), 0)
+    for kind, path in allowed:
+        allow(rules, kind, path)
+    system("syscall", _SYS_RESTRICT, rules, 0)
+    os.close(rules)
+
+
+def allow(rules: int, kind: str, path: str) -> None:
+    """Name one file or folder; what has gone meanwhile is nobody's loss."""
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    rights = _RIGHTS[kind] if stat.S_ISDIR(os.fstat(place).st_mode) else _RIGHTS[kind] & _OF_A_FILE
+    rule = rights.to_bytes(8, sys.byteorder) + place.to_bytes(4, sys.byteorder)
+    system("syscall", _SYS_ADD, rules, _PATH_BENEATH, ctypes().create_string_buffer(rule, len(rule)), 0)
+    os.close(place)

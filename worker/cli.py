@@ -130,7 +130,7 @@ def doctor(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Look at what the runner needs: URL, key, token, clock, engines, disk, permissions, Realtime."""
+    """Look at what the runner needs: URL, key, token, clock, engines, disk, permissions, Realtime, the dispatcher's place."""
     settings = load_or_leave(file, secrets, options_of(url, instance, None, assignments or []))
     from worker.doctor import Verdict, examine, show
 

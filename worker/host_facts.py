@@ -46,10 +46,10 @@ class HostFacts:
     def __call__(self) -> dict[str, Any]:
         """Return all facts as they are now."""
         engines = {name.value: engine.version for name, engine in sorted(self._finder.found.items())}
-        capacity = {"capacity": self._own_capacity} if self._own_capacity else {}
+        told = {"capacity": self._own_capacity, "clouds": self._standing.clouds}
         return {
             **self._fixed,
-            **capacity,
+            **{name: value for name, value in told.items() if value is not None},
             "engines": engines,
             "engine_note": self._finder.note() or (None if engines else "no engine was found"),
             "last_error": self._standing.last_error,

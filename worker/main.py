@@ -13,6 +13,7 @@ from worker.api.server import Server
 from worker.api.transport import Transport
 from worker.children.hardening import hide_from_children
 from worker.clock import Clock, SystemClock
+from worker.cloud.proof import watch_clouds
 from worker.dispatch import dispatcher_for
 from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, WorkerStatus
@@ -190,7 +191,8 @@ class Runner:
     async def _live(self, parts: Parts, loops: Loops, finder: EngineFinder) -> ExitCode:
         server = parts.context.server
         running = [
-            parts.session.keep_fresh(), loops.heartbeat.run(), self._table.watch_leases(), self._watch_engines(finder)
+            parts.session.keep_fresh(), loops.heartbeat.run(), self._table.watch_leases(), self._watch_engines(finder),
+            watch_clouds(self._standing, self._bells.heartbeat.set, self._clock.sleep),
         ]  # fmt: skip
         running.append(parts.fitness.run(self._probes(parts, finder)))
         if self._settings.server.realtime:

@@ -21,6 +21,8 @@ class Standing:
     jobs_failed: int = field(default=0)
     handover: Handover | None = None
     degraded: dict[str, str] | None = None
+    # In which clouds it has proven that it can act; none while nobody knows.
+    clouds: list[str] | None = None
 
     @property
     def status(self) -> WorkerStatus:

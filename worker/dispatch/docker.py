@@ -117,13 +117,13 @@ class DockerDispatcher:
                 await self._pull()
             container = await self._create(order)
         except (*AWAY, ValueError) as error:
-            raise self._unfit(error) from error
+            raise self.unfit(error) from error
         execution = DockerExecution(container, self.clock)
         try:
             await container.start()
         except AWAY as error:
             await execution.remove()
-            raise self._unfit(error) from error
+            raise self.unfit(error) from error
         return execution
 
     async def find(self, name: str) -> DockerExecution | None:
@@ -133,9 +133,9 @@ class DockerDispatcher:
         except DockerError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
-            raise self._unfit(error) from error
+            raise self.unfit(error) from error
         except (ClientError, OSError) as error:
-            raise self._unfit(error) from error
+            raise self.unfit(error) from error
 
     async def probe(self) -> None:
         """Ask for the image: where it is not local, by pulling it."""
@@ -145,7 +145,7 @@ class DockerDispatcher:
             else:
                 await self._pull()
         except AWAY as error:
-            raise self._unfit(error) from error
+            raise self.unfit(error) from error
 
     async def close(self) -> None:
         """Close the connection."""
@@ -197,7 +197,7 @@ class DockerDispatcher:
             "HostConfig": host,
         }
 
-    def _unfit(self, error: Exception) -> RunnerUnfit:
+    def unfit(self, error: Exception) -> RunnerUnfit:
         """No job's fault: Docker does not answer, has no such image, or does not accept the settings."""
         words = getattr(error, "message", None) or str(error) or type(error).__name__
         is_image = isinstance(error, DockerError) and (

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from worker.doctor.check import Check, fail, ok, warn
+from worker.doctor.dispatchers import engine_check
 from worker.doctor.isolation import isolation
 from worker.fitness import NOTE_FILE
 from worker.program import find_program, obstacle
@@ -27,7 +28,7 @@ def host_checks(settings: Settings) -> list[Check]:
         directory("Working directory", folders.working_directory),
         directory("Temp directory", folders.temp_directory),
         disk(folders.working_directory),
-        engines(settings.engine.additional_binary_paths),
+        engine_check(settings) if settings.dispatcher.is_remote else engines(settings.engine.additional_binary_paths),
         git(),
         user(),
         *degraded(folders.working_directory),

@@ -1,0 +1,52 @@
+"""What a dispatcher must offer: the daemon or API answers, the runner may do there what it must, the image is there."""
+
+from collections.abc import Awaitable, Callable
+
+from worker.doctor.check import Check, fail, ok
+from worker.errors import RunnerUnfit
+from worker.settings import Settings
+from worker.settings.dispatcher import DispatcherType
+
+NAME = "Dispatcher"
+Look = Callable[[Settings], Awaitable[list[Check]]]
+
+
+async def dispatcher_checks(settings: Settings) -> list[Check]:
+    """Try what the first job would need; a runner that executes jobs itself needs nothing of it."""
+    if not settings.dispatcher.is_remote:
+        return []
+    try:
+        look = _look_for(settings.dispatcher.type)
+    except ImportError as error:
+        kind = settings.dispatcher.type.value
+        extra = "aws" if settings.dispatcher.type is DispatcherType.ECS else kind
+        return [
+            fail(
+                NAME, f"{kind}: {error.name} is not installed", f"Install it: `pip install 'runyard-worker[{extra}]'`."
+            )
+        ]
+    try:
+        return await look(settings)
+    except RunnerUnfit as unfit:
+        return [fail(NAME, unfit.message, unfit.hint)]
+
+
+def engine_check(settings: Settings) -> Check:
+    """With a dispatcher the image's engines count, not this machine's."""
+    where = settings.dispatcher.data.image or settings.dispatcher.data.task_definition
+    return ok("Engines", f"those of the executors count ({where})")
+
+
+def _look_for(kind: DispatcherType) -> Look:
+    """Each one's library is imported only where it is used."""
+    if kind is DispatcherType.DOCKER:
+        from worker.doctor.docker import look_at_docker
+
+        return look_at_docker
+    if kind is DispatcherType.KUBERNETES:
+        from worker.doctor.kubernetes import look_at_kubernetes
+
+        return look_at_kubernetes
+    from worker.doctor.ecs import look_at_ecs
+
+    return look_at_ecs

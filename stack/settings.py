@@ -42,6 +42,9 @@ class Settings(BaseSettings):
         default=[],
         description="Hosts the edge functions may reach besides this machine, such as OIDC issuers; comma-separated",
     )
+    allow_private_receivers: bool = Field(
+        default=False, description="Whether notifications may go to addresses inside this network, and without TLS"
+    )
     cache: Path | None = Field(default=None, description="Folder for what every clone can share: packages, engines")
     pg_max_connections: int = Field(default=100, description="PostgreSQL's max_connections")
 

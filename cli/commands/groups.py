@@ -6,9 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from cli.command import Here, command, new_app
+from cli.commands import sets
 from cli.errors import NotFound, Usage
 
 app = new_app("The groups that modules stand in; their hooks and variables apply to every module below.")
+app.registered_commands.extend(sets.app.registered_commands)
 Path = Annotated[str, typer.Argument(metavar="PATH", help="Such as platform/network.")]
 
 

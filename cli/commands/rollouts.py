@@ -1,17 +1,18 @@
 """`runyard rollouts`: updating the outdated runners in waves."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cli.client.organization import is_id
 from cli.command import Here, command, new_app
-from cli.errors import NotFound
+from cli.errors import NotFound, Usage
 
 app = new_app("Updating the outdated runners in waves.")
 Rollout = Annotated[str | None, typer.Argument(metavar="ROLLOUT", help="Its id; the newest if it is left out.")]
 COLUMNS = ("id", "version", "status", "wave", "reason", "created_at", "finished_at")
 PAGE = "Runners → Rollout"
+DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 
 @command(app, "list", page=PAGE)
@@ -47,6 +48,38 @@ def abort(
     """End a rollout and cancel its queued jobs; runners that were updated stay updated."""
     here.confirm("End the rollout?", yes)
     _act(here, "abort_rollout", rollout)
+
+
+@command(app, "policy", calls=("update_policy", "set_update_policy"), page="Settings → Updates")
+def policy(
+    here: Here,
+    mode: Annotated[
+        str | None, typer.Argument(metavar="MODE", help="off, window or now; shows it if left out.")
+    ] = None,
+    days: Annotated[str | None, typer.Option("--days", help="When a window begins, such as sat,sun.")] = None,
+    hours: Annotated[str | None, typer.Option("--hours", help="Such as 02:00-05:00.")] = None,
+    zone: Annotated[str | None, typer.Option("--zone", help="Such as Europe/Lisbon.")] = None,
+) -> None:
+    """Show or set when outdated runners update by themselves."""
+    spec = _policy(mode, days, hours, zone)
+    if spec:
+        after = here.api.call("set_update_policy", org=here.org.id, spec=spec)
+    else:
+        after = here.api.call("update_policy", org=here.org.id)
+    here.printer.row(after, ("mode", "days", "begins_at", "ends_at", "zone", "next_window", "version", "outdated"))
+
+
+def _policy(mode: str | None, days: str | None, hours: str | None, zone: str | None) -> dict[str, Any]:
+    spec: dict[str, Any] = {"mode": mode.upper()} if mode else {}
+    if days:
+        names = days.lower().replace(" ", "").split(",")
+        if unknown := [name for name in names if name[:3] not in DAYS]:
+            raise Usage(f'"{unknown[0]}" is no day.', "Write days as sat,sun.")
+        spec["days"] = [DAYS.index(name[:3]) for name in names]
+    if hours:
+        begins, _, ends = hours.partition("-")
+        spec |= {"begins_at": begins.strip(), "ends_at": ends.strip()}
+    return spec | ({"zone": zone} if zone else {})
 
 
 def _act(here: Here, function: str, rollout: str | None) -> None:

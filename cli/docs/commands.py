@@ -46,6 +46,7 @@ REASONS: dict[str, str] = {
         ("record_scaling_decision", "scaling_inputs", "worker_scaling_decided", "worker_scaling_inputs"), PLANNER
     ),
     **dict.fromkeys(("list_jobs", "list_modules", "list_runners"), PAGES),
+    **dict.fromkeys(("finish_delivery", "lease_deliveries"), "the edge function that sends notifications calls it"),
     "sweep": "pg_cron and the embedded stack call it; harmless to run twice or not at all",
 }  # fmt: skip
 

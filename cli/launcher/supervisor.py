@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from cli.launcher.demo import Demo, prepare_demo
 from cli.launcher.journal import Journal
+from cli.launcher.notifier import LOOK_EVERY_SECONDS, Notifier
 from cli.launcher.parts import dashboard_part, functions_part, gateway_part, postgres_part
 from cli.launcher.process import Part, PartRunner
 from cli.launcher.runfiles import RunFiles
@@ -135,9 +136,11 @@ class Supervisor:
 
     async def _serve(self) -> None:
         sweeper = Sweeper(self._owner_url, self.journal)
+        notifier = Notifier(self._owner_url, self.settings.functions_url, self.journal)
         await asyncio.gather(
             self._repeat(RELOAD_EVERY_SECONDS, self._reload_functions()),
             self._repeat(SWEEP_EVERY_SECONDS, lambda: asyncio.to_thread(sweeper.look)),
+            self._repeat(LOOK_EVERY_SECONDS, lambda: asyncio.to_thread(notifier.look)),
         )
 
     def _reload_functions(self) -> Callable[[], Awaitable[None]]:

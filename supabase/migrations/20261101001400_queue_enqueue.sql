@@ -73,7 +73,8 @@ declare
   v_queued public.provision_jobs[] := array(select j from unnest(p_jobs) as j where j.status = 'QUEUED');
 begin
   insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, to_status, reason)
-  select j.org_id, j.id, j.attempt, case when j.created_by is null then 'system'
+  select j.org_id, j.id, j.attempt, case when j.created_by is null
+      or j.payload #>> '{options,is_by_schedule}' = 'true' then 'system'
       when private.is_account() then 'service_account' else 'user' end::public.actor_kind,
     j.created_by, j.created_by_label, 'enqueued', j.status, p_reason
   from unnest(p_jobs) as j;
@@ -230,11 +231,13 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_claims pg_catalog.jsonb := private.jwt();
+  -- Whom a schedule or a set stands for: the sweep that places its jobs runs in anybody's call.
+  v_by pg_catalog.uuid := case when p_options ? 'created_by' then p_options ->> 'created_by'
+    else private.jwt() ->> 'sub' end;
   v_labels pg_catalog.text[] := case when p_options ? 'labels' then private.text_list(p_options -> 'labels') end;
   v_approvals integer := case when p_type in ('APPLY', 'DESTROY') then coalesce(p_options ->> 'approvals_required',
     '0') end;
-  v_label pg_catalog.text := private.caller_label(p_org);
+  v_label pg_catalog.text := coalesce(p_options ->> 'created_by_label', private.caller_label(p_org));
   v_frozen pg_catalog.jsonb := case when p_options ?| array['upload_id', 'plan_job_id']
     then private.frozen_module(p_options) else '{}' end;
   v_groups pg_catalog.jsonb;
@@ -267,14 +270,15 @@ begin
         'group', case when v_groups is null then private.group_chain(p_org, m.group_path)
           else v_groups -> m.group_path end,
         'options', coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id', 'pinned_instance_name',
-          'max_attempts', 'idempotency_key', 'approvals_required', 'reason', 'upload_id', 'variables']) end,
+          'max_attempts', 'idempotency_key', 'approvals_required', 'reason', 'upload_id', 'variables',
+          'created_by', 'created_by_label']) end,
       coalesce((p_options ->> 'pinned_worker_id')::pg_catalog.uuid, m.pinned_worker_id),
       coalesce(p_options ->> 'pinned_instance_name', m.runner_instance_name),
       case when v_labels is null then m.labels else private.sorted_labels(m.labels || v_labels) end,
       coalesce((p_options ->> 'priority')::smallint, 100), coalesce((p_options ->> 'max_attempts')::integer, 3),
         n.approvals,
       case when n.approvals > 0 then now() + make_interval(secs => m.approval_timeout_seconds) end,
-      (p_options ->> 'plan_job_id')::bigint, p_keys[p.place], (v_claims ->> 'sub')::pg_catalog.uuid,
+      (p_options ->> 'plan_job_id')::bigint, p_keys[p.place], v_by,
       v_label, case when n.approvals = 0 then now() end
     from unnest(p_modules) with ordinality as p (id, place)
     join public.modules as m on m.id = p.id and m.org_id = p_org and m.deleted_at is null

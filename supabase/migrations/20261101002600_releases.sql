@@ -41,6 +41,7 @@ create table public.rollouts (
   wave integer not null default 1,
   waves jsonb not null default '[]',
   reason text,
+  is_by_policy boolean not null default false,
   created_by uuid,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -59,6 +60,8 @@ comment on column public.rollouts.status is 'Where it is.';
 comment on column public.rollouts.wave is 'The wave that is running, from 1.';
 comment on column public.rollouts.waves is 'The runners of each wave: [[worker id, …], …].';
 comment on column public.rollouts.reason is 'Why it paused, failed or was aborted.';
+comment on column public.rollouts.is_by_policy is
+  'Whether the organisation''s update policy started it; its waves then begin only while that allows it.';
 comment on column public.rollouts.finished_at is 'When it ended.';
 create trigger touch before update on public.rollouts for each row execute function private.touch_updated_at();
 

@@ -204,6 +204,24 @@ end;
 $$;
 comment on function private.start_wave(public.rollouts) is 'Queues the jobs of a rollout''s present wave.';
 
+create function private.start_rollout(p_org uuid, p_workers uuid[], p_by uuid, p_is_by_policy boolean)
+returns public.rollouts
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_rollout public.rollouts;
+begin
+  insert into public.rollouts (org_id, version, waves, created_by, is_by_policy)
+  values (p_org, private.latest_version(), private.plan_waves(p_workers), p_by, p_is_by_policy) returning *
+    into v_rollout;
+  perform private.start_wave(v_rollout);
+  return v_rollout;
+end;
+$$;
+comment on function private.start_rollout(uuid, uuid[], uuid, boolean) is
+  'Starts a rollout of the newest release to these runners.';
+
 create function private.update_outdated_workers(p_org uuid)
 returns jsonb
 language plpgsql security definer
@@ -219,10 +237,7 @@ begin
     perform private.fail('RY409', 'No runner is outdated that a job could update.',
       'Self-hosted runners without that permission are updated where they run.');
   end if;
-  insert into public.rollouts (org_id, version, waves, created_by)
-  values (p_org, private.latest_version(), private.plan_waves(v_workers), private.caller_id())
-    returning * into v_rollout;
-  perform private.start_wave(v_rollout);
+  v_rollout := private.start_rollout(p_org, v_workers, private.caller_id(), false);
   perform private.audit(p_org, 'rollout.started', 'rollout', v_rollout.id::pg_catalog.text, v_rollout.version,
     jsonb_build_object('runners', cardinality(v_workers)));
   return to_jsonb(v_rollout);
@@ -267,6 +282,10 @@ begin
   end if;
   if v_rollout.wave >= jsonb_array_length(v_rollout.waves) then
     update public.rollouts set status = 'SUCCEEDED', finished_at = now(), reason = null where id = p_rollout;
+    return;
+  end if;
+  -- What the policy started goes on when the policy allows it again.
+  if v_rollout.is_by_policy and not private.may_update(v_rollout.org_id) then
     return;
   end if;
   update public.rollouts set wave = wave + 1 where id = p_rollout returning * into v_rollout;

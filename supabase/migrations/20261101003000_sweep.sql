@@ -21,12 +21,15 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  if exists (select from private.clocks as c where c.name = p_name and c.ran_at > now() - p_every)
+  -- What ran in the future was a clock that jumped; it is no reason to wait for that time.
+  if exists (select from private.clocks as c where c.name = p_name and c.ran_at > now() - p_every
+    and c.ran_at < now() + interval '1 minute')
     or not pg_try_advisory_xact_lock(private.lock_key('clock', p_name)) then
     return false;
   end if;
   insert into private.clocks as c (name, ran_at) values (p_name, now())
-  on conflict (name) do update set ran_at = excluded.ran_at where c.ran_at <= now() - p_every;
+  on conflict (name) do update set ran_at = excluded.ran_at
+    where c.ran_at <= now() - p_every or c.ran_at >= now() + interval '1 minute';
   return found;
 end;
 $$;
@@ -172,6 +175,24 @@ end;
 $$;
 comment on function private.sweep_approvals() is 'Cancels jobs that were not approved in time.';
 
+create function private.sweep_triggers()
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+begin
+  return jsonb_build_object('scheduled', private.sweep_schedules(), 'placed', private.sweep_sets(),
+    'rollouts', private.sweep_update_policies(), 'woken', private.wake_notifier());
+exception
+  -- Somebody is at it, or one of them cannot run: that must not keep leases from ending. The next sweep tries again.
+  when others then
+    raise warning 'sweep of schedules and sets: %', sqlerrm;
+    return '{}';
+end;
+$$;
+comment on function private.sweep_triggers() is
+  'What starts by itself: schedules, jobs of sets, updates by policy, and the delivery of notifications.';
+
 create function private.sweep()
 returns jsonb
 language plpgsql security definer
@@ -191,6 +212,7 @@ begin
   if private.is_past_grace() then
     v_done := v_done || jsonb_build_object('offline', private.sweep_workers());
   end if;
+  v_done := v_done || private.sweep_triggers();
   if private.is_due('housekeeping', interval '5 minutes') then
     v_done := v_done || private.housekeeping();
   end if;
@@ -383,6 +405,8 @@ begin
   delete from private.worker_ticks where at < now() - interval '31 days';
   delete from private.artifacts where created_at < now() - interval '30 days';
   delete from private.uploads where created_at < now() - interval '1 hour';
+  delete from public.job_sets where finished_at < now() - interval '90 days';
+  delete from public.deliveries where finished_at < now() - interval '30 days';
   return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),
     'forgotten_instances', private.forget_instances(),
     'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs()

@@ -11,6 +11,8 @@ from tests.db.world import TOKEN_HASH, Caller, Organization, Runner, World, sha2
 from tests.support.database import Database
 
 SHA_OF_NOTHING = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+SEALED = "s1." + "x" * 60
+RULE = {"channel": "webhook", "events": ["job.failed"], "address": SEALED, "address_hint": "…abcd"}
 RANKS = ["viewer", "operator", "admin", "owner"]
 LEAST_ROLE = {"Members.": "viewer", "Operators": "operator", "Admins": "admin", "Owners.": "owner"}
 
@@ -75,6 +77,13 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "insert into public.scaling_decisions (org_id, worker_id, from_count, to_count, reason) values (%s, %s, 0, 1, 'x')",
         [org.id, holder.worker_id],
     )
+    schedule = org.owner.call(
+        "create_schedule", p_org=org.id, p_spec={"path": "a/c", "type": "DRIFT", "cron": "0 2 * * *"}
+    )["id"]
+    rule = org.owner.call("create_notification_rule", p_org=org.id, p_spec=RULE)["id"]
+    delivery = org.owner.call("test_notification_rule", p_rule=rule)["id"]
+    made = org.owner.call("start_set", p_org=org.id, p_type="DRIFT", p_path="a")["id"]
+    org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "OFF"})
     keep = {"p_job": job["id"], "p_attempt": 1, "p_number": 1, "p_body": '{"serial": 3}'}
     holder.call("worker_state_keep", **keep)
     kept = org.owner.call("kept_states", p_job=job["id"])[0]["id"]
@@ -90,6 +99,11 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "p_account": account,
         "p_invitation": invitation,
         "p_rollout": rollout,
+        "p_schedule": schedule,
+        "p_rule": rule,
+        "p_delivery": delivery,
+        "p_lease": str(uuid.uuid4()),
+        "p_set": made,
         "p_token": holder.token_id,
         "p_session": holder.session_id,
         "p_user": org.member("viewer").id,
@@ -125,16 +139,20 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         }
     },
     "decide_device_login": {"p_user_code": "BCDFGHJK", "p_is_confirmed": True},
+    "create_notification_rule": {"p_spec": RULE},
+    "create_schedule": {"p_spec": {"path": "a", "type": "PLAN", "cron": "0 2 * * *"}},
     "delete_module": {"p_confirm_name": "c"},
     "device_login": {"p_user_code": "BCDFGHJK"},
     "deploy_worker": {"p_name": "new", "p_region": "eu-west-1"},
     "enqueue_job": {"p_type": "PLAN"},
     "enqueue_jobs": {"p_type": "PLAN", "p_modules": "modules"},
     "ensure_shared_worker": {"p_name": "s", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
+    "finish_delivery": {"p_result": {"status": "DELIVERED"}},
     "force_unlock_state": {"p_lock_id": "x"},
     "invite_member": {"p_email": "h@example.org", "p_role": "viewer", "p_token_hash": sha256("x")},
     "lock_module": {"p_reason": "x"},
     "open_worker_session": {"p_instance": "one", "p_boot_id": str(uuid.uuid4())},
+    "preview_schedule": {"p_cron": "0 2 * * *"},
     "publish_release": {"p_spec": {"version": "3.0.0"}},
     "rate_limit": {"p_key": "x", "p_limit": 1, "p_window_seconds": 1},
     "record_scaling_decision": {"p_to_count": 1, "p_reason": "x"},
@@ -149,15 +167,19 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "set_member_role": {"p_role": "operator"},
     "set_shared_runners": {"p_use": "NEVER"},
     "set_shared_worker": {"p_name": "s", "p_action": "drain"},
+    "set_update_policy": {"p_spec": {"mode": "NOW"}},
     "set_worker_disabled": {"p_disabled": True},
     "start_device_login": {"p_device_hash": sha256("d"), "p_user_code": "BCDFGHJK", "p_program": "x"},
     "take_device_login": {"p_device_hash": sha256("d")},
+    "start_set": {"p_type": "PLAN", "p_path": "a"},
     "state_version": {"p_serial": 1},
     "unassign_worker": {"p_path": "a"},
     "upload_source": {"p_body_base64": "aGVsbG8=", "p_sha256": sha256("hello")},
     "update_cloud_identity": {"p_spec": {}},
     "update_module": {"p_spec": {}},
+    "update_notification_rule": {"p_spec": {"is_on": False}},
     "update_organization": {"p_name": "Other"},
+    "update_schedule": {"p_spec": {"is_on": False}},
     "update_service_account": {"p_spec": {}},
     "update_worker": {"p_options": {}},
     "upsert_group": {"p_path": "a"},
@@ -304,7 +326,7 @@ def test_service_doors(site: Site) -> None:
 # ---------------------------------------------------------------------- tables
 
 # How many callers of each kind see rows of the organisation; everything else is refused or empty.
-ADMINS_ONLY = {"audit_events"}
+ADMINS_ONLY = {"audit_events", "deliveries"}
 OF_EVERYBODY = {"worker_releases"}
 
 

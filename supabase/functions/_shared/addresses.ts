@@ -1,4 +1,4 @@
-/** Which addresses an issuer may have: it is written by an organisation's admin, and must not lead inside. */
+/** Which addresses an issuer or a receiver may have: an organisation's admin writes them, and they must not lead inside. */
 
 import { read } from "./env.ts";
 
@@ -53,18 +53,30 @@ function isNamed(url: URL): boolean {
   return named.includes(url.host) || named.includes(url.hostname);
 }
 
+/** What an address is of, and the variable that lets it be inside, for tests and closed networks. */
+interface Kind {
+  name: string;
+  allowed: string;
+}
+const ISSUER: Kind = { name: "an issuer", allowed: "RUNYARD_ALLOW_PRIVATE_ISSUERS" };
+export const RECEIVER: Kind = { name: "a receiver", allowed: "RUNYARD_ALLOW_PRIVATE_RECEIVERS" };
+
 /** Refuses an address inside our own network, by its name and by what the name resolves to. */
-export async function checkAddress(text: string, resolve = resolver): Promise<URL> {
+export async function checkAddress(
+  text: string,
+  resolve = resolver,
+  kind: Kind = ISSUER,
+): Promise<URL> {
   const url = new URL(text);
-  if (read("RUNYARD_ALLOW_PRIVATE_ISSUERS") === "true" || isNamed(url)) return url;
+  if (read(kind.allowed) === "true" || kind === ISSUER && isNamed(url)) return url;
   const name = url.hostname.toLowerCase().replace(/\.+$/, "");
   const isName = name.includes(".") && !INSIDE.test(name) && !IPV4.test(name);
   if (url.protocol !== "https:" || !(isName || isPublicIp(name))) {
-    throw new Error("an issuer must be a public https address");
+    throw new Error(`${kind.name} must be a public https address`);
   }
   // A name that resolves to nothing here cannot be reached, or only by a proxy, which then decides.
   if (isName && resolve !== undefined && !(await addressesOf(name, resolve)).every(isPublicIp)) {
-    throw new Error("an issuer's name must resolve to public addresses");
+    throw new Error(`${kind.name}'s name must resolve to public addresses`);
   }
   return url;
 }

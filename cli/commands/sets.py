@@ -1,0 +1,102 @@
+"""`runyard groups plan|drift|progress|cancel|retry`: all modules below a group, as one thing."""
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from cli.command import Here, command, new_app
+from cli.errors import ExitCode, NotFound
+from cli.output import say
+
+app = new_app("Many jobs as one thing.")
+Path = Annotated[str, typer.Argument(metavar="PATH", help='A group, such as platform/network; "" is all modules.')]
+Set = Annotated[str | None, typer.Argument(metavar="SET", help="Its id; the newest if it is left out.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Until all are done; exits with 20 if some failed.")]
+Key = Annotated[str | None, typer.Option("--key", help="Asking again with it starts nothing new.")]
+PAGE = "Modules → Group"
+LOOK_EVERY_SECONDS = 2.0
+
+
+@command(app, "plan", calls=("start_set",), page=f"{PAGE} → Plan all")
+def plan(here: Here, path: Path, wait: Wait = False, key: Key = None) -> None:
+    """Plan all modules below a group."""
+    _start(here, "PLAN", path, wait, key)
+
+
+@command(app, "drift", calls=("start_set",), page=f"{PAGE} → Check all for drift")
+def drift(here: Here, path: Path, wait: Wait = False, key: Key = None) -> None:
+    """Check all modules below a group for drift."""
+    _start(here, "DRIFT", path, wait, key)
+
+
+@command(app, "sets", calls=("list_sets",), page=PAGE)
+def sets(here: Here, path: Annotated[str | None, typer.Option("--path", help="Of this group alone.")] = None) -> None:
+    """List the sets of jobs, the running ones first."""
+    rows = here.api.call("list_sets", org=here.org.id, path=path)
+    columns = ("id", "type", "path", "status", "done", "total", "failed", "created_by_label", "created_at")
+    here.printer.rows(rows, columns, "No sets.")
+
+
+@command(app, "progress", calls=("set_progress",), page=PAGE)
+def progress(here: Here, made: Set = None, wait: Wait = False) -> None:
+    """Say how far a set is, and what failed."""
+    _show(here, _find(here, made), wait)
+
+
+@command(app, "cancel", calls=("cancel_set",), page=f"{PAGE} → Cancel the rest")
+def cancel(here: Here, made: Set = None) -> None:
+    """Cancel what waits of a set; what runs, finishes."""
+    here.printer.result(here.api.call("cancel_set", set=_find(here, made)), sentence)
+
+
+@command(app, "retry", calls=("retry_set",), page=f"{PAGE} → Retry failed")
+def retry(here: Here, made: Set = None, wait: Wait = False) -> None:
+    """Retry what failed of a set."""
+    found = _find(here, made)
+    here.api.call("retry_set", set=found)
+    _show(here, found, wait)
+
+
+def _start(here: Here, kind: str, path: str, wait: bool, key: str | None) -> None:
+    options = {"idempotency_key": key} if key else {}
+    made = here.api.call("start_set", org=here.org.id, type=kind, path=path.strip("/"), options=options)
+    _show(here, made["id"], wait)
+
+
+def _show(here: Here, made: str, is_waiting: bool) -> None:
+    now = here.api.call("set_progress", set=made)
+    said = ""
+    while is_waiting and now["status"] == "RUNNING":
+        if sentence(now) != said and not here.printer.as_json:
+            said = sentence(now)
+            say(said)
+        time.sleep(LOOK_EVERY_SECONDS)
+        now = here.api.call("set_progress", set=made)
+    here.printer.result(now, _details)
+    if is_waiting and now["failed"]:
+        raise typer.Exit(ExitCode.JOB_FAILED)
+
+
+def sentence(row: dict[str, Any]) -> str:
+    """A set's progress in one line."""
+    failed = f", {row['failed']} failed" if row["failed"] else ""
+    what = {"PLAN": "Plan all", "DRIFT": "Check all for drift"}.get(row["type"], row["type"])
+    return f"{row['id']}  {what} below {row['path'] or 'all'}: {row['done']} of {row['total']} done{failed}"
+
+
+def _details(row: dict[str, Any]) -> str:
+    failures = [f"  #{one['job_id'] or '-'}  {one['module_path']}  {one['message']}" for one in row["failures"]]
+    return "\n".join([sentence(row), *failures])
+
+
+def _find(here: Here, text: str | None) -> str:
+    rows = here.api.call("list_sets", org=here.org.id, limit=100)
+    found = [row for row in rows if row["id"].startswith(text)] if text else sorted(rows, key=_made_at)[-1:]
+    if len(found) != 1:
+        raise NotFound(f'"{text or ""}" is no set.', "`runyard groups sets` shows those that there are.")
+    return str(found[0]["id"])
+
+
+def _made_at(row: dict[str, Any]) -> str:
+    return str(row["created_at"])

@@ -1,0 +1,114 @@
+/** Notifications: delivers what is due, and seals addresses for rules. */
+
+import { z } from "zod";
+import { call, limit } from "../_shared/database.ts";
+import { need, publishableKey } from "../_shared/env.ts";
+import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import type { Message } from "./messages.ts";
+import { seal } from "./sealing.ts";
+import { checkReceiver, send } from "./sending.ts";
+
+const BATCH = 20;
+/** A hosted function may run for longer; what is left is due for the next call. */
+const BUDGET_MILLISECONDS = 40_000;
+const SEALS_PER_ADDRESS = 30;
+const WAKES_PER_ADDRESS = 240;
+const MAIL = /^[^@\s]+@[^@\s]+\.[^@\s]+$/;
+
+const deliverRequest = z.strictObject({ deliver: z.literal(true) });
+const sealRequest = z.strictObject({
+  org: z.uuid(),
+  channel: z.enum(["webhook", "slack", "teams", "mail"]),
+  address: z.string().min(1).max(2000).optional(),
+  secret: z.string().min(8).max(500).optional(),
+});
+
+async function deliverOne(message: Message): Promise<void> {
+  const p_result = await send(message);
+  await call("finish_delivery", { p_delivery: message.id, p_lease: message.lease, p_result });
+}
+
+/** Sends until nothing is due. A message whose end could not be written down is due again when its lease is over. */
+async function deliver(): Promise<number> {
+  const until = Date.now() + BUDGET_MILLISECONDS;
+  let sent = 0;
+  while (Date.now() < until) {
+    const messages = await call<Message[]>("lease_deliveries", { p_limit: BATCH });
+    if (messages.length === 0) break;
+    const ends = await Promise.allSettled(messages.map(deliverOne));
+    for (const end of ends) if (end.status === "rejected") console.error(String(end.reason));
+    sent += messages.length;
+  }
+  return sent;
+}
+
+interface Membership {
+  id: string;
+  role: string;
+}
+
+/** Only an admin has an address sealed; asked of the database, as the caller. */
+async function needAdmin(request: Request, org: string): Promise<void> {
+  const response = await fetch(`${need("SUPABASE_URL")}/rest/v1/rpc/my_organizations`, {
+    method: "POST",
+    headers: {
+      "apikey": publishableKey(),
+      "authorization": `Bearer ${bearerOf(request) ?? ""}`,
+      "content-type": "application/json",
+    },
+    body: "{}",
+  });
+  const mine = response.ok ? await response.json() as Membership[] : [];
+  if (!response.ok) await response.body?.cancel();
+  if (mine.some((each) => each.id === org && ["owner", "admin"].includes(each.role))) return;
+  throw new Answer(403, {
+    code: "RY403",
+    message: "Only admins of the organisation write addresses.",
+    hint: "Ask an owner or admin of the organisation.",
+  });
+}
+
+/** What may be shown of an address: whom a mail goes to; of a webhook its last four characters. */
+function hintOf(channel: string, address: string): string {
+  return channel === "mail"
+    ? address
+    : `${new URL(address).host} …${address.slice(-4)}`.slice(-100);
+}
+
+async function checked(channel: string, address: string): Promise<void> {
+  if (channel === "mail") {
+    if (!MAIL.test(address)) throw new Error("That is not an email address.");
+    return;
+  }
+  await checkReceiver(address);
+}
+
+async function sealAll(request: Request, body: unknown): Promise<Response> {
+  const { org, channel, address, secret } = parse(sealRequest, body);
+  await limit([[`notify:seal:${addressOf(request)}`, SEALS_PER_ADDRESS]]);
+  await needAdmin(request, org);
+  if (address !== undefined) {
+    await checked(channel, address).catch((error) => {
+      const message = error instanceof Error ? error.message : "The address cannot be used.";
+      throw new Answer(400, { code: "RY422", message, hint: "Write a public https address." });
+    });
+  }
+  return json(200, {
+    ...(address === undefined
+      ? {}
+      : { address: await seal(org, address), address_hint: hintOf(channel, address) }),
+    ...(secret === undefined ? {} : { secret: await seal(org, secret) }),
+  });
+}
+
+export const handler = serveWith(async (request) => {
+  const body = await readBody(request);
+  if (typeof body === "object" && body !== null && "deliver" in body) {
+    parse(deliverRequest, body);
+    // Anybody may wake it: it sends what is due, once, whoever asks, and says nothing about it.
+    await limit([[`notify:wake:${addressOf(request)}`, WAKES_PER_ADDRESS]]);
+    await deliver();
+    return json(200, {});
+  }
+  return await sealAll(request, body);
+});

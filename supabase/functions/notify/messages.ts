@@ -1,0 +1,105 @@
+/** What a receiver gets: our own shape, Slack's, Teams' or a mail. */
+
+import { read } from "../_shared/env.ts";
+
+export interface Message {
+  id: number;
+  lease: string;
+  org: string;
+  organization: string;
+  event: string;
+  event_id: string;
+  title: string;
+  body: Record<string, unknown>;
+  at: string;
+  attempt: number;
+  channel: "webhook" | "slack" | "teams" | "mail";
+  address: string;
+  secret: string | null;
+}
+
+/** Where the dashboard shows what a message is about; nothing where its address is not known. */
+export function linkOf(message: Message): string | undefined {
+  const base = read("RUNYARD_DASHBOARD_URL")?.replace(/\/+$/, "");
+  if (!base) return undefined;
+  const { job, module, runner } = message.body as Record<string, { id?: string } | undefined>;
+  if (job?.id) return `${base}/jobs/${job.id}`;
+  if (runner?.id) return `${base}/runners/${runner.id}`;
+  return module?.id ? `${base}/modules` : base;
+}
+
+function reasonOf(message: Message): string {
+  return typeof message.body.reason === "string" ? message.body.reason : "";
+}
+
+function webhook(message: Message): unknown {
+  const { event: type, event_id: id, at, title, organization } = message;
+  return { id, type, timestamp: at, title, organization, url: linkOf(message), data: message.body };
+}
+
+/** Slack reads &, < and > as its own. */
+function escape(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+function slack(message: Message): unknown {
+  const link = linkOf(message);
+  const lines = [`*${escape(message.title)}*`, escape(reasonOf(message)), link && `<${link}|Open>`];
+  return { text: lines.filter(Boolean).join("\n") };
+}
+
+function teams(message: Message): unknown {
+  const link = linkOf(message);
+  const content = {
+    $schema: "http://adaptivecards.io/schemas/adaptive-card.json",
+    type: "AdaptiveCard",
+    version: "1.4",
+    body: [
+      { type: "TextBlock", text: message.title, weight: "bolder", wrap: true },
+      ...(reasonOf(message) ? [{ type: "TextBlock", text: reasonOf(message), wrap: true }] : []),
+    ],
+    ...(link ? { actions: [{ type: "Action.OpenUrl", title: "Open", url: link }] } : {}),
+  };
+  return {
+    type: "message",
+    attachments: [{ contentType: "application/vnd.microsoft.card.adaptive", content }],
+  };
+}
+
+/** The text of a mail. */
+export function mailText(message: Message): string {
+  return [
+    message.title,
+    reasonOf(message),
+    linkOf(message),
+    `${message.organization}, ${message.at}`,
+  ]
+    .filter(Boolean).join("\n\n");
+}
+
+/** The body of a request to a webhook. */
+export function payloadOf(message: Message): string {
+  const shapes = { webhook, slack, teams, mail: webhook };
+  return JSON.stringify(shapes[message.channel](message));
+}
+
+/** A signature as Standard Webhooks has it: HMAC-SHA-256 over id, time and body. */
+export async function signatureOf(
+  secret: string,
+  id: string,
+  timestamp: number,
+  body: string,
+): Promise<string> {
+  const encoder = new TextEncoder();
+  const raw = secret.startsWith("whsec_")
+    ? Uint8Array.from(atob(secret.slice("whsec_".length)), (each) => each.charCodeAt(0))
+    : encoder.encode(secret);
+  const how = { name: "HMAC", hash: "SHA-256" };
+  const key = await crypto.subtle.importKey("raw", raw, how, false, ["sign"]);
+  const signed = await crypto.subtle.sign(
+    "HMAC",
+    key,
+    encoder.encode(`${id}.${timestamp}.${body}`),
+  );
+  return `v1,${btoa(String.fromCharCode(...new Uint8Array(signed)))}`;
+}

@@ -1,0 +1,116 @@
+/** Sends one message, in bounded time, to an address that is outside, and follows no redirect. */
+
+import { checkAddress, RECEIVER } from "../_shared/addresses.ts";
+import { publicUrl, read } from "../_shared/env.ts";
+import { mailText, type Message, payloadOf, signatureOf } from "./messages.ts";
+import { open } from "./sealing.ts";
+
+export interface Result {
+  status: "DELIVERED" | "KEPT" | "FAILED";
+  http_status?: number;
+  note: string;
+  took_ms: number;
+}
+
+const TIMEOUT_MILLISECONDS = 10_000;
+const MAIL_API = "https://api.resend.com/emails";
+
+/** A receiver that is this project would be told of what it tells. */
+export async function checkReceiver(address: string): Promise<URL> {
+  let url: URL;
+  try {
+    url = await checkAddress(address, undefined, RECEIVER);
+  } catch (error) {
+    throw new Error(error instanceof TypeError ? "That is not an address." : words(error));
+  }
+  if (url.username || url.password) {
+    throw new Error("An address has no user name or password in it.");
+  }
+  if (url.host === new URL(publicUrl()).host) {
+    throw new Error("That is this project itself: it would tell itself what it tells.");
+  }
+  return url;
+}
+
+function words(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`.replace(/([^.])$/, "$1.");
+}
+
+async function headersOf(message: Message, body: string): Promise<Record<string, string>> {
+  const timestamp = Math.floor(Date.now() / 1000);
+  const headers: Record<string, string> = {
+    "content-type": "application/json",
+    "user-agent": "Runyard",
+    "webhook-id": message.event_id,
+    "webhook-timestamp": String(timestamp),
+  };
+  if (message.secret === null) return headers;
+  const secret = await open(message.org, message.secret);
+  const signature = await signatureOf(secret, message.event_id, timestamp, body);
+  return { ...headers, "webhook-signature": signature };
+}
+
+async function post(
+  url: URL,
+  headers: Record<string, string>,
+  body: string,
+): Promise<Omit<Result, "took_ms">> {
+  const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS);
+  const response = await fetch(url, { method: "POST", headers, body, redirect: "manual", signal });
+  await response.body?.cancel();
+  const { status } = response;
+  if (response.ok) return { status: "DELIVERED", http_status: status, note: String(status) };
+  const isRedirect = status >= 300 && status < 400;
+  const note = isRedirect
+    ? `${status}: the receiver redirects, and redirects are not followed`
+    : `${status}`;
+  return { status: "FAILED", http_status: status, note };
+}
+
+/** By a mail service's API, where the installation has one; otherwise it stays in the outbox. */
+async function mail(message: Message, address: string): Promise<Omit<Result, "took_ms">> {
+  const key = read("MAIL_API_KEY");
+  const from = read("MAIL_FROM");
+  if (!key || !from) return { status: "KEPT", note: "kept in the outbox: nothing sends mail here" };
+  const text = mailText(message);
+  const headers = {
+    "authorization": `Bearer ${key}`,
+    "content-type": "application/json",
+    "idempotency-key": `${message.id}-${message.event_id}`,
+  };
+  const body = JSON.stringify({ from, to: [address], subject: message.title, text });
+  return await post(new URL(read("MAIL_API_URL") ?? MAIL_API), headers, body);
+}
+
+async function attempt(message: Message): Promise<Omit<Result, "took_ms">> {
+  const address = await open(message.org, message.address);
+  if (message.channel === "mail") return await mail(message, address);
+  const body = payloadOf(message);
+  return await post(await checkReceiver(address), await headersOf(message, body), body);
+}
+
+function failure(error: unknown): Omit<Result, "took_ms"> {
+  if (error instanceof Deno.errors.NotCapable || error instanceof Deno.errors.PermissionDenied) {
+    return {
+      status: "FAILED",
+      note:
+        "This installation's functions may not reach that host: add it to RUNYARD_FUNCTIONS_ALLOW_NET.",
+    };
+  }
+  const isLate = error instanceof DOMException && error.name === "TimeoutError";
+  // What the runtime says of a connection has the address in it, and the address is a secret.
+  const note = isLate
+    ? `no answer within ${TIMEOUT_MILLISECONDS / 1000} s`
+    : error instanceof TypeError
+    ? "the receiver cannot be reached"
+    : words(error);
+  return { status: "FAILED", note };
+}
+
+/** Sends a message and says how it went, never by an exception. */
+export async function send(message: Message): Promise<Result> {
+  const began = performance.now();
+  const result = await attempt(message).catch(failure);
+  return { ...result, took_ms: Math.round(performance.now() - began) };
+}

@@ -1,0 +1,258 @@
+-- Sets: many jobs that were asked for as one thing, by a person for a group or by a schedule. A set knows its modules
+-- from
+-- its first moment; their jobs are placed in batches, by the call itself and then by the sweep, so that a storm of a
+-- thousand due schedules is spread over minutes. Jobs of sets come after those that people ask for one by one. A set's
+-- progress is counted from its jobs, never kept: a retry takes the place of the job that it repeats.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+create table public.job_sets (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  type public.job_type not null,
+  path text not null,
+  options jsonb not null default '{}',
+  schedule_id uuid,
+  idempotency_key text check (length(idempotency_key) between 1 and 200),
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  cancelled_at timestamptz,
+  cancelled_by_label text,
+  finished_at timestamptz
+);
+create index job_sets_org_id_idx on public.job_sets (org_id, created_at desc);
+create index job_sets_open_idx on public.job_sets (created_at) where finished_at is null;
+create index job_sets_schedule_id_idx on public.job_sets (schedule_id, created_at desc) where schedule_id is not null;
+create unique index job_sets_idempotency_key_idx on public.job_sets (org_id, idempotency_key) where idempotency_key
+  is not null;
+alter table public.job_sets enable row level security;
+grant select on public.job_sets to authenticated, service_role;
+
+create policy "Members see their organisation's sets" on public.job_sets
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.job_sets is
+  'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
+comment on column public.job_sets.type is 'What its jobs do.';
+comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
+comment on column public.job_sets.options is 'Options of its jobs.';
+comment on column public.job_sets.schedule_id is 'The schedule that it is a run of.';
+comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
+comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
+comment on column public.job_sets.cancelled_at is 'When the rest was cancelled.';
+comment on column public.job_sets.cancelled_by_label is 'Who cancelled the rest.';
+comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
+create trigger ring after insert or update on public.job_sets for each row execute function private.ring_changed_row();
+
+create table private.set_members (
+  set_id uuid not null references public.job_sets (id) on delete cascade,
+  module_id uuid not null,
+  org_id uuid not null,
+  job_id bigint,
+  left_out text,
+  primary key (set_id, module_id)
+);
+create index set_members_job_id_idx on private.set_members (job_id) where job_id is not null;
+create index set_members_pending_idx on private.set_members (set_id) where job_id is null and left_out is null;
+alter table private.set_members enable row level security;
+comment on table private.set_members is 'The modules of each set, and the job of each as soon as it is placed.';
+comment on column private.set_members.set_id is 'The set.';
+comment on column private.set_members.job_id is 'Its newest job; null while it waits to be placed.';
+comment on column private.set_members.left_out is 'Why it gets no job; "cancelled" where the rest of the set was.';
+
+create function private.follow_retry()
+returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  with moved as (
+    update private.set_members set job_id = new.id where job_id = new.retry_of returning set_id
+  )
+  update public.job_sets set finished_at = null where id in (select m.set_id from moved as m) and finished_at
+    is not null;
+  return null;
+end;
+$$;
+comment on function private.follow_retry() is 'Lets a retry take the place of the job that it repeats in their sets.';
+create trigger follow_retry after insert on public.provision_jobs for each row when (new.retry_of is not null)
+  execute function private.follow_retry();
+
+-- ---------------------------------------------------------------------------------------------- placing jobs
+
+create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[])
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_jobs public.provision_jobs[];
+begin
+  if p_like.type in ('APPLY', 'DESTROY') then
+    perform private.refuse_locked_modules(p_modules);
+  end if;
+  v_jobs := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_like.options || jsonb_build_object(
+    'created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
+    || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
+  perform private.place_jobs(v_jobs, coalesce(p_like.options ->> 'reason', case when p_like.schedule_id is not null
+    then 'By schedule' end));
+  perform private.need_pinned_runner(j) from unnest(v_jobs) as j where j.pinned_worker_id is not null;
+  update private.set_members as m set job_id = j.id
+  from unnest(p_sets, p_modules) as p (set_id, module_id) join unnest(v_jobs) as j on j.module_id = p.module_id
+  where m.set_id = p.set_id and m.module_id = p.module_id;
+end;
+$$;
+comment on function private.add_set_jobs(public.job_sets, uuid[], uuid[]) is
+  'Enqueues a job for each of these members, all of sets that ask for the same.';
+
+create function private.place_alone(p_like public.job_sets, p_set uuid, p_module uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.add_set_jobs(p_like, array[p_set], array[p_module]);
+exception
+  when others then
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    update private.set_members set left_out = left(sqlerrm, 500) where set_id = p_set and module_id = p_module;
+end;
+$$;
+comment on function private.place_alone(public.job_sets, uuid, uuid) is
+  'Enqueues the job of one member, or writes down why it can have none.';
+
+create function private.place_members(p_like public.job_sets, p_limit integer, p_waits boolean)
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_sets pg_catalog.uuid[];
+  v_modules pg_catalog.uuid[];
+begin
+  -- A module that two sets want is placed for one of them now and for the other with the next batch. The sweep waits
+  -- for nobody: a state that somebody is at is left to the next one.
+  select array_agg(f.set_id order by f.module_id), array_agg(f.module_id order by f.module_id) into v_sets, v_modules
+    from (
+    select distinct on (m.module_id) m.set_id, m.module_id
+    from public.job_sets as s join private.set_members as m on m.set_id = s.id
+    where s.finished_at is null and s.cancelled_at is null and m.job_id is null and m.left_out is null
+      and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
+        p_like.created_by_label)
+      and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
+    order by m.module_id, s.created_at limit p_limit) as f
+  where p_waits or private.try_lock_state(p_like.org_id, f.module_id);
+  if v_modules is null then
+    return 0;
+  end if;
+  begin
+    perform private.add_set_jobs(p_like, v_sets, v_modules);
+  exception
+    when others then
+      if sqlstate not like 'RY%' then
+        raise;
+      end if;
+      perform private.place_alone(p_like, p.set_id, p.module_id) from unnest(v_sets, v_modules) as p (set_id,
+        module_id);
+  end;
+  return cardinality(v_modules);
+end;
+$$;
+comment on function private.place_members(public.job_sets, integer, boolean) is
+  'Enqueues jobs for members that wait, of all sets that ask for the same as this one; returns how many were looked '
+  'at.';
+
+-- ---------------------------------------------------------------------------------------------- progress
+
+create function private.set_json(p_set public.job_sets)
+returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_counts pg_catalog.jsonb;
+  v_done integer;
+begin
+  select jsonb_build_object(
+    'total', count(*),
+    'waiting', count(*) filter (where m.left_out is null and (j.id is null or j.status in ('QUEUED',
+      'AWAITING_APPROVAL'))),
+    'running', count(*) filter (where j.status in ('CLAIMED', 'PROCESSING')),
+    'succeeded', count(*) filter (where j.status = 'SUCCEEDED'),
+    'failed', count(*) filter (where j.status in ('FAILED', 'NEEDS_ATTENTION') or m.left_out <> 'cancelled'),
+    'cancelled', count(*) filter (where j.status = 'CANCELLED' or m.left_out = 'cancelled'),
+    'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'),
+    'failures', coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'module_path', coalesce(j.module_path, o.path),
+      'status', j.status,
+        'message', coalesce(j.error ->> 'message', m.left_out, '')) order by j.id)
+      filter (where j.status in ('FAILED', 'NEEDS_ATTENTION') or m.left_out <> 'cancelled'), '[]'))
+  into v_counts
+  from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
+  left join public.modules as o on o.id = m.module_id and m.job_id is null
+  where m.set_id = p_set.id;
+  v_done := (v_counts ->> 'total')::integer - (v_counts ->> 'waiting')::integer - (v_counts ->> 'running')::integer;
+  return to_jsonb(p_set) - array['options', 'idempotency_key'] || v_counts || jsonb_build_object('done', v_done,
+    'failures', (select coalesce(jsonb_agg(f.value order by f.ordinality), '[]')
+      from jsonb_array_elements(v_counts -> 'failures') with ordinality as f where f.ordinality <= 50),
+    'status', case when v_done < (v_counts ->> 'total')::integer then 'RUNNING' when p_set.cancelled_at is not null
+      then 'CANCELLED'
+      when (v_counts ->> 'failed')::integer > 0 then 'FAILED' else 'SUCCEEDED' end,
+    'seconds_left', case when v_done between 1 and (v_counts ->> 'total')::integer - 1 then
+      round(extract(epoch from now() - p_set.created_at) / v_done * ((v_counts ->> 'total')::integer - v_done)) end);
+end;
+$$;
+comment on function private.set_json(public.job_sets) is
+  'A set as pages and commands show it: its counts, what failed, and about how long the rest takes.';
+
+create function private.my_set(p_set uuid, p_role public.member_role)
+returns public.job_sets
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_set public.job_sets;
+begin
+  select * into v_set from public.job_sets where id = p_set and org_id in (select private.my_org_ids());
+  if v_set.id is null then
+    perform private.fail('RY404', 'There is no such set.');
+  end if;
+  perform private.need_role(v_set.org_id, p_role);
+  return v_set;
+end;
+$$;
+comment on function private.my_set(uuid, public.member_role) is 'A set that the caller may use in that role.';
+
+create function private.set_progress(p_set uuid)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  return private.set_json(private.my_set(p_set, 'viewer'));
+end;
+$$;
+comment on function private.set_progress(uuid) is 'Body of public.set_progress.';
+grant execute on function private.set_progress(uuid) to authenticated;
+
+create function private.list_sets(p_org uuid, p_path text, p_limit integer)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.need_role(p_org, 'viewer');
+  if coalesce(p_limit, 0) not between 1 and 100 then
+    perform private.fail('RY422', 'A list has 1 to 100 sets.');
+  end if;
+  return (select coalesce(jsonb_agg(private.set_json(s) order by s.finished_at is not null, s.created_at desc), '[]')
+    from (
+    select * from public.job_sets as s where s.org_id = p_org and (p_path is null or s.path = p_path)
+    order by s.finished_at is not null, s.created_at desc limit p_limit) as s);
+end;
+$$;
+comment on function private.list_sets(uuid, text, integer) is 'Body of public.list_sets.';
+grant execute on function private.list_sets(uuid, text, integer) to authenticated;
+
+revoke execute on all functions in schema private from public;

@@ -1,0 +1,305 @@
+"""Notifications: one message for each event and rule, in order for each job, and no job ever waits for one."""
+
+import uuid
+from typing import Any
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.db.world import Caller, Organization, World, refused
+
+SEALED = "s1." + "x" * 60
+EVERYTHING = [
+    "job.awaiting_approval", "job.needs_attention", "job.failed", "module.drift", "runner.lost", "runner.degraded", "runner.outdated",
+    "release.published",
+]  # fmt: skip
+
+
+def rule(org: Organization, *events: str, path: str = "", **spec: Any) -> str:
+    whole = {
+        "channel": "webhook",
+        "events": list(events) or EVERYTHING,
+        "path": path,
+        "address": SEALED,
+        "address_hint": "…abcd",
+    }
+    return str(org.owner.call("create_notification_rule", p_org=org.id, p_spec=whole | spec)["id"])
+
+
+def events(org: Organization, rule_id: str) -> list[str]:
+    return org.owner.rows("select event from public.deliveries where rule_id = %s order by id", rule_id)
+
+
+def test_each_event_is_written_once_for_each_rule_that_wants_it(world: World, org: Organization) -> None:
+    org.module("pay/db", approvals_required=1), org.module("net/vpc")
+    all_of_it, failures, pay, net = rule(org), rule(org, "job.failed"), rule(org, path="pay"), rule(org, path="net/vpc")
+    rule(org, "job.failed", is_on=False)
+    runner = org.runner("r", is_assigned_to_all_modules=True, capacity=5)
+    org.enqueue("pay/db", "APPLY")
+    org.enqueue("net/vpc")
+    runner.finish(runner.claim_one(), "FAILED", p_error={"code": "x", "message": "no"})
+    assert events(org, all_of_it) == ["job.awaiting_approval", "job.failed"]
+    assert (events(org, failures), events(org, pay), events(org, net)) == (
+        ["job.failed"],
+        ["job.awaiting_approval"],
+        ["job.failed"],
+    )
+    said = org.owner.one("select title, body ->> 'reason' from public.deliveries where rule_id = %s", net)
+    assert said[0].startswith("Plan of net/vpc (#")
+    assert said[0].endswith("failed")
+    assert said[1] == "no"
+
+
+def test_a_job_that_needs_attention_and_then_failed_is_told_in_order(world: World, org: Organization) -> None:
+    wanted = rule(org)
+    runner = org.runner("r", is_assigned_to_all_modules=True)
+    org.enqueue("a/b", "APPLY")
+    job = runner.claim_one()
+    runner.report(job, "APPLY")
+    world.lose(runner)
+    org.owner.call("resolve_attention", p_job=job["id"], p_action="mark_failed")
+    assert events(org, wanted) == ["job.needs_attention", "runner.lost", "job.failed"]
+    about_the_job = [one for one in lease(world, org) if one["event"].startswith("job.")]
+    assert [one["event"] for one in about_the_job] == ["job.needs_attention"], "the second waits for the first"
+    end(world, about_the_job[0], "DELIVERED")
+    assert "job.failed" in [one["event"] for one in lease(world, org)]
+
+
+def test_drift_is_told_when_it_is_new(org: Organization) -> None:
+    wanted = rule(org, "module.drift")
+    runner = org.runner("r", is_assigned_to_all_modules=True)
+    for found in (True, True, False, True):
+        org.enqueue("a/b", "DRIFT")
+        runner.finish(runner.claim_one(), p_plan_summary={"update": 2, "has_changes": found})
+    assert events(org, wanted) == ["module.drift", "module.drift"]
+
+
+def test_a_runner_that_was_stopped_is_not_lost_and_one_that_is_degraded_is_told_once(
+    world: World, org: Organization
+) -> None:
+    org.module("a/x"), org.module("b/y")
+    everywhere, here, elsewhere = rule(org), rule(org, path="a"), rule(org, path="b")
+    runner = org.runner("r")
+    org.owner.call("assign_worker", p_worker=runner.worker_id, p_path="a/x")
+    facts = "update public.worker_instances set facts = %s where worker_id = %s"
+    for degraded in ({"reason": "disk is full"}, {"reason": "disk is full"}, None):
+        world.owner.connection.execute(facts, [Jsonb({"degraded": degraded}), runner.worker_id])
+    runner.call("worker_close_session", p_reason="stopped")
+    assert [events(org, each) for each in (everywhere, here, elsewhere)] == [
+        ["runner.degraded"],
+        ["runner.degraded"],
+        [],
+    ]
+
+
+def test_a_release_is_one_message_however_many_runners_are_outdated(fresh_world: World) -> None:
+    org, other = fresh_world.organization(), fresh_world.organization()
+    wanted, none = rule(org), rule(other)
+    for number in range(3):
+        org.runner(f"r{number}").beat(version="1.0.0")
+    fresh_world.service.call("publish_release", p_spec={"version": "2.0.0"})
+    fresh_world.service.call("publish_release", p_spec={"version": "2.1.0-beta.1", "channel": "beta"})
+    assert events(org, wanted) == ["release.published", "runner.outdated"]
+    assert events(other, none) == ["release.published"]
+    assert "3 runners are older" in org.owner.one("select title from public.deliveries where event = 'runner.outdated'")
+
+
+def test_a_message_that_cannot_be_written_fails_no_job(fresh_world: World) -> None:
+    org = fresh_world.organization()
+    rule(org)
+    runner = org.runner("r", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    fresh_world.owner.connection.execute(
+        "alter table public.deliveries add constraint broken check (event <> 'job.failed')"
+    )
+    runner.finish(runner.claim_one(), "FAILED")
+    assert fresh_world.status(job) == "FAILED"
+
+
+# ---------------------------------------------------------------------- delivery
+
+
+def lease(world: World, org: Organization, limit: int = 100) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = world.service.call("lease_deliveries", p_limit=limit)
+    return [one for one in found if one["org"] == org.id]
+
+
+def end(world: World, message: dict[str, Any], status: str) -> str:
+    result = {"status": status, "http_status": 200 if status == "DELIVERED" else 500, "took_ms": 5, "note": "x"}
+    answer = world.service.call("finish_delivery", p_delivery=message["id"], p_lease=message["lease"], p_result=result)
+    return str(answer["status"])
+
+
+def fail_jobs(org: Organization, count: int) -> None:
+    runner = org.runner(f"r{uuid.uuid4().hex[:6]}", is_assigned_to_all_modules=True, capacity=50)
+    for _ in range(count):
+        org.enqueue(f"a/m{uuid.uuid4().hex[:8]}")
+        runner.finish(runner.claim_one(), "FAILED")
+
+
+def test_a_sender_that_dies_loses_nothing_and_cannot_end_what_another_sends(world: World, org: Organization) -> None:
+    rule(org)
+    fail_jobs(org, 1)
+    (first,) = lease(world, org)
+    assert lease(world, org) == [], "it has a lease"
+    world.owner.connection.execute(
+        "update public.deliveries set lease_until = now() - interval '1 second' where org_id = %s", [org.id]
+    )
+    (second,) = lease(world, org)
+    assert (second["event_id"], second["attempt"]) == (first["event_id"], 2)
+    assert end(world, first, "FAILED") == "GONE"
+    assert end(world, second, "DELIVERED") == "DELIVERED"
+    assert end(world, second, "FAILED") == "GONE"
+
+
+def test_failures_are_tried_again_with_growing_pauses_and_given_up_at_last(world: World, org: Organization) -> None:
+    wanted = rule(org)
+    fail_jobs(org, 1)
+    waits = []
+    for _ in range(10):
+        (message,) = lease(world, org)
+        end(world, message, "FAILED")
+        waits.append(
+            org.owner.one(
+                "select extract(epoch from next_at - now())::integer from public.deliveries where rule_id = %s", wanted
+            )
+        )
+        world.owner.connection.execute("update public.deliveries set next_at = now() where org_id = %s", [org.id])
+    row = org.owner.one(
+        "select status, attempt, http_status, finished_at is not null from public.deliveries where rule_id = %s", wanted
+    )
+    assert row == ("FAILED", 10, 500, True)
+    assert waits[:9] == sorted(waits[:9])
+    assert 8 <= waits[0] <= 12
+    assert waits[8] > 7 * 3600
+    # By hand it goes again, with the same id.
+    delivery = org.owner.one("select id from public.deliveries where rule_id = %s", wanted)
+    org.owner.call("redeliver", p_delivery=delivery)
+    (again,) = lease(world, org)
+    assert (again["attempt"], again["event_id"]) == (1, message["event_id"])
+
+
+def test_a_slow_receiver_does_not_take_all_senders(world: World, org: Organization) -> None:
+    slow, quick = rule(org), rule(org, "job.failed")
+    fail_jobs(org, 12)
+    rules = [one["id"] for one in lease(world, org)]
+    by_rule = org.owner.rows(
+        "select rule_id::text, count(*) from public.deliveries where id = any(%s) group by 1", rules
+    )
+    assert dict(by_rule) == {slow: 5, quick: 5}
+
+
+def test_two_senders_at_once_never_have_the_same_message(world: World, org: Organization) -> None:
+    rule(org)
+    fail_jobs(org, 8)
+    other = Caller(world.database.connect("service_role"))
+    mine, theirs = lease(world, org, 3), other.call("lease_deliveries", p_limit=100)
+    assert not {one["id"] for one in mine} & {one["id"] for one in theirs}
+
+
+def test_addresses_come_sealed_and_never_leave(world: World, org: Organization) -> None:
+    for wrong in ({"address": "https://hooks.example.org/x"}, {"secret": "plain"}, {"address_hint": None}):
+        with refused("RY422"):
+            rule(org, **wrong)
+    made = rule(org, secret=SEALED)
+    shown = org.owner.call("list_notification_rules", p_org=org.id)
+    assert (shown[0]["address_hint"], shown[0]["has_secret"]) == ("…abcd", True)
+    assert SEALED not in str(shown)
+    assert SEALED not in str(org.owner.call("list_deliveries", p_org=org.id))
+    org.owner.call("update_notification_rule", p_rule=made, p_spec={"secret": None, "events": ["job.failed"]})
+    fail_jobs(org, 1)
+    assert [(one["address"], one["secret"]) for one in lease(world, org)] == [(SEALED, None)]
+    audit = world.owner.rows("select detail::text from public.audit_events where org_id = %s", org.id)
+    assert not any(SEALED in text for text in audit)
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ({"events": []}, "RY422"), ({"events": ["job.exploded"]}, "RY422"), ({"channel": "pigeon"}, "RY422"),
+        ({"path": "nowhere"}, "RY404"),
+        ({"colour": "red"}, "RY422"), ({"events": "job.failed"}, "RY422"), ({"is_on": None}, "RY422"), ({"address": None}, "RY422"),
+    ],
+)  # fmt: skip
+def test_a_wrong_rule_is_refused(org: Organization, spec: dict[str, Any], code: str) -> None:
+    with refused(code):
+        rule(org, **spec)
+
+
+def test_a_removed_rule_sends_nothing_more_and_keeps_its_log(world: World, org: Organization) -> None:
+    made = rule(org)
+    fail_jobs(org, 1)
+    org.owner.call("remove_notification_rule", p_rule=made)
+    fail_jobs(org, 1)
+    assert lease(world, org) == []
+    (row,) = org.owner.call("list_deliveries", p_org=org.id)["rows"]
+    assert (row["status"], row["note"]) == ("FAILED", "The rule was removed.")
+    with refused("RY409", "rule was removed"):
+        org.owner.call("redeliver", p_delivery=row["id"])
+
+
+# ---------------------------------------------------------------------- updates by policy
+
+
+def window(world: World, policy: dict[str, Any], at: str) -> bool:
+    whole = {"days": [6, 0], "begins_at": "02:00", "ends_at": "05:00", "zone": "UTC", **policy}
+    query = "select private.is_in_window(jsonb_populate_record(null::public.update_policies, %s), %s::timestamptz)"
+    return bool(world.owner.one(query, Jsonb(whole), at))
+
+
+def test_a_window_is_open_between_its_hours_on_its_days(world: World) -> None:
+    # 21 November 2026 is a Saturday.
+    assert window(world, {}, "2026-11-21 02:00Z")
+    assert not window(world, {}, "2026-11-21 05:00Z")
+    assert not window(world, {}, "2026-11-20 03:00Z")
+    assert window(world, {"zone": "Europe/Lisbon"}, "2026-07-18 01:30Z")
+    night = {"days": [6], "begins_at": "22:00", "ends_at": "04:00"}
+    assert window(world, night, "2026-11-22 03:00Z")
+    assert not window(world, night, "2026-11-21 03:00Z")
+
+
+def outdated_runner(world: World, org: Organization) -> None:
+    identity = org.cloud_identity()
+    org.owner.call("deploy_worker", p_org=org.id, p_name="c1", p_cloud_identity=identity, p_region="eu-west-1")
+    world.owner.connection.execute("update public.workers set version = '1.0.0' where org_id = %s", [org.id])
+    world.owner.connection.execute("delete from private.live_jobs where org_id = %s", [org.id])
+    world.service.call("publish_release", p_spec={"version": "2.0.0"})
+
+
+def sweep_updates(world: World) -> None:
+    world.owner.connection.execute("delete from private.clocks")
+    world.sweep()
+
+
+def test_a_policy_starts_the_rollout_that_a_person_would_and_leaves_an_aborted_one_alone(fresh_world: World) -> None:
+    world = fresh_world
+    org = world.organization()
+    outdated_runner(world, org)
+    rollouts = "select status::text, is_by_policy, version from public.rollouts where org_id = %s"
+    sweep_updates(world)
+    assert world.owner.rows(rollouts, org.id) == [], "off until somebody says otherwise"
+    shown = org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "NOW"})
+    assert (shown["outdated"], shown["version"], shown["is_open"]) == (1, "2.0.0", True)
+    sweep_updates(world)
+    assert world.owner.rows(rollouts, org.id) == [("RUNNING", True, "2.0.0")]
+    rollout = world.owner.one("select id from public.rollouts where org_id = %s", org.id)
+    org.owner.call("abort_rollout", p_rollout=rollout)
+    sweep_updates(world)
+    assert world.owner.rows(rollouts, org.id) == [("ABORTED", True, "2.0.0")]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"mode": "SOMETIMES"},
+        {"days": [7]},
+        {"days": []},
+        {"begins_at": "25:00"},
+        {"ends_at": "02:00"},
+        {"zone": "Nowhere"},
+        {"x": 1},
+    ],
+)
+def test_a_wrong_policy_is_refused(org: Organization, spec: dict[str, Any]) -> None:
+    with refused("RY422"):
+        org.owner.call("set_update_policy", p_org=org.id, p_spec=spec)

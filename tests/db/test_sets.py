@@ -1,0 +1,171 @@
+"""Sets: many jobs as one thing, its progress, and what is so of a module when a job found drift."""
+
+from typing import Any
+
+from tests.db.world import Organization, Runner, World, refused
+
+
+def filled(org: Organization, count: int = 4) -> Runner:
+    for number in range(count):
+        org.module(f"pay/m{number}")
+    org.module("other/one")
+    return org.runner("r", is_assigned_to_all_modules=True, capacity=50)
+
+
+def start(org: Organization, job_type: str = "PLAN", path: str = "pay", **options: Any) -> dict[str, Any]:
+    made: dict[str, Any] = org.owner.call("start_set", p_org=org.id, p_type=job_type, p_path=path, p_options=options)
+    return made
+
+
+def counts(org: Organization, made: dict[str, Any]) -> tuple[Any, ...]:
+    now = org.owner.call("set_progress", p_set=made["id"])
+    return tuple(now[name] for name in ("total", "done", "failed", "running", "waiting", "status"))
+
+
+def test_plan_all_below_a_group_is_one_thing_with_its_progress(world: World, org: Organization) -> None:
+    runner = filled(org)
+    made = start(org)
+    assert counts(org, made) == (4, 0, 0, 0, 4, "RUNNING")
+    first, second, *_ = runner.claim(3)
+    assert counts(org, made) == (4, 0, 0, 3, 1, "RUNNING")
+    runner.finish(first, p_plan_summary={"update": 1, "has_changes": True})
+    runner.finish(second, "FAILED", p_error={"code": "x", "message": "the provider could not sign in"})
+    now = org.owner.call("set_progress", p_set=made["id"])
+    assert (now["done"], now["failed"], now["with_changes"], now["seconds_left"] is not None) == (2, 1, 1, True)
+    failure = {"job_id": second["id"], "module_path": second["payload"]["module"]["path"], "status": "FAILED"}
+    assert now["failures"] == [{**failure, "message": "the provider could not sign in"}]
+    with refused("RY409", "running here"):
+        start(org)
+    assert start(org, "DRIFT")["total"] == 4
+
+
+def test_a_persons_own_job_comes_before_those_of_a_set(org: Organization) -> None:
+    runner = filled(org)
+    start(org)
+    mine = org.enqueue("other/one")
+    assert runner.claim_one()["id"] == mine
+
+
+def test_the_rest_can_be_cancelled_and_what_runs_finishes(world: World, org: Organization) -> None:
+    runner = filled(org)
+    made = start(org)
+    running = runner.claim_one()
+    org.owner.call("cancel_set", p_set=made["id"])
+    assert counts(org, made) == (4, 3, 0, 1, 0, "RUNNING")
+    runner.finish(running)
+    world.sweep()
+    assert counts(org, made) == (4, 4, 0, 0, 0, "CANCELLED")
+    with refused("RY409", "Nothing of this set"):
+        org.owner.call("cancel_set", p_set=made["id"])
+    assert start(org)["total"] == 4
+
+
+def test_what_failed_is_retried_and_takes_its_place(world: World, org: Organization) -> None:
+    runner = filled(org)
+    made = start(org)
+    for number, job in enumerate(runner.claim(4)):
+        runner.finish(job, "FAILED" if number < 2 else "SUCCEEDED")
+    world.sweep()
+    assert counts(org, made) == (4, 4, 2, 0, 0, "FAILED")
+    org.owner.call("retry_set", p_set=made["id"])
+    assert counts(org, made) == (4, 2, 0, 0, 2, "RUNNING")
+    for job in runner.claim(4):
+        runner.finish(job)
+    assert counts(org, made) == (4, 4, 0, 0, 0, "SUCCEEDED")
+    with refused("RY409", "No job of this set failed"):
+        org.owner.call("retry_set", p_set=made["id"])
+
+
+def test_a_retry_on_the_jobs_own_page_counts_in_its_set(org: Organization) -> None:
+    runner = filled(org, 1)
+    made = start(org)
+    failed = runner.claim_one()
+    runner.finish(failed, "FAILED")
+    org.owner.call("retry_job", p_job=failed["id"])
+    assert counts(org, made) == (1, 0, 0, 0, 1, "RUNNING")
+
+
+def test_the_same_key_is_the_same_set(org: Organization) -> None:
+    filled(org)
+    assert start(org, idempotency_key="k")["id"] == start(org, idempotency_key="k")["id"]
+
+
+def test_a_module_that_can_have_no_job_is_a_failure_of_its_own(world: World, org: Organization) -> None:
+    filled(org)
+    gone = org.worker("gone")
+    org.owner.call("update_module", p_module=org.modules["pay/m1"], p_spec={"pinned_worker_id": gone})
+    org.owner.call("remove_worker", p_worker=gone)
+    world.owner.connection.execute(
+        "update public.modules set pinned_worker_id = %s where id = %s", [gone, org.modules["pay/m1"]]
+    )
+    now = org.owner.call("set_progress", p_set=start(org)["id"])
+    assert (now["total"], now["failed"], now["waiting"]) == (4, 1, 3)
+    assert [(one["module_path"], one["job_id"]) for one in now["failures"]] == [("pay/m1", None)]
+    assert "was removed" in now["failures"][0]["message"]
+
+
+def test_a_set_that_is_larger_than_a_call_is_placed_by_the_sweep(fresh_world: World) -> None:
+    org = fresh_world.organization()
+    fresh_world.owner.connection.execute(
+        """with g as (insert into public.groups (org_id, path) values (%(org)s, 'big') returning id)
+          insert into public.modules (org_id, group_id, group_path, name, path)
+          select %(org)s, g.id, 'big', 'm' || n, 'big/m' || n from g, generate_series(1, 1020) as n""",
+        {"org": org.id},
+    )
+    made = start(org, "DRIFT", "big")
+    count = "select count(*) from public.provision_jobs"
+    assert (made["total"], org.owner.one(count)) == (1020, 1000)
+    fresh_world.sweep()
+    assert org.owner.one(count) == 1020
+
+
+def test_what_is_no_set_is_refused(org: Organization) -> None:
+    filled(org)
+    org.group("empty")
+    for job_type, path, options, code, words in [
+        ("APPLY", "pay", {}, "RY422", "plans its modules"),
+        ("PLAN", "nowhere", {}, "RY404", "no module or group"),
+        ("PLAN", "empty", {}, "RY409", "no module below"),
+        ("PLAN", "pay", {"plan_job_id": 1}, "RY422", "Unknown option"),
+        ("PLAN", "pay", {"priority": 5000}, "RY422", "out of range"),
+    ]:
+        with refused(code, words):
+            start(org, job_type, path, **options)
+
+
+def drift(org: Organization, path: str) -> Any:
+    return org.owner.one("select drift_since is not null, drift_resources from public.modules where path = %s", path)
+
+
+def look(org: Organization, runner: Runner, job_type: str, summary: dict[str, Any] | None, **options: Any) -> None:
+    org.enqueue("pay/m0", job_type, **options)
+    runner.finish(runner.claim_one(), p_plan_summary=summary)
+
+
+def test_drift_is_so_of_the_module_until_a_plan_finds_none(org: Organization) -> None:
+    runner = filled(org, 1)
+    found, none = {"update": 2, "delete": 1, "has_changes": True}, {"update": 0, "has_changes": False}
+    look(org, runner, "DRIFT", found)
+    assert drift(org, "pay/m0") == (True, 3)
+    since = org.owner.one("select drift_since from public.modules where path = 'pay/m0'")
+    look(org, runner, "DRIFT", {"update": 1, "has_changes": True})
+    assert org.owner.one("select drift_since, drift_resources from public.modules where path = 'pay/m0'") == (since, 1)
+    # A plan with changes says nothing about drift; nor does a look at a part, or none at all.
+    look(org, runner, "PLAN", found)
+    look(org, runner, "DRIFT", none, targets=["a.b"])
+    look(org, runner, "DRIFT", None)
+    look(org, runner, "PLAN", none, destroy=True)
+    assert drift(org, "pay/m0") == (True, 1)
+    look(org, runner, "PLAN", none)
+    assert drift(org, "pay/m0") == (False, None)
+    look(org, runner, "PLAN", found, refresh_only=True)
+    assert drift(org, "pay/m0") == (True, 3)
+    look(org, runner, "DRIFT", none)
+    assert drift(org, "pay/m0") == (False, None)
+
+
+def test_odd_summaries_are_no_drift_and_no_error(org: Organization) -> None:
+    runner = filled(org, 1)
+    for summary in ({}, {"has_changes": "x"}, {"has_changes": True, "update": "x", "delete": -1, "create": 10**9}):
+        look(org, runner, "DRIFT", summary)
+    assert drift(org, "pay/m0") == (True, 0)

@@ -1,0 +1,75 @@
+"""`runyard schedules`, `groups` and `notifications` against a real stack."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.errors import ExitCode
+from tests.integration.worker_bench import Bench, bench
+from tests.support.stack import RunningStack
+from tests.support.terminal import Terminal
+
+__all__ = ["bench"]
+
+
+@pytest.fixture
+def terminal(bench: Bench, running_stack: RunningStack, tmp_path: Path) -> Terminal:
+    return Terminal(tmp_path / "config", {**running_stack.client_environment, "RUNYARD_ACCESS_TOKEN": bench.token})
+
+
+def test_schedules_from_preview_to_removal(terminal: Terminal, bench: Bench) -> None:
+    bench.module()
+    shown = terminal.run("schedules", "preview", "30 7 * * 1-5", "--zone", "Europe/Lisbon")
+    assert shown.stdout.splitlines()[0] == "Weekdays at 07:30"
+    assert len(shown.stdout.splitlines()) == 6
+    wrong = terminal.run("schedules", "create", "drift", "", "61 * * * *")
+    assert (wrong.returncode, "minute" in wrong.stderr) == (ExitCode.REFUSED, True)
+    assert terminal.run("schedules", "create", "drift", "", "0 2 * * *", "--zone", "Europe/Lisbon").returncode == 0
+    (row,) = terminal.json("schedules", "list")
+    assert (row["words"], row["zone"], row["is_on"]) == ("Every day at 02:00", "Europe/Lisbon", True)
+    short = row["id"][:8]
+    assert terminal.run("schedules", "off", short, "--reason", "freeze").returncode == 0
+    assert terminal.run("schedules", "on", short).returncode == 0
+    assert terminal.run("schedules", "set", short, "--cron", "@hourly").returncode == 0
+    ran = terminal.run("schedules", "run", short)
+    assert "1 jobs" in ran.stdout, ran.stderr
+    assert terminal.run("schedules", "remove", short, "--yes").returncode == 0
+    assert terminal.run("schedules", "on", short).returncode == ExitCode.PROBLEM
+
+
+def test_a_group_as_a_unit_by_command(terminal: Terminal, bench: Bench) -> None:
+    bench.runner()
+    bench.module()
+    done = terminal.run("groups", "plan", "", "--wait", "--key", "k")
+    assert done.returncode == 0, done.stderr
+    assert "1 of 1 done" in done.stdout
+    assert len(terminal.json("groups", "sets")) == 1
+    assert terminal.run("groups", "plan", "", "--key", "k").returncode == 0
+    assert len(terminal.json("groups", "sets")) == 1
+    assert terminal.run("groups", "cancel").returncode == ExitCode.REFUSED
+    assert "No job of this set failed" in terminal.run("groups", "retry").stderr
+
+
+def test_notifications_by_command(terminal: Terminal) -> None:
+    refused = terminal.run("notifications", "create", "webhook", "https://10.0.0.1/x", "--event", "job.failed")
+    assert (refused.returncode, "public https address" in refused.stderr) == (ExitCode.REFUSED, True)
+    made = terminal.run("notifications", "create", "mail", "oncall@example.org", "--event", "job.failed")
+    assert made.returncode == 0, made.stderr
+    (row,) = terminal.json("notifications", "list")
+    assert (row["address_hint"], row["events"]) == ("oncall@example.org", ["job.failed"])
+    assert terminal.run("notifications", "test", row["id"][:8]).returncode == 0
+    (delivery,) = terminal.json("notifications", "log")
+    assert delivery["title"] == "A test from Runyard"
+    assert terminal.run("notifications", "resend", str(delivery["id"])).returncode == 0
+    assert terminal.run("notifications", "set", row["id"][:8], "--off").returncode == 0
+    assert terminal.run("notifications", "remove", row["id"][:8], "--yes").returncode == 0
+
+
+def test_the_update_policy_by_command(terminal: Terminal) -> None:
+    changed = terminal.run(
+        "rollouts", "policy", "window", "--days", "sat,sun", "--hours", "22:00-04:00", "--zone", "Europe/Lisbon"
+    )
+    assert changed.returncode == 0, changed.stderr
+    shown = terminal.json("rollouts", "policy")
+    assert (shown["mode"], shown["days"], shown["begins_at"]) == ("WINDOW", [6, 0], "22:00")
+    assert terminal.run("rollouts", "policy", "window", "--days", "someday").returncode == ExitCode.USAGE

@@ -40,6 +40,7 @@ def _head() -> list[rx.Component]:
         rx.el.script(src="/connection.js"),
         rx.el.script(src="/runyard.js", defer=True),
         rx.el.script(src="/dialogs.js", defer=True),
+        rx.el.script(src="/needs_you.js", defer=True),
         rx.el.link(rel="icon", href="/mark.svg", type="image/svg+xml"),
         rx.el.link(
             rel="preload",
@@ -60,7 +61,15 @@ def _with_advice(inner: ASGIApp) -> ASGIApp:
 
 
 app = rx.App(
-    stylesheets=["/tokens.css", "/look.css", "/runyard.css", "/job/job.css", "/work.css", "/review.css"],
+    stylesheets=[
+        "/tokens.css",
+        "/look.css",
+        "/runyard.css",
+        "/job/job.css",
+        "/work.css",
+        "/review.css",
+        "/triggers.css",
+    ],
     head_components=_head(),
     html_lang="en-GB",
     api_transformer=[build_api(runtime()), _with_headers, _with_advice],

@@ -72,6 +72,21 @@ class Client:
         result = await self._run(self._rest(token).rpc(name, dict(args or {})))
         return result.data
 
+    async def invoke(self, token: str, name: str, body: Mapping[str, Any]) -> Any:
+        """Call an edge function and return its JSON; what it refuses is said in its own words."""
+        headers = {"apikey": self._settings.publishable_key, "Authorization": f"Bearer {token}"}
+        url = f"{self._settings.supabase_url}/functions/v1/{name}"
+        try:
+            answer = await self._http.post(url, headers=headers, json=dict(body))
+            said = answer.json()
+        except (httpx.HTTPError, OSError, ValueError) as error:
+            raise Unreachable from error
+        if answer.is_success:
+            return said
+        if answer.is_server_error:
+            raise Unreachable
+        raise Refused(str(said.get("message", "")), str(said.get("hint", "")), str(said.get("code", "")))
+
     async def select(self, token: str, table: str, query: Query | None = None) -> Page:
         """Read rows of a table that the caller may see."""
         query = query or Query()

@@ -92,6 +92,10 @@ class Gate:
         """Call a database function as this person."""
         return await self._with_token(session, lambda token: self.client.rpc(token, name, args))
 
+    async def invoke(self, session: Session, name: str, body: Mapping[str, Any]) -> Any:
+        """Call an edge function as this person."""
+        return await self._with_token(session, lambda token: self.client.invoke(token, name, body))
+
     async def select(self, session: Session, table: str, query: Query | None = None) -> Page:
         """Read rows as this person."""
         page: Page = await self._with_token(session, lambda token: self.client.select(token, table, query))

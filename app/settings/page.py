@@ -4,6 +4,7 @@ from app.settings.components.accounts import accounts
 from app.settings.components.identities import identities
 from app.settings.components.members import members
 from app.settings.components.records import audit, organisation, releases
+from app.settings.components.triggers import notifications, schedules, updates
 from app.settings.state.accounts import AccountsState
 from app.settings.state.audit import AuditState
 from app.settings.state.identities import IdentitiesState
@@ -11,6 +12,9 @@ from app.settings.state.members import MembersState
 from app.settings.state.organisation import OrganisationState
 from app.settings.state.releases import ReleasesState
 from app.shared.route import Route
+from app.triggers.state.notifications import NotificationsState
+from app.triggers.state.schedules import SchedulesState
+from app.triggers.state.updates import UpdatesState
 
 HOME = "/dashboard/settings"
 
@@ -19,6 +23,9 @@ ROUTES = (
     Route(f"{HOME}/members", "Members", members, MembersState.load),
     Route(f"{HOME}/cloud-identities", "Cloud identities", identities, IdentitiesState.load),
     Route(f"{HOME}/service-accounts", "Service accounts", accounts, AccountsState.load),
+    Route(f"{HOME}/schedules", "Schedules", schedules, SchedulesState.load),
+    Route(f"{HOME}/notifications", "Notifications", notifications, NotificationsState.load),
+    Route(f"{HOME}/updates", "Updates", updates, UpdatesState.load),
     Route(f"{HOME}/releases", "Releases", releases, ReleasesState.load),
     Route(f"{HOME}/audit", "Audit log", audit, AuditState.load),
     Route(f"{HOME}/organisation", "Organisation", organisation, OrganisationState.load),

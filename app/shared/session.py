@@ -158,6 +158,10 @@ class AppState(Sparing, mixin=True):
         session = await (await self._who())._must_session()
         return await runtime().gate.rpc(session, name, args)
 
+    async def _invoke(self, name: str, body: dict[str, Any]) -> Any:
+        session = await (await self._who())._must_session()
+        return await runtime().gate.invoke(session, name, body)
+
     async def _select(self, table: str, query: Query | None = None) -> Page:
         session = await (await self._who())._must_session()
         return await runtime().gate.select(session, table, query)

@@ -7,6 +7,7 @@ from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
 from app.shared.icons import icon
 from app.shared.session import SessionState
+from app.triggers.components.work import follow, path_schedules, set_panels, work_buttons
 
 Group = ModulesState.group
 
@@ -39,9 +40,11 @@ def group_detail() -> rx.Component:
     return rx.el.div(
         rx.el.div(
             rx.el.div(rx.el.h1(Group["path"]), rx.el.p(count, class_name="num"), about),
-            rx.el.div(_acts(), class_name="ry-acts"),
+            rx.el.div(work_buttons(), _acts(), class_name="ry-acts"),
             class_name="ry-head",
         ),
+        follow(Group["path"].to(str)),
+        set_panels(),
         rx.el.section(
             rx.el.div(rx.el.h2("What its modules inherit"), class_name="ry-ph"),
             rx.el.div(
@@ -54,5 +57,6 @@ def group_detail() -> rx.Component:
             ),
             class_name="ry-panel",
         ),
+        path_schedules(),
         class_name="ry-stack",
     )

@@ -1,0 +1,23 @@
+"""The settings of what starts by itself: schedules, notifications, updates."""
+
+import reflex as rx
+
+from app.settings.components.frame import settings_page
+from app.triggers.components.notifications import notification_dialogs, notification_panels
+from app.triggers.components.schedules import schedule_dialogs, schedules_panel
+from app.triggers.components.updates import updates_panel
+
+
+def schedules() -> rx.Component:
+    """The schedules page."""
+    return settings_page("schedules", schedules_panel(), dialogs=schedule_dialogs())
+
+
+def notifications() -> rx.Component:
+    """The notifications page."""
+    return settings_page("notifications", *notification_panels(), dialogs=notification_dialogs())
+
+
+def updates() -> rx.Component:
+    """The page of the update policy."""
+    return settings_page("updates", updates_panel())

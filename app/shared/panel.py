@@ -1,0 +1,67 @@
+"""Panels with records: title, one sentence, what can be done, the table, and each row's menu."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.shared.feedback import failed, skeleton_rows
+from app.shared.icons import icon
+from app.shared.session import SessionState
+from app.shared.table import table
+
+
+def settings_panel(title: str, text: str, aside: rx.Component, *children: rx.Component) -> rx.Component:
+    """A panel with its title, one sentence and what can be done."""
+    return rx.el.section(
+        rx.el.div(
+            rx.el.div(rx.el.h2(title), rx.el.p(text, class_name="sm"), class_name="grow"), aside, class_name="ry-ph"
+        ),
+        *children,
+        class_name="ry-panel",
+        aria_label=title,
+    )
+
+
+def records(state: Any, title: str, head: rx.Component, row: Any, none: rx.Component, columns: int) -> rx.Component:
+    """The table of a page's records, or what stands for it while it loads, is empty or failed."""
+    waiting = state.is_loading & (state.rows.length() == 0)
+    rows = rx.cond(waiting, skeleton_rows(columns, 3), rx.foreach(state.rows, row))
+    shown = rx.cond(waiting | (state.rows.length() > 0), table(title, head, rows, aria_busy=waiting), none)
+    return or_problem(state, title, shown)
+
+
+def or_problem(state: Any, what: str, body: rx.Component) -> rx.Component:
+    """The body, or what went wrong while it was loaded."""
+    return rx.cond(
+        state.problem != "",
+        failed(f"{what} could not be loaded", state.problem, state.problem_hint, state.load),
+        body,
+    )
+
+
+def admin_button(label: str, icon_name: str, event: Any) -> rx.Component:
+    """A panel's action, for those who may."""
+    button = rx.button(icon(icon_name), label, on_click=event, variant="surface", color_scheme="gray")
+    return rx.cond(SessionState.can_admin, button, rx.fragment())
+
+
+def menu(label: Any, *items: rx.Component) -> rx.Component:
+    """A row's menu."""
+    trigger = rx.icon_button(
+        icon("ellipsis"),
+        variant="ghost",
+        color_scheme="gray",
+        size="1",
+        aria_label=label,
+        title="More actions",
+        custom_attrs={"data-menu": ""},
+    )
+    return rx.dropdown_menu.root(
+        rx.dropdown_menu.trigger(trigger),
+        rx.dropdown_menu.content(*items, align="end", variant="soft", color_scheme="gray"),
+    )
+
+
+def menu_item(icon_name: str, label: Any, event: Any, **props: Any) -> rx.Component:
+    """An entry of a row's menu."""
+    return rx.dropdown_menu.item(icon(icon_name), rx.el.span(label, class_name="grow"), on_select=event, **props)

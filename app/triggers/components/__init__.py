@@ -1,0 +1,1 @@
+"""What pages of triggers are made of."""

@@ -1,0 +1,88 @@
+"""The update policy: off, in a window, at once."""
+
+import reflex as rx
+
+from app.shared.elements import date
+from app.shared.forms import check_field, text_field
+from app.shared.icons import icon
+from app.shared.panel import or_problem, settings_panel
+from app.shared.session import SessionState
+from app.triggers.state.updates import UpdatesState
+from app.triggers.view.updates import DAYS
+
+State = UpdatesState
+MODES = (
+    ("OFF", "Off", "You press Update. Outdated runners are marked."),
+    ("WINDOW", "In a window", "Between the hours below, in waves."),
+    ("NOW", "At once", "As soon as a release is published, in waves."),
+)
+
+
+def _mode(key: str, title: str, text: str) -> rx.Component:
+    return rx.el.button(
+        rx.el.i(),
+        rx.el.b(title),
+        rx.el.small(text),
+        type="button",
+        role="radio",
+        aria_checked=rx.cond(State.mode == key, "true", "false"),
+        on_click=State.set_mode(key),
+        disabled=~SessionState.can_admin,
+        class_name="rt-reset ry-radio",
+    )
+
+
+def _window() -> rx.Component:
+    errors = State.errors
+    days = [
+        check_field(
+            day, checked=State.days.contains(day), on_change=lambda is_on, day=day: State.set_day(day, is_on), size="1"
+        )
+        for day in (*DAYS[1:], DAYS[0])
+    ]
+    wrong = rx.el.small(icon("circle-alert"), errors["days"], class_name="err", role="alert")
+    return rx.fragment(
+        rx.el.div(
+            rx.el.span("A window begins on", class_name="ry-lab"),
+            rx.el.div(*days, class_name="ry-row wrap"),
+            rx.cond(errors.contains("days"), wrong, rx.fragment()),
+            class_name="ry-f",
+        ),
+        rx.el.div(
+            text_field("begins_at", "From", State.begins_at, errors),
+            text_field("ends_at", "Until", State.ends_at, errors, "Before From: the next day."),
+            text_field("zone", "Time zone", State.zone, errors, "Follows daylight saving time."),
+            class_name="ry-grid3",
+            style={"gap": "12px"},
+        ),
+    )
+
+
+def updates_panel() -> rx.Component:
+    """The policy and its form."""
+    modes = rx.el.div(
+        *[_mode(*each) for each in MODES],
+        role="radiogroup",
+        aria_label="Update policy",
+        class_name="ry-grid3",
+        style={"gap": "12px"},
+    )
+    next_window = rx.cond(
+        State.next_window != "", rx.el.span("Next window ", date(State.next_window), ". "), rx.fragment()
+    )
+    acts = rx.el.div(
+        rx.button("Save", type="submit", variant="surface", color_scheme="gray", disabled=~SessionState.can_admin),
+        rx.el.span(next_window, State.hint, class_name="ry-hint"),
+        class_name="ry-acts",
+    )
+    form = rx.form(
+        modes,
+        rx.cond(State.mode == "WINDOW", _window(), rx.fragment()),
+        acts,
+        key=State.revision.to_string(),
+        on_submit=State.save,
+        class_name="ry-pb",
+        style={"display": "grid", "gap": "16px"},
+    )
+    text = "How runners move to a new version. A runner finishes its jobs first. Nothing is interrupted."
+    return settings_panel("Updates", text, rx.fragment(), or_problem(State, "The policy", form))

@@ -1,0 +1,121 @@
+"""Panels for the page of a module or group: the set that runs, "Plan all", and its schedules."""
+
+import reflex as rx
+
+from app.shared.icons import icon
+from app.shared.session import SessionState
+from app.triggers.state.work import WorkState
+from app.triggers.view.schedules import ScheduleView
+from app.triggers.view.sets import FailureView, KeyView, SetView
+
+State = WorkState
+SURFACE = {"variant": "surface", "color_scheme": "gray"}
+BUSY = "A set is running here. Wait for it or cancel the rest."
+
+
+def work_buttons() -> rx.Component:
+    """Plan all, or check all for drift; they wait while a set runs, and say so."""
+
+    def button(name: str, words: str, kind: str) -> rx.Component:
+        return rx.button(
+            icon(name),
+            words,
+            on_click=State.start(kind),
+            disabled=State.is_running,
+            title=rx.cond(State.is_running, BUSY, ""),
+            **SURFACE,
+        )
+
+    acts = rx.fragment(
+        button("file-search", "Plan all", "PLAN"), button("search-check", "Check all for drift", "DRIFT")
+    )
+    return rx.cond(SessionState.can_operate, acts, rx.fragment())
+
+
+def _failure(one: rx.Var[FailureView]) -> rx.Component:
+    number = rx.cond(
+        one["href"] != "", rx.el.a(one["job"], href=one["href"].to(str), class_name="ry-a num"), rx.el.span(one["job"])
+    )
+    text = rx.el.div(
+        number, " ", rx.el.span(one["path"], class_name="ry-mono"), rx.el.small(one["message"]), class_name="grow"
+    )
+    return rx.el.li(icon("circle-x", class_name="t-red"), text)
+
+
+def _key(one: rx.Var[KeyView]) -> rx.Component:
+    return rx.el.span(rx.el.i(style={"background": one["color"]}), one["words"])
+
+
+def _set(row: rx.Var[SetView]) -> rx.Component:
+    key = row["id"].to(str)
+    bar = rx.el.div(
+        rx.el.i(class_name="s", style={"width": row["succeeded"]}),
+        rx.el.i(class_name="x", style={"width": row["failed"]}),
+        rx.el.i(class_name="n", style={"width": row["running"]}),
+        class_name="ry-setb",
+        role="img",
+        aria_label=row["line"].to(str),
+    )
+    key_line = rx.el.div(
+        rx.foreach(row["key"].to(list[KeyView]), _key), class_name="ry-key num", style={"margin_top": "10px"}
+    )
+    retry = rx.button(icon("rotate-cw"), "Retry failed", on_click=State.retry(key), size="1", **SURFACE)
+    cancel = rx.button("Cancel the rest", on_click=State.cancel(key), size="1", **SURFACE)
+    acts = rx.el.div(
+        rx.cond(row["can_retry"], retry, rx.fragment()),
+        rx.cond(row["is_running"], cancel, rx.fragment()),
+        class_name="ry-acts",
+    )
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2(row["title"], ": ", rx.el.span(row["line"], class_name="num")),
+            rx.el.span(row["by"], rx.cond(row["left"] != "", ", " + row["left"].to(str), ""), class_name="mut hide-s"),
+            rx.el.span(class_name="grow"),
+            rx.cond(SessionState.can_operate, acts, rx.fragment()),
+            class_name="ry-ph wrap",
+        ),
+        rx.el.div(bar, key_line, class_name="ry-pb", style={"padding_bottom": "12px"}),
+        rx.el.ul(rx.foreach(row["failures"].to(list[FailureView]), _failure), class_name="ry-list"),
+        rx.cond(row["foot"] != "", rx.el.div(rx.el.span(row["foot"]), class_name="ry-foot"), rx.fragment()),
+        class_name="ry-panel",
+        aria_label=row["title"].to(str),
+        key=row["id"],
+    )
+
+
+def set_panels() -> rx.Component:
+    """The sets of the path, the running one first."""
+    return rx.fragment(rx.foreach(State.sets, _set))
+
+
+def _schedule(row: rx.Var[ScheduleView]) -> rx.Component:
+    inherited = rx.cond(row["path"] == State.path, "", ", from " + row["where"].to(str))
+    below = rx.cond(
+        row["is_on"],
+        rx.fragment("Next ", row["next"], ", ", row["zone"], ", ", row["modules"], " modules", inherited),
+        rx.fragment("Off. ", row["reason"]),
+    )
+    mark = rx.cond(row["is_on"], icon("calendar-clock", class_name="mut"), icon("circle-pause", class_name="mut"))
+    kind = rx.match(row["type"], ("DRIFT", "Drift check"), ("PLAN", "Plan"), ("APPLY", "Apply"), "Destroy")
+    text = rx.el.div(
+        kind, ", ", rx.el.span(row["words"], title=row["cron"].to(str)), rx.el.small(below), class_name="grow"
+    )
+    return rx.el.li(mark, text, key=row["id"])
+
+
+def path_schedules() -> rx.Component:
+    """The schedules of the path and of the groups above it."""
+    create = rx.link("Create", href="/dashboard/settings/schedules", size="1")
+    none = rx.el.div(rx.el.span("None. Nothing starts here by itself.", class_name="mut"), class_name="ry-pb")
+    rows = rx.el.ul(rx.foreach(State.schedules, _schedule), class_name="ry-list")
+    return rx.el.section(
+        rx.el.div(rx.el.h2("Schedules"), rx.el.span(class_name="grow"), create, class_name="ry-ph"),
+        rx.cond(State.schedules.length() > 0, rows, none),
+        class_name="ry-panel",
+        aria_label="Schedules",
+    )
+
+
+def follow(path: rx.Var[str]) -> rx.Component:
+    """Loads the panels for a path when it stands on a page; without it they stay empty."""
+    return rx.fragment(rx.el.span(on_mount=State.show(path), key=path, class_name="sr"))

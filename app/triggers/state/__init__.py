@@ -1,0 +1,1 @@
+"""The states of schedules, sets, notifications and the update policy."""

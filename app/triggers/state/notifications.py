@@ -1,0 +1,187 @@
+"""Notification rules, the log of deliveries, and the form that creates and edits a rule."""
+
+from typing import Any, ClassVar
+
+import reflex as rx
+
+from app.live.page import LivePage
+from app.project.errors import AppError
+from app.project.models import Session
+from app.project.store import Changed, OrgStore
+from app.shared.session import say_error
+from app.triggers.view.notifications import (
+    CHANNELS,
+    EVENTS,
+    DeliveryView,
+    RuleView,
+    build_delivery,
+    build_rule,
+    check_form,
+)
+
+EMPTY: RuleView = build_rule({})
+PAGE = 20
+
+
+class NotificationsState(LivePage, rx.State):
+    """Two tables and a form."""
+
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"notification_rules", "deliveries"})
+
+    rows: list[RuleView] = []
+    deliveries: list[DeliveryView] = []
+    total: int = 0
+    attempts: int = 0
+    status: str = "any"
+    has_older: bool = False
+    before: list[str] = []
+    is_open: bool = False
+    is_new: bool = True
+    revision: int = 0
+    errors: dict[str, str] = {}
+    chosen: RuleView = EMPTY
+    channel: str = "webhook"
+    events: list[str] = []
+    removing: str = ""
+    removing_name: str = ""
+
+    async def _prepare(self, session: Session) -> None:
+        """Close what was open before a reload: states outlive it."""
+        self.is_open, self.removing, self.before = False, "", []
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        rules = await self._rpc("list_notification_rules", {"p_org": store.org_id})
+        self._assign("rows", [build_rule(row) for row in rules])
+        if (await self._who()).can_admin:
+            await self._read_log(store.org_id)
+
+    async def _read_log(self, org: str) -> None:
+        status = None if self.status == "any" else self.status
+        before = int(self.before[-1]) if self.before else None
+        args = {"p_org": org, "p_status": status, "p_before": before, "p_limit": PAGE}
+        page = await self._rpc("list_deliveries", args)
+        self._assign("attempts", int(page["attempts"]))
+        self._assign("total", int(page["total"]))
+        self._assign("deliveries", [build_delivery(row, self.attempts) for row in page["rows"]])
+        self._assign("has_older", len(page["rows"]) == PAGE)
+
+    @rx.event
+    async def set_status(self, value: str) -> None:
+        """Show deliveries of one status."""
+        self.status, self.before = value, []
+        await self._again()
+
+    @rx.event
+    async def turn(self, step: int) -> None:
+        """Turn to older or newer deliveries."""
+        if step > 0 and self.deliveries:
+            self.before = [*self.before, self.deliveries[-1]["id"]]
+        elif step < 0:
+            self.before = self.before[:-1]
+        await self._again()
+
+    def _fill(self, chosen: RuleView, *, is_new: bool) -> None:
+        self.chosen, self.is_new, self.is_open, self.errors = chosen, is_new, True, {}
+        self.channel, self.events = chosen["channel"], list(chosen["event_keys"])
+        self.revision += 1
+
+    @rx.event
+    def add(self) -> None:
+        """Open an empty form."""
+        self._fill({**EMPTY, "event_keys": ["job.failed", "job.needs_attention"]}, is_new=True)
+
+    @rx.event
+    def edit(self, key: str) -> None:
+        """Open the form of a rule."""
+        found = next((row for row in self.rows if row["id"] == key), None)
+        if found is not None:
+            self._fill(found, is_new=False)
+
+    @rx.event
+    def set_open(self, is_open: bool) -> None:
+        """Close the form; nothing is saved."""
+        self.is_open = is_open and self.is_open
+
+    @rx.event
+    def set_channel(self, value: str) -> None:
+        """Choose where it goes."""
+        if value in CHANNELS:
+            self.channel = value
+
+    @rx.event
+    def set_event(self, key: str, is_on: bool) -> None:
+        """Choose an event, or not."""
+        chosen = {*self.events, key} if is_on else {*self.events} - {key}
+        self.events = [each for each in EVENTS if each in chosen]
+
+    @rx.event
+    async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
+        """Have the address sealed, and let the database take the rule."""
+        checked = check_form(form, self.channel, self.events, is_new=self.is_new)
+        self.errors = checked.errors
+        if checked.errors or not self.is_open:
+            return None
+        try:
+            await self._save(checked.spec | await self._sealed(form))
+            await self._again()
+        except AppError as error:
+            return say_error(error)
+        self.is_open = False
+        return rx.toast.success("Rule created" if self.is_new else "Saved")
+
+    async def _sealed(self, form: dict[str, Any]) -> dict[str, Any]:
+        """What was typed leaves this process for the function that seals it, and is kept nowhere."""
+        given = {name: str(form.get(name) or "").strip() for name in ("address", "secret")}
+        wanted = {name: text for name, text in given.items() if text}
+        if not wanted:
+            return {}
+        body = {"org": await self._org_id(), "channel": self.channel, **wanted}
+        return dict(await self._invoke("notify", body))
+
+    async def _save(self, spec: dict[str, Any]) -> None:
+        if self.is_new:
+            await self._rpc("create_notification_rule", {"p_org": await self._org_id(), "p_spec": spec})
+        else:
+            await self._rpc("update_notification_rule", {"p_rule": self.chosen["id"], "p_spec": spec})
+
+    async def _act(self, name: str, args: dict[str, Any], said: str) -> rx.event.EventSpec | None:
+        try:
+            await self._rpc(name, args)
+            await self._again()
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.success(said)
+
+    @rx.event
+    async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
+        """Let a rule send, or not."""
+        args = {"p_rule": key, "p_spec": {"is_on": is_on}}
+        return await self._act("update_notification_rule", args, "It sends" if is_on else "It sends nothing")
+
+    @rx.event
+    async def test(self, key: str) -> rx.event.EventSpec | None:
+        """Send a test; the log says what became of it."""
+        return await self._act("test_notification_rule", {"p_rule": key}, "Test queued")
+
+    @rx.event
+    async def again(self, key: str) -> rx.event.EventSpec | None:
+        """Send a message again."""
+        return await self._act("redeliver", {"p_delivery": int(key)}, "Queued") if key.isdigit() else None
+
+    @rx.event
+    def ask_remove(self, key: str) -> None:
+        """Ask before a rule is removed."""
+        found = next((row for row in self.rows if row["id"] == key), None)
+        if found is not None:
+            self.removing, self.removing_name = key, found["name"]
+
+    @rx.event
+    def keep(self) -> None:
+        """Remove nothing."""
+        self.removing = self.removing_name = ""
+
+    @rx.event
+    async def remove(self) -> rx.event.EventSpec | None:
+        """Remove a rule."""
+        key, self.removing = self.removing, ""
+        return await self._act("remove_notification_rule", {"p_rule": key}, "Rule removed") if key else None

@@ -1,0 +1,64 @@
+"""When outdated runners update by themselves."""
+
+from typing import Any, ClassVar
+
+import reflex as rx
+
+from app.live.page import LivePage
+from app.project.errors import AppError
+from app.project.store import Changed, OrgStore
+from app.shared.session import say_error
+from app.triggers.view.updates import DAYS, check_form, hint_of
+
+
+class UpdatesState(LivePage, rx.State):
+    """The policy, and the form that changes it."""
+
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"update_policies", "rollouts", "worker_releases"})
+
+    mode: str = "OFF"
+    days: list[str] = []
+    begins_at: str = ""
+    ends_at: str = ""
+    zone: str = "UTC"
+    hint: str = ""
+    next_window: str = ""
+    errors: dict[str, str] = {}
+    revision: int = 0
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        if changed.is_everything or changed.touches({"update_policies", "rollouts", "worker_releases"}):
+            self._take(await self._rpc("update_policy", {"p_org": store.org_id}))
+
+    def _take(self, row: dict[str, Any]) -> None:
+        self.mode, self.zone, self.errors = str(row["mode"]), str(row["zone"]), {}
+        self.begins_at, self.ends_at = str(row["begins_at"]), str(row["ends_at"])
+        self.days = [DAYS[day] for day in row["days"]]
+        self.hint, self.next_window = hint_of(row), str(row.get("next_window") or "")
+        self.revision += 1
+
+    @rx.event
+    def set_mode(self, value: str) -> None:
+        """Choose when."""
+        if value in ("OFF", "WINDOW", "NOW"):
+            self.mode = value
+
+    @rx.event
+    def set_day(self, day: str, is_on: bool) -> None:
+        """Choose a day on which a window begins."""
+        chosen = {*self.days, day} if is_on else {*self.days} - {day}
+        self.days = [each for each in DAYS if each in chosen]
+
+    @rx.event
+    async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
+        """Check the form and let the database take it."""
+        checked = check_form(form, self.mode, self.days)
+        self.errors = checked.errors
+        if checked.errors:
+            return None
+        try:
+            args = {"p_org": await self._org_id(), "p_spec": checked.spec}
+            self._take(await self._rpc("set_update_policy", args))
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.success("Saved")

@@ -1,0 +1,77 @@
+"""What runs for a module or group as a whole: its sets and its schedules; for panels on the pages of others."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.project.errors import AppError
+from app.shared.session import AppState, say_error
+from app.triggers.view.schedules import ScheduleView
+from app.triggers.view.schedules import build_view as build_schedule
+from app.triggers.view.sets import SetView, build_view
+
+LOOK_EVERY_MS = 3000
+
+
+class WorkState(AppState, rx.State):
+    """The sets and schedules of one path."""
+
+    path: str = ""
+    sets: list[SetView] = []
+    schedules: list[ScheduleView] = []
+    is_running: bool = False
+
+    async def _read(self) -> None:
+        org = await self._org_id()
+        if not org:
+            return
+        sets = await self._rpc("list_sets", {"p_org": org, "p_path": self.path, "p_limit": 3})
+        schedules = await self._rpc("list_schedules", {"p_org": org, "p_path": self.path})
+        shown = [row for number, row in enumerate(sets) if number == 0 or row["status"] == "RUNNING"]
+        self._assign("sets", [build_view(row) for row in shown])
+        self._assign("schedules", [build_schedule(row) for row in schedules])
+        self._assign("is_running", any(row["status"] == "RUNNING" for row in sets))
+
+    @rx.event
+    async def show(self, path: str) -> rx.event.EventSpec | None:
+        """Show what there is at a path, and follow it while it runs."""
+        self.path = path
+        return await self.look()
+
+    @rx.event
+    async def look(self) -> rx.event.EventSpec | None:
+        """Read again; while a set runs, the browser asks again in a while."""
+        try:
+            await self._read()
+        except AppError:
+            return None
+        if not self.is_running:
+            return None
+        wait = f"new Promise((done) => setTimeout(done, {LOOK_EVERY_MS}))"
+        return rx.call_script(wait, callback=type(self).look)
+
+    @rx.event
+    async def start(self, kind: str) -> list[Any] | rx.event.EventSpec | None:
+        """Plan all modules below, or check all for drift."""
+        args = {"p_org": await self._org_id(), "p_type": kind, "p_path": self.path}
+        return await self._act("start_set", args) if kind in ("PLAN", "DRIFT") else None
+
+    @rx.event
+    async def cancel(self, key: str) -> list[Any] | rx.event.EventSpec | None:
+        """Cancel what waits of a set."""
+        return await self._act("cancel_set", {"p_set": key})
+
+    @rx.event
+    async def retry(self, key: str) -> list[Any] | rx.event.EventSpec | None:
+        """Retry what failed of a set."""
+        return await self._act("retry_set", {"p_set": key})
+
+    async def _act(self, name: str, args: dict[str, Any]) -> list[Any] | rx.event.EventSpec | None:
+        was_running = self.is_running
+        try:
+            await self._rpc(name, args)
+        except AppError as error:
+            return say_error(error)
+        follow = await self.look()
+        # One that is followed already is not followed twice.
+        return None if was_running else follow

@@ -1,0 +1,1 @@
+"""Rows as the pages of triggers show them."""

@@ -1,0 +1,113 @@
+"""Notification rules and deliveries: rows, words and the form."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from app.shared.form.spec import Checked, texts
+
+Row = Mapping[str, Any]
+EVENTS = {
+    "job.awaiting_approval": "Approval requested",
+    "job.failed": "Job failed",
+    "job.needs_attention": "Needs attention",
+    "module.drift": "Drift found",
+    "runner.lost": "Runner lost",
+    "runner.degraded": "Runner degraded",
+    "runner.outdated": "Runner outdated",
+    "release.published": "Release out",
+}
+CHANNELS = {"webhook": "Webhook", "slack": "Slack", "teams": "Microsoft Teams", "mail": "Email"}
+MIN_SECRET = 8
+
+
+class RuleView(TypedDict):
+    """A rule as the table shows it."""
+
+    id: str
+    name: str
+    events: str
+    event_keys: list[str]
+    channel: str
+    channel_words: str
+    hint: str
+    path: str
+    is_on: bool
+    has_secret: bool
+    last: str
+
+
+class DeliveryView(TypedDict):
+    """A delivery as the log shows it."""
+
+    id: str
+    at: str
+    title: str
+    channel: str
+    status: str
+    why: str
+    act: str
+
+
+def build_rule(row: Row) -> RuleView:
+    """Read a rule's row."""
+    channel = str(row.get("channel") or "webhook")
+    keys = [str(each) for each in row.get("events") or []]
+    return {
+        "id": str(row.get("id") or ""),
+        "name": f"{CHANNELS.get(channel, channel)} {row.get('address_hint') or ''}",
+        "events": ", ".join(EVENTS.get(key, key) for key in keys),
+        "event_keys": keys,
+        "channel": channel,
+        "channel_words": CHANNELS.get(channel, channel),
+        "hint": str(row.get("address_hint") or ""),
+        "path": str(row.get("path") or ""),
+        "is_on": bool(row.get("is_on", True)),
+        "has_secret": bool(row.get("has_secret")),
+        "last": _status(row.get("last_delivery") or {}),
+    }
+
+
+def build_delivery(row: Row, attempts: int) -> DeliveryView:
+    """Read a delivery: status, attempt, and what comes next."""
+    status = _status(row)
+    return {
+        "id": str(row["id"]),
+        "at": str(row.get("created_at") or ""),
+        "title": str(row.get("title") or ""),
+        "channel": CHANNELS.get(str(row.get("channel")), ""),
+        "status": status,
+        "why": _why(row, status, attempts),
+        "act": {"RETRYING": "Retry now", "FAILED": "Send again"}.get(status, ""),
+    }
+
+
+def _status(row: Row) -> str:
+    status = str(row.get("status") or "")
+    return "RETRYING" if status == "PENDING" and row.get("note") else status
+
+
+def _why(row: Row, status: str, attempts: int) -> str:
+    note, attempt = str(row.get("note") or ""), int(row.get("attempt") or 0)
+    if status == "DELIVERED":
+        return f"{note} in {row.get('took_ms')} ms"
+    if status == "RETRYING":
+        return f"{note}, attempt {attempt} of {attempts}"
+    if status == "FAILED":
+        return f"{note}, given up after {attempt} attempts" if attempt else note
+    return note
+
+
+def check_form(raw: object, channel: str, events: list[str], *, is_new: bool) -> Checked:
+    """Check a rule's form; the address and the secret stay out of the specification: they are sealed first."""
+    form, checked = texts(raw), Checked()
+    address, secret = form.get("address", "").strip(), form.get("secret", "").strip()
+    if not events:
+        checked.errors["events"] = "Choose at least one event."
+    if is_new and not address:
+        checked.errors["address"] = "An address is needed."
+    if secret and len(secret) < MIN_SECRET:
+        checked.errors["secret"] = f"At least {MIN_SECRET} characters."
+    checked.spec = {"path": form.get("path", "").strip().strip("/"), "events": events}
+    if is_new:
+        checked.spec["channel"] = channel
+    return checked

@@ -1,0 +1,77 @@
+"""Schedules: the row of a table, and the form."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from app.shared.form.spec import Checked, texts
+
+Row = Mapping[str, Any]
+OPERATIONS = ("DRIFT", "PLAN", "APPLY", "DESTROY")
+# What the segmented control offers before somebody writes cron themselves.
+KINDS = {"hourly": "0 * * * *", "daily": "0 2 * * *", "weekly": "0 6 * * 1"}
+
+
+class ScheduleView(TypedDict):
+    """A schedule as tables and lists show it."""
+
+    id: str
+    name: str
+    type: str
+    path: str
+    where: str
+    cron: str
+    words: str
+    zone: str
+    is_on: bool
+    reason: str
+    next: str
+    next_at: str
+    last: str
+    last_note: str
+    modules: int
+
+
+def build_view(row: Row) -> ScheduleView:
+    """Read a schedule's row."""
+    path = str(row.get("path") or "")
+    run = row.get("last_run") or {}
+    return {
+        "id": str(row.get("id") or ""),
+        "name": f"{row.get('type') or ''} {path or 'all modules'}",
+        "type": str(row.get("type") or "DRIFT"),
+        "path": path,
+        "where": path or "all modules",
+        "cron": str(row.get("cron") or ""),
+        "words": str(row.get("words") or ""),
+        "zone": str(row.get("zone") or "UTC"),
+        "is_on": bool(row.get("is_on", True)),
+        "reason": str(row.get("reason") or ""),
+        "next": str(row.get("next_local") or "") if row.get("is_on", True) else "off",
+        "next_at": str(row.get("next_at") or ""),
+        "last": _result(row.get("type"), run),
+        "last_note": str(row.get("last_note") or ""),
+        "modules": int(row.get("modules") or 0),
+    }
+
+
+def _result(kind: Any, run: Row) -> str:
+    if not run:
+        return ""
+    if run.get("status") == "SUCCEEDED" and kind == "DRIFT" and run.get("with_changes"):
+        return "DRIFT"
+    return str(run.get("status") or "")
+
+
+def check_form(raw: object) -> Checked:
+    """Check a schedule's form; cron and zone are the database's to judge."""
+    form, checked = texts(raw), Checked()
+    kind = form.get("type", "")
+    if kind not in OPERATIONS:
+        checked.errors["type"] = "Choose what it does."
+    cron, zone = form.get("cron", "").strip(), form.get("zone", "").strip()
+    if not cron:
+        checked.errors["cron"] = "Say when, for example 30 7 * * 1-5."
+    if not zone:
+        checked.errors["zone"] = "Name a time zone, for example Europe/Lisbon."
+    checked.spec = {"type": kind, "path": form.get("path", "").strip().strip("/"), "cron": cron, "zone": zone}
+    return checked

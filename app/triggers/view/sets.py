@@ -1,0 +1,100 @@
+"""A set of jobs as one thing: its line, its bar, and what failed."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+Row = Mapping[str, Any]
+TITLES = {"PLAN": "Plan all", "DRIFT": "Check all for drift", "APPLY": "Apply all", "DESTROY": "Destroy"}
+MINUTE = 60
+COLOURS = {
+    "succeeded": "var(--ry-st-succeeded)",
+    "failed": "var(--ry-st-failed)",
+    "running": "var(--ry-st-processing)",
+    "waiting": "var(--gray-a5)",
+}
+
+
+class FailureView(TypedDict):
+    """One job of a set that failed, or a module that could have none."""
+
+    job: str
+    href: str
+    path: str
+    message: str
+
+
+class KeyView(TypedDict):
+    """One colour of the bar, and what it counts."""
+
+    words: str
+    color: str
+
+
+class SetView(TypedDict):
+    """A set of jobs."""
+
+    id: str
+    title: str
+    line: str
+    by: str
+    left: str
+    foot: str
+    succeeded: str
+    failed: str
+    running: str
+    key: list[KeyView]
+    is_running: bool
+    can_retry: bool
+    failures: list[FailureView]
+
+
+def build_view(row: Row) -> SetView:
+    """Read a set's progress."""
+    total, done, failed = (int(row.get(name) or 0) for name in ("total", "done", "failed"))
+    is_running = row.get("status") == "RUNNING"
+    return {
+        "id": str(row.get("id") or ""),
+        "title": TITLES.get(str(row.get("type")), str(row.get("type") or "")),
+        "line": f"{done} of {total} done" + (f", {failed} failed" if failed else ""),
+        "by": f"started by {row.get('created_by_label') or 'system'}",
+        "left": left_words(row.get("seconds_left")) if is_running else "",
+        "foot": _foot(row),
+        "succeeded": _share(row, "succeeded"),
+        "failed": _share(row, "failed"),
+        "running": _share(row, "running"),
+        "key": [{"words": f"{row.get(name) or 0} {name}", "color": color} for name, color in COLOURS.items()],
+        "is_running": is_running,
+        "can_retry": any((one.get("status") or "FAILED") == "FAILED" for one in row.get("failures") or []),
+        "failures": [_failure(one) for one in (row.get("failures") or [])[:10]],
+    }
+
+
+def left_words(seconds: Any) -> str:
+    """About how long the rest takes."""
+    if seconds is None:
+        return ""
+    whole = int(float(seconds))
+    return f"about {whole} s left" if whole < MINUTE else f"about {round(whole / MINUTE)} min left"
+
+
+def _share(row: Row, name: str) -> str:
+    return f"{int(row.get(name) or 0) * 100 / max(1, int(row.get('total') or 0)):.1f}%"
+
+
+def _foot(row: Row) -> str:
+    changes, waiting, running = (int(row.get(name) or 0) for name in ("with_changes", "waiting", "running"))
+    found = {"PLAN": f"{changes} plans have changes.", "DRIFT": f"{changes} modules have drift."}
+    words = found.get(str(row.get("type")), "") if changes else ""
+    if row.get("status") != "RUNNING":
+        return words
+    return f"{words} Cancel the rest stops the {waiting} that wait; the {running} running finish.".strip()
+
+
+def _failure(one: Row) -> FailureView:
+    job = str(one.get("job_id") or "")
+    return {
+        "job": f"#{job}" if job else "–",
+        "href": f"/dashboard/jobs/{job}" if job else "",
+        "path": str(one.get("module_path") or ""),
+        "message": str(one.get("message") or ""),
+    }

@@ -1,0 +1,41 @@
+"""The update policy in words, and its form."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from app.shared.form.spec import Checked, texts
+
+Row = Mapping[str, Any]
+DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+_HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+
+
+def hint_of(row: Row) -> str:
+    """What happens next by this policy."""
+    outdated, version = int(row.get("outdated") or 0), row.get("version") or ""
+    will = f"{outdated} runner{'' if outdated == 1 else 's'} will update to {version}." if outdated else ""
+    none = "No runner is outdated that a job can update."
+    if row.get("mode") == "OFF":
+        return f"{outdated} runners are outdated." if outdated else none
+    return will or none
+
+
+def check_form(raw: object, mode: str, days: list[str]) -> Checked:
+    """Check the policy's form."""
+    form, checked = texts(raw), Checked()
+    checked.spec = {"mode": mode}
+    if mode != "WINDOW":
+        return checked
+    begins, ends = form.get("begins_at", "").strip(), form.get("ends_at", "").strip()
+    for key, text in (("begins_at", begins), ("ends_at", ends)):
+        if not _HOURS.fullmatch(text):
+            checked.errors[key] = "Write it as 02:00."
+    if begins == ends:
+        checked.errors["ends_at"] = "A window ends at another time than it begins."
+    chosen = [DAYS.index(day) for day in days if day in DAYS]
+    if not chosen:
+        checked.errors["days"] = "Choose at least one day."
+    zone = form.get("zone", "").strip() or "UTC"
+    checked.spec |= {"days": chosen, "begins_at": begins, "ends_at": ends, "zone": zone}
+    return checked

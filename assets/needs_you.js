@@ -1,0 +1,40 @@
+/* The title of the page counts the jobs that need you, and the browser says when there is one more, if you let it. */
+(() => {
+  "use strict";
+  const KEY = "ry-notify";
+  const stripped = (title) => title.replace(/^\(\d+\) /, "");
+  const wanted = () => localStorage.getItem(KEY) === "on" && "Notification" in window && Notification.permission === "granted";
+  let known = null;
+
+  function count() {
+    const mark = document.querySelector(".ry-side .ry-me");
+    return mark ? Number.parseInt(mark.textContent, 10) || 0 : 0;
+  }
+  function say(now) {
+    const words = now === 1 ? "1 job needs you" : `${now} jobs need you`;
+    const shown = new Notification("Runyard", { body: words, tag: "runyard-needs-you", icon: "/mark.svg" });
+    shown.onclick = () => { window.focus(); window.location.assign("/dashboard/jobs?status=needs-you"); };
+  }
+  function look() {
+    if (!document.querySelector(".ry-side")) return;
+    const now = count();
+    const title = (now ? `(${now}) ` : "") + stripped(document.title);
+    if (title !== document.title) document.title = title;
+    /* The first count is what was there when the page was opened; only more than before is news. */
+    if (known !== null && now > known && wanted() && document.visibilityState !== "visible") say(now);
+    known = now;
+  }
+  async function turn() {
+    if (!("Notification" in window)) return "unsupported";
+    if (localStorage.getItem(KEY) === "on") { localStorage.setItem(KEY, "off"); return "off"; }
+    const answer = Notification.permission === "default" ? await Notification.requestPermission() : Notification.permission;
+    if (answer !== "granted") return "denied";
+    localStorage.setItem(KEY, "on");
+    return "on";
+  }
+
+  let due = 0;
+  const soon = () => { if (!due) due = setTimeout(() => { due = 0; look(); }, 100); };
+  new MutationObserver(soon).observe(document, { childList: true, subtree: true, characterData: true });
+  window.runyardNotify = { turn, isOn: () => (wanted() ? "on" : "off") };
+})();

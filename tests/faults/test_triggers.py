@@ -1,0 +1,219 @@
+"""Schedules and notifications with real processes: down for a while, receivers that fail, kill -9 of every part in turn."""
+
+import base64
+import hashlib
+import hmac
+import os
+import secrets
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from tests.support.receiver import Received, Receiver, run_receiver
+from tests.support.stack import RunningStack, start_stack
+from tests.support.waiting import wait_until
+
+SECRET = "a-secret-of-the-test"
+HURRY = "update private.notifier set retry_seconds = array_fill(1, array[60]), lease_seconds = 3"
+ALLOWED = {"RUNYARD_ALLOW_PRIVATE_RECEIVERS": "true"}
+
+
+@dataclass
+class Person:
+    """An owner of an organisation, as the API knows them."""
+
+    stack: RunningStack
+    token: str
+    org: str = ""
+
+    def request(self, path: str, body: dict[str, Any]) -> httpx.Response:
+        headers = {"apikey": self.stack.publishable_key, "authorization": f"Bearer {self.token}"}
+        return httpx.post(f"{self.stack.url}{path}", headers=headers, json=body, timeout=30)
+
+    def call(self, function: str, **arguments: Any) -> Any:
+        answer = self.request(f"/rest/v1/rpc/{function}", {f"p_{name}": value for name, value in arguments.items()})
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def seal(self, address: str, channel: str = "webhook", **more: str) -> httpx.Response:
+        return self.request("/functions/v1/notify", {"org": self.org, "channel": channel, "address": address, **more})
+
+    def rule(self, address: str, **spec: Any) -> str:
+        sealed = self.seal(address, secret=SECRET)
+        assert sealed.is_success, sealed.text
+        events = ["job.awaiting_approval", "job.failed"]
+        whole = {"channel": "webhook", "events": events, **sealed.json(), **spec}
+        return str(self.call("create_notification_rule", org=self.org, spec=whole)["id"])
+
+
+def sign_up(stack: RunningStack) -> Person:
+    answer = httpx.post(
+        f"{stack.url}/auth/v1/signup",
+        headers={"apikey": stack.publishable_key},
+        json={"email": f"{secrets.token_hex(6)}@example.org", "password": "correct-horse-battery"},
+        timeout=30,
+    )
+    person = Person(stack, answer.json()["access_token"])
+    person.org = person.call("create_organization", name="Faults", slug=f"f{secrets.token_hex(6)}")["id"]
+    for name in ("one", "two"):
+        person.call("create_module", org=person.org, group_path="a", name=name, spec={"approvals_required": 1})
+    return person
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with run_receiver() as running:
+        yield running
+
+
+def connect(stack: RunningStack) -> psycopg.Connection[Any]:
+    return psycopg.connect(stack.db_url, autocommit=True, connect_timeout=5)
+
+
+def two_events(stack: RunningStack, person: Person, count: int) -> None:
+    """Jobs that wait for approval, are let go and fail: two events each, in this order."""
+    module = person.call("list_modules", org=person.org)["rows"][0]["id"]
+    for _ in range(count):
+        job = person.call("enqueue_job", org=person.org, type="APPLY", module=module)["id"]
+        with connect(stack) as connection:
+            connection.execute("update public.provision_jobs set status = 'QUEUED' where id = %s", [job])
+            connection.execute("select private.end_job(%s, 'FAILED', 'failed', 'system', null, 'system', 'x')", [job])
+
+
+def open_deliveries(stack: RunningStack) -> int:
+    try:
+        with connect(stack) as connection:
+            row = connection.execute("select count(*) from public.deliveries where status <> 'DELIVERED'").fetchone()
+    except psycopg.Error:
+        return -1
+    return int(row[0]) if row else -1
+
+
+def is_signed(one: Received) -> bool:
+    said = b".".join([one.headers["webhook-id"].encode(), one.headers["webhook-timestamp"].encode(), one.body])
+    expected = base64.b64encode(hmac.new(SECRET.encode(), said, hashlib.sha256).digest()).decode()
+    return one.headers["webhook-signature"] == f"v1,{expected}"
+
+
+def check_all(stack: RunningStack, receiver: Receiver, path: str, jobs: int) -> None:
+    """Each event came, known by its id; those of a job in order; each is signed."""
+    with connect(stack) as connection:
+        told = connection.execute(
+            "select subject, array_agg(event_id order by id) from public.deliveries group by rule_id, subject"
+        ).fetchall()
+    assert len({subject for subject, _ in told}) == jobs
+    came = list(dict.fromkeys(receiver.accepted(path)))
+    for _, ids in told:
+        assert [each for each in came if each in ids] == ids
+    assert all(is_signed(each) for each in receiver.received)
+
+
+def test_no_event_is_lost_whoever_fails(receiver: Receiver, shared_tmp_path: Path) -> None:
+    with start_stack(shared_tmp_path, "--no-demo", "--no-dashboard", **ALLOWED) as stack:
+        person = sign_up(stack)
+        with connect(stack) as connection:
+            connection.execute(HURRY)
+        person.rule(f"{receiver.url}/first"), person.rule(f"{receiver.url}/second")
+        two_events(stack, person, 3)
+        wait_until(lambda: open_deliveries(stack) == 0)
+        # Nobody failed: exactly once for each rule and event, without any need to know a repetition.
+        assert sorted(receiver.accepted("/first")) == sorted(set(receiver.accepted("/first")))
+        assert len(receiver.accepted("/second")) == 6
+        receiver.status = 500
+        two_events(stack, person, 3)
+        wait_until(lambda: sum(each.status == 500 for each in receiver.received) > 6)
+        receiver.slow.clear()
+        for part in ("functions", "gateway", "postgres"):
+            killed = stack.part_pid(part)
+            os.kill(killed, signal.SIGKILL)
+            wait_until(lambda part=part, killed=killed: stack.part_pid(part) not in (killed, 0))
+            wait_until(stack.is_healthy)
+            two_events(stack, person, 1)
+        receiver.status = 200
+        receiver.slow.set()
+        wait_until(lambda: open_deliveries(stack) == 0, timeout_seconds=120)
+        check_all(stack, receiver, "/first", 9)
+        check_all(stack, receiver, "/second", 9)
+
+
+def test_what_was_due_while_the_project_was_down_runs_once(receiver: Receiver, shared_tmp_path: Path) -> None:
+    with start_stack(shared_tmp_path, "--no-demo", "--no-dashboard", **ALLOWED) as stack:
+        person = sign_up(stack)
+        for path in ("a/one", "a/two"):
+            spec = {"path": path, "type": "DRIFT", "cron": "*/5 * * * *", "zone": "Europe/Lisbon"}
+            person.call("create_schedule", org=person.org, spec=spec)
+        with connect(stack) as connection:
+            connection.execute("update public.schedules set next_at = now() + interval '3 seconds'")
+        os.kill(stack.process.pid, signal.SIGKILL)
+        stack.process.wait(30)
+    with start_stack(shared_tmp_path, "--no-demo", "--no-dashboard", **ALLOWED) as again, connect(again) as connection:
+        # As if it had been an hour, in which each would have been due twelve times.
+        connection.execute("update public.schedules set next_at = next_at - interval '1 hour' where next_at < now()")
+        count = "select count(*) from public.provision_jobs where created_by_label like 'schedule (%'"
+        wait_until(lambda: connection.execute(count).fetchone() == (2,), timeout_seconds=60)
+        swept = "select ran_at from private.clocks where name = 'sweep'"
+        before = connection.execute(swept).fetchone()
+        wait_until(lambda: connection.execute(swept).fetchone() != before, timeout_seconds=60)
+        assert connection.execute(count).fetchone() == (2,)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("https://localhost/hook", "public https address"),
+        ("https://10.0.0.5/hook", "public https address"),
+        ("https://[::1]/hook", "public https address"),
+        ("https://metadata.internal/hook", "public https address"),
+        ("http://hooks.example.org/hook", "public https address"),
+        ("nonsense", "not an address"),
+        ("https://user:password@hooks.example.org/x", "no user name or password"),
+    ],
+)
+def test_an_address_inside_the_network_is_refused(inside: Person, address: str, words: str) -> None:
+    answer = inside.seal(address)
+    assert answer.status_code == 400
+    assert words in answer.json()["message"]
+
+
+@pytest.fixture(scope="module")
+def inside(running_stack: RunningStack) -> Person:
+    """A person of a stack that lets nothing inside."""
+    return sign_up(running_stack)
+
+
+def test_only_admins_have_addresses_sealed_and_the_project_does_not_tell_itself(inside: Person) -> None:
+    stranger = Person(inside.stack, "nobody", inside.org)
+    assert stranger.seal("https://hooks.example.org/x").status_code == 403
+    mail = inside.seal("oncall@example.org", "mail").json()
+    assert (mail["address_hint"], mail["address"][:3]) == ("oncall@example.org", "s1.")
+    assert inside.seal("no mail", "mail").status_code == 400
+
+
+def test_a_redirecting_receiver_and_a_mail_say_what_became_of_them(receiver: Receiver, shared_tmp_path: Path) -> None:
+    with start_stack(shared_tmp_path, "--no-demo", "--no-dashboard", **ALLOWED) as stack:
+        person = sign_up(stack)
+        itself = person.seal(f"{stack.url}/functions/v1/notify")
+        assert (itself.status_code, "this project itself" in itself.json()["message"]) == (400, True)
+        receiver.status = 302
+        hook = person.rule(f"{receiver.url}/hook")
+        mail = person.call(
+            "create_notification_rule",
+            org=person.org,
+            spec={"channel": "mail", "events": ["job.failed"], **person.seal("oncall@example.org", "mail").json()},
+        )["id"]
+        person.call("test_notification_rule", rule=hook), person.call("test_notification_rule", rule=mail)
+
+        def log() -> dict[str, dict[str, Any]]:
+            return {row["channel"]: row for row in person.call("list_deliveries", org=person.org)["rows"]}
+
+        wait_until(lambda: log()["webhook"]["note"] and log()["mail"]["status"] == "KEPT")
+        assert (log()["webhook"]["http_status"], log()["webhook"]["status"]) == (302, "PENDING")
+        assert "redirects are not followed" in log()["webhook"]["note"]
+        assert {each.path for each in receiver.received} == {"/hook"}
+        assert "outbox" in log()["mail"]["note"]

@@ -1,0 +1,65 @@
+"""A receiver of webhooks that a test can make slow, broken or redirecting."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request: what it carried, and how it was answered."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    status: int
+
+
+@dataclass
+class Receiver:
+    """What it answers next, and all that came."""
+
+    url: str = ""
+    status: int = 200
+    slow: threading.Event = field(default_factory=threading.Event)
+    received: list[Received] = field(default_factory=list)
+
+    def accepted(self, path: str) -> list[str]:
+        """The event ids that a path took, in the order of their coming."""
+        return [each.headers["webhook-id"] for each in self.received if each.path == path and each.status == 200]
+
+
+@contextmanager
+def run_receiver() -> Iterator[Receiver]:
+    """Listen on a port of its own until the end."""
+    receiver = Receiver()
+    receiver.slow.set()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", "0")))
+            receiver.slow.wait(30)
+            status = receiver.status
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            receiver.received.append(Received(self.path, headers, body, status))
+            self.send_response(status)
+            if 300 <= status < 400:
+                self.send_header("location", f"{receiver.url}/elsewhere")
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Stay quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    receiver.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        receiver.slow.set()
+        server.shutdown()
+        thread.join(10)

@@ -1,0 +1,76 @@
+"""What pages of triggers say about rows, and what their forms refuse."""
+
+from app.triggers.view import notifications, schedules, sets, updates
+
+SET = {
+    "id": "s", "type": "PLAN", "status": "RUNNING", "total": 120, "done": 37, "failed": 2, "succeeded": 35, "running": 6, "waiting": 77,
+    "with_changes": 11, "seconds_left": 660, "created_by_label": "ops@example.com",
+    "failures": [{"job_id": 5131, "module_path": "payments/api", "status": "FAILED", "message": "no"}],
+}  # fmt: skip
+
+
+def test_a_sets_progress_is_one_line_with_what_cancelling_would_do() -> None:
+    view = sets.build_view(SET)
+    assert (view["title"], view["line"], view["left"]) == ("Plan all", "37 of 120 done, 2 failed", "about 11 min left")
+    assert view["foot"] == "11 plans have changes. Cancel the rest stops the 77 that wait; the 6 running finish."
+    assert (view["succeeded"], view["can_retry"], view["is_running"]) == ("29.2%", True, True)
+    assert view["failures"][0] == {
+        "job": "#5131",
+        "href": "/dashboard/jobs/5131",
+        "path": "payments/api",
+        "message": "no",
+    }
+
+
+def test_a_set_without_modules_or_numbers_is_shown_all_the_same() -> None:
+    view = sets.build_view({"status": "SUCCEEDED", "failures": [{"module_path": "a/b", "message": "gone"}]})
+    assert (view["line"], view["succeeded"], view["failures"][0]["href"]) == ("0 of 0 done", "0.0%", "")
+
+
+def test_a_schedules_last_run_says_that_it_found_drift() -> None:
+    run = {"status": "SUCCEEDED", "with_changes": 2}
+    view = schedules.build_view({"id": "x", "type": "DRIFT", "path": "", "is_on": False, "last_run": run})
+    assert (view["last"], view["where"], view["next"]) == ("DRIFT", "all modules", "off")
+    assert schedules.build_view({"type": "PLAN", "last_run": run})["last"] == "SUCCEEDED"
+
+
+def test_a_schedules_form_wants_what_when_and_where() -> None:
+    wrong = schedules.check_form({"type": "DANCE", "cron": " ", "zone": 3})
+    assert set(wrong.errors) == {"type", "cron", "zone"}
+    good = schedules.check_form({"type": "PLAN", "cron": "0 2 * * *", "zone": "UTC", "path": "/a/b/"})
+    assert (good.errors, good.spec["path"]) == ({}, "a/b")
+
+
+def test_a_delivery_says_status_attempt_and_what_can_be_done() -> None:
+    row = {"id": 1, "status": "PENDING", "note": "503", "attempt": 2, "channel": "teams"}
+    view = notifications.build_delivery(row, 10)
+    assert (view["status"], view["why"], view["act"]) == ("RETRYING", "503, attempt 2 of 10", "Retry now")
+    given_up = notifications.build_delivery({**row, "status": "FAILED", "attempt": 10}, 10)
+    assert (given_up["why"], given_up["act"]) == ("503, given up after 10 attempts", "Send again")
+    assert notifications.build_delivery({"id": 2, "status": "PENDING"}, 10)["status"] == "PENDING"
+
+
+def test_a_rules_form_keeps_address_and_secret_out_of_what_the_database_gets() -> None:
+    form = {"address": "https://hooks.example.org/x", "secret": "12345678", "path": "a"}
+    checked = notifications.check_form(form, "webhook", ["job.failed"], is_new=True)
+    assert checked.errors == {}
+    assert checked.spec == {"path": "a", "events": ["job.failed"], "channel": "webhook"}
+    wrong = notifications.check_form({"secret": "short"}, "webhook", [], is_new=True)
+    assert set(wrong.errors) == {"address", "events", "secret"}
+    assert notifications.check_form({}, "webhook", ["job.failed"], is_new=False).errors == {}
+
+
+def test_the_policys_form_wants_a_window_with_two_ends() -> None:
+    assert updates.check_form({}, "NOW", []).spec == {"mode": "NOW"}
+    wrong = updates.check_form({"begins_at": "25:00", "ends_at": "2"}, "WINDOW", [])
+    assert set(wrong.errors) == {"begins_at", "ends_at", "days"}
+    good = updates.check_form(
+        {"begins_at": "22:00", "ends_at": "04:00", "zone": ""}, "WINDOW", ["Saturday", "Nonsense"]
+    )
+    assert (good.errors, good.spec["days"], good.spec["zone"]) == ({}, [6], "UTC")
+
+
+def test_the_policy_says_what_happens_next() -> None:
+    assert updates.hint_of({"mode": "NOW", "outdated": 3, "version": "1.8.2"}) == "3 runners will update to 1.8.2."
+    assert updates.hint_of({"mode": "OFF", "outdated": 3}) == "3 runners are outdated."
+    assert updates.hint_of({"mode": "WINDOW"}).startswith("No runner is outdated")

@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.jobs.components.attention import attention, failure, late_report, out_of_contact
+from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact
 from app.jobs.components.dialogs import job_dialogs
 from app.jobs.components.header import job_facts, job_head
 from app.jobs.components.kept_states import kept_dialogs, kept_states
@@ -96,6 +96,7 @@ def _plan(*, is_beside: bool = False) -> rx.Component:
         JobState.show_resources,
         JobState.open_resource,
         planned_from(),
+        View["is_refresh_only"].to(bool),
     )
     is_shown = JobState.plan.is_known & (is_running if is_beside else ~is_running)
     return rx.cond(is_shown, panel, rx.fragment())
@@ -110,6 +111,7 @@ def _job() -> rx.Component:
         attention(),
         late_report(),
         kept_states(),
+        check_note(),
         _why(),
         rx.el.div(
             rx.el.div(_plan(), _log(), _timeline(), class_name="ry-stack"),

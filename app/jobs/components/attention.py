@@ -25,6 +25,25 @@ def failure() -> rx.Component:
     return rx.cond((View["status"] == "FAILED") & (View["problem"] != ""), note, rx.fragment())
 
 
+def check_note() -> rx.Component:
+    """What a check of a lost job compares, and what it cannot see."""
+    number = View["inspects"].to_string()
+    note = rx.el.div(
+        icon("search-check", ""),
+        rx.el.p(
+            "It compares what the state knows of with what exists, and changes nothing. ",
+            rx.el.span(
+                "It cannot see what ",
+                rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"),
+                " created without recording it: look for that in its log, then go back there and choose.",
+            ),
+        ),
+        class_name="ry-note",
+        custom_attrs={"data-accent-color": "blue", "data-testid": "check-note"},
+    )
+    return rx.cond(View["inspects"].to(int) > 0, note, rx.fragment())
+
+
 def out_of_contact() -> rx.Component:
     """What is known about a job whose runner is not heard from, before anybody calls it lost."""
     changing = rx.fragment(

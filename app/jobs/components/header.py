@@ -15,7 +15,7 @@ from app.shared.session import SessionState
 View = JobState.view
 
 
-def _kind(icon_name: str, title: str, text: Any, event: Any, **props: Any) -> rx.Component:
+def _kind(icon_name: str, title: Any, text: Any, event: Any, **props: Any) -> rx.Component:
     return rx.dropdown_menu.item(
         icon(icon_name), rx.el.span(title, rx.el.small(text), class_name="grow"), on_select=event, **props
     )
@@ -84,6 +84,44 @@ def _plan_act() -> rx.Component:
     )
 
 
+def _again_menu() -> rx.Component:
+    """Run it again: with what it had, or with what its module has now."""
+    number = "#" + View["id"].to_string()
+    module, is_destroy = View["module_id"].to(str), View["again_type"] == "DESTROY"
+    is_changing = (View["again_type"] == "APPLY") | is_destroy
+    today = rx.cond(
+        is_changing,
+        _kind(
+            "file-search",
+            "With today's source",
+            "Plans anew, and you confirm it",
+            RunState.plan_to_apply(module, is_destroy),
+        ),
+        _kind(
+            "file-search",
+            "With today's source",
+            "As the module is now",
+            RunState.run_now(View["again_type"].to(str), module),
+        ),
+    )
+    same = _kind(
+        "rotate-cw", "With what " + number + " had", "The same source, inputs and options", JobActionState.retry
+    )
+    return rx.dropdown_menu.root(
+        rx.dropdown_menu.trigger(
+            rx.button(icon("rotate-cw"), "Run again", icon("chevron-down"), variant="surface", color_scheme="gray")
+        ),
+        rx.dropdown_menu.content(
+            same,
+            rx.cond(module != "", today, rx.fragment()),
+            width="276px",
+            align="end",
+            variant="soft",
+            color_scheme="gray",
+        ),
+    )
+
+
 def _acts() -> list[rx.Component]:
     module = rx.link(
         rx.button(icon("box"), "Open module", variant="surface", color_scheme="gray"),
@@ -96,7 +134,7 @@ def _acts() -> list[rx.Component]:
         _cancel_menu(),
         rx.cond(View["can_cancel"], _button("Cancel", JobActionState.cancel("GRACEFUL")), rx.fragment()),
     )
-    retry = _button("Run again", JobActionState.retry, "rotate-cw")
+    retry = _again_menu()
     # A job about a runner is an admin's to run again, as everything about runners is.
     may_retry = (View["module_id"] != "") | SessionState.can_admin
     offers = rx.fragment(
@@ -165,6 +203,16 @@ def _job_fact(label: str, key: str) -> rx.Component:
     return _maybe(View[key].to(int) > 0, _fact(label, link))
 
 
+def _checked_by() -> rx.Component:
+    number = JobState.checked_by.to_string()
+    return rx.link(
+        "#" + number,
+        href="/dashboard/jobs/" + number,
+        class_name="ry-a num",
+        custom_attrs={"data-testid": "checked-by"},
+    )
+
+
 def job_facts() -> rx.Component:
     """Duration, runner and attempt first."""
     duration = rx.el.b(since(View["since"].to(str), View["until"].to(str)), class_name="num ry-strong")
@@ -182,6 +230,8 @@ def job_facts() -> rx.Component:
         _maybe(View["source"] != "", _fact("Source", rx.el.span(View["source"], class_name="ry-mono"))),
         _job_fact("Applies plan", "plan_job_id"),
         _job_fact("Repeats", "retry_of"),
+        _job_fact("Checks", "inspects"),
+        _maybe(JobState.checked_by > 0, _fact("Checked by", _checked_by())),
         _fact("Requested by", View["by"]),
         class_name="ry-panel ry-facts",
     )

@@ -114,10 +114,19 @@ def _output(output: rx.Var[str]) -> rx.Component:
 
 
 def plan_panel(
-    plan: rx.Var[Plan], more: rx.Var[int], is_all: rx.Var[bool], on_more: Any, on_open: Any, about: rx.Component
+    plan: rx.Var[Plan],
+    more: rx.Var[int],
+    is_all: rx.Var[bool],
+    on_more: Any,
+    on_open: Any,
+    about: rx.Component,
+    is_look: rx.Var[bool],
 ) -> rx.Component:
     """The plan, its first resources, and the rest on demand; `about` says what it was made from."""
-    nothing = rx.el.div("No changes. Infrastructure matches the configuration.", class_name="ry-pb mut")
+    same = rx.cond(
+        is_look, "What the state knows of is as it says.", "No changes. Infrastructure matches the configuration."
+    )
+    nothing = rx.el.div(same, class_name="ry-pb mut")
     foot = rx.el.div(
         rx.el.span(rx.cond(is_all, "", more.to_string() + " more"), class_name="num"),
         rx.el.span(class_name="grow"),

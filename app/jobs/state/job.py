@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import reflex as rx
 
+from app.jobs.state import around
 from app.jobs.view import detail, kept_states, reviews, timeline
 from app.jobs.view import plan as plans
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
@@ -66,6 +67,7 @@ class JobState(LivePage, rx.State):
     why: queue.Why = queue.Why()
     state: module_states.StateView = module_states.StateView()
     applied_by: int = 0
+    checked_by: int = 0
     is_use_waiting: bool = False
     is_line_open: bool = False
     kept: list[kept_states.KeptState] = []
@@ -113,31 +115,13 @@ class JobState(LivePage, rx.State):
         self._assign("is_own", bool(who.user_id) and str(self._job.get("created_by") or "") == who.user_id)
         await self._read_state()
         await self._read_use()
-        await self._read_kept()
-        await self._read_plan_job()
+        self._assign("kept", await around.read_kept(self, self._job))
+        self._plan_job = self._plan_job or await around.read_plan(self, self._job)
+        self._assign("checked_by", await around.read_check(self, self._job))
         await self._read_comments()
 
-    async def _read_plan_job(self) -> None:
-        """Read the plan that this job applies: until it runs, that is what there is to see of it."""
-        number = self._job.get("plan_job_id")
-        if not number or self._plan_job:
-            return
-        mine = (Filter("id", "eq", str(number)),)
-        rows = (await self._select("provision_jobs", Query(filters=mine, limit=1))).rows
-        self._plan_job = rows[0] if rows else {}
-
     async def _read_comments(self) -> None:
-        of_job = (Filter("job_id", "eq", str(self._job["id"])),)
-        rows = (await self._select("job_comments", Query(filters=of_job, order="id", limit=200))).rows
-        self._assign("comments", [reviews.comment(row) for row in rows])
-
-    async def _read_kept(self) -> None:
-        """Read which states of this job were not stored; only what changes things writes any."""
-        if not self._job.get("module_id") or self._job.get("type") not in ("APPLY", "DESTROY"):
-            self._assign("kept", [])
-            return
-        answer = await self._rpc("kept_states", {"p_job": int(self._job["id"])})
-        self._assign("kept", kept_states.build(answer))
+        self._assign("comments", await around.read_comments(self, self._job))
 
     async def _read_use(self) -> None:
         """Learn what became of a plan: a job that applies it, or a state that has moved on since."""

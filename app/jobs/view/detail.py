@@ -46,6 +46,9 @@ class JobView(TypedDict):
     problem_code: str
     plan_job_id: int
     retry_of: int
+    inspects: int
+    is_refresh_only: bool
+    again_type: str
     phase: str
     done: int
     total: int
@@ -98,21 +101,27 @@ def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
         "problem_code": str(error.get("code") or ""),
         "plan_job_id": int(job.get("plan_job_id") or 0),
         "retry_of": int(job.get("retry_of") or 0),
+        "inspects": int(_option(job, "inspects") or 0),
+        "is_refresh_only": bool(_option(job, "refresh_only")) or job["type"] == "DRIFT",
+        "again_type": "DESTROY" if _option(job, "destroy") else str(job["type"]),
         "phase": words.PHASE_WORDS.get(str(job.get("phase")), "").lower(),
         "done": done,
         "total": total,
     }
 
 
+def _option(job: Row, name: str) -> Any:
+    options = (job.get("payload") or {}).get("options")
+    return options.get(name) if isinstance(options, Mapping) else None
+
+
 def title(job: Row) -> str:
     """Name what a job does; a plan that only looks is called what it is."""
-    options = (job.get("payload") or {}).get("options") or {}
-    if job["type"] == "PLAN" and options.get("inspects"):
-        return "Check"
-    if job["type"] == "PLAN" and options.get("refresh_only"):
-        return "Refresh-only plan"
-    if job["type"] == "PLAN" and options.get("destroy"):
-        return "Destroy plan"
+    if job["type"] == "PLAN":
+        names = (("inspects", "Check"), ("refresh_only", "Refresh-only plan"), ("destroy", "Destroy plan"))
+        found = next((name for option, name in names if _option(job, option)), "")
+        if found:
+            return found
     return words.TYPE_WORDS.get(str(job["type"]), str(job["type"]))
 
 

@@ -1,0 +1,42 @@
+"""What stands around a job's row: the plan that it applies, who looked after it, what was said, which states were kept."""
+
+from app.jobs.view import kept_states, reviews
+from app.project.models import Filter, Query, Row
+from app.shared.session import AppState
+
+CHANGING = ("APPLY", "DESTROY")
+MOST_COMMENTS = 200
+
+
+async def read_plan(page: AppState, job: Row) -> Row:
+    """Read the plan that a job applies: until it runs, that is what there is to see of it."""
+    if not job.get("plan_job_id"):
+        return {}
+    it = (Filter("id", "eq", str(job["plan_job_id"])),)
+    rows = (await page._select("provision_jobs", Query(filters=it, limit=1))).rows
+    return rows[0] if rows else {}
+
+
+async def read_comments(page: AppState, job: Row) -> list[reviews.Comment]:
+    """Read what members said about a job."""
+    of_job = (Filter("job_id", "eq", str(job["id"])),)
+    rows = (await page._select("job_comments", Query(filters=of_job, order="id", limit=MOST_COMMENTS))).rows
+    return [reviews.comment(row) for row in rows]
+
+
+async def read_check(page: AppState, job: Row) -> int:
+    """Name the job that looked at what this one left behind; 0 when none did."""
+    if job.get("type") not in CHANGING or not job.get("module_id"):
+        return 0
+    of_module = Filter("module_id", "eq", str(job["module_id"]))
+    looks = Filter("payload->options->>inspects", "eq", str(job["id"]))
+    query = Query(columns="id", filters=(of_module, looks), order="id", is_descending=True, limit=1)
+    rows = (await page._select("provision_jobs", query)).rows
+    return int(rows[0]["id"]) if rows else 0
+
+
+async def read_kept(page: AppState, job: Row) -> list[kept_states.KeptState]:
+    """Read which states of a job were not stored; only what changes things writes any."""
+    if not job.get("module_id") or job.get("type") not in CHANGING:
+        return []
+    return kept_states.build(await page._rpc("kept_states", {"p_job": int(job["id"])}))

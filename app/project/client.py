@@ -160,14 +160,24 @@ class Client:
 
     async def set_password(self, token: str, password: str) -> None:
         """Set the password of the person whose token this is."""
-        headers = {"apikey": self._settings.publishable_key, "Authorization": f"Bearer {token}"}
-        url = f"{self._settings.supabase_url}/auth/v1/user"
-        try:
-            answer = await self._http.put(url, json={"password": password}, headers=headers)
-        except httpx.HTTPError as error:
-            raise Unreachable from error
+        answer = await self._change_user(token, {"password": password})
         if answer.is_error:
             raise Refused(_auth_words(answer), "Choose another password.")
+
+    async def set_email(self, token: str, email: str, redirect_to: str) -> None:
+        """Ask Auth to change somebody's address; it counts once the link in the mail to it was followed."""
+        answer = await self._change_user(token, {"email": email}, redirect_to)
+        if answer.is_error:
+            raise Refused(_auth_words(answer), "Check the address.")
+
+    async def _change_user(self, token: str, body: dict[str, str], redirect_to: str = "") -> httpx.Response:
+        headers = {"apikey": self._settings.publishable_key, "Authorization": f"Bearer {token}"}
+        url = f"{self._settings.supabase_url}/auth/v1/user"
+        query = {"redirect_to": redirect_to} if redirect_to else {}
+        try:
+            return await self._http.put(url, json=body, headers=headers, params=query)
+        except httpx.HTTPError as error:
+            raise Unreachable from error
 
     async def _guarded(self, call: Any) -> Any:
         try:
@@ -192,8 +202,8 @@ def _auth_words(answer: httpx.Response) -> str:
     try:
         body = answer.json()
     except ValueError:
-        return "The password was refused."
-    return str(body.get("msg") or body.get("message") or "The password was refused.")
+        return "It was refused."
+    return str(body.get("msg") or body.get("message") or "It was refused.")
 
 
 def expiry_of(session: AuthSession) -> float:

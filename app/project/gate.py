@@ -55,6 +55,35 @@ class Gate:
         await self.sessions.end_others(session.user_id, session.sid)
         await self.client.sign_out(session, "others")
 
+    async def prove(self, session: Session, password: str) -> None:
+        """Refuse whoever does not know the password: an open laptop is not its owner."""
+        try:
+            auth = await self.client.sign_in(session.email, password)
+        except Refused as error:
+            raise Refused("That is not your password.", "Check it and try again.") from error
+        # Only to see that it is right: what Auth opened for it is closed again.
+        proof = Session(
+            sid="",
+            user_id=session.user_id,
+            email=session.email,
+            access_token=auth.access_token,
+            refresh_token=auth.refresh_token,
+            expires_at=expiry_of(auth),
+            created_at=self._clock(),
+        )
+        await self.client.sign_out(proof)
+
+    async def change_password(self, session: Session, current: str, password: str) -> None:
+        """Change a password for who knows the old one, and end every other session: one of them may be a thief's."""
+        await self.prove(session, current)
+        await self._with_token(session, lambda token: self.client.set_password(token, password))
+        await self.end_others(session)
+
+    async def change_email(self, session: Session, current: str, email: str, redirect_to: str) -> None:
+        """Have a new address confirmed by mail, for who knows the password."""
+        await self.prove(session, current)
+        await self._with_token(session, lambda token: self.client.set_email(token, email, redirect_to))
+
     async def fresh(self, session: Session, *, is_forced: bool = False) -> Session:
         """Return the session with a token that still lives for a while."""
         if not is_forced and session.expires_at - self._clock() > REFRESH_BEFORE_SECONDS:

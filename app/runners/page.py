@@ -12,6 +12,7 @@ from app.runners.components.table import runners_table
 from app.runners.components.tiles import tiles
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.runners import RunnersState
+from app.shared.first_steps import FirstStepsState, first_steps
 from app.shared.icons import icon
 from app.shared.layout import head, page
 from app.shared.route import Route
@@ -133,6 +134,7 @@ def runners() -> rx.Component:
     """The runners page."""
     return page(
         _head(),
+        first_steps(AddRunnerState.open_sheet),
         _alert(),
         _preparing(),
         rollout_panel(),
@@ -146,4 +148,8 @@ def runners() -> rx.Component:
     )
 
 
-ROUTES = (Route("/dashboard/runners", "Runners", runners, [AddRunnerState.come_back, RunnersState.load]),)
+ROUTES = (
+    Route(
+        "/dashboard/runners", "Runners", runners, [AddRunnerState.come_back, RunnersState.load, FirstStepsState.load]
+    ),
+)

@@ -1,10 +1,12 @@
 """The settings: one page per entry."""
 
+from app.settings.components.account import account
 from app.settings.components.accounts import accounts
 from app.settings.components.identities import identities
 from app.settings.components.members import members
 from app.settings.components.records import audit, organisation, releases
 from app.settings.components.triggers import notifications, schedules, updates
+from app.settings.state.account import AccountState
 from app.settings.state.accounts import AccountsState
 from app.settings.state.audit import AuditState
 from app.settings.state.identities import IdentitiesState
@@ -19,6 +21,7 @@ from app.triggers.state.updates import UpdatesState
 HOME = "/dashboard/settings"
 
 ROUTES = (
+    Route("/dashboard/account", "Account", account, AccountState.load),
     Route(HOME, "Settings", members, MembersState.load),
     Route(f"{HOME}/members", "Members", members, MembersState.load),
     Route(f"{HOME}/cloud-identities", "Cloud identities", identities, IdentitiesState.load),

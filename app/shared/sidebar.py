@@ -90,6 +90,7 @@ def _person() -> rx.Component:
             )
         ),
         rx.dropdown_menu.content(
+            _account(),
             rx.dropdown_menu.item(
                 icon("keyboard"),
                 "Keyboard",
@@ -100,6 +101,10 @@ def _person() -> rx.Component:
             width="210px",
         ),
     )
+
+
+def _account() -> rx.Component:
+    return rx.dropdown_menu.item(icon("user-round"), "Account", on_select=rx.redirect("/dashboard/account"))
 
 
 def _sign_out() -> rx.Component:
@@ -126,6 +131,7 @@ def small_menu() -> rx.Component:
             rx.dropdown_menu.item(icon("megaphone"), "Release notes", on_select=ReleaseNotesState.show("")),
             rx.dropdown_menu.separator(),
             rx.el.div(SessionState.email, class_name="rt-BaseMenuLabel ry-el"),
+            _account(),
             _sign_out(),
             width="260px",
         ),

@@ -22,7 +22,10 @@ PAGES = {
     "/dashboard/jobs/{waiting}": "Why is it waiting?",
     "/dashboard/jobs/{running}": "Timeline",
     "/dashboard/jobs/{lost}": "nobody knows how far it got",
+    "/dashboard/jobs/{review}": "Confirm and apply",
     "/dashboard/modules?module={module}": "ledger",
+    "/dashboard/modules?path=payments": "in the order they are tried",
+    "/dashboard/account": "Sign-in",
     "/dashboard/settings/members": "Members",
     "/dashboard/settings/cloud-identities": "Cloud identities",
     "/dashboard/settings/service-accounts": "k8s-runner",
@@ -52,6 +55,11 @@ def things(product: Product, person: Person) -> dict[str, Any]:
     runner.log(running, 1, "plan", "\x1b[32mterraform_data.one\x1b[0m will be created\n\x1b[31mError\x1b[0m: none\n")
     planned = runner.claim(enqueue(product, person, make_module(product, person, "payments/cdn"), "PLAN"))
     runner.finish(planned, "SUCCEEDED", summary=SUMMARY)
+    to_review = runner.claim(
+        enqueue(product, person, make_module(product, person, "payments/queue"), "PLAN", confirm=True)
+    )
+    runner.finish(to_review, "SUCCEEDED", summary=SUMMARY)
+    ((review,),) = product.sql("select id from public.provision_jobs where plan_job_id = %s", to_review["id"])
     waiting = enqueue(product, person, make_module(product, person, "payments/gpu", labels=["gpu=true"]), "PLAN")
     spec = {
         "name": "k8s-runner",
@@ -65,6 +73,7 @@ def things(product: Product, person: Person) -> dict[str, Any]:
         "lost": lost["id"],
         "running": running["id"],
         "waiting": waiting,
+        "review": review,
     }
 
 
@@ -124,5 +133,17 @@ def test_the_form_of_a_runner_has_no_serious_finding(context: BrowserContext, th
     page.goto(f"/dashboard/runners/{things['runner']}")
     page.get_by_role("button", name="Edit", exact=True).click()
     expect(page.get_by_role("dialog").get_by_label("Capacity")).to_be_visible(timeout=SOON)
+    assert findings(page) == []
+    page.close()
+
+
+def test_the_run_dialog_with_its_options_has_no_serious_finding(
+    context: BrowserContext, things: dict[str, Any]
+) -> None:
+    page = context.new_page()
+    page.goto(f"/dashboard/modules?module={things['module']}")
+    page.get_by_role("button", name="Apply", exact=True).click()
+    page.get_by_test_id("run-options").click()
+    expect(page.get_by_label("Targets")).to_be_visible(timeout=SOON)
     assert findings(page) == []
     page.close()

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 
+import httpx
 from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
@@ -173,3 +174,53 @@ def test_a_module_shows_what_its_state_holds_and_who_locks_it(
     )
     runner.finish(job, "SUCCEEDED")
     expect(page.get_by_test_id("chart").get_by_role("link")).to_have_count(1, timeout=SLOW)
+
+
+def test_a_group_shows_who_serves_it_and_plans_all_of_it(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    for name in ("one", "two"):
+        make_module(product, owner, f"fleet/eu/{name}")
+    page = open_as(owner)
+    page.goto("/dashboard/modules?path=fleet/eu")
+    expect(page.get_by_test_id("group-modules").get_by_role("link")).to_have_count(2, timeout=SLOW)
+    expect(page.get_by_test_id("group-runners").get_by_role("link").first).to_be_visible()
+    page.get_by_role("button", name="Plan all").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Plan all").click()
+    page.wait_for_url(re.compile(r"/dashboard/jobs\?"))
+    expect(page.locator("[data-row]")).to_have_count(2, timeout=SLOW)
+    for _ in range(2):
+        runner.finish(runner.claim(), "FAILED")
+
+
+def test_first_steps_are_ticked_by_what_happened(product: Product, open_as: Callable[[Person], Page]) -> None:
+    fresh = product.person("fresh")
+    page = open_as(fresh)
+    page.goto("/dashboard/runners")
+    steps = page.get_by_test_id("first-steps").locator("[data-step]")
+    expect(steps.first).to_have_attribute("data-step", "next", timeout=SLOW)
+    ScriptedRunner(product, fresh, "first").beat()
+    expect(steps.first).to_have_attribute("data-step", "ok", timeout=SLOW)
+    expect(steps.nth(1)).to_have_attribute("data-step", "next")
+    page.get_by_test_id("first-steps").get_by_role("button", name="Hide").click()
+    expect(page.get_by_test_id("first-steps")).to_have_count(0)
+
+
+def test_a_password_is_changed_by_who_knows_it(product: Product, open_as: Callable[[Person], Page]) -> None:
+    person = product.person("changes")
+    elsewhere = product.cookie(person)
+    page = open_as(person)
+    page.goto("/dashboard/account")
+    page.get_by_role("button", name="Change the password").click()
+    for label, text in (("Current password", "wrong-one-123"), ("New password again", "brand-new-pass")):
+        page.get_by_label(label).fill(text)
+    page.get_by_label("New password", exact=True).fill("brand-new-pass")
+    page.get_by_role("button", name="Change password").click()
+    expect(page.get_by_test_id("account-error")).to_contain_text("not your password", timeout=SLOW)
+    page.get_by_label("Current password").fill(person.password)
+    page.get_by_role("button", name="Change password").click()
+    expect(page.get_by_role("alertdialog")).to_have_count(0, timeout=SLOW)
+    changed = Person(person.email, "brand-new-pass", person.org_id, person.org_name, person.token)
+    assert product.cookie(changed)
+    answer = httpx.get(f"{product.url}/api/audit.csv", headers={"Cookie": elsewhere}, timeout=30)
+    assert answer.status_code == 401, "the session of another browser has ended"

@@ -1,10 +1,13 @@
-"""A group: what the modules below it inherit."""
+"""A group: what its modules inherit, who serves them, and how they are."""
 
 import reflex as rx
 
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
+from app.modules.state.group import GroupState
 from app.modules.state.modules import ModulesState
+from app.modules.view.group import GroupModule, GroupRunner
+from app.shared.badges import job_badge, runner_badge
 from app.shared.icons import icon
 from app.shared.session import SessionState
 from app.triggers.components.work import follow, path_schedules, set_panels, work_buttons
@@ -33,6 +36,65 @@ def _list(label: str, items: rx.Var[list[str]], none: str) -> rx.Component:
     )
 
 
+def _runner(runner: rx.Var[GroupRunner], at: rx.Var[int]) -> rx.Component:
+    return rx.el.li(
+        rx.el.span(at + 1, class_name="ry-step num"),
+        rx.el.div(
+            rx.link(runner["name"], href="/dashboard/runners/" + runner["id"].to(str), class_name="ry-a"),
+            rx.el.small(runner["why"]),
+            class_name="grow",
+        ),
+        runner_badge(runner["status"].to(str)),
+        key=runner["id"],
+    )
+
+
+def _runners() -> rx.Component:
+    none = rx.el.div("No runner serves it. Assign one on its page, or add one.", class_name="ry-pb mut")
+    return rx.el.section(
+        rx.el.div(rx.el.h2("Runners"), rx.el.span("in the order they are tried", class_name="mut"), class_name="ry-ph"),
+        rx.cond(
+            GroupState.runners.length() > 0,
+            rx.el.ul(rx.foreach(GroupState.runners, _runner), class_name="ry-list"),
+            none,
+        ),
+        class_name="ry-panel",
+        aria_label="Runners",
+        custom_attrs={"data-testid": "group-runners"},
+    )
+
+
+def _module(module: rx.Var[GroupModule]) -> rx.Component:
+    badge = rx.cond(
+        module["status"] != "", job_badge(module["status"].to(str)), rx.el.span("Never ran", class_name="mut")
+    )
+    drift = rx.cond(
+        module["drift"] != "", rx.badge(module["drift"], color_scheme="amber", radius="full"), rx.fragment()
+    )
+    return rx.el.li(
+        icon("box", class_name="mut"),
+        rx.link(
+            module["path"], href="/dashboard/modules?path=" + module["path"].to(str), class_name="ry-a ry-mono grow"
+        ),
+        drift,
+        badge,
+        key=module["path"],
+    )
+
+
+def _modules() -> rx.Component:
+    more = GroupState.total - GroupState.modules.length()
+    foot = rx.el.div(rx.el.span(more, " more; search finds them", class_name="num"), class_name="ry-foot")
+    return rx.el.section(
+        rx.el.div(rx.el.h2("Modules"), rx.el.span(GroupState.total, class_name="mut num"), class_name="ry-ph"),
+        rx.el.ul(rx.foreach(GroupState.modules, _module), class_name="ry-list"),
+        rx.cond(more > 0, foot, rx.fragment()),
+        class_name="ry-panel",
+        aria_label="Modules",
+        custom_attrs={"data-testid": "group-modules"},
+    )
+
+
 def group_detail() -> rx.Component:
     """The chosen group."""
     count = rx.cond(Group["modules"] == 1, "1 module below it", Group["modules"].to_string() + " modules below it")
@@ -57,6 +119,8 @@ def group_detail() -> rx.Component:
             ),
             class_name="ry-panel",
         ),
+        _runners(),
+        _modules(),
         path_schedules(),
         class_name="ry-stack",
     )

@@ -7,6 +7,7 @@ import reflex as rx
 
 from app.live.page import LivePage
 from app.modules.state.contents import ModuleContentsState
+from app.modules.state.group import GroupState
 from app.modules.view import tree
 from app.modules.view.contents import BARS
 from app.modules.view.module import ModuleView, build_view, drift_words
@@ -79,6 +80,10 @@ class ModulesState(LivePage, rx.State):
         if group is not None and found is None:
             self._opened = sorted({*self._opened, *tree.parents(str(group["path"]))})
             self._choose_group(str(group["path"]))
+            await self._read_group()
+
+    async def _read_group(self) -> None:
+        await (await self.get_state(GroupState))._read(self.group["path"], self._modules)
 
     async def _read_tree(self) -> None:
         mine, kept = Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null")
@@ -170,7 +175,10 @@ class ModulesState(LivePage, rx.State):
         kind, _, rest = key.partition(":")
         if kind == "group":
             self._choose_group(rest)
-            return None
+            if self.group["path"] != rest:
+                return None
+            await self._read_group()
+            return rx.call_script(f"history.replaceState(null, '', '?path=' + {json.dumps(rest)})")
         found = next((row for row in self._modules if str(row["id"]) == rest), None)
         if kind != "module" or found is None:
             return None

@@ -1,0 +1,121 @@
+"""My own account: one line per fact, with its act on the right."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.settings.state.account import AccountState
+from app.shared.layout import head, page
+from app.shared.session import SessionState
+
+State = AccountState
+
+
+def _line(label: str, value: Any, *acts: rx.Component) -> rx.Component:
+    return rx.el.div(rx.el.b(label), rx.el.div(value), rx.el.span(*acts, class_name="ry-acts"), class_name="ry-kv")
+
+
+def _button(label: str, what: str, **props: Any) -> rx.Component:
+    return rx.button(label, on_click=State.ask(what), size="1", variant="surface", color_scheme="gray", **props)
+
+
+def _field(name: str, label: str, kind: str, complete: str) -> rx.Component:
+    return rx.el.div(
+        rx.el.label(label, html_for=f"account-{name}"),
+        rx.input(id=f"account-{name}", name=name, type=kind, required=True, auto_complete=complete),
+        class_name="ry-f ry-dialog-field",
+    )
+
+
+def _dialog(what: str, title: str, text: str, act: str, on_submit: Any, *fields: rx.Component) -> rx.Component:
+    problem = rx.el.p(State.error, class_name="t-red sm", role="alert", custom_attrs={"data-testid": "account-error"})
+    acts = rx.el.div(
+        rx.button("Cancel", type="button", on_click=State.ask(""), variant="surface", color_scheme="gray"),
+        rx.button(act, type="submit", color_scheme="gray", high_contrast=True),
+        class_name="ry-acts ry-dialog-acts",
+    )
+    return rx.alert_dialog.root(
+        rx.alert_dialog.content(
+            rx.alert_dialog.title(title, size="4", margin_bottom="6px"),
+            rx.alert_dialog.description(text, size="2", class_name="mut"),
+            rx.form(*fields, rx.cond(State.error != "", problem, rx.fragment()), acts, on_submit=on_submit),
+            max_width="440px",
+            on_escape_key_down=State.ask(""),
+        ),
+        open=State.asking == what,
+    )
+
+
+def _dialogs() -> list[rx.Component]:
+    current = _field("current", "Current password", "password", "current-password")
+    return [
+        _dialog(
+            "password",
+            "Change the password",
+            "Every other session of yours ends.",
+            "Change password",
+            State.change_password,
+            current,
+            _field("password", "New password", "password", "new-password"),
+            _field("again", "New password again", "password", "new-password"),
+        ),
+        _dialog(
+            "email",
+            "Change the address",
+            "A mail goes to the new address. It counts when its link is followed.",
+            "Send the mail",
+            State.change_email,
+            _field("current", "Current password", "password", "current-password"),
+            _field("email", "New address", "email", "email"),
+        ),
+    ]
+
+
+def account() -> rx.Component:
+    """The account's page."""
+    sign_in = rx.el.section(
+        rx.el.div(rx.el.h2("Sign-in"), class_name="ry-ph"),
+        _line("Email", SessionState.email, _button("Change", "email", aria_label="Change the address")),
+        _line(
+            "Password",
+            rx.el.span("Changing it ends every other session.", class_name="mut"),
+            _button("Change", "password", aria_label="Change the password"),
+        ),
+        _line(
+            "Two-step verification",
+            rx.el.span("Not offered yet: sign-in does not ask for a second factor.", class_name="mut"),
+        ),
+        class_name="ry-panel",
+        aria_label="Sign-in",
+    )
+    sessions = rx.el.section(
+        rx.el.div(rx.el.h2("Sessions"), class_name="ry-ph"),
+        _line(
+            "Other browsers",
+            rx.el.span("Signs you out everywhere but here, at once.", class_name="mut"),
+            rx.button(
+                "Sign out all others",
+                on_click=State.end_others,
+                size="1",
+                variant="surface",
+                color_scheme="gray",
+            ),
+        ),
+        _line(
+            "Command line",
+            rx.fragment(
+                rx.el.span("runyard login", class_name="ry-mono"),
+                rx.el.span(" shows a code, and you confirm it in this browser.", class_name="mut"),
+            ),
+        ),
+        class_name="ry-panel",
+        aria_label="Sessions",
+    )
+    return page(
+        head("Account", "Your own settings, the same in every organisation."),
+        sign_in,
+        sessions,
+        title="Account",
+        active="",
+        dialogs=_dialogs(),
+    )

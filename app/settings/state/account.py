@@ -1,0 +1,77 @@
+"""My own account: password, address and other sessions. What is typed is passed on and never kept."""
+
+from typing import Any, ClassVar
+
+import reflex as rx
+
+from app.live.page import LivePage
+from app.project.errors import AppError
+from app.project.models import Session
+from app.project.runtime import runtime
+from app.project.store import Changed, OrgStore
+from app.shared.session import say_error
+
+SHORTEST_PASSWORD = 8
+
+
+class AccountState(LivePage, rx.State):
+    """Which of the account's questions is open."""
+
+    TOPICS: ClassVar[frozenset[str]] = frozenset()
+
+    asking: str = ""
+    error: str = ""
+
+    async def _prepare(self, session: Session) -> None:
+        self.asking = self.error = ""
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        """Nothing of it changes by itself."""
+
+    @rx.event
+    def ask(self, what: str) -> None:
+        """Open one of the questions, or close it with nothing."""
+        if what in ("", "password", "email", "others"):
+            self.asking, self.error = what, ""
+
+    @rx.event
+    async def change_password(self, form: dict[str, Any]) -> Any:
+        """Change the password; every other session ends."""
+        new = str(form.get("password") or "")
+        if len(new) < SHORTEST_PASSWORD:
+            self.error = f"A password has at least {SHORTEST_PASSWORD} characters."
+            return None
+        if new != form.get("again"):
+            self.error = "The two new passwords differ."
+            return None
+        session = await (await self._who())._must_session()
+        return await self._do(
+            runtime().gate.change_password(session, str(form.get("current") or ""), new),
+            "The password is changed",
+            "Every other session of yours has ended.",
+        )
+
+    @rx.event
+    async def change_email(self, form: dict[str, Any]) -> Any:
+        """Have a new address confirmed."""
+        session = await (await self._who())._must_session()
+        back = f"{self.router.headers.origin}/login"
+        call = runtime().gate.change_email(
+            session, str(form.get("current") or ""), str(form.get("email") or "").strip(), back
+        )
+        return await self._do(call, "A mail is on its way", "The address changes when its link is followed.")
+
+    @rx.event
+    async def end_others(self) -> Any:
+        """Sign out everywhere else."""
+        session = await (await self._who())._must_session()
+        return await self._do(runtime().gate.end_others(session), "Every other session has ended")
+
+    async def _do(self, call: Any, title: str, text: str = "") -> Any:
+        try:
+            await call
+        except AppError as error:
+            self.error = error.message
+            return None if self.asking in ("password", "email") else say_error(error)
+        self.asking = self.error = ""
+        return rx.toast.success(title, description=text)

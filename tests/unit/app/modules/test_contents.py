@@ -1,0 +1,99 @@
+"""What a module's page says about its state, its files, its locks and its jobs."""
+
+from typing import Any
+
+import pytest
+
+from app.modules.view import contents as views
+from app.modules.view.group import modules, prefixes, runners
+
+ANSWER = {
+    "total": 3,
+    "types": {"vm": 2, "role": 1},
+    "resources": [{"address": "vm.a"}, {"address": "vm.b"}, {"address": "role.c"}],
+    "outputs": {"url": {"value": "https://x"}, "n": {"value": 3}, "key": {"sensitive": True, "value": None}},
+}
+
+
+def job(number: int, status: str, seconds: int, **more: Any) -> dict[str, Any]:
+    start = "2026-11-15T14:00:00+00:00"
+    end = f"2026-11-15T14:{seconds // 60:02}:{seconds % 60:02}+00:00"
+    return {"id": number, "status": status, "started_at": start, "finished_at": end, **more}
+
+
+def test_contents_are_counted_by_type_and_listed_by_address() -> None:
+    found = views.contents(ANSWER, is_all=False)
+    assert [(each["name"], each["number"], each["share"]) for each in found.types] == [
+        ("vm", 2, "100%"),
+        ("role", 1, "50%"),
+    ]
+    assert (found.total, found.more, found.addresses[0]) == (3, 0, "vm.a")
+    assert {each["name"]: each["value"] for each in found.outputs} == {"key": "", "n": "3", "url": "https://x"}
+
+
+def test_many_types_are_summed_up() -> None:
+    found = views.contents({"total": 9, "types": {f"t{at}": 1 for at in range(9)}}, is_all=True)
+    assert found.types[-1] == {"name": "3 other types", "number": 3, "share": "100%"}
+
+
+@pytest.mark.parametrize("odd", [None, [], "x", {}, {"resources": [1], "outputs": {"a": 1}}])
+def test_odd_answers_are_passed_over(odd: Any) -> None:
+    assert views.contents(odd, is_all=False).addresses == ()
+    assert not views.lock(odd, None).is_held
+
+
+def test_the_chart_is_as_high_as_jobs_are_long_and_newest_last() -> None:
+    drawn = views.chart([job(3, "FAILED", 30), job(2, "SUCCEEDED", 60), job(1, "CANCELLED", 1)])
+    assert [(bar["href"][-1], bar["style"], bar["height"]) for bar in drawn.bars] == [
+        ("1", "c", "3%"), ("2", "", "100%"), ("3", "x", "50%"),
+    ]  # fmt: skip
+    assert "3 jobs" in drawn.words
+    assert drawn.middle == "30 s"
+    assert views.chart([]).bars == ()
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0, "0 s"), (59.4, "59 s"), (91, "1 min 31 s"), (660, "11 min")])
+def test_durations_are_said_as_people_do(seconds: float, said: str) -> None:
+    assert views.spoken(seconds) == said
+
+
+def test_a_lock_says_its_verdict_and_why() -> None:
+    evidence = [{"weighs": "against", "text": "It runs.", "at": None}]
+    found = views.lock(
+        {"is_locked": True, "verdict": "unsafe", "evidence": evidence}, {"user_label": "a", "reason": "b"}
+    )
+    assert (found.colour, found.evidence[0]["at"], found.by, found.reason) == ("red", "", "a", "b")
+
+
+def test_files_of_inline_modules_are_shown_and_extra_files_of_all() -> None:
+    extra = [{"path": "x.json", "content": "{}"}]
+    assert [
+        each["name"]
+        for each in views.files({"source_kind": "inline", "source": {"files": {"main.tf": "a"}}, "extra_files": extra})
+    ] == ["main.tf", "x.json"]
+    assert [each["name"] for each in views.files({"source_kind": "git", "source": {"files": {"a": "b"}}})] == []
+
+
+def test_the_nearest_runner_is_tried_first_and_a_shared_one_last() -> None:
+    workers = [
+        {"id": "1", "name": "all", "is_assigned_to_all_modules": True},
+        {"id": "2", "name": "near"},
+        {"id": "3", "name": "far", "is_disabled": True},
+        {"id": "4", "name": "shared", "is_shared": True},
+        {"id": "5", "name": "elsewhere"},
+    ]
+    assignments = [{"worker_id": "2", "path": "a/b"}, {"worker_id": "3", "path": "a"}, {"worker_id": "5", "path": "z"}]
+    found = runners("a/b", workers, assignments)
+    assert [each["name"] for each in found] == ["near", "far", "all", "shared"]
+    assert found[1]["why"] == "Assigned to a. Disabled."
+    assert prefixes("a/b") == ["a/b", "a", ""]
+
+
+def test_a_group_lists_what_is_below_it_with_drift() -> None:
+    rows = [
+        {"path": "a/b/c", "name": "c", "last_job_status": "FAILED", "drift_since": "x", "drift_resources": 2},
+        {"path": "ab/c", "name": "c"},
+    ]
+    assert [(each["path"], each["words"], each["drift"]) for each in modules("a/b", rows)] == [
+        ("a/b/c", "Last run failed", "Drift in 2")
+    ]

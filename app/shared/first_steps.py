@@ -121,7 +121,7 @@ def _act(step: rx.Var[Step], on_add: Any) -> rx.Component:
     ink = rx.cond(
         step["href"] != "",
         rx.link(button(high_contrast=True), href=step["href"], underline="none"),
-        button(high_contrast=True, on_click=on_add),
+        rx.cond(SessionState.can_admin, button(high_contrast=True, on_click=on_add), rx.fragment()),
     )
     quiet = rx.cond(
         step["href"] != "", rx.link(button(variant="surface"), href=step["href"], underline="none"), rx.fragment()

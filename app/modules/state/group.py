@@ -22,14 +22,17 @@ class GroupState(AppState, rx.State):
     async def _read(self, path: str, modules: list[Row]) -> None:
         """Read who serves the group; its modules are known already."""
         self.path = path
-        below = [row for row in modules if str(row["path"]).startswith(f"{path}/")]
-        self._assign("total", len(below))
-        self._assign("modules", views.modules(path, below))
+        self._show_modules(path, modules)
         org = await self._org_id()
         above = ",".join(f'"{each}"' for each in views.prefixes(path))
         mine = (Filter("org_id", "eq", org), Filter("path", "in", f"({above})"))
         assigned = (await self._select("worker_assignments", Query(filters=mine, limit=MOST_ASSIGNMENTS))).rows
         self._assign("runners", views.runners(path, await self._workers(org, assigned), assigned))
+
+    def _show_modules(self, path: str, modules: list[Row]) -> None:
+        below = [row for row in modules if str(row["path"]).startswith(f"{path}/")]
+        self._assign("total", len(below))
+        self._assign("modules", views.modules(path, below))
 
     async def _workers(self, org: str, assigned: list[Row]) -> list[Row]:
         ids = ",".join(sorted({str(row["worker_id"]) for row in assigned})[:MOST_RUNNERS])

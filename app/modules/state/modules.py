@@ -22,7 +22,7 @@ from app.shared.job.rows import JobRow, build_row
 
 MAX_MODULES = 5000
 HISTORY = 10
-_LIST_COLUMNS = "id,name,path,group_path"
+_LIST_COLUMNS = "id,name,path,group_path,drift_since,drift_resources"
 _LAST_JOB_COLUMNS = "module_id,id,status"
 NO_MODULE: ModuleView = build_view({"id": "", "name": "", "path": ""}, (), ())
 
@@ -140,6 +140,8 @@ class ModulesState(LivePage, rx.State):
         if self._full and not changed.is_everything and self._concerns(jobs, changed):
             await self._read_module(str(self._full["id"]))
         self._show_tree()
+        if self.group["path"]:
+            (await self.get_state(GroupState))._show_modules(self.group["path"], self._modules)
         if self._full:
             workers = store.rows("workers")
             self._assign("module", build_view(self._full, workers, self._assignments))

@@ -33,7 +33,6 @@ OPENERS = {
     "RunState.ask": "enqueue_job",
     "ModuleContentsState.ask_lock": "lock_module",
     "ModuleContentsState.ask_roll_back": "roll_back_state",
-    "GroupState.ask_plan_all": "enqueue_jobs",
     "ModuleFormState.new_module": "create_module",
     "ModuleFormState.edit_module": "update_module",
     "ModuleFormState.new_group": "upsert_group",

@@ -20,6 +20,7 @@ class WelcomeState(AppState, rx.State):
 
     problem: str = ""
     has_organisation: bool = False
+    may_create: bool = True
     is_busy: bool = False
 
     @rx.event
@@ -37,7 +38,15 @@ class WelcomeState(AppState, rx.State):
             self.problem = f"{error.message} {error.hint}"
         else:
             self.has_organisation = True
+        await self._ask_makers()
         return None
+
+    async def _ask_makers(self) -> None:
+        """Learn whether the installation lets this person make one; an answer that fails keeps nobody from trying."""
+        try:
+            self.may_create = bool((await self._rpc("organization_makers", {}))["may_create"])
+        except AppError:
+            self.may_create = True
 
     @rx.event
     async def create(self, form: dict[str, Any]) -> rx.event.EventSpec | None:

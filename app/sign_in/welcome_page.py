@@ -36,7 +36,12 @@ def welcome() -> rx.Component:
         line_below("Changed your mind?", back),
         line_below("Waiting for an invitation? Open its link while you are signed in.", sign_out),
     )
-    return card("Create organisation", "A fleet of runners and the modules they work on.", form, below=below)
+    closed = rx.el.p(
+        "Only people who own an organisation make new ones on this installation. Ask an owner to invite you.",
+        id="closed", class_name="mut",
+    )  # fmt: skip
+    shown = rx.cond(WelcomeState.may_create, form, closed)
+    return card("Create organisation", "A fleet of runners and the modules they work on.", shown, below=below)
 
 
 ROUTES = (Route("/welcome", "New organisation", welcome, WelcomeState.load),)

@@ -12,6 +12,7 @@ from cli.output import say
 
 app = new_app("Your organisations.")
 SHARED_USE = ("never", "none-fits", "none-available")
+MAKERS = ("everybody", "owners")
 Days = Annotated[int | None, typer.Option("--log-retention-days", help="How long logs are kept.")]
 
 
@@ -61,6 +62,21 @@ def shared_runners(
         raise Usage(f'"{use}" is no answer.', f"Choose from {', '.join(SHARED_USE)}.")
     after = here.api.call("set_shared_runners", org=here.org.id, use=use.replace("-", "_").upper())
     here.printer.result(after, lambda _: f"{here.org.slug}: {use}")
+
+
+@command(app, "makers", calls=("organization_makers", "set_organization_makers"), page="Create organisation")
+def makers(
+    here: Here,
+    who: Annotated[str | None, typer.Argument(help="everybody, or owners (of one); with SUPABASE_SECRET_KEY.")] = None,
+) -> None:
+    """Say who may make organisations on this installation, or change it."""
+    if who is None:
+        here.printer.result(here.api.call("organization_makers"), lambda row: str(row["who"]).lower())
+        return
+    if who not in MAKERS:
+        raise Usage(f'"{who}" is no answer.', f"Choose from {', '.join(MAKERS)}.")
+    after = here.operator.call("set_organization_makers", who=who.upper())
+    here.printer.result(after, lambda row: str(row["who"]).lower())
 
 
 @command(app, "use", page="The menu of organisations")

@@ -14,6 +14,10 @@ begin
     perform private.fail('RY403', 'Nobody is signed in.', 'Sign in and try again.');
   end if;
   perform private.need_person();
+  if not (private.organization_makers() ->> 'may_create')::pg_catalog.bool then
+    perform private.fail('RY403', 'Only people who own an organisation make new ones on this installation.',
+      'Ask an owner to make it and to invite you.');
+  end if;
   if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
     perform private.fail('RY429', 'You own 20 organisations, which is the limit.',
       'Remove one that you no longer need.');

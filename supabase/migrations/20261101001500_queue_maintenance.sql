@@ -3,18 +3,6 @@
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
-create table private.installation (
-  is_only boolean primary key default true check (is_only),
-  maintenance_until timestamptz,
-  maintenance_reason text check (length(maintenance_reason) <= 500)
-);
-alter table private.installation enable row level security;
-comment on table private.installation is 'What concerns the whole installation: one row.';
-comment on column private.installation.is_only is 'So that there is one row.';
-comment on column private.installation.maintenance_until is 'Until then no runner takes any job; what runs, finishes.';
-comment on column private.installation.maintenance_reason is 'Why, as everybody reads it.';
-insert into private.installation default values;
-
 create function private.maintenance(p_org uuid)
 returns jsonb
 language plpgsql stable

@@ -9,6 +9,13 @@ as $$ select private.create_organization(p_name, p_slug) $$;
 comment on function public.create_organization(text, text) is 'Creates an organisation; the caller becomes its owner.';
 grant execute on function public.create_organization(text, text) to authenticated;
 
+create function public.organization_makers()
+returns jsonb language sql stable set search_path = ''
+as $$ select private.organization_makers() $$;
+comment on function public.organization_makers() is
+  'Says who may make organisations on this installation, and whether the caller may.';
+grant execute on function public.organization_makers() to authenticated;
+
 create function public.update_organization(
   p_org uuid, p_name text default null, p_log_retention_days integer default null,
     p_can_approve_own_jobs boolean default null

@@ -299,6 +299,13 @@ comment on function public.worker_job(bigint, integer, boolean) is
   'runner''s last beat holds.';
 grant execute on function public.worker_job(bigint, integer, boolean) to worker, executor;
 
+create function public.set_organization_makers(p_who public.organization_makers)
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.set_organization_makers(p_who); end $$;
+comment on function public.set_organization_makers(public.organization_makers) is
+  'Says who may make organisations on this installation: EVERYBODY, or OWNERS of one. Service key only.';
+grant execute on function public.set_organization_makers(public.organization_makers) to service_role;
+
 create function public.set_installation_maintenance(p_until timestamptz default null, p_reason text default null)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.set_installation_maintenance(p_until, p_reason); end $$;

@@ -165,6 +165,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "check_worker_credential": {},
     "service_account_for": {"p_client_id": "x"},
     "set_member_role": {"p_role": "operator"},
+    "set_organization_makers": {"p_who": "OWNERS"},
     "set_shared_runners": {"p_use": "NEVER"},
     "set_shared_worker": {"p_name": "s", "p_action": "drain"},
     "set_update_policy": {"p_spec": {"mode": "NOW"}},
@@ -203,7 +204,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 ENGINES = ("engine", "executor", "worker")
 PROCESSES = ("anon", "service", "holder", "executor", "engine")
 FOR_EVERYBODY = {
-    "my_organizations", "create_organization", "accept_invitation", "device_login", "decide_device_login",
+    "my_organizations", "organization_makers", "create_organization", "accept_invitation", "device_login", "decide_device_login",
 }  # fmt: skip
 WITH_A_SECRET = {"accept_invitation", "device_login", "decide_device_login"}
 # Calls whose runner is named by the session, so that any live runner may make them.
@@ -269,7 +270,7 @@ def test_everybodys_doors(site: Site) -> None:
     for function in FOR_EVERYBODY:
         got = outcomes(site, function, functions(site.world)[function]["needs"])
         assert got["viewer"] == got["stranger"] == ("RY404" if function in WITH_A_SECRET else "ok")
-        assert got["account admin"] == ("ok" if function == "my_organizations" else "RY403")
+        assert got["account admin"] == ("ok" if function in {"my_organizations", "organization_makers"} else "RY403")
         assert got["anon"] == got["holder"] == got["service"] == "42501"
 
 

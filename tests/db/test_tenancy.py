@@ -3,6 +3,7 @@
 import pytest
 
 from tests.db.world import Organization, World, refused, sha256
+from tests.support.database import Database
 
 
 def test_the_creator_becomes_owner(org: Organization) -> None:
@@ -162,3 +163,30 @@ def test_nobody_can_write_a_table_directly(org: Organization) -> None:
     for table in ("organizations", "workers", "provision_jobs", "modules", "audit_events"):
         with refused("42501"):
             org.owner.connection.execute(f"delete from public.{table}")
+
+
+def test_who_may_make_organisations_is_the_installations_to_say(world: World, org: Organization) -> None:
+    guest = org.member("admin")
+    assert guest.call("organization_makers") == {"who": "EVERYBODY", "may_create": True}
+    world.service.call("set_organization_makers", p_who="OWNERS")
+    assert guest.call("organization_makers") == {"who": "OWNERS", "may_create": False}
+    with refused("RY403", "Only people who own an organisation make new ones"):
+        guest.call("create_organization", p_name="Mine", p_slug="mine")
+    assert org.owner.call("organization_makers")["may_create"]
+    assert org.owner.call("create_organization", p_name="Second", p_slug="second-one")["slug"] == "second-one"
+    world.service.call("set_organization_makers", p_who="EVERYBODY")
+    assert guest.call("create_organization", p_name="Mine", p_slug="mine")["slug"] == "mine"
+    with refused("RY422", "It is not said who may make organisations."):
+        world.service.call("set_organization_makers", p_who=None)
+    seen = world.owner.rows(
+        "select detail ->> 'who' from public.audit_events where action = 'installation.organization_makers'"
+    )
+    assert seen == ["OWNERS", "EVERYBODY"]
+
+
+def test_the_first_organisation_of_an_installation_is_anybodys(database: Database) -> None:
+    world = World.open(database)
+    world.service.call("set_organization_makers", p_who="OWNERS")
+    assert world.user().call("create_organization", p_name="First", p_slug="first-one")["slug"] == "first-one"
+    with refused("RY403"):
+        world.user().call("create_organization", p_name="Other", p_slug="other-one")

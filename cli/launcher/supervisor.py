@@ -118,6 +118,8 @@ class Supervisor:
         except Exception as error:  # noqa: BLE001 - a person may have changed anything in it; the product must still start
             self.journal.note("demo", f"left out, it could not be prepared: {error or type(error).__name__}")
             return None
+        if demo.note:
+            self.journal.note("demo", demo.note)
         await asyncio.gather(*(self._start_part(part) for part in demo.parts))
         return demo
 
@@ -190,6 +192,8 @@ class Supervisor:
             self.journal.say(f"  Runyard      {self.settings.dashboard_url}")
         if demo is not None:
             self.journal.say(f"  Sign in      {demo.email}   {demo.password}")
+            if demo.note:
+                self.journal.say(f"  Demo         {demo.note}")
         self.journal.say(f"  Supabase API {self.settings.url}   (`make status` shows its keys)")
         self.journal.say("  Mails        kept, not sent: `make mail` shows them with their links")
         self.journal.say("  Stop         Ctrl-C here, or `make down` in another terminal")

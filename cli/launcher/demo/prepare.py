@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from stack.secrets import Secrets
 from stack.settings import PROJECT, Settings
 
 DEMO_EMAIL = "demo@runyard.local"
+Credentials = dict[str, str]
 SHARED, OWN, OLDER, WAITING = "shared-default", "build-host-01", "build-host-02", "gpu-lab"
 
 
@@ -34,11 +34,21 @@ class Demo:
     email: str
     password: str
     parts: list[Part] = field(default_factory=list)
+    note: str = ""
+    """What is left out here, and what to do about it."""
+
+
+NO_RUNNERS = (
+    "its runners are left out: on this machine their jobs could read this installation's secrets. Install bubblewrap, "
+    "or use Linux 6.12 or newer; `runyard-worker doctor` says what is missing."
+)
 
 
 async def prepare_demo(settings: Settings, secrets: Secrets) -> Demo:
     """Make what is missing of the demo, through the API as anybody would; safe to run again."""
     shared, own, older = await asyncio.to_thread(_prepare, settings, secrets)
+    if own is None or older is None:
+        return Demo(DEMO_EMAIL, secrets.demo_password, note=NO_RUNNERS)
     await _begin_engine()
     parts = [
         *([runner_part(settings, SHARED, shared)] if shared else []),
@@ -49,7 +59,7 @@ async def prepare_demo(settings: Settings, secrets: Secrets) -> Demo:
     return Demo(DEMO_EMAIL, secrets.demo_password, parts)
 
 
-def _prepare(settings: Settings, secrets: Secrets) -> tuple[dict[str, str] | None, dict[str, str], dict[str, str]]:
+def _prepare(settings: Settings, secrets: Secrets) -> tuple[Credentials | None, Credentials | None, Credentials | None]:
     tokens = TokenFile(settings.home / "demo.json")
     connection = Connection(settings.url)
     operator = Api(connection, secrets.secret_key, secrets.secret_key)
@@ -62,10 +72,12 @@ def _prepare(settings: Settings, secrets: Secrets) -> tuple[dict[str, str] | Non
     own = _runner(person, organisation, tokens, OWN, {"capacity": 2, "is_assigned_to_all_modules": True})
     older = _runner(person, organisation, tokens, OLDER, {"assignments": ["data"]})
     _runner(person, organisation, tokens, WAITING, {"assignments": ["ml/training"], "labels": ["gpu=true"]})
-    # Anybody's modules would run on it as the user who started all this: only where they cannot read that user's files.
-    shared = _shared_runner(operator, tokens) if are_jobs_shut_in(settings, own) else None
+    # Modules run as the user who started all this: only where they cannot read that user's secrets, and anybody's
+    # only where they are shut in altogether.
+    found = isolation_here(settings, own)
+    shared = _shared_runner(operator, tokens) if found.is_whole else None
     connection.close()
-    return shared, own, older
+    return shared, *((own, older) if found.are_secrets_kept else (None, None))
 
 
 def _organisation(person: Api) -> str:
@@ -123,20 +135,30 @@ async def _begin_engine() -> None:
     await process.wait()
 
 
-def are_jobs_shut_in(settings: Settings, credentials: Mapping[str, str]) -> bool:
-    """Ask the runner's own doctor whether a job here can read what is not its own."""
+@dataclass(frozen=True)
+class Found:
+    """What the runner's own doctor says about jobs on this machine."""
+
+    is_whole: bool = False
+    are_secrets_kept: bool = False
+
+
+def isolation_here(settings: Settings, credentials: Credentials) -> Found:
+    """Ask the doctor, whose child tries to read the installation's secrets as a job would."""
     part = runner_part(settings, SHARED, credentials)
-    command = [part.command()[0], "doctor", "--json"]
     done = subprocess.run(
-        command, env=dict(part.environment()), cwd=PROJECT, capture_output=True, text=True, check=False
-    )
+        [part.command()[0], "doctor", "--json"], env=dict(part.environment()), cwd=PROJECT,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     try:
-        return any(each["name"] == "Isolation" and each["verdict"] == "ok" for each in json.loads(done.stdout))
+        verdicts = {each["name"]: each["verdict"] for each in json.loads(done.stdout)}
     except ValueError:
-        return False
+        return Found()
+    are_kept = verdicts.get("Reach of a job") == "ok"
+    return Found(are_kept and verdicts.get("Isolation") == "ok", are_kept)
 
 
-def runner_part(settings: Settings, name: str, credentials: Mapping[str, str], script: Path | None = None) -> Part:
+def runner_part(settings: Settings, name: str, credentials: Credentials, script: Path | None = None) -> Part:
     """Describe a demo runner: the real program, with the three variables that a person would set."""
     program = [sys.executable, str(script)] if script else [str(Path(sys.prefix) / "bin" / "runyard-worker")]
     folder = settings.home / "demo" / name
@@ -145,6 +167,8 @@ def runner_part(settings: Settings, name: str, credentials: Mapping[str, str], s
         "WORKER_TOKEN": credentials["token"],
         "WORKER_INSTANCE": name,
         "SUPABASE_URL": settings.url,
+        # Nothing is read from there; it names what jobs are to be kept away from.
+        "RUNYARD_SECRETS": str(settings.home),
         "RUNYARD__ENGINE__ADDITIONAL_BINARY_PATHS": str(binary_folder(ENGINES["tofu"])),
         "RUNYARD__WORKING_DIRECTORY__WORKING_DIRECTORY": str(folder),
         "RUNYARD__WORKING_DIRECTORY__TEMP_DIRECTORY": str(folder / ".temp"),

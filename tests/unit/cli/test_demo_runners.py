@@ -1,27 +1,60 @@
-"""The demo's shared runner, which anybody's modules run on, is there only where they are shut in."""
+"""No runner of the demo can read the installation's secrets; anybody's modules run only where they are shut in altogether."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cli.launcher.demo import prepare
+from cli.launcher.demo.prepare import Found
+from stack.secrets import load_secrets
 from stack.settings import Settings
 
 RUNNER = {"id": "00000000-0000-0000-0000-000000000001", "token": "ryw_x"}
+WAYS = "RUNYARD__ENGINE__ISOLATION__WAYS"
 
 
-@pytest.mark.parametrize("ways", ["[]", "bubblewrap,namespaces"])
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """An installation's folder with secrets in it."""
+    (tmp_path / "secrets.json").write_text("{}")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("ways", "best"),
+    [("[]", Found()), ("landlock", Found(are_secrets_kept=True)), ("bubblewrap,namespaces", Found(True, True))],
+)
 def test_the_doctor_decides_by_what_a_child_can_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ways: str
+    home: Path, monkeypatch: pytest.MonkeyPatch, ways: str, best: Found
 ) -> None:
-    settings, whole = Settings(home=tmp_path), prepare.runner_part
-    seen = prepare.are_jobs_shut_in(settings, RUNNER)
+    settings, whole = Settings(home=home), prepare.runner_part
 
     def limited(*arguments: object, **options: object) -> object:
         part = whole(*arguments, **options)  # type: ignore[arg-type]
-        environment = {**part.environment(), "RUNYARD__ENGINE__ISOLATION__WAYS": ways}
+        environment = {**part.environment(), WAYS: ways}
         return replace(part, environment=lambda: environment)
 
     monkeypatch.setattr(prepare, "runner_part", limited)
-    assert prepare.are_jobs_shut_in(settings, RUNNER) is (seen if ways != "[]" else False)
+    found = prepare.isolation_here(settings, RUNNER)
+    # A machine that has not got the way is as one that has none; it is never said to keep more than it does.
+    assert found in {best, Found()}
+    if ways == "[]":
+        assert found == Found()
+
+
+@pytest.mark.parametrize("runners", [(None, None, None), (None, RUNNER, RUNNER), (RUNNER, RUNNER, RUNNER)])
+def test_what_cannot_be_kept_apart_is_left_out_and_said(
+    home: Path, monkeypatch: pytest.MonkeyPatch, runners: tuple[dict[str, str] | None, ...]
+) -> None:
+    async def nothing() -> None:
+        return
+
+    monkeypatch.setattr(prepare, "_prepare", lambda *_: runners)
+    monkeypatch.setattr(prepare, "_begin_engine", nothing)
+    demo = asyncio.run(prepare.prepare_demo(Settings(home=home), load_secrets(home / "secrets-of-a-test.json")))
+    started = [part.name for part in demo.parts if part.name.startswith("runner ")]
+    assert len(started) == sum(each is not None for each in runners)
+    assert bool(demo.note) == (not started)
+    assert "bubblewrap" in demo.note or started

@@ -20,6 +20,7 @@ from worker.children.users import end_processes, give_folder, pick_user, user_of
 from worker.children.view import View
 from worker.settings import Settings
 from worker.settings.isolation import IsolationMode, IsolationWay
+from worker.settings.load import secret_places
 
 NONE, OFF, CONTAINER = "none", "off", "container"
 REMEDY = (
@@ -29,6 +30,10 @@ REMEDY = (
 _KEEPER = Path(__file__).with_name("keeper.py")
 _PACKAGES = Path(__file__).parents[2]
 _PROBE_SECONDS = 20
+# A way that leaves the runner's secrets in reach is none: as another user one reads what everybody may read.
+_KEPT = """for each in PLACE PLACE/*; do
+  if [ -f "$each" ] && cat "$each" > /dev/null 2>&1; then echo "a job could read $each"; exit 1; fi
+done"""
 
 
 @dataclass(frozen=True)
@@ -169,9 +174,11 @@ def try_out(isolation: Isolation, root: Path) -> str:
     """Return why a child cannot run like this, or nothing."""
     for name in ("tmp", "home"):
         (root / name).mkdir(mode=0o700)
-    folders = (folder for folder in isolation.view.settings.engine.additional_binary_paths if folder.is_dir())
-    tests = [f"test -x {shlex.quote(str(each))}" for each in (*isolation.view.engines(), *folders)]
-    script = " && ".join([*tests, "echo . > tmp/probe"])
+    view = isolation.view
+    folders = (folder for folder in view.settings.engine.additional_binary_paths if os.access(folder, os.X_OK))
+    tests = [f"test -x {shlex.quote(str(each))}" for each in (*view.engines(), *folders)]
+    kept = [_KEPT.replace("PLACE", shlex.quote(str(place))) for place in secret_places(view.environ)]
+    script = "\n".join([*kept, " && ".join([*tests, "echo . > tmp/probe"])])
     command = Command(("/bin/sh", "-c", script), root, {"PATH": "/usr/bin:/bin"})
     enclosed = isolation.enclose(command, root)
     done = subprocess.run(

@@ -177,7 +177,8 @@ class DockerDispatcher:
     def config(self, order: Order) -> dict[str, Any]:
         """Return the container as Docker's API describes it."""
         host: dict[str, Any] = {
-            "Init": True,
+            # The executor's first process is its own: Docker's would keep the job's token where the job can read it.
+            "Init": False,
             "SecurityOpt": ["no-new-privileges"],
             "ExtraHosts": self.data.extra_hosts,
             "Binds": self.data.bind_path,

@@ -320,6 +320,23 @@ def test_an_ordinary_user_is_shut_in_as_well(place: Place, way: str) -> None:
     assert (done.returncode, done.stdout) == (7, b"65534\n")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_a_way_that_leaves_the_secrets_in_reach_is_none(place: Place) -> None:
+    place.isolation("user")
+    place.token.parent.chmod(0o755)
+    place.token.chmod(0o644)
+    found = find_isolation(place.settings("user"), place.environ("user"))
+    assert (found.way, found.why) == (None, f"user: a job could read {place.token}")
+    # The next way does better, where the machine has it.
+    assert find_isolation(place.settings("user,landlock"), place.environ("user")).way in {None, IsolationWay.LANDLOCK}
+
+
+@pytest.mark.parametrize("way", IsolationWay)
+def test_a_folder_of_programs_that_is_not_there_is_in_nobodys_way(place: Place, way: str) -> None:
+    missing = {"RUNYARD__ENGINE__ADDITIONALBINARYPATHS": f"{place.token}/below,/nonexistent"}
+    assert place.isolation(way, **missing).way == way
+
+
 def test_a_machine_that_cannot_says_why_for_each_way(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     found = find_isolation(place.settings("bubblewrap"), {})

@@ -19,8 +19,9 @@ their parts: `runners/`, `jobs/`, `modules/`, `settings/`, `sign_in/`
 - `project/` knows the project and imports no Reflex. `client.py` is the only module that
   talks HTTP, `wire.py` the only one that talks Realtime. `gate.py` calls the project in a
   session's name (`gate.rpc(session, name, args)`, `gate.select(session, table, Query(...))`)
-  and keeps its token fresh. `store.py` holds one copy of each looked-at organisation's live
-  rows, `feed.py` keeps it true, `hub.py` knows which tab looks at what. `runtime.runtime()`
+  and keeps its token fresh. `looks.py` are the questions that pages ask (`list_runners` with a filter),
+  answered once for all tabs; `asker.py` asks them, `store.py` has the answers and what changed lately,
+  `feed.py` keeps it true, `hub.py` knows which tab looks at what. `runtime.runtime()`
   reaches them from a state. Errors are named after the reaction: `SignedOut`, `Unreachable`,
   `Refused` (has the database's message and hint), `NotThere`.
 - `guard/` judges every event before its handler runs. `app.py` puts all of it together;

@@ -3,6 +3,7 @@
 import reflex as rx
 from starlette.types import ASGIApp
 
+from app.figures import page as figures
 from app.guard.events import DenyByDefault
 from app.http.headers import with_headers
 from app.http.origins import with_origin_advice
@@ -29,6 +30,7 @@ PAGES = (
     *jobs.ROUTES,
     *job_page.ROUTES,
     *modules.ROUTES,
+    *figures.ROUTES,
     *settings.ROUTES,
     *not_found.ROUTES,
 )
@@ -41,6 +43,7 @@ def _head() -> list[rx.Component]:
         rx.el.script(src="/runyard.js", defer=True),
         rx.el.script(src="/dialogs.js", defer=True),
         rx.el.script(src="/needs_you.js", defer=True),
+        rx.el.script(src="/palette.js", defer=True),
         rx.el.link(rel="icon", href="/mark.svg", type="image/svg+xml"),
         rx.el.link(
             rel="preload",
@@ -69,6 +72,7 @@ app = rx.App(
         "/work.css",
         "/review.css",
         "/triggers.css",
+        "/fleet.css",
     ],
     head_components=_head(),
     html_lang="en-GB",

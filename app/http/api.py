@@ -2,17 +2,19 @@
 
 from starlette.routing import BaseRoute
 
-from app.http import records, states
+from app.http import jobs, metrics, records, states
 from app.http.audit import routes as audit
 from app.http.logs import routes as logs
 from app.project.runtime import Runtime
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the routes under /api."""
+    """Name the routes under /api, and /metrics."""
     return [
         *logs.build_routes(runtime),
         *audit.build_routes(runtime),
         *states.build_routes(runtime),
         *records.build_routes(runtime),
+        *jobs.build_routes(runtime),
+        *metrics.build_routes(runtime),
     ]

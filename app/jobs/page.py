@@ -4,8 +4,8 @@ from typing import Any
 
 import reflex as rx
 
-from app.jobs.state.jobs import PAGE_SIZE, JobsState, RunnerChoice
-from app.shared.elements import clock_time, since
+from app.jobs.state.jobs import PAGE_SIZE, JobsState
+from app.shared.elements import DOWNLOAD, clock_time, since
 from app.shared.feedback import empty, failed, skeleton_rows
 from app.shared.hold import fresh_button, holding
 from app.shared.icons import icon
@@ -51,7 +51,7 @@ def _segment(label: str, value: str, count: rx.Var[int] | None = None) -> rx.Com
 def _views() -> rx.Component:
     return rx.segmented_control.root(
         _segment("Needs you", "needs", JobsState.needs_count),
-        _segment("All", "all"),
+        _segment("All", "all", JobsState.all_count),
         _segment("Active", "active", JobsState.active_count),
         _segment("Finished", "finished"),
         value=JobsState.view,
@@ -69,8 +69,31 @@ def _select(label: str, value: rx.Var[str], on_change: Any, *items: rx.Component
     )
 
 
-def _runner(choice: rx.Var[RunnerChoice]) -> rx.Component:
-    return rx.select.item(choice["name"], value=choice["id"])
+def _runner_chip() -> rx.Component:
+    """Say whose jobs these are, when the address does; a runner is found by the search as well."""
+    chip = rx.button(
+        rx.el.span("Runner", class_name="mut"),
+        JobsState.runner_name,
+        icon("x"),
+        on_click=JobsState.any_runner,
+        variant="surface",
+        color_scheme="gray",
+        radius="full",
+        size="1",
+        aria_label="Jobs of all runners",
+        custom_attrs={"data-testid": "runner-chip"},
+    )
+    return rx.cond(JobsState.runner_name != "", chip, rx.fragment())
+
+
+def _csv() -> rx.Component:
+    return rx.el.a(
+        rx.button(icon("download"), "CSV", variant="surface", color_scheme="gray"),
+        href="/api/jobs.csv" + JobsState.export,
+        title="These jobs as a file, 10,000 at most",
+        class_name="hide-s",
+        custom_attrs={**DOWNLOAD, "data-testid": "jobs-csv"},
+    )
 
 
 def _selects() -> list[rx.Component]:
@@ -79,7 +102,7 @@ def _selects() -> list[rx.Component]:
     return [
         _select("Status", JobsState.status, JobsState.choose_status, *statuses),
         _select("Type", JobsState.type, JobsState.choose_type, *types),
-        _select("Runner", JobsState.runner, JobsState.choose_runner, rx.foreach(JobsState.runners, _runner)),
+        _runner_chip(),
     ]
 
 
@@ -132,7 +155,7 @@ def _foot() -> rx.Component:
         rx.el.span(f"{first}–{last} of {JobsState.total}", class_name="num"),
         rx.el.span(class_name="grow"),
         fresh_button(JobsState.fresh_count, JobsState.show_fresh),
-        turns("Newer", "Older", JobsState.turn_page, is_first=first <= 1, is_last=last >= JobsState.total),
+        turns("Previous", "Next", JobsState.turn_page, is_first=first <= 1, is_last=last >= JobsState.total),
         class_name="ry-foot",
     )
 
@@ -154,10 +177,10 @@ def _panel() -> rx.Component:
 def jobs() -> rx.Component:
     """The jobs page."""
     search = search_box(
-        "job-search", "Search job or module", JobsState.search_for, JobsState.clear, value=JobsState.search
+        "job-search", "Search job, module or runner", JobsState.search_for, JobsState.clear, value=JobsState.search
     )
     return page(
-        head("Jobs", "Past, running and queued jobs.", _new_job()),
+        head("Jobs", "Past, running and queued jobs.", _csv(), _new_job()),
         rx.el.div(_views(), *_selects(), rx.el.span(class_name="grow hide-s"), search, class_name="ry-bar"),
         _panel(),
         title="Jobs",

@@ -11,6 +11,7 @@ from reflex_base.registry import RegistrationContext
 
 from app.live.members import check_member, evict
 from app.live.page import LivePage
+from app.project.looks import BEAT
 from app.project.runtime import runtime
 from app.project.store import Changed
 from app.shared.runner import release_notes_state as release_notes
@@ -20,7 +21,7 @@ COALESCE_SECONDS = 0.1
 # In a storm of changes the tabs are told between these moments, and not the next change after every tab.
 NOTE_SECONDS = 0.005
 # What comes every few seconds whether or not anything happened: it waits behind what did.
-BEATS = frozenset({"overview", "figures"})
+BEATS = frozenset({"overview", "figures", "counts", "facets"})
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +42,8 @@ class Waiting:
 
     def add(self, tab: str, changed: Changed) -> None:
         """Have a tab shown this, together with what it waits for already."""
-        queue = self._beats if changed.tables.keys() <= BEATS else self._rows
+        is_beat = all(topic in BEATS or topic.startswith(BEAT) for topic in changed.tables)
+        queue = self._beats if is_beat else self._rows
         queue[tab] = merge(queue.get(tab), changed)
 
     def take(self, now: float) -> tuple[str, Changed] | None:
@@ -107,7 +109,7 @@ class _FanOut:
                 for sid in {view.sid for view in runtime().hub.views(org_id)}:
                     await check_member(self._app, sid, org_id)
             for view in runtime().hub.views(org_id):
-                if changed.touches(view.topics):
+                if view.hears(changed):
                     self._waiting.add(view.tab, changed)
 
 

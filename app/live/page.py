@@ -3,19 +3,23 @@
 A live page's state derives from LivePage, names its TOPICS and writes _show():
 
     class RunnersState(LivePage, rx.State):
-        TOPICS: ClassVar[frozenset[str]] = frozenset({"workers", "overview"})
+        TOPICS: ClassVar[frozenset[str]] = frozenset({"facets"})
         rows: list[RunnerRow] = []
 
+        async def _prepare(self, session: Session) -> None:
+            await self._ask(self._look())          # what it lists, as looks (app/project/looks.py)
+
         async def _show(self, store: OrgStore, changed: Changed) -> None:
-            rows = build_rows(store, self.search)
-            if rows != self.rows:          # assign only what differs: a delta is a whole var
-                self.rows = rows
+            held = store.looks.held(self._look())
+            rows = held.make("rows", build_rows) if held else []
+            self._assign("rows", rows)             # assign only what differs: a delta is a whole var
 
 and its page is registered with on_load=RunnersState.load. Topics are the live
 tables (workers, worker_instances, provision_jobs, worker_releases, rollouts), the rung ones
-(modules, groups, approvals, worker_assignments, memberships), `overview`, `log` (ids are
-job ids), `figures` and `link`. _show runs at once after a change, in a burst every 100 ms, only for tabs
-that show the page and only when one of its topics changed; changed.ids(topic) names the rows.
+(modules, groups, approvals, worker_assignments, memberships), `overview` (every few seconds), `counts`
+and `facets` (only when they are others), `log` (ids are job ids), `figures` and `link`. _show runs at once after
+a change, in a burst every 100 ms, only for tabs that show the page and only when one of its topics, or the
+answer of one of its looks, changed; changed.ids(topic) names the rows.
 """
 
 from typing import ClassVar
@@ -24,6 +28,7 @@ import reflex as rx
 
 from app.project.errors import AppError, NotThere, SignedOut, Unreachable
 from app.project.hub import View
+from app.project.looks import Look
 from app.project.models import Session
 from app.project.runtime import runtime
 from app.project.store import EVERYTHING, Changed, Link, OrgStore
@@ -31,7 +36,7 @@ from app.shared.session import AppState
 
 RETRY_SECONDS = 5.0
 # The mark, the menu and the release notes are on every page.
-ALWAYS = frozenset({"link", "memberships", "worker_releases"})
+ALWAYS = frozenset({"link", "memberships", "worker_releases", "counts"})
 
 
 class LivePage(AppState, mixin=True):
@@ -106,8 +111,16 @@ class LivePage(AppState, mixin=True):
         who._show_link(store)
         await self._show(store, EVERYTHING)
 
+    async def _ask(self, *looks: Look) -> None:
+        """Ask, and be shown again whenever an answer is another; what was asked before is forgotten."""
+        who = await self._who()
+        tab, session = self.router.session.client_token, await who._must_session()
+        await runtime().hub.look(tab, who.org_id, session, looks)
+
     async def _again(self, changed: Changed = EVERYTHING) -> None:
-        """Show again after a filter changed."""
+        """Show again after a filter changed, or something was done."""
         who = await self._who()
         session = await who._must_session()
-        await self._show(await runtime().hub.open(who.org_id, session), changed)
+        store = await runtime().hub.open(who.org_id, session)
+        await runtime().hub.look_again(self.router.session.client_token, session)
+        await self._show(store, changed)

@@ -179,6 +179,14 @@ class Client:
         except httpx.HTTPError as error:
             raise Unreachable from error
 
+    async def metrics(self, credential: str) -> httpx.Response:
+        """Ask the project's metrics function with the credential that was given; it judges it."""
+        headers = {"apikey": self._settings.publishable_key, "Authorization": credential}
+        try:
+            return await self._http.get(f"{self._settings.supabase_url}/functions/v1/metrics", headers=headers)
+        except httpx.HTTPError as error:
+            raise Unreachable from error
+
     async def _guarded(self, call: Any) -> Any:
         try:
             return await call

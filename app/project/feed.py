@@ -1,28 +1,34 @@
-"""Keeps one organisation's store true while somebody looks at it.
+"""Keeps what is known of one organisation true while somebody looks at it.
 
-Subscribe, wait until the stream is live, read the snapshot, apply what arrived
-meanwhile, then live. On anything strange: build it all again. Without Realtime
-the same snapshot is read every few seconds, so everything works, slower.
+Subscribe, wait until the stream is live, ask everything that is looked at, apply
+what arrived meanwhile, then live. On anything strange: build it all again. Without
+Realtime the same is asked every few seconds, so everything works, slower.
 """
 
 import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import structlog
 
+from app.project.asker import Asker, Member
 from app.project.errors import AppError, SignedOut
 from app.project.gate import Gate
 from app.project.models import Row, Session
 from app.project.shapes import shaped
 from app.project.snapshot import BELLS, bindings_of, read_row, read_snapshot, slim
-from app.project.store import LIVE_TABLES, Link, OrgStore, version_of
+from app.project.store import WHOLE_TABLES, Link, OrgStore, version_of
 from app.project.wire import Event, Joined, Wire, WireBroken
 
 POLL_SECONDS = 10.0
 OVERVIEW_SECONDS = 5.0
+# After a change the counts follow sooner than that, but not with every one of a storm.
+HURRY_SECONDS = 1.0
+FACETS_SECONDS = 5.0
+COUNTED = frozenset({"workers", "provision_jobs"})
+SORTED_BY = frozenset({"workers", "worker_instances", "worker_releases"})
 FIGURES_SECONDS = 15.0
 TICK_SECONDS = 2.0
 PING_EVERY_SECONDS = 15.0
@@ -37,7 +43,6 @@ DOUBTS = 3
 
 log = structlog.get_logger(__name__)
 
-Member = Callable[[], Awaitable[Session | None]]
 Wanted = Callable[[str], bool]
 
 
@@ -51,12 +56,17 @@ class Feed:
         self._wire = wire
         self._member = member
         self._is_wanted = is_wanted
+        self.asker = Asker(store, gate, member)
         self._needed = COLUMNS_NEEDED
         self._doubts = 0
         self._nudged = asyncio.Event()
         self._echoes: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._figures_at = float("-inf")
         self._figures_lock = asyncio.Lock()
+        self._facets_at = float("-inf")
+        self._are_facets_old = True
+        self._counts_old = asyncio.Event()
+        store.listen(self._note)
 
     def nudge(self) -> None:
         """Try again now."""
@@ -67,20 +77,29 @@ class Feed:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch_overview())
             tasks.create_task(self._watch_rows())
+            tasks.create_task(self.asker.run())
+
+    def _note(self, table: str, _row_id: str) -> None:
+        """Remember which numbers may be others now."""
+        self._are_facets_old = self._are_facets_old or table in SORTED_BY
+        if table in COUNTED:
+            self._counts_old.set()
 
     async def load(self, session: Session) -> set[tuple[str, str]]:
-        """Read the snapshot into the store; names the rows that no event had told about."""
-        started_at = time.time()
+        """Read what is held whole and ask what is looked at; names the rows that no event had told about."""
+        told = time.time() - IN_FLIGHT_SECONDS
         snapshot = await read_snapshot(self._gate, session, self.store.org_id)
-        told = started_at - IN_FLIGHT_SECONDS
         missed = {
             (table, str(row["id"]))
             for table, rows in snapshot.items()
             for row in rows
             if self._is_news(table, row) and version_of(row).timestamp() < told
         }
-        for table in LIVE_TABLES:
-            self.store.replace(table, (slim(row) for row in snapshot.get(table, [])))
+        for table in WHOLE_TABLES:
+            self.store.replace(table, snapshot.get(table, []))
+        if not self.store.is_loaded:
+            await asyncio.gather(self.load_overview(session), self.load_facets(session))
+        missed |= await self.asker.ask_all(session, told)
         was_loaded, self.store.is_loaded = self.store.is_loaded, True
         return missed if was_loaded else set()
 
@@ -230,16 +249,27 @@ class Feed:
             if session is not None:
                 with contextlib.suppress(AppError):
                     await self.load_overview(session)
+                    await self.load_facets(session)
                     if self._is_wanted("figures"):
                         await self.load_figures(session)
-            await asyncio.sleep(OVERVIEW_SECONDS)
+            await asyncio.sleep(HURRY_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._counts_old.wait(), OVERVIEW_SECONDS - HURRY_SECONDS)
+            self._counts_old.clear()
 
     async def load_overview(self, session: Session) -> None:
-        """Read the numbers that rows do not carry."""
+        """Count runners and jobs, and learn what time it is there."""
         sent = time.time()
-        overview = await self._gate.rpc(session, "fleet_overview", {"p_org": self.store.org_id})
+        overview = await self._gate.rpc(session, "fleet_overview", {"p_org": self.store.org_id, "p_workers": []})
         self._gate.project_clock.learn((overview or {}).get("server_time"), sent)
         self.store.set_overview(overview or {})
+
+    async def load_facets(self, session: Session) -> None:
+        """Count the labels, versions, regions and healths, if they may be others and nobody just did."""
+        if not self._are_facets_old or time.monotonic() - self._facets_at < FACETS_SECONDS:
+            return
+        self._are_facets_old, self._facets_at = False, time.monotonic()
+        self.store.set_facets(await self._gate.rpc(session, "runner_facets", {"p_org": self.store.org_id}) or {})
 
     async def load_figures(self, session: Session) -> None:
         """Read the last day's figures, unless somebody just did; the previous ones stand when nobody answers."""

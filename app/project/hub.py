@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app.project.errors import SignedOut
 from app.project.feed import Feed
 from app.project.gate import Gate
+from app.project.looks import Held, Look
 from app.project.members import Members
 from app.project.models import Session
 from app.project.store import Changed, OrgStore
@@ -28,6 +29,13 @@ class View:
     org_id: str
     page: str
     topics: frozenset[str]
+    looks: frozenset[Look] = frozenset()
+
+    def hears(self, changed: Changed) -> bool:
+        """Say whether a change concerns what this tab shows."""
+        if changed.touches(self.topics):
+            return True
+        return any(look.key in changed.tables or look.beat in changed.tables for look in self.looks)
 
 
 @dataclass
@@ -78,6 +86,27 @@ class Hub:
     def leave(self, tab: str) -> None:
         """A tab shows nothing live any more."""
         self._views.pop(tab, None)
+
+    async def look(self, tab: str, org_id: str, session: Session, looks: Iterable[Look]) -> list[Held]:
+        """A tab looks at these from now on, and at nothing that it looked at before; answered for one of the members."""
+        asked, view = tuple(looks), self._views.get(tab)
+        if view is not None:
+            self._views[tab] = replace(view, looks=frozenset(asked))
+        answers = await asyncio.gather(*(self._open[org_id].feed.asker.answer(look, session) for look in asked))
+        self._forget(org_id)
+        return answers
+
+    async def look_again(self, tab: str, session: Session) -> None:
+        """Have what a tab looks at answered, as new as can be known."""
+        view = self._views.get(tab)
+        if view is not None and view.looks:
+            await self.look(tab, view.org_id, session, view.looks)
+
+    def _forget(self, org_id: str) -> None:
+        """Hold the answers that somebody looks at, and no others."""
+        entry = self._open.get(org_id)
+        if entry is not None:
+            entry.store.looks.keep(look.key for view in self.views(org_id) for look in view.looks)
 
     def view(self, tab: str) -> View | None:
         """What a tab shows, if it shows something live."""
@@ -170,6 +199,7 @@ class Hub:
             del self._views[tab]
         now = time.monotonic()
         for org_id, entry in list(self._open.items()):
+            self._forget(org_id)
             if self.views(org_id):
                 entry.empty_since = None
             elif entry.empty_since is None:

@@ -1,4 +1,4 @@
-"""What is read from the project to know an organisation's live rows."""
+"""What is read and heard of an organisation's live rows: the few that are held whole, and one row by itself."""
 
 import asyncio
 
@@ -15,10 +15,6 @@ JOB_COLUMNS = (
     "retry_of,rollout_id,is_quarantined,last_log_seq,not_before_at,created_by,created_by_label,"
     "created_at,queued_at,claimed_at,started_at,finished_at,updated_at"
 )
-UNFINISHED = "(AWAITING_APPROVAL,QUEUED,CLAIMED,PROCESSING,NEEDS_ATTENTION)"
-MAX_UNFINISHED = 1000
-RECENT_JOBS = 200
-MAX_ROWS = 5000
 # Frozen at enqueue and large: read by the job's page, never kept for everybody.
 HEAVY_COLUMNS = frozenset({"payload", "result", "late_report"})
 BELLS = ("log", "changed")
@@ -43,45 +39,16 @@ def slim(row: Row) -> Row:
     return {key: value for key, value in row.items() if key not in HEAVY_COLUMNS}
 
 
-def _mine_or_shared(org_id: str) -> str:
-    return f"org_id.eq.{org_id},is_shared.eq.true"
-
-
 def _queries(org_id: str) -> list[tuple[str, Query]]:
-    mine = Filter("org_id", "eq", org_id)
-    is_kept = Filter("removed_at", "is", "null")
+    mine = (Filter("org_id", "eq", org_id),)
     return [
-        ("workers", Query(filters=(is_kept,), or_filter=_mine_or_shared(org_id), limit=MAX_ROWS)),
-        ("worker_instances", Query(or_filter=_mine_or_shared(org_id), limit=MAX_ROWS)),
-        (
-            "provision_jobs",
-            Query(
-                columns=JOB_COLUMNS,
-                filters=(mine, Filter("status", "in", UNFINISHED)),
-                order="id",
-                limit=MAX_UNFINISHED,
-            ),
-        ),
-        (
-            "provision_jobs",
-            Query(
-                columns=JOB_COLUMNS,
-                filters=(mine,),
-                order="id",
-                is_descending=True,
-                limit=RECENT_JOBS,
-            ),
-        ),
         ("worker_releases", Query(order="published_at", is_descending=True, limit=200)),
-        (
-            "rollouts",
-            Query(filters=(mine,), order="created_at", is_descending=True, limit=20),
-        ),
+        ("rollouts", Query(filters=mine, order="created_at", is_descending=True, limit=20)),
     ]
 
 
 async def read_snapshot(gate: Gate, session: Session, org_id: str) -> dict[str, list[Row]]:
-    """Read every live row of an organisation as this member sees it."""
+    """Read the tables that are held whole, as this member sees them."""
     queries = _queries(org_id)
     pages = await asyncio.gather(*(gate.select(session, table, query) for table, query in queries))
     snapshot: dict[str, list[Row]] = {}

@@ -1,4 +1,8 @@
-"""The process-wide store: one copy of an organisation's live rows for everybody who looks."""
+"""What is known of an organisation that somebody looks at: the answers on screens, and what has changed lately.
+
+It is no copy of the organisation. Releases and rollouts are few and held whole; of runners, their processes and jobs
+only the rows that changed lately are here (`row`), and lists are looks, asked of the database by the page.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -7,13 +11,17 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeVar, cast
 
+from app.project.looks import Looks
 from app.project.models import Row
+from app.project.shapes import shaped
 
 Derived = TypeVar("Derived")
 
-LIVE_TABLES = ("workers", "worker_instances", "provision_jobs", "worker_releases", "rollouts")
-MAX_JOBS = 2000
-FINISHED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
+WHOLE_TABLES = ("worker_releases", "rollouts")
+NEWS_TABLES = ("workers", "worker_instances", "provision_jobs")
+LIVE_TABLES = WHOLE_TABLES + NEWS_TABLES
+MAX_NEWS = 500
+COUNTED = ("workers", "jobs")
 
 
 class Link(StrEnum):
@@ -54,12 +62,13 @@ def version_of(row: Mapping[str, Any]) -> datetime:
 
 @dataclass
 class OrgStore:
-    """The live rows of one organisation, and who wants to hear of changes."""
+    """One organisation as far as it is looked at, and who wants to hear of changes."""
 
     org_id: str
     tables: dict[str, dict[str, Row]] = field(default_factory=lambda: {table: {} for table in LIVE_TABLES})
     overview: dict[str, Any] = field(default_factory=dict)
     figures: dict[str, Any] = field(default_factory=dict)
+    facets: dict[str, Any] = field(default_factory=dict)
     link: Link = Link.POLLING
     link_detail: str = ""
     link_since: str = ""
@@ -68,14 +77,30 @@ class OrgStore:
     _revisions: Counter[str] = field(default_factory=Counter)
     _derived: dict[str, tuple[Hashable, Any]] = field(default_factory=dict)
     _listeners: list[Callable[[str, str], None]] = field(default_factory=list)
+    looks: Looks = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Start without looks."""
+        self.looks = Looks(self.ring, self._newest)
 
     def rows(self, table: str) -> list[Row]:
-        """List the rows of a live table."""
+        """List the rows of a table that is held whole."""
+        if table not in WHOLE_TABLES:
+            raise KeyError(f"{table} is not held whole: ask for what you show")
         return list(self.tables[table].values())
 
     def row(self, table: str, row_id: str) -> Row | None:
-        """Find one row of a live table."""
+        """Find a row that changed lately, or is of a table that is held whole."""
         return self.tables[table].get(str(row_id))
+
+    def counts(self, name: str) -> dict[str, int]:
+        """How many runners or unfinished jobs there are, by status."""
+        return cast("dict[str, int]", (self.overview.get("counts") or {}).get(name) or {})
+
+    def _newest(self, table: str, row: Row) -> Row:
+        """A row of an answer, with what was heard of it since it was asked for."""
+        row, news = shaped(table, row), self.row(table, str(row["id"]))
+        return {**row, **news} if news is not None and version_of(news) > version_of(row) else row
 
     def listen(self, listener: Callable[[str, str], None]) -> Callable[[], None]:
         """Call back with (table, id) on each change; returns the way to stop."""
@@ -98,6 +123,7 @@ class OrgStore:
     def ring(self, table: str, row_id: str = "") -> None:
         """Tell the listeners that a row changed, or something that is not kept here."""
         self._revisions[table] += 1
+        self.looks.told(table, self.row(table, row_id) if table in NEWS_TABLES else None)
         # The first snapshot is not news: whoever asked for it is shown it as a whole.
         if not self.is_loaded and table in LIVE_TABLES:
             return
@@ -113,18 +139,17 @@ class OrgStore:
         merged = {**(held or {}), **row}
         if merged == held:
             return False
-        if table == "workers" and merged.get("removed_at"):
-            self.tables[table].pop(row_id, None)
-        else:
-            self.tables[table][row_id] = merged
-        if table == "provision_jobs":
-            self._trim_jobs()
+        # The newest last, so that the first is the one to forget.
+        self.tables[table].pop(row_id, None)
+        self.tables[table][row_id] = merged
+        if table in NEWS_TABLES and len(self.tables[table]) > MAX_NEWS:
+            del self.tables[table][next(iter(self.tables[table]))]
         self.ring(table, row_id)
         return True
 
     def drop(self, table: str, row_id: str) -> None:
         """Forget a row that was deleted."""
-        if self.tables[table].pop(str(row_id), None) is not None:
+        if self.tables[table].pop(str(row_id), None) is not None or table in NEWS_TABLES:
             self.ring(table, str(row_id))
 
     def replace(self, table: str, rows: Iterable[Row]) -> None:
@@ -137,9 +162,17 @@ class OrgStore:
             self.drop(table, row_id)
 
     def set_overview(self, overview: dict[str, Any]) -> None:
-        """Take the numbers that rows do not carry: last seen and load."""
-        self.overview = overview
+        """Take the numbers that rows do not carry; those beside the menu ring only when they are others."""
+        before, self.overview = {name: self.counts(name) for name in COUNTED}, overview
+        if any(self.counts(name) != before[name] for name in COUNTED):
+            self.ring("counts")
         self.ring("overview")
+
+    def set_facets(self, facets: dict[str, Any]) -> None:
+        """Take how many runners each label, version, region and health has."""
+        if facets != self.facets:
+            self.facets = facets
+            self.ring("facets")
 
     def set_figures(self, figures: dict[str, Any]) -> None:
         """Take the last day's figures, which the tiles show."""
@@ -154,11 +187,3 @@ class OrgStore:
                 self.link_since = datetime.now(UTC).isoformat()
             self.link, self.link_detail = link, detail
             self.ring("link")
-
-    def _trim_jobs(self) -> None:
-        jobs = self.tables["provision_jobs"]
-        if len(jobs) <= MAX_JOBS:
-            return
-        finished = sorted((int(key) for key, job in jobs.items() if job["status"] in FINISHED))
-        for job_id in finished[: len(jobs) - MAX_JOBS]:
-            del jobs[str(job_id)]

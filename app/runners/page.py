@@ -5,12 +5,15 @@ from typing import Any
 import reflex as rx
 
 from app.runners.components.active_jobs import active_jobs
+from app.runners.components.bulk import bulk_question
 from app.runners.components.edit import edit_dialog
+from app.runners.components.filters import chips
 from app.runners.components.rollout import abort_question, rollout_panel
 from app.runners.components.sheet import add_runner_sheet
 from app.runners.components.table import runners_table
 from app.runners.components.tiles import tiles
 from app.runners.state.add_runner import AddRunnerState
+from app.runners.state.bulk import BulkState
 from app.runners.state.runners import RunnersState
 from app.shared.first_steps import FirstStepsState, first_steps
 from app.shared.icons import icon
@@ -50,6 +53,17 @@ def _head() -> rx.Component:
     return head("Runners", text, notes, rx.cond(SessionState.can_admin, add, rx.fragment()))
 
 
+def _how_they_update() -> rx.Component:
+    """Say what happens by itself: most self-hosted runners are updated by hand, where they run."""
+    by_hand, by_job = SessionState.outdated_count - SessionState.outdated_by_job, SessionState.outdated_by_job
+    one_by_hand = " is updated by hand, on its own machine."
+    hand = rx.cond(by_hand == 1, one_by_hand, " are updated by hand, on their own machines.")
+    job = rx.cond(by_job == 1, " finishes its jobs, then updates. ", " finish their jobs, then update. ")
+    first = rx.cond(by_job > 0, by_job.to_string() + job, "")
+    rest = rx.cond(by_hand > 0, by_hand.to_string() + hand, "")
+    return rx.el.span(first, rest, custom_attrs={"data-testid": "how-they-update"})
+
+
 def _outdated_words() -> rx.Component:
     is_one = SessionState.outdated_count == 1
     return rx.el.p(
@@ -58,7 +72,7 @@ def _outdated_words() -> rx.Component:
         ),
         rx.el.b(SessionState.latest_version, style={"font_weight": "600"}),
         ". ",
-        rx.el.span("Each finishes its jobs, then updates. Nothing is interrupted."),
+        _how_they_update(),
     )
 
 
@@ -123,7 +137,13 @@ def _filter() -> rx.Component:
 
 
 def _search() -> rx.Component:
-    return search_box("runner-search", "Search by name", RunnersState.search_for, RunnersState.clear_search)
+    return search_box(
+        "runner-search",
+        "Search by name or label",
+        RunnersState.search_for,
+        RunnersState.clear_search,
+        value=RunnersState.search,
+    )
 
 
 def _bar() -> rx.Component:
@@ -140,16 +160,25 @@ def runners() -> rx.Component:
         rollout_panel(),
         tiles(),
         _bar(),
+        chips(),
         runners_table(),
         active_jobs(),
         title="Runners",
         active="runners",
-        dialogs=[add_runner_sheet(), edit_dialog(), abort_question()],
+        dialogs=[
+            add_runner_sheet(),
+            edit_dialog(),
+            abort_question(),
+            rx.cond(SessionState.can_operate, bulk_question(), rx.fragment()),
+        ],
     )
 
 
 ROUTES = (
     Route(
-        "/dashboard/runners", "Runners", runners, [AddRunnerState.come_back, RunnersState.load, FirstStepsState.load]
+        "/dashboard/runners",
+        "Runners",
+        runners,
+        [AddRunnerState.come_back, BulkState.clear, RunnersState.load, FirstStepsState.load],
     ),
 )

@@ -4,6 +4,7 @@ import reflex as rx
 
 KEYS = (
     ("/", "Search"),
+    ("Ctrl+K", "Search or run a command"),
     ("g r", "Runners"),
     ("g j", "Jobs"),
     ("g m", "Modules"),

@@ -7,6 +7,7 @@ import reflex as rx
 from app.shared.connection import connection_banner, connection_mark
 from app.shared.icons import icon
 from app.shared.keyboard import keyboard_help
+from app.shared.palette.dialog import palette, palette_button
 from app.shared.runner.dialogs import confirmations
 from app.shared.runner.release_notes import release_notes
 from app.shared.session import SessionState
@@ -29,6 +30,7 @@ def _top(title: rx.Var[str] | str, crumbs: Sequence[tuple[rx.Var[str] | str, str
             class_name="ry-crumb",
             aria_label="Breadcrumb",
         ),
+        palette_button(),
         connection_mark(),
         rx.icon_button(
             rx.color_mode_cond(icon("moon"), icon("sun")),
@@ -70,6 +72,7 @@ def page(
         ),
         bottom_tabs(active),
         keyboard_help(),
+        palette(),
         release_notes(),
         *confirmations(SessionState.outdated_by_job, SessionState.latest_version),
         *dialogs,

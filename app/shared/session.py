@@ -1,19 +1,23 @@
 """Who looks, at which organisation, and what they may do there."""
 
+from dataclasses import replace
 from typing import Any, TypedDict
 
 import reflex as rx
 
 from app.http.cookies import read_sid
 from app.project.errors import AppError, NotThere, SignedOut
-from app.project.models import Filter, Organisation, Page, Query, Session
+from app.project.models import Filter, Organisation, Page, Query, Row, Session
 from app.project.runtime import runtime
 from app.project.store import Link, OrgStore
-from app.shared.runner.versions import outdated_of
+from app.shared.runner.versions import latest
 from app.shared.words import initials
 
 OPERATORS = frozenset({"owner", "admin", "operator"})
 ADMINS = frozenset({"owner", "admin"})
+NEEDS_ME = ("AWAITING_APPROVAL", "NEEDS_ATTENTION")
+# The most that REST answers at once.
+REST_ROWS = 1000
 
 
 class OrgItem(TypedDict):
@@ -106,14 +110,14 @@ class SessionState(Sparing, rx.State):
 
     def _show_link(self, store: OrgStore) -> None:
         """Tell how changes arrive, and the counts beside the menu entries."""
-        behind = outdated_of(store)
+        jobs = store.counts("jobs")
         self._assign("link", store.link.value)
         self._assign("link_since", store.link_since)
-        self._assign("runner_count", len(store.tables["workers"]))
-        self._assign("latest_version", behind.latest)
-        self._assign("outdated_by_job", behind.by_job)
-        self._assign("outdated_count", behind.by_job + behind.by_hand)
-        self._assign("needs_me_count", store.derive("needs_me", ("provision_jobs",), _needs_me))
+        self._assign("runner_count", int(store.counts("workers").get("total") or 0))
+        self._assign("latest_version", latest(store.rows("worker_releases")))
+        self._assign("outdated_by_job", int(store.facets.get("updated_by_job") or 0))
+        self._assign("outdated_count", int(store.facets.get("outdated") or 0))
+        self._assign("needs_me_count", sum(int(jobs.get(status) or 0) for status in NEEDS_ME))
 
     async def _count_modules(self, session: Session) -> None:
         filters = (Filter("org_id", "eq", self.org_id), Filter("deleted_at", "is", "null"))
@@ -140,11 +144,6 @@ class SessionState(Sparing, rx.State):
         return rx.call_script("window.location.assign('/dashboard/runners')")
 
 
-def _needs_me(store: OrgStore) -> int:
-    jobs = store.rows("provision_jobs")
-    return sum(job["status"] in ("AWAITING_APPROVAL", "NEEDS_ATTENTION") for job in jobs)
-
-
 class AppState(Sparing, mixin=True):
     """What every page's state can do: call the project as the person who looks."""
 
@@ -165,6 +164,15 @@ class AppState(Sparing, mixin=True):
     async def _select(self, table: str, query: Query | None = None) -> Page:
         session = await (await self._who())._must_session()
         return await runtime().gate.select(session, table, query)
+
+    async def _select_all(self, table: str, query: Query) -> list[Row]:
+        """Read every row, however many answers it takes; the query has an order."""
+        rows: list[Row] = []
+        while True:
+            page = await self._select(table, replace(query, limit=REST_ROWS, offset=len(rows)))
+            rows += page.rows
+            if len(page.rows) < REST_ROWS:
+                return rows
 
 
 def say_error(error: AppError) -> rx.event.EventSpec:

@@ -10,6 +10,7 @@ ENTRIES = (
     ("runners", "Runners", "server", "/dashboard/runners"),
     ("jobs", "Jobs", "list-checks", "/dashboard/jobs"),
     ("modules", "Modules", "boxes", "/dashboard/modules"),
+    ("figures", "Figures", "chart-line", "/dashboard/figures"),
     ("settings", "Settings", "settings-2", "/dashboard/settings"),
 )
 
@@ -127,6 +128,7 @@ def small_menu() -> rx.Component:
             rx.foreach(SessionState.orgs, _org_item),
             rx.dropdown_menu.item(icon("plus"), "New organisation", on_select=rx.redirect("/welcome")),
             rx.dropdown_menu.separator(),
+            rx.dropdown_menu.item(icon("chart-line"), "Figures", on_select=rx.redirect("/dashboard/figures")),
             rx.dropdown_menu.item(icon("book-open"), "Documentation", on_select=docs),
             rx.dropdown_menu.item(icon("megaphone"), "Release notes", on_select=ReleaseNotesState.show("")),
             rx.dropdown_menu.separator(),
@@ -177,5 +179,6 @@ def bottom_tabs(active: str) -> rx.Component:
             **({"aria_current": "page"} if key == active else {}),
         )
         for key, label, icon_name, href in ENTRIES
+        if key != "figures"
     ]
     return rx.el.nav(*tabs, class_name="ry-tabs", aria_label="Pages")

@@ -65,6 +65,12 @@ def load(here: Here) -> None:
     here.printer.rows(rows, ("name", "status", "status_reason", "used", "capacity", "last_seen_at"), "No runners.")
 
 
+@command(app, "figures", calls=("fleet_figures",), page="Figures")
+def figures(here: Here, hours: Annotated[int, typer.Option(help="1, 24 or 168.")] = 24) -> None:
+    """Show waits, utilisation, throughput and pass rate, and where jobs waited longest."""
+    here.printer.document(here.api.call("fleet_figures", org=here.org.id, hours=hours))
+
+
 @command(app, "stats", calls=("fleet_stats",), page="Runners → Statistics")
 def stats(here: Here, hours: Annotated[int, typer.Option(min=1, max=168, help="How far back.")] = 24) -> None:
     """Print queue wait, throughput, pass rate and utilisation per hour, as JSON."""

@@ -32,50 +32,6 @@ $$;
 comment on function private.search_pattern(text) is
   'The pattern of what somebody typed into a search box; null for nothing.';
 
-create function private.list_runners(p_org uuid, p_search text, p_filters jsonb, p_sort text, p_limit integer,
-  p_offset integer)
-returns jsonb
-language plpgsql stable security definer
-set search_path = ''
-as $$
-declare
-  v_pattern pg_catalog.text := private.search_pattern(p_search);
-  v_statuses pg_catalog.text[] := private.text_list(p_filters -> 'status');
-  v_answer pg_catalog.jsonb;
-begin
-  perform private.need_role(p_org, 'viewer');
-  perform private.check_page(p_filters, array['status', 'type', 'label'], p_sort,
-    array['name', '-name', 'status', 'newest'], p_limit, p_offset);
-  with found as materialized (
-    select w.id, lower(w.name) as name, w.status, w.created_at from public.workers as w
-    where (w.org_id = p_org or w.is_shared) and w.removed_at is null
-      and (v_pattern is null or w.name ilike v_pattern or array_to_string(w.labels, ' ') ilike v_pattern)
-      and (p_filters ->> 'label' is null or p_filters ->> 'label' = any (w.labels))
-      and (not coalesce(p_filters ? 'type', false)
-        or w.type::pg_catalog.text = any (private.text_list(p_filters -> 'type')))
-  ), kept as (
-    select f.* from found as f where v_statuses = '{}' or f.status::pg_catalog.text = any (v_statuses)
-  ), shown as (
-    select k.id, row_number() over () as place from (
-      select k.id from kept as k order by case when p_sort = 'status' then k.status end,
-        case when p_sort in ('name', 'status') then k.name end, case when p_sort = '-name' then k.name end desc,
-          case when p_sort = 'newest' then k.created_at end desc, k.id
-      limit p_limit offset p_offset) as k
-  )
-  select jsonb_build_object(
-    'total', (select count(*) from kept),
-    'counts', (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (select f.status, count(*) as n
-      from found as f group by f.status) as c),
-    'rows', (select coalesce(jsonb_agg(to_jsonb(w) || jsonb_build_object('last_seen_at', l.last_seen_at, 'used', l.used,
-        'slots', coalesce(nullif(l.capacity, 0), w.capacity), 'instances', l.fresh) order by s.place), '[]')
-      from shown as s join public.workers as w on w.id = s.id
-        join private.worker_liveness as l on l.worker_id = s.id)) into v_answer;
-  return v_answer;
-end;
-$$;
-comment on function private.list_runners(uuid, text, jsonb, text, integer, integer) is 'Body of public.list_runners.';
-grant execute on function private.list_runners(uuid, text, jsonb, text, integer, integer) to authenticated;
-
 -- ---------------------------------------------------------------------------------------------- jobs
 
 create function private.job_rank(p_status public.job_status)
@@ -183,7 +139,9 @@ begin
           limit p_limit offset p_offset)
     into v_counts, v_shown;
   end if;
-  select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] order by s.place), '[]') into v_rows
+  select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] || jsonb_build_object(
+    'target_name', (select w.name from public.workers as w where w.id = j.target_worker_id)) order by s.place), '[]')
+  into v_rows
   from unnest(v_shown) with ordinality as s (id, place) join public.provision_jobs as j on j.id = s.id;
   return jsonb_build_object('counts', v_counts, 'rows', v_rows, 'total', (
     select coalesce(sum(c.value::bigint), 0) from jsonb_each_text(v_counts) as c
@@ -210,12 +168,13 @@ declare
   v_answer pg_catalog.jsonb;
 begin
   perform private.need_role(p_org, 'viewer');
-  perform private.check_page(p_filters, array['group_path'], p_sort, array['path', '-path', 'newest'], p_limit,
-    p_offset);
+  perform private.check_page(p_filters, array['group_path', 'in_group'], p_sort,
+    array['path', '-path', 'newest'], p_limit, p_offset);
   with found as materialized (
     select m.id, m.path, m.group_path, m.created_at from public.modules as m
     where m.org_id = p_org and m.deleted_at is null and (v_pattern is null or m.path ilike v_pattern)
       and (v_group is null or m.group_path = v_group or starts_with(m.group_path, v_group || '/'))
+      and (not coalesce(p_filters ? 'in_group', false) or m.group_path = p_filters ->> 'in_group')
   ), shown as (
     select f.id, row_number() over () as place from (
       select f.id from found as f order by case when p_sort = 'path' then f.path end, case when p_sort = '-path'

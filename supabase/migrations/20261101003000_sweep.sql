@@ -216,6 +216,9 @@ begin
   if private.is_due('housekeeping', interval '5 minutes') then
     v_done := v_done || private.housekeeping();
   end if;
+  -- Noted at its end, whoever ran it: a sweep that fails is one that has not run.
+  insert into private.clocks (name, ran_at) values ('swept', now())
+  on conflict (name) do update set ran_at = excluded.ran_at;
   return v_done;
 end;
 $$;

@@ -33,18 +33,6 @@ comment on function public.fleet_overview(uuid, uuid[]) is
   'instance. Members.';
 grant execute on function public.fleet_overview(uuid, uuid[]) to authenticated;
 
-create function public.list_runners(
-  p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'name',
-    p_limit integer default 50,
-  p_offset integer default 0
-)
-returns jsonb language plpgsql stable set search_path = ''
-as $$ begin return private.list_runners(p_org, p_search, p_filters, p_sort, p_limit, p_offset); end $$;
-comment on function public.list_runners(uuid, text, jsonb, text, integer, integer) is
-  'A page of runners {total, counts by status, rows with load}: search, filters {status, type, label}, order name, '
-  '-name, status, newest. Members.';
-grant execute on function public.list_runners(uuid, text, jsonb, text, integer, integer) to authenticated;
-
 create function public.list_jobs(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'active',
     p_limit integer default 50,
@@ -65,7 +53,8 @@ create function public.list_modules(
 returns jsonb language plpgsql stable set search_path = ''
 as $$ begin return private.list_modules(p_org, p_search, p_filters, p_sort, p_limit, p_offset); end $$;
 comment on function public.list_modules(uuid, text, jsonb, text, integer, integer) is
-  'A page of modules {total, counts by group, rows with their last job}: search, filters {group_path}, order path, '
+  'A page of modules {total, counts by group, rows with their last job}: search, filters {group_path, in_group}, '
+  'order path, '
   '-path, newest. Members.';
 grant execute on function public.list_modules(uuid, text, jsonb, text, integer, integer) to authenticated;
 

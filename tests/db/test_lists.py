@@ -56,7 +56,7 @@ def test_runners_by_page_and_order(fleet: Organization) -> None:
 def test_filters_leave_the_counts_of_the_other_statuses(fleet: Organization) -> None:
     page = runners(fleet, p_filters={"status": ["ONLINE"]})
     assert (names(page), page["total"], page["counts"]) == (["here"], 1, {"ONLINE": 1, "OFFLINE": 1200})
-    assert names(runners(fleet, p_filters={"label": "gpu=true", "type": ["self-hosted"]})) == ["here"]
+    assert names(runners(fleet, p_filters={"label": ["gpu=true"], "type": ["self-hosted"]})) == ["here"]
     assert runners(fleet, p_filters={"type": ["cloud-hosted"]})["total"] == 0
 
 
@@ -64,6 +64,138 @@ def test_a_listed_runner_carries_its_load(fleet: Organization) -> None:
     (row,) = runners(fleet, p_search="here")["rows"]
     assert (row["used"], row["slots"], row["instances"], row["status"]) == (1, 4, 1, "ONLINE")
     assert row["last_seen_at"]
+
+
+def test_a_listed_runner_carries_its_processes_and_apart_from_them_their_pulse(fleet: Organization) -> None:
+    (row,) = runners(fleet, p_search="here")["rows"]
+    assert [(item["name"], item["status"]) for item in row["processes"]] == [("one", "ONLINE")]
+    (pulse,) = row["pulses"].values()
+    assert (pulse["used"], pulse["capacity"]) == (1, 4)
+    assert (runners(fleet, p_limit=1)["rows"][0]["processes"], row["live_status"]) == ([], "ONLINE")
+
+
+def test_runners_by_what_is_wrong_with_them(world: World, org: Organization) -> None:
+    """Each condition by itself, and a runner that has two of them."""
+    world.owner.connection.execute("insert into public.worker_releases (version, notes) values ('1.0.0', 'x')")
+    org.worker("never")
+    org.runner("well").beat()
+    org.runner("old").beat(version="0.9.0")
+    org.runner("open").beat(p_facts={"isolation": "none"})
+    ill = {"degraded": {"code": "disk", "reason": "The runner's disk is full.", "since": "now"}}
+    org.runner("ill").beat(p_facts=ill, version="0.9.0")
+    org.runner("bare").beat(p_facts={"engines": {}, "engine_note": "no engine was found"})
+    silent = org.runner("silent")
+    world.owner.connection.execute(
+        "update public.workers set status = 'OFFLINE', status_reason = 'No heartbeat for 60 s' where id = %s",
+        [silent.worker_id],
+    )
+    expected = {
+        "never_contacted": ["never"],
+        "healthy": ["well"],
+        "outdated": ["ill", "old"],
+        "not_isolated": ["open"],
+        "degraded": ["bare", "ill"],
+        "out_of_contact": ["silent"],
+    }
+    found = {health: names(runners(org, p_filters={"health": [health]})) for health in expected}
+    assert found == expected
+    (row,) = runners(org, p_search="ill")["rows"]
+    assert (row["health"], row["health_reason"]) == (["degraded", "outdated"], "The runner's disk is full.")
+    facets = org.owner.call("runner_facets", p_org=org.id)
+    assert facets["counts"]["health"] == {health: len(members) for health, members in expected.items()}
+    assert facets["counts"]["version"]["0.9.0"] == 2
+    assert (facets["latest"], facets["outdated"], facets["updated_by_job"]) == ("1.0.0", 2, 0)
+
+
+def test_runners_by_version_region_and_number(world: World, org: Organization) -> None:
+    runner = org.runner("eu", labels=["tier=edge", "gpu=true"])
+    runner.beat(version="1.2.3")
+    world.owner.connection.execute("update public.workers set region = 'eu-west-1' where id = %s", [runner.worker_id])
+    org.worker("us", labels=["tier=edge"])
+    for filters in (
+        {"version": ["1.2.3"]},
+        {"region": ["eu-west-1"]},
+        {"id": [runner.worker_id]},
+        {"label": ["gpu=true", "tier=edge"]},
+    ):
+        assert names(runners(org, p_filters=filters)) == ["eu"], filters
+    assert org.owner.call("runner_facets", p_org=org.id)["counts"]["label"] == {"tier=edge": 2, "gpu=true": 1}
+    with refused("RY422", "A filter of the list is not valid."):
+        runners(org, p_filters={"id": ["x"]})
+
+
+def test_many_runners_are_changed_at_once_and_who_refuses_says_why(org: Organization, other_org: Organization) -> None:
+    here, there, foreign = org.worker("here", labels=["a=1"]), org.worker("there"), other_org.worker("foreign")
+
+    def change(change: str, *ids: str, **options: Any) -> Any:
+        named = "{" + ",".join(ids) + "}"
+        return org.owner.call("change_runners", p_org=org.id, p_workers=named, p_change=change, p_options=options)
+
+    assert change("drain", here, there, foreign, reason="Maintenance") == {"done": 2, "refused": []}
+    rows = runners(org)["rows"]
+    assert [(row["name"], row["is_draining"], row["drain_reason"]) for row in rows] == [
+        ("here", True, "Maintenance"),
+        ("there", True, "Maintenance"),
+    ]
+    change("resume", here)
+    change("disable", there)
+    assert [(row["is_draining"], row["is_disabled"]) for row in runners(org)["rows"]] == [(False, False), (True, True)]
+    change("enable", there)
+    assert change("label", here, there, labels=["b=2"])["done"] == 2
+    assert [row["labels"] for row in runners(org)["rows"]] == [["a=1", "b=2"], ["b=2"]]
+    answer = change("update", here)
+    assert (answer["done"], answer["refused"][0]["name"]) == (0, "here")
+    assert answer["refused"][0]["why"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"p_change": "explode"}, "There is no such change of runners."),
+        ({"p_workers": "{}"}, "One to 200 runners are changed at a time."),
+        ({"p_workers": "{" + ",".join(["00000000-0000-4000-8000-000000000000"] * 201) + "}"}, "One to 200 runners"),
+        ({"p_options": {"colour": "red"}}, "Unknown option: colour."),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_refused(org: Organization, bad: dict[str, Any], words: str) -> None:
+    usual = {"p_org": org.id, "p_workers": f"{{{org.worker('here')}}}", "p_change": "drain", "p_options": {}}
+    with refused("RY422", words):
+        org.owner.call("change_runners", **{**usual, **bad})
+    with refused("RY403"):
+        org.member("viewer").call("change_runners", **usual)
+
+
+def test_without_a_rollout_there_is_no_progress(org: Organization, other_org: Organization) -> None:
+    assert org.owner.call("rollout_progress", p_org=org.id) is None
+    with refused("RY404"):
+        other_org.owner.call("rollout_progress", p_org=org.id)
+
+
+def test_a_rollout_counts_its_waves(world: World, org: Organization) -> None:
+    first, second = org.worker("first"), org.worker("second")
+    rollout = world.owner.one(
+        "insert into public.rollouts (org_id, version, waves) values (%s, '1.9.0', %s) returning id",
+        org.id,
+        f'[["{first}"], ["{second}"]]',
+    )
+    for status in ("FAILED", "SUCCEEDED"):
+        world.owner.connection.execute(
+            "insert into public.provision_jobs (org_id, type, status, target_worker_id, rollout_id)"
+            " values (%s, 'UPDATE_WORKER', %s, %s, %s)",
+            [org.id, status, first, rollout],
+        )
+    progress = org.owner.call("rollout_progress", p_org=org.id)
+    assert (progress["version"], progress["wave"]) == ("1.9.0", 1)
+    assert progress["waves"] == [
+        {"runners": 1, "done": 1, "failed": 0},
+        {"runners": 1, "done": 0, "failed": 0},
+    ], "the newest job of each runner counts"
+
+
+def test_facets_are_the_members_own(org: Organization, other_org: Organization) -> None:
+    assert org.member("viewer").call("runner_facets", p_org=org.id)["outdated"] == 0
+    with refused("RY404"):
+        other_org.owner.call("runner_facets", p_org=org.id)
 
 
 @pytest.fixture
@@ -125,6 +257,9 @@ def test_modules_by_page_group_and_search(queue: Organization) -> None:
     assert found["last_job"]["status"] == "CLAIMED"
     assert modules(queue, p_filters={"group_path": "bulk"})["total"] == 21
     assert modules(queue, p_filters={"group_path": "bul"})["total"] == 0
+    queue.module("special/below/three")
+    assert modules(queue, p_filters={"group_path": "special"})["total"] == 3
+    assert modules(queue, p_filters={"in_group": "special"})["total"] == 2, "and not what is in groups below"
     assert [row["path"] for row in modules(queue, p_sort="-path", p_limit=1)["rows"]] == ["special/two"]
 
 

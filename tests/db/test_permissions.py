@@ -110,6 +110,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "p_id": kept,
         "unapproved": unapproved,
         "modules": f"{{{org.modules['a/c']}}}",
+        "workers": f"{{{holder.worker_id}}}",
     }
 
 
@@ -126,6 +127,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "approve_job": {"p_job": "unapproved", "p_decision": "approve"},
     "assign_worker": {"p_path": "a"},
     "cancel_job": {},
+    "change_runners": {"p_workers": "workers", "p_change": "drain"},
     "comment_on_job": {"p_body": "x"},
     "create_cloud_identity": {
         "p_spec": {"name": "n", "role_arn": "arn:aws:iam::123456789012:role/r", "regions": ["x"]}

@@ -166,6 +166,9 @@ def test_a_list_reads_its_page_of_what_is_large(crowd: Crowd, call: str, table: 
     if "fleet_overview" in call:
         # Its counts add up the slots of all that are there; that is one row of each, not five.
         shown |= {"worker_instances": 2 * RUNNERS + FEW, "heartbeats": 2 * RUNNERS + FEW}
+    if "list_runners" in call:
+        # The processes of those shown: for their status, for what is wrong with them, and for themselves.
+        shown |= {"worker_instances": 4 * FEW, "heartbeats": 4 * FEW}
     assert {name: rows for name, rows in read.items() if rows > shown.get(name, 10 * RUNNERS)} == {}, read
 
 

@@ -181,7 +181,7 @@ def test_the_list_filters_searches_and_grows_by_itself(
     job = enqueue(product, owner, module, "DRIFT")
     row = page.locator(f"[data-row='{job}']")
     expect(row).to_be_visible(timeout=SLOW)
-    page.get_by_label("Search job or module").fill("edge/cdn")
+    page.get_by_label("Search job, module or runner").fill("edge/cdn")
     expect(page.locator("tr[data-row]")).to_have_count(1, timeout=SLOW)
     page.get_by_role("radio", name="Finished").click()
     expect(page.get_by_text("No jobs match")).to_be_visible(timeout=SLOW)

@@ -15,6 +15,7 @@ from app.jobs.view import plan as plans
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
 from app.live.page import LivePage
 from app.project.errors import AppError, NotThere
+from app.project.looks import Look, look
 from app.project.models import Filter, Query, Row, Session
 from app.project.runtime import runtime
 from app.project.store import EVERYTHING, Changed, OrgStore
@@ -78,6 +79,9 @@ class JobState(LivePage, rx.State):
     _opened: dict[str, Row] = {}
     _asked_at: float = 0.0
     _read_for: tuple[str, ...] = ()
+    _named: dict[str, str] = {}
+    _engines_of: tuple[str, Row] = ("", {})
+    _lease: Look | None = None
 
     def _job_id(self) -> int:
         found = re.search(r"/dashboard/jobs/(\d{1,18})/?$", self.router.url.path)
@@ -90,6 +94,7 @@ class JobState(LivePage, rx.State):
         self._job, self._events, self._asked_at, self.log_seq, self._read_for = {}, [], 0.0, 0, ()
         self._plan_job, self._opened, self.is_line_open = {}, {}, False
         self.why, self.state = queue.Why(), module_states.StateView()
+        self._named, self._engines_of, self._lease = {}, ("", {}), None
         mine = (Filter("id", "eq", str(self._job_id())), Filter("org_id", "eq", await self._org_id()))
         page = await self._select("provision_jobs", Query(filters=mine, limit=1))
         if not page.rows:
@@ -169,6 +174,7 @@ class JobState(LivePage, rx.State):
         elif self._is_used_by(store, changed):
             await self._read_state()
             await self._read_use()
+        await self._watch_lease()
         self._show_lease(store)
         await self._ask_why()
 
@@ -188,15 +194,27 @@ class JobState(LivePage, rx.State):
             await self._read_around()
             await self._read_heavy()
             self.log_seq += 1
-        names = {str(row["id"]): str(row["name"]) for row in store.rows("workers")}
-        self._show_job(names, self._engines(store))
+        self._show_job(await self._names(), await self._engines())
 
-    def _engines(self, store: OrgStore) -> Row:
+    async def _names(self) -> dict[str, str]:
+        """Name the runner that a lifecycle job acts on."""
+        target = str(self._job.get("target_worker_id") or "")
+        if target and target not in self._named:
+            query = Query(columns="name", filters=(Filter("id", "eq", target),), limit=1)
+            rows = (await self._select("workers", query)).rows
+            self._named = {target: str(rows[0]["name"])} if rows else {}
+        return self._named
+
+    async def _engines(self) -> Row:
         """Know the engines of the instance at work; of a finished job nobody knows what it had then."""
-        if self._job.get("status") not in words.RUNNING:
+        instance = str(self._job.get("instance_id") or "")
+        if self._job.get("status") not in words.RUNNING or not instance:
             return {}
-        instance = store.row("worker_instances", str(self._job.get("instance_id"))) or {}
-        return instance.get("engines") or {}
+        if instance != self._engines_of[0]:
+            query = Query(columns="engines", filters=(Filter("id", "eq", instance),), limit=1)
+            rows = (await self._select("worker_instances", query)).rows
+            self._engines_of = (instance, dict(rows[0].get("engines") or {}) if rows else {})
+        return self._engines_of[1]
 
     def _show_job(self, names: dict[str, str], engines: Row) -> None:
         job = self._job
@@ -242,12 +260,24 @@ class JobState(LivePage, rx.State):
         self._assign("late_at", str(found.get("at") or found.get("reported_at") or ""))
         self._assign("late_status", words.STATUS_WORDS.get(str(found.get("status")), "").lower())
 
+    def _lease_look(self) -> Look | None:
+        """Ask for the heartbeats of the runner at work; nobody's while nobody is."""
+        worker = self._job.get("worker_id") if self._job.get("status") in words.RUNNING else None
+        return look("fleet_overview", ("overview",), workers=[str(worker)]) if worker else None
+
+    async def _watch_lease(self) -> None:
+        wanted = self._lease_look()
+        if self._lease != wanted:
+            self._lease = wanted
+            await self._ask(*([wanted] if wanted is not None else []))
+
     def _show_lease(self, store: OrgStore) -> None:
         """A beat of the instance renews the lease; the overview knows when the last one came."""
-        wanted = str(self._job.get("instance_id"))
+        wanted, asked = str(self._job.get("instance_id")), self._lease_look()
+        held = store.looks.held(asked) if asked is not None else None
         beats = [
             str(instance.get("last_seen_at") or "")
-            for worker in store.overview.get("workers") or []
+            for worker in (held.answer.get("workers") if held is not None else None) or []
             for instance in worker.get("instances") or []
             if str(instance.get("id")) == wanted
         ]

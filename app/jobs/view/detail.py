@@ -93,7 +93,7 @@ def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
         "title": title(job),
         "type": str(job["type"]),
         "status": str(job["status"]),
-        "path": target(job, names),
+        "path": target({"target_name": names.get(str(job.get("target_worker_id"))), **job}),
         "module_id": str(job.get("module_id") or ""),
         "cancelling": _cancelling(job),
         "problem": str(error.get("message") or ""),

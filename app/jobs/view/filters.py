@@ -1,14 +1,13 @@
-"""Which jobs the list shows: the same rule for rows in memory and for the database."""
+"""Which jobs the list shows: what the address says, and what the database is asked."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
+from urllib.parse import urlencode
 
 from app.shared.job.words import ACTIVE, FINISHED, NEEDS_YOU, STATUS_WORDS, TYPE_WORDS
-
-Row = Mapping[str, Any]
-T = TypeVar("T", bound=Row)
 
 VIEWS: dict[str, frozenset[str]] = {
     "all": frozenset(STATUS_WORDS),
@@ -16,8 +15,7 @@ VIEWS: dict[str, frozenset[str]] = {
     "active": ACTIVE,
     "finished": FINISHED,
 }
-_SEARCHABLE = re.compile(r"[^\w./ -]")
-_URGENCY = {"NEEDS_ATTENTION": 0, "AWAITING_APPROVAL": 1}
+CHOICES = ("view", "status", "type", "runner", "search")
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class JobFilter:
         if name == "runner" and not re.fullmatch(r"any|[0-9a-f-]{36}", value):
             return self
         if name == "search":
-            value = _SEARCHABLE.sub("", value.removeprefix("#"))[:100].strip()
+            value = value[:100].strip()
         return replace(self, **{name: value})
 
     @property
@@ -52,60 +50,38 @@ class JobFilter:
         """Say whether nothing was chosen."""
         return self == JobFilter()
 
-    def takes(self, job: Row) -> bool:
-        """Say whether a job is among those that were asked for."""
-        return (
-            job.get("status") in self.statuses
-            and self.type in ("any", job.get("type"))
-            and self.runner in ("any", str(job.get("worker_id")))
-            and self._finds(job)
-        )
-
-    def _finds(self, job: Row) -> bool:
-        wanted = self.search.lower()
-        fields = (job.get("module_path"), job.get("worker_name"), job.get("created_by_label"))
-        return not wanted or wanted == str(job.get("id")) or any(wanted in str(text or "").lower() for text in fields)
-
-    def conditions(self) -> list[tuple[str, str, str]]:
-        """Say the same to PostgREST, as (column, operator, value)."""
-        found = []
+    def arguments(self) -> dict[str, Any]:
+        """Say it to list_jobs."""
+        filters: dict[str, Any] = {}
         if self.statuses != VIEWS["all"]:
-            found.append(("status", "in", f"({','.join(sorted(self.statuses))})"))
+            filters["status"] = sorted(self.statuses)
         if self.type != "any":
-            found.append(("type", "eq", self.type))
+            filters["type"] = [self.type]
         if self.runner != "any":
-            found.append(("worker_id", "eq", self.runner))
-        return found
+            filters["worker_id"] = self.runner
+        return {"search": self.search, "filters": filters, "sort": "active"}
 
-    def search_condition(self) -> str:
-        """Say the search to PostgREST as its `or`; nothing when there is none."""
-        if not self.search:
-            return ""
-        pattern = self.search.replace("\\", "").replace("_", r"\_")
-        parts = [
-            f'{column}.ilike."*{_quoted(pattern)}*"' for column in ("module_path", "worker_name", "created_by_label")
-        ]
-        if re.fullmatch(r"\d{1,18}", self.search):
-            parts.append(f"id.eq.{self.search}")
-        return ",".join(parts)
+    def query(self) -> str:
+        """Say it in the address, so that it can be kept and sent."""
+        opened = JobFilter()
+        chosen = {name: getattr(self, name) for name in CHOICES if getattr(self, name) != getattr(opened, name)}
+        return f"?{urlencode(chosen)}" if chosen else ""
 
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    def export(self) -> str:
+        """Say it to the file that has all of them."""
+        asked = self.arguments()
+        return "?" + urlencode({"search": asked["search"], "filters": json.dumps(asked["filters"])})
 
 
-def ordered(jobs: Iterable[T], view: str) -> list[T]:
-    """Newest first; among those that need somebody, the urgent before the waiting."""
-    newest = sorted(jobs, key=lambda job: -int(job["id"]))
-    if view == "needs":
-        newest.sort(key=lambda job: _URGENCY.get(str(job.get("status")), 2))
-    return newest
+def read(parameters: Mapping[str, Any]) -> JobFilter:
+    """Read it from the address; what is not on offer is left out."""
+    chosen = JobFilter()
+    for name in CHOICES:
+        if name in parameters:
+            chosen = chosen.with_choice(name, str(parameters[name]))
+    return chosen
 
 
-def counts(jobs: Iterable[Row]) -> dict[str, int]:
-    """Count what the filter's segments show beside their names."""
-    statuses = [str(job.get("status")) for job in jobs]
-    return {
-        "needs": sum(status in NEEDS_YOU for status in statuses),
-        "active": sum(status in ACTIVE for status in statuses),
-    }
+def count(counts: Mapping[str, int], statuses: Iterable[str]) -> int:
+    """Add up the jobs of some statuses."""
+    return sum(int(counts.get(status) or 0) for status in statuses)

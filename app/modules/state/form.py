@@ -199,7 +199,7 @@ class ModuleFormState(AppState, rx.State):
         self.kind = ""
         page = await self._page()
         await page._look_again()
-        page._choose_group(str(args["p_path"]))
+        await page._choose_group(str(args["p_path"]))
         return rx.toast.success("Saved", description="Jobs below this group inherit it.")
 
     def _check_group(self, form: dict[str, str]) -> dict[str, Any] | None:

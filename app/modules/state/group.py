@@ -19,20 +19,18 @@ class GroupState(AppState, rx.State):
     modules: list[views.GroupModule] = []
     total: int = 0
 
-    async def _read(self, path: str, modules: list[Row]) -> None:
-        """Read who serves the group; its modules are known already."""
+    async def _read(self, path: str) -> None:
+        """Read who serves the group; its modules are shown with the tree."""
         self.path = path
-        self._show_modules(path, modules)
         org = await self._org_id()
         above = ",".join(f'"{each}"' for each in views.prefixes(path))
         mine = (Filter("org_id", "eq", org), Filter("path", "in", f"({above})"))
         assigned = (await self._select("worker_assignments", Query(filters=mine, limit=MOST_ASSIGNMENTS))).rows
         self._assign("runners", views.runners(path, await self._workers(org, assigned), assigned))
 
-    def _show_modules(self, path: str, modules: list[Row]) -> None:
-        below = [row for row in modules if str(row["path"]).startswith(f"{path}/")]
-        self._assign("total", len(below))
-        self._assign("modules", views.modules(path, below))
+    def _show_modules(self, path: str, modules: list[Row], total: int) -> None:
+        self._assign("total", total)
+        self._assign("modules", views.modules(path, modules))
 
     async def _workers(self, org: str, assigned: list[Row]) -> list[Row]:
         ids = ",".join(sorted({str(row["worker_id"]) for row in assigned})[:MOST_RUNNERS])

@@ -1,6 +1,8 @@
 """The modules page: the tree, and beside it the module or group that was chosen."""
 
 import json
+import re
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, TypedDict
 
 import reflex as rx
@@ -13,17 +15,18 @@ from app.modules.view.contents import BARS
 from app.modules.view.module import ModuleView, build_view, drift_words
 from app.modules.view.tree import Node
 from app.project.errors import NotThere
+from app.project.looks import Look, look
 from app.project.models import Filter, Query, Row, Session
-from app.project.runtime import runtime
 from app.project.snapshot import JOB_COLUMNS
-from app.project.store import EVERYTHING, Changed, OrgStore
+from app.project.store import Changed, OrgStore
 from app.shared import state_versions as module_states
 from app.shared.job.rows import JobRow, build_row
 
-MAX_MODULES = 5000
 HISTORY = 10
-_LIST_COLUMNS = "id,name,path,group_path,drift_since,drift_resources"
-_LAST_JOB_COLUMNS = "module_id,id,status"
+# A group with more than this is searched, not scrolled.
+MOST_LISTED = 200
+MOST_OPENED = 20
+TREE_TOPICS = ("modules", "groups", "provision_jobs")
 NO_MODULE: ModuleView = build_view({"id": "", "name": "", "path": ""}, (), ())
 
 
@@ -50,9 +53,7 @@ NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "en
 class ModulesState(LivePage, rx.State):
     """What the modules page shows."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset(
-        {"modules", "groups", "provision_jobs", "worker_assignments", "workers"}
-    )
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"modules", "groups", "provision_jobs", "worker_assignments"})
 
     nodes: list[Node] = []
     total: int = 0
@@ -64,8 +65,9 @@ class ModulesState(LivePage, rx.State):
     drift: str = ""
     drift_at: str = ""
     state: module_states.StateView = module_states.StateView()
-    _modules: list[Row] = []
     _groups: list[Row] = []
+    _counts: dict[str, int] = {}
+    _workers: list[Row] = []
     _opened: list[str] = []
     _full: Row = {}
     _assignments: list[Row] = []
@@ -73,26 +75,46 @@ class ModulesState(LivePage, rx.State):
     async def _prepare(self, session: Session) -> None:
         asked = {str(self.router.url.query_parameters.get(name, "")) for name in ("path", "module")} - {""}
         self.search, self._opened, self.chosen = "", [], ""
-        await self._read_tree()
-        found = next((row for row in self._modules if asked & {str(row["id"]), str(row["path"])}), None)
+        await self._read_groups()
+        found = await self._find(asked)
         group = next((row for row in self._groups if str(row["path"]) in asked), None)
-        await self._choose_module(found or next(iter(self._modules), None))
+        await self._choose_module(found or await self._first())
+        await self._ask(*self._looks())
         if group is not None and found is None:
             self._opened = sorted({*self._opened, *tree.parents(str(group["path"]))})
-            self._choose_group(str(group["path"]))
+            await self._choose_group(str(group["path"]))
             await self._read_group()
 
     async def _read_group(self) -> None:
-        await (await self.get_state(GroupState))._read(self.group["path"], self._modules)
+        await (await self.get_state(GroupState))._read(self.group["path"])
 
-    async def _read_tree(self) -> None:
-        mine, kept = Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null")
-        query = Query(columns=_LIST_COLUMNS, filters=(mine, kept), order="path", limit=MAX_MODULES)
-        last = Query(columns=_LAST_JOB_COLUMNS, filters=(mine,), order="path", limit=MAX_MODULES)
-        modules = (await self._select("modules", query)).rows
-        self._modules = tree.with_last_jobs(modules, (await self._select("last_jobs", last)).rows)
-        self._groups = (await self._select("groups", Query(filters=(mine,), order="path", limit=MAX_MODULES))).rows
-        self._assign("total", len(self._modules))
+    async def _read_groups(self) -> None:
+        query = Query(filters=(Filter("org_id", "eq", await self._org_id()),), order="path")
+        self._groups = await self._select_all("groups", query)
+
+    async def _find(self, asked: Iterable[str]) -> Row | None:
+        """Find a module of this organisation by its path or its id."""
+        mine = (Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null"))
+        for one in asked:
+            name = "id" if re.fullmatch(r"[0-9a-f-]{36}", one) else "path"
+            query = Query(columns="id,path", filters=(*mine, Filter(name, "eq", one)), limit=1)
+            if rows := (await self._select("modules", query)).rows:
+                return rows[0]
+        return None
+
+    async def _first(self) -> Row | None:
+        answer = await self._rpc("list_modules", {"p_org": await self._org_id(), "p_limit": 1})
+        return next(iter(answer["rows"]), None)
+
+    def _looks(self) -> tuple[Look, ...]:
+        """How many modules each group has, and those of the groups that are open, or that a search finds."""
+        searched = {"search": self.search}
+        summary = look("list_modules", ("modules", "groups"), limit=1, **searched)
+        below = [_below_look(self.group["path"])] if self.group["path"] else []
+        if self.search:
+            found = look("list_modules", TREE_TOPICS, limit=MOST_LISTED, pause_seconds=0.5, **searched)
+            return summary, found, *below
+        return summary, *(_group_look(path) for path in self._opened), *below
 
     async def _choose_module(self, row: Row | None) -> None:
         """Show a module and open the groups above it; without one, nothing is chosen."""
@@ -101,7 +123,7 @@ class ModulesState(LivePage, rx.State):
             self.chosen, self._full, self.module = "", {}, NO_MODULE
             return
         self.chosen = f"module:{row['id']}"
-        self._opened = sorted({*self._opened, *tree.parents(str(row["path"]))})
+        self._opened = sorted({*self._opened[-MOST_OPENED:], *tree.parents(str(row["path"]))})
         await self._read_module(str(row["id"]))
 
     async def _read_module(self, module_id: str) -> None:
@@ -110,10 +132,24 @@ class ModulesState(LivePage, rx.State):
         if not page.rows:
             raise NotThere("This module is not there any more.", "Choose another one.")
         self._full = page.rows[0]
-        self._assignments = (await self._select("worker_assignments", Query(filters=(mine,), limit=MAX_MODULES))).rows
+        await self._read_runners(mine)
         self._assign("state", module_states.build(await self._rpc("state_info", {"p_module": module_id})))
         await (await self.get_state(ModuleContentsState))._read(self._full)
         await self._read_history(module_id)
+
+    async def _read_runners(self, mine: Filter) -> None:
+        """Read who may serve the module: assigned to it or above it, to all modules, shared, or pinned."""
+        path = str(self._full["path"])
+        above = ",".join(f'"{one}"' for one in [*tree.parents(path), path])
+        query = Query(filters=(mine, Filter("path", "in", f"({above})")), limit=500)
+        self._assignments = (await self._select("worker_assignments", query)).rows
+        named = {str(row["worker_id"]) for row in self._assignments} | {str(self._full.get("pinned_worker_id") or "")}
+        ids = ",".join(sorted(named - {""}))
+        everywhere = f"and(org_id.eq.{mine.value},is_assigned_to_all_modules.eq.true)"
+        anyone = f"is_shared.eq.true,{everywhere}{f',id.in.({ids})' if ids else ''}"
+        is_kept = Filter("removed_at", "is", "null")
+        workers = Query(filters=(is_kept,), or_filter=anyone, order="name", limit=200)
+        self._workers = (await self._select("workers", workers)).rows
 
     async def _read_history(self, module_id: str) -> None:
         query = Query(
@@ -132,92 +168,110 @@ class ModulesState(LivePage, rx.State):
         self._assign("drift_at", at)
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        if {"modules", "groups"} & changed.tables.keys():
-            await self._read_tree()
-        jobs = self._changed_jobs(store, changed)
-        if jobs:
-            self._modules = tree.with_last_jobs(self._modules, jobs)
+        if "groups" in changed.tables:
+            await self._read_groups()
+        rows = (store.row("provision_jobs", key) for key in changed.ids("provision_jobs"))
+        jobs = [job for job in rows if job is not None]
         if self._full and not changed.is_everything and self._concerns(jobs, changed):
             await self._read_module(str(self._full["id"]))
-        self._show_tree()
-        if self.group["path"]:
-            (await self.get_state(GroupState))._show_modules(self.group["path"], self._modules)
+        self._show_tree(store)
+        held = store.looks.held(_below_look(self.group["path"])) if self.group["path"] else None
+        if held is not None:
+            (await self.get_state(GroupState))._show_modules(self.group["path"], held.rows(), held.answer["total"])
         if self._full:
-            workers = store.rows("workers")
-            self._assign("module", build_view(self._full, workers, self._assignments))
-
-    @staticmethod
-    def _changed_jobs(store: OrgStore, changed: Changed) -> list[Row]:
-        if changed.is_everything:
-            return store.rows("provision_jobs")
-        jobs = (store.row("provision_jobs", key) for key in changed.ids("provision_jobs"))
-        return [job for job in jobs if job is not None]
+            self._assign("module", build_view(self._full, self._workers, self._assignments))
 
     def _concerns(self, jobs: list[Row], changed: Changed) -> bool:
         mine = str(self._full["id"])
         touched = any(str(job.get("module_id")) == mine for job in jobs)
         return touched or mine in changed.ids("modules") or "worker_assignments" in changed.tables
 
-    def _show_tree(self) -> None:
-        self._assign("nodes", tree.build(self._groups, self._modules, self._opened, self.search))
+    def _show_tree(self, store: OrgStore) -> None:
+        summary, *listed = (store.looks.held(one) for one in self._looks())
+        if summary is None:
+            return
+        paths = [""] if self.search else self._opened
+        lists = {
+            path: (held.rows(), int(held.answer["total"])) for path, held in zip(paths, listed, strict=False) if held
+        }
+        groups = [str(row["path"]) for row in self._groups]
+        nodes = tree.build(groups, summary.answer["counts"], lists, self._opened, is_search=bool(self.search))
+        self._assign("nodes", nodes)
+        self._counts = summary.answer["counts"]
+        if not self.search:
+            self._assign("total", int(summary.answer["total"]))
 
     async def _look_again(self, module_id: str = "") -> None:
         """Read again after something was done, without waiting for the doorbell."""
-        who = await self._who()
-        store = await runtime().hub.open(who.org_id, await who._must_session())
-        await self._read_tree()
-        wanted = module_id or str(self._full.get("id", ""))
-        found = next((row for row in self._modules if str(row["id"]) == wanted), None)
-        await self._choose_module(found or next(iter(self._modules), None))
-        await self._show(store, EVERYTHING)
+        await self._read_groups()
+        found = await self._find([module_id or str(self._full.get("id", ""))])
+        await self._choose_module(found or await self._first())
+        await self._turn()
+
+    async def _turn(self) -> None:
+        await self._ask(*self._looks())
+        await self._again()
 
     @rx.event
     async def choose(self, key: str) -> rx.event.EventSpec | None:
         """Open a module, or open and fold a group."""
         kind, _, rest = key.partition(":")
         if kind == "group":
-            self._choose_group(rest)
+            await self._choose_group(rest)
             if self.group["path"] != rest:
                 return None
             await self._read_group()
             return rx.call_script(f"history.replaceState(null, '', '?path=' + {json.dumps(rest)})")
-        found = next((row for row in self._modules if str(row["id"]) == rest), None)
-        if kind != "module" or found is None:
+        found = await self._find([rest]) if kind == "module" else None
+        if found is None:
             return None
         await self._choose_module(found)
-        await self._again()
+        await self._turn()
         return rx.call_script(f"history.replaceState(null, '', '?path=' + {json.dumps(str(found['path']))})")
 
-    def _choose_group(self, path: str) -> None:
+    async def _choose_group(self, path: str) -> None:
         is_open = path in self._opened
-        self._opened = [one for one in self._opened if one != path] if is_open else [*self._opened, path]
+        others = [one for one in self._opened if one != path]
+        self._opened = others if is_open else [*others[-MOST_OPENED:], path]
         row = next((row for row in self._groups if row["path"] == path), None)
         if row is not None and not is_open:
             self.chosen = f"group:{path}"
-            self.group = _group(row, self._modules)
-        self._show_tree()
+            self.group = _group(row, self._counts)
+        await self._turn()
+        if self.chosen == f"group:{path}" and row is not None:
+            self._assign("group", _group(row, self._counts))
 
     @rx.event
-    def search_for(self, text: str) -> None:
+    async def search_for(self, text: str) -> None:
         """Show modules whose path has this in it."""
-        self.search = text[:100]
-        self._show_tree()
+        self.search = text[:100].strip()
+        await self._turn()
 
     @rx.event
-    def clear_search(self) -> rx.event.EventSpec:
+    async def clear_search(self) -> rx.event.EventSpec:
         """Show the whole tree again."""
         self.search = ""
-        self._show_tree()
+        await self._turn()
         return rx.set_value("module-search", "")
+
+
+def _below_look(path: str) -> Look:
+    """Ask for the modules in a group and below it."""
+    return look("list_modules", TREE_TOPICS, filters={"group_path": path}, limit=MOST_LISTED, pause_seconds=0.5)
+
+
+def _group_look(path: str) -> Look:
+    """Ask for the modules in one group; what is below it is asked for when it is opened."""
+    return look("list_modules", TREE_TOPICS, filters={"in_group": path}, limit=MOST_LISTED, pause_seconds=0.5)
 
 
 def _history(row: Row) -> HistoryRow:
     commit = str((row.get("result") or {}).get("commit") or "")[:7]
-    built = build_row({**row, "status": row["status"]}, {})
+    built = build_row(row)
     return {**built, "revision": commit}
 
 
-def _group(row: Row, modules: list[Row]) -> GroupView:
+def _group(row: Row, counts: Mapping[str, int]) -> GroupView:
     path = str(row["path"])
     return {
         "id": str(row["id"]),
@@ -225,5 +279,5 @@ def _group(row: Row, modules: list[Row]) -> GroupView:
         "description": str(row.get("description") or ""),
         "hooks": [str(name).replace("_", " ") for name in row.get("hooks") or {}],
         "env_names": sorted(row.get("env") or {}),
-        "modules": sum(str(module["path"]).startswith(f"{path}/") for module in modules),
+        "modules": sum(n for group, n in counts.items() if group == path or group.startswith(f"{path}/")),
     }

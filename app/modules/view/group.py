@@ -76,7 +76,7 @@ def modules(path: str, rows: Iterable[Row]) -> list[GroupModule]:
 
 
 def _module(row: Row) -> GroupModule:
-    status, drifted = str(row.get("last_job_status") or ""), int(row.get("drift_resources") or 0)
+    status, drifted = str((row.get("last_job") or {}).get("status") or ""), int(row.get("drift_resources") or 0)
     return {
         "path": str(row["path"]),
         "name": str(row["name"]),

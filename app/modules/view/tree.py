@@ -1,10 +1,12 @@
 """The tree of groups and modules, as the flat list of nodes that are in sight."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 Row = Mapping[str, Any]
+# The modules of a group that were read, and how many it has.
+Listed = tuple[Sequence[Row], int]
 
 _RESULT_WORDS = {
     "SUCCEEDED": "Last run succeeded",
@@ -40,14 +42,26 @@ def parents(path: str) -> list[str]:
     return ["/".join(parts[:at]) for at in range(1, len(parts))]
 
 
-def build(groups: Iterable[Row], modules: Iterable[Row], opened: Iterable[str], search: str = "") -> list[Node]:
-    """List the nodes in sight; a search opens everything it finds and hides the rest."""
-    wanted = search.strip().lower()
-    shown = [row for row in modules if wanted in str(row["path"]).lower()]
-    paths = _group_paths(groups if not wanted else (), shown)
-    unfolded = paths if wanted else set(opened)
-    counts = _counts(shown)
-    nodes = [_group(path, unfolded, counts) for path in paths] + [_module(row) for row in shown]
+def build(
+    groups: Iterable[str],
+    counts: Mapping[str, int],
+    lists: Mapping[str, Listed],
+    opened: Iterable[str],
+    *,
+    is_search: bool = False,
+) -> list[Node]:
+    """List the nodes in sight: every group, with how many modules it has, and the modules of those that are open.
+
+    `counts` has the modules in each group itself, `lists` those that were read, by group. A search opens everything
+    that it finds, and hides the rest.
+    """
+    paths = _group_paths([*(() if is_search else groups), *counts])
+    unfolded = paths if is_search else set(opened)
+    below = _below(counts)
+    nodes = [_group(path, unfolded, below) for path in paths]
+    for path, (rows, total) in lists.items():
+        nodes += [_module(row) for row in rows]
+        nodes += [_rest(path, total - len(rows))] if total > len(rows) else []
     nodes.sort(key=_order)
     return [node for node in nodes if all(above in unfolded for above in parents(node.path))]
 
@@ -55,6 +69,13 @@ def build(groups: Iterable[Row], modules: Iterable[Row], opened: Iterable[str], 
 def result(status: str) -> str:
     """Say what a module's dot stands for."""
     return _RESULT_WORDS.get(status, "Never ran")
+
+
+def _rest(path: str, count: int) -> Node:
+    """Say how many more there are than are listed; a search finds them."""
+    key = f"{path}/\uffff" if path else "\uffff"
+    name = f"{count:,} more: search for them"
+    return Node(f"rest:{path}", name, key, key.count("/"), False)
 
 
 def with_last_jobs(modules: Iterable[Row], jobs: Iterable[Row]) -> list[dict[str, Any]]:
@@ -73,19 +94,20 @@ def _with_last_job(row: Row, job: Row | None) -> dict[str, Any]:
     return {**row, "last_job_id": job["id"], "last_job_status": job["status"]}
 
 
-def _group_paths(groups: Iterable[Row], modules: Iterable[Row]) -> set[str]:
-    paths = {str(row["path"]) for row in groups}
-    for path in [*paths, *(str(row["path"]) for row in modules)]:
+def _group_paths(groups: Iterable[str]) -> set[str]:
+    paths = {path for path in groups if path}
+    for path in tuple(paths):
         paths.update(parents(path))
     return paths
 
 
-def _counts(modules: Iterable[Row]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for row in modules:
-        for above in parents(str(row["path"])):
-            counts[above] = counts.get(above, 0) + 1
-    return counts
+def _below(counts: Mapping[str, int]) -> dict[str, int]:
+    """How many modules each group has, with those of the groups in it."""
+    below: dict[str, int] = {}
+    for path, count in counts.items():
+        for group in [*parents(path), path]:
+            below[group] = below.get(group, 0) + count
+    return below
 
 
 def _group(path: str, unfolded: set[str], counts: Mapping[str, int]) -> Node:
@@ -95,7 +117,7 @@ def _group(path: str, unfolded: set[str], counts: Mapping[str, int]) -> Node:
 
 
 def _module(row: Row) -> Node:
-    path, status = str(row["path"]), str(row.get("last_job_status") or "")
+    path, status = str(row["path"]), str((row.get("last_job") or {}).get("status") or "")
     return Node(
         key=f"module:{row['id']}",
         name=str(row["name"]),

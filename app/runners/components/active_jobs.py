@@ -4,8 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.runners.state.runners import RunnersState
-from app.runners.view.board import FEW_JOBS
+from app.runners.state.runners import FEW_JOBS, RunnersState
 from app.shared.badges import job_badge, tag
 from app.shared.elements import since
 from app.shared.feedback import empty, skeleton_rows

@@ -4,13 +4,14 @@ from typing import Any
 
 import reflex as rx
 
+from app.runners.components.bulk import bulk_bar
 from app.runners.components.menu import row_actions
 from app.runners.state.add_runner import AddRunnerState
-from app.runners.state.runners import RunnersState
-from app.runners.view.board import PAGE_SIZE
-from app.runners.view.rows import Pulse, RunnerRow
+from app.runners.state.bulk import BulkState
+from app.runners.state.runners import PAGE_SIZE, RunnersState
+from app.runners.view.rows import Condition, Pulse, RunnerRow
 from app.shared.badges import runner_badge, tag
-from app.shared.elements import ago, date, load
+from app.shared.elements import ago, load, since
 from app.shared.feedback import empty, failed, skeleton_rows
 from app.shared.hold import fresh_button, holding
 from app.shared.icons import icon
@@ -19,15 +20,53 @@ from app.shared.table import bare_table, cell, turns
 
 HEADS = (
     ("Name", ""),
-    ("Type", "hide-n c-m"),
-    ("Region", "hide-w c-m"),
-    ("Status", ""),
+    ("Status", "c-l"),
+    ("Health", ""),
     ("Version", "c-s"),
+    ("Region", "hide-w c-m"),
+    ("Labels", "hide-w c-xl"),
     ("Load", "c-m"),
     ("Last seen", "r c-s"),
-    ("Created", "r hide-w c-s"),
     ("Actions", "r c-l"),
 )
+CONDITION_ICONS = {
+    "outdated": ("circle-arrow-up", "t-amb"),
+    "degraded": ("circle-alert", "t-amb"),
+    "not_isolated": ("circle-slash", ""),
+}
+
+
+def _head(label: str, side: str) -> rx.Component:
+    """A column's head; the one of the names turns their order around."""
+    if label != "Name":
+        return rx.el.th(label, role="columnheader", scope="col", class_name=side)
+    mark = rx.match(
+        RunnersState.sort, ("name", icon("arrow-up", "xs")), ("-name", icon("arrow-down", "xs")), rx.fragment()
+    )
+    button = rx.el.button(label, mark, on_click=RunnersState.turn_names, class_name="rt-reset ry-row c6")
+    order = rx.match(RunnersState.sort, ("name", "ascending"), ("-name", "descending"), "none")
+    return rx.el.th(button, role="columnheader", scope="col", class_name=side, custom_attrs={"aria-sort": order})
+
+
+def _pick(key: Any, name: Any, is_selected: Any) -> rx.Component:
+    box = rx.checkbox(
+        checked=is_selected,
+        on_change=lambda is_on: BulkState.select(key, is_on),
+        size="1",
+        custom_attrs={"aria-label": "Select " + name.to(str)},
+    )
+    return cell(rx.cond(SessionState.can_operate, box, rx.fragment()), class_name="hide-s")
+
+
+def _pick_page() -> rx.Component:
+    box = rx.checkbox(
+        checked=BulkState.is_all | BulkState.is_page,
+        on_change=BulkState.select_page,
+        size="1",
+        custom_attrs={"aria-label": "Select this page"},
+    )
+    content = rx.cond(SessionState.can_operate, box, rx.fragment())
+    return rx.el.th(content, role="columnheader", scope="col", class_name="c-x hide-s")
 
 
 def _name(row: Any, is_opened: rx.Var[bool]) -> rx.Component:
@@ -45,12 +84,41 @@ def _name(row: Any, is_opened: rx.Var[bool]) -> rx.Component:
     )
 
 
-def _status(row: Any) -> rx.Component:
-    return rx.el.div(
-        runner_badge(row["status"], row["is_asleep"], row["is_starting"]),
-        rx.el.span(row["why"], class_name="ry-why hide-s ry-el", title=row["why"]),
-        class_name="ry-row",
+def _condition(item: rx.Var[Condition]) -> rx.Component:
+    marks = [(code, icon(name, "xs", class_name=tone)) for code, (name, tone) in CONDITION_ICONS.items()]
+    return rx.el.span(
+        rx.match(item["code"], *marks, icon("circle-alert", "xs")),
+        rx.el.b(item["word"]),
+        rx.el.span(item["text"], class_name="mut"),
+        class_name="ry-mark",
+        title=item["word"] + ": " + item["text"],
+        custom_attrs={"data-health": item["code"]},
     )
+
+
+def _why(row: Any, pulse: Any) -> rx.Component:
+    """Why it is in its state; how long it has been silent counts up by itself."""
+    silence = rx.el.span(row["why"], " for ", since(pulse["at"]))
+    said = rx.cond(row["is_silent"] & (pulse["at"] != ""), silence, rx.el.span(row["why"]))
+    return rx.cond(row["why"] != "", rx.el.span(said, class_name="ry-why ry-el", title=row["why"]), rx.fragment())
+
+
+def health(row: Any, pulse: Any) -> rx.Component:
+    """What is wrong with a runner, the worst first; nothing loud when nothing is."""
+    conditions = row["health"].to(list[Condition])
+    is_well = (conditions.length() == 0) & (row["why"] == "")
+    well = rx.cond(row["status"] == "OFFLINE", "–", "Healthy")
+    return rx.el.div(
+        rx.foreach(conditions, _condition),
+        _why(row, pulse),
+        rx.cond(is_well, rx.el.span(well, class_name="mut"), rx.fragment()),
+        class_name="ry-row ry-el",
+    )
+
+
+def _labels(row: Any) -> rx.Component:
+    labels = row["labels"].to(list[str])
+    return rx.el.div(rx.foreach(labels, lambda label: tag(label, is_mono=True)), class_name="ry-row c6")
 
 
 def _version(row: Any) -> rx.Component:
@@ -65,23 +133,29 @@ def _version(row: Any) -> rx.Component:
 
 @rx.memo
 def runner_row(
-    row: rx.Var[RunnerRow], pulse: rx.Var[Pulse], flash: rx.Var[str], is_opened: rx.Var[bool]
+    row: rx.Var[RunnerRow],
+    pulse: rx.Var[Pulse],
+    flash: rx.Var[str],
+    is_opened: rx.Var[bool],
+    is_selected: rx.Var[bool],
 ) -> rx.Component:
     """A runner's row; remembered by the browser, so that a change draws one row again and not the page."""
     return rx.el.tr(
+        _pick(row["id"], row["name"], is_selected),
         cell(_name(row, is_opened), class_name="n-a"),
-        cell(row["type"], class_name="mut hide-n"),
-        cell(row["region"], class_name="mut hide-w"),
-        cell(_status(row), class_name="n-b"),
+        cell(runner_badge(row["status"], row["is_asleep"], row["is_starting"]), class_name="n-b"),
+        cell(health(row, pulse), class_name="hide-s"),
         cell(_version(row), class_name="num hide-s"),
+        cell(row["region"], class_name="mut hide-w"),
+        cell(_labels(row), class_name="hide-w", title=row["labels"].to(list[str]).join(", ")),
         cell(load(pulse["used"], pulse["capacity"], row["status"]), class_name="n-d"),
         cell(ago(pulse["at"]), class_name="r mut num hide-s"),
-        cell(date(row["created_at"]), class_name="r mut num hide-w"),
         cell(row_actions(row, SessionState.latest_version), class_name="r hide-s"),
         cell(row["facts"], class_name="only-c n-c", style={"padding_left": "28px !important"}),
         role="row",
         tab_index=-1,
         class_name=flash,
+        aria_selected=rx.cond(SessionState.can_operate, rx.cond(is_selected, "true", "false"), None),
         custom_attrs={"data-row": row["id"], "data-status": row["status"]},
     )
 
@@ -89,19 +163,14 @@ def runner_row(
 def _instance(row: Any) -> rx.Component:
     pulse = RunnersState.pulses[row["id"].to(str)]
     return rx.el.tr(
+        cell(class_name="hide-s"),
         cell(rx.el.div(row["name"], class_name="ry-tree"), class_name="n-a"),
-        cell(rx.el.span(row["host"], class_name="ry-mono sm"), class_name="mut hide-n"),
-        cell(class_name="hide-w"),
-        cell(
-            rx.el.div(
-                runner_badge(row["status"]), rx.el.span(row["why"], class_name="ry-why hide-s"), class_name="ry-row"
-            ),
-            class_name="n-b",
-        ),
+        cell(runner_badge(row["status"]), class_name="n-b"),
+        cell(rx.el.span(row["why"], class_name="ry-why ry-el", title=row["why"]), class_name="hide-s"),
         cell(row["version"], class_name="num mut"),
+        cell(rx.el.span(row["host"], class_name="ry-mono sm"), class_name="mut hide-w", col_span=2),
         cell(load(pulse["used"], row["capacity"], row["status"]), class_name="n-d"),
         cell(ago(pulse["at"]), class_name="r mut num"),
-        cell(class_name="hide-w"),
         cell(),
         cell(row["host"], " · ", row["why"], class_name="only-c n-c"),
         role="row",
@@ -118,7 +187,13 @@ def _record(held: Any) -> rx.Component:
     is_opened = RunnersState.instances.contains(key)
     opened = RunnersState.instances[key].to(list[dict[str, Any]])
     return rx.fragment(
-        runner_row(row=row, pulse=RunnersState.pulses[key], flash=RunnersState.flashes[key], is_opened=is_opened),
+        runner_row(
+            row=row,
+            pulse=RunnersState.pulses[key],
+            flash=RunnersState.flashes[key],
+            is_opened=is_opened,
+            is_selected=BulkState.is_all | BulkState.selected.contains(key),
+        ),
         rx.cond(is_opened, rx.foreach(opened, _instance), rx.fragment()),
         key=key,
     )
@@ -138,16 +213,16 @@ def _nothing() -> rx.Component:
         rx.cond(SessionState.can_admin, add, rx.fragment()),
         read,
     )
-    clear = rx.button("Clear search", on_click=RunnersState.clear_search, variant="surface", color_scheme="gray")
-    hidden = RunnersState.counts["all"].to_string() + " runners are hidden by this search."
-    none_called = empty("search-x", "No runner is called “" + RunnersState.search + "”", hidden, clear)
-    show_all = rx.button("Show all", on_click=RunnersState.filter_by("ALL"), variant="surface", color_scheme="gray")
-    none_such = empty("server", "None of your runners is in this state", "The others are behind All.", show_all)
-    return rx.cond(
-        RunnersState.counts["all"] == 0,
-        none_yet,
-        rx.cond(RunnersState.search != "", none_called, none_such),
+    clear = rx.button(
+        "Show all",
+        on_click=RunnersState.clear_search,
+        variant="surface",
+        color_scheme="gray",
+        custom_attrs={"data-testid": "show-all"},
     )
+    hidden = RunnersState.fleet_count.to_string() + " runners are hidden by the filter or the search."
+    none_such = empty("search-x", "No runners match", hidden, clear)
+    return rx.cond(RunnersState.is_filtered, none_such, none_yet)
 
 
 def _pager() -> rx.Component:
@@ -170,9 +245,9 @@ def _pager() -> rx.Component:
 
 def runners_table() -> rx.Component:
     """The table, or what stands for it while it loads, is empty or failed."""
-    heads = [rx.el.th(label, role="columnheader", scope="col", class_name=side) for label, side in HEADS]
+    heads = [_pick_page(), *[_head(label, side) for label, side in HEADS]]
     is_waiting = RunnersState.is_loading & (RunnersState.rows.length() == 0)
-    rows = rx.cond(is_waiting, skeleton_rows(9), rx.foreach(RunnersState.rows, _record))
+    rows = rx.cond(is_waiting, skeleton_rows(10), rx.foreach(RunnersState.rows, _record))
     head = rx.el.thead(rx.el.tr(*heads, role="row"))
     table = bare_table("Runners", head, rows, class_name="ry-runners ry-fixed", aria_busy=is_waiting)
     held = holding(table, lambda is_held: RunnersState.hold("runners", is_held))
@@ -186,7 +261,7 @@ def runners_table() -> rx.Component:
                 RunnersState.problem_hint,
                 RunnersState.load,
             ),
-            rx.cond(has_table, rx.fragment(held, _pager()), _nothing()),
+            rx.cond(has_table, rx.fragment(bulk_bar(), held, _pager()), _nothing()),
         ),
         class_name="ry-panel",
         aria_label="Runners of " + SessionState.org_name,

@@ -1,14 +1,15 @@
 """The add-runner sheet: register a self-hosted runner, or deploy a cloud-hosted one, and wait for it."""
 
+import time
 from datetime import UTC, datetime
 from typing import Any
 
 import reflex as rx
 
 from app.project.errors import AppError, Refused
-from app.project.models import Filter, Query
+from app.project.models import Filter, Query, Row
 from app.project.runtime import runtime
-from app.project.store import OrgStore
+from app.project.snapshot import JOB_COLUMNS
 from app.runners.state.deploy_form import ALL_MODULES, DeployForm
 from app.runners.view.deployment import arrival, build_identity
 from app.runners.view.record import NO_ACCOUNT, AccountChoice, account_of, build_accounts, check_host
@@ -21,6 +22,7 @@ from app.shared.words import parse_time
 
 TOKEN = "%TOKEN%"  # noqa: S105 - the browser puts the token here; no state ever holds it
 LATE_SECONDS = 120
+LOOK_SECONDS = 1.0
 NAME_TAKEN = "RY409"
 TEST_GROUP, TEST_MODULE = "runyard", "runner-test"
 TEST_SPEC = {
@@ -50,6 +52,7 @@ class AddRunnerState(DeployForm, rx.State):
     registered_at: str = ""
     progress: str = "waiting"
     arrived: str = ""
+    _looked_at: float = 0.0
 
     @rx.event
     async def open_sheet(self) -> rx.event.EventSpec | None:
@@ -201,27 +204,27 @@ class AddRunnerState(DeployForm, rx.State):
         self._clear()
         return rx.call_script(f"window.runyard.forget('{gone}'); window.runyard.focusBack()")
 
-    def _watch(self, store: OrgStore) -> None:
-        """Look for the first heartbeat, and at the job that deploys."""
-        if not self.is_open:
+    async def _watch(self) -> None:
+        """Look for the first heartbeat, and at the job that deploys; a storm of changes is looked through once a second."""
+        if not self.is_open or time.monotonic() - self._looked_at < LOOK_SECONDS:
             return
-        test = store.row("provision_jobs", str(self.test_job_id)) if self.test_job_id else None
-        if test is not None:
+        self._looked_at = time.monotonic()
+        if self.test_job_id and (test := await self._job(self.test_job_id)) is not None:
             self._note_test(test)
         if not self.worker_id:
             return
-        worker = store.row("workers", self.worker_id)
+        arguments = {"p_org": await self._org_id(), "p_filters": {"id": [self.worker_id]}}
+        worker = next(iter((await self._rpc("list_runners", arguments))["rows"]), None)
         is_online = worker is not None and worker["status"] != "OFFLINE"
-        progress = "online" if is_online or self.progress == "online" else self._waiting()
-        if progress != self.progress:
-            self.progress = progress
-        if is_online and worker is not None:
-            arrived = arrival(store, worker)
-            if arrived != self.arrived:
-                self.arrived = arrived
-        job = store.row("provision_jobs", str(self.job_id)) if self.job_id else None
-        if job is not None:
+        self._assign("progress", "online" if is_online or self.progress == "online" else self._waiting())
+        if is_online:
+            self._assign("arrived", arrival(worker))
+        if self.job_id and (job := await self._job(self.job_id)) is not None:
             self._follow(job)
+
+    async def _job(self, job_id: int) -> Row | None:
+        query = Query(columns=JOB_COLUMNS, filters=(Filter("id", "eq", str(job_id)),), limit=1)
+        return next(iter((await self._select("provision_jobs", query)).rows), None)
 
     @rx.event
     async def run_test(self) -> Any:

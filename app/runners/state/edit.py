@@ -6,7 +6,6 @@ import reflex as rx
 
 from app.project.errors import AppError, Refused
 from app.project.models import Filter, Query
-from app.project.runtime import runtime
 from app.runners.view.record import EMPTY, AccountChoice, RecordForm, build_accounts, check_record, read_record
 from app.shared.session import AppState, say_error
 
@@ -27,9 +26,8 @@ class RunnerEditState(AppState, rx.State):
     async def edit(self, worker_id: str) -> rx.event.EventSpec | None:
         """Open the form of a runner, as its record is now."""
         try:
-            who = await self._who()
-            store = await runtime().hub.open(who.org_id, await who._must_session())
-            worker = store.row("workers", worker_id)
+            mine = (Filter("id", "eq", worker_id), Filter("removed_at", "is", "null"))
+            worker = next(iter((await self._select("workers", Query(filters=mine, limit=1))).rows), None)
             if worker is None or worker.get("is_shared"):
                 return rx.toast.error("This runner is not there any more.")
             self.accounts = await self._read_accounts()

@@ -6,12 +6,10 @@ import reflex as rx
 
 from app.live.page import LivePage
 from app.project.errors import AppError, NotThere, Refused
+from app.project.looks import Held, Look, look
 from app.project.models import Filter, Query, Row, Session
-from app.project.runtime import runtime
-from app.project.snapshot import JOB_COLUMNS
 from app.project.store import Changed, OrgStore
 from app.runners.state.scaling import RunnerScalingState
-from app.runners.view.board import board_of
 from app.runners.view.detail import (
     NO_STRIP,
     Assignment,
@@ -28,12 +26,13 @@ from app.runners.view.detail import (
     sentence,
 )
 from app.runners.view.jobs import target_of
-from app.runners.view.rows import Pulse, RunnerRow
+from app.runners.view.rows import Pulse, RunnerRow, build_row, read_pulses
 from app.shared.job import words as job_words
 from app.shared.session import say_error
 from app.shared.words import parse_time
 
 JOBS_SHOWN = 8
+INSTANCES_SHOWN = 50
 EVENTS_SHOWN = 12
 RUNNING = ("CLAIMED", "PROCESSING")
 SETTINGS = ("allow_multiple_instances", "is_assigned_to_all_modules")
@@ -42,10 +41,13 @@ NOBODY: RunnerRow = {
     "name": "",
     "type": "",
     "region": "",
+    "labels": [],
     "status": "OFFLINE",
     "is_asleep": False,
     "is_starting": False,
+    "is_silent": False,
     "why": "",
+    "health": [],
     "version": "",
     "is_outdated": False,
     "created_at": "",
@@ -63,15 +65,7 @@ class RunnerState(LivePage, rx.State):
     """What a runner's page shows."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset(
-        {
-            "workers",
-            "worker_instances",
-            "provision_jobs",
-            "worker_assignments",
-            "worker_releases",
-            "scaling_decisions",
-            "overview",
-        }
+        {"workers", "worker_instances", "worker_assignments", "scaling_decisions"}
     )
 
     row: RunnerRow = NOBODY
@@ -105,64 +99,67 @@ class RunnerState(LivePage, rx.State):
         self.is_assigning, self.chosen_path, self.revoking_id = False, "", ""
         if self.row["id"] != self._id():
             self.row = NOBODY
+        await self._ask(*self._looks())
+
+    def _looks(self) -> tuple[Look, Look]:
+        topics = ("workers", "worker_instances", "worker_releases", "overview")
+        jobs = {"filters": {"worker_id": self._id()}, "sort": "newest", "limit": JOBS_SHOWN}
+        return (
+            look("list_runners", topics, "workers", filters={"id": [self._id()]}),
+            look("list_jobs", ("provision_jobs",), "provision_jobs", **jobs),
+        )
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        worker = store.row("workers", self._id())
+        runner, jobs = (store.looks.held(one) for one in self._looks())
+        worker = next(iter(runner.rows()), None) if runner is not None else None
         if worker is None:
             if changed.is_everything:
                 raise NotThere("This runner is not here.", "It may belong to another organisation, or it was removed.")
             self.problem = "This runner was removed."
             return
-        self._show_facts(store, worker)
-        self._show_pulse(store)
-        if changed.is_everything or changed.touches({"provision_jobs"}):
-            await self._show_jobs(store)
-        if changed.is_everything or self._id() in changed.ids("workers") or changed.touches({"worker_instances"}):
+        is_about_me = self._is_about_me(store, changed)
+        await self._show_facts(worker, is_about_me)
+        self._show_pulse(worker)
+        if jobs is not None:
+            self._show_jobs(jobs)
+        if is_about_me:
             await self._show_events(worker)
             await self._show_tokens(worker)
-        if worker["type"] == "cloud-hosted" and changed.touches({"workers", "scaling_decisions"}):
+        if worker["type"] == "cloud-hosted" and (is_about_me or "scaling_decisions" in changed.tables):
             await (await self.get_state(RunnerScalingState))._show(worker)
-        if changed.is_everything or changed.touches({"worker_assignments", "workers"}):
+        if changed.is_everything or changed.touches({"worker_assignments"}):
             await self._show_assignments()
         if changed.is_everything:
             await self._show_strip(worker)
 
-    def _show_facts(self, store: OrgStore, worker: Row) -> None:
-        row = board_of(store).made[self._id()].row
-        mine = [item for item in store.rows("worker_instances") if str(item["worker_id"]) == self._id()]
-        instances = build_instances(mine)
-        connected = sum(item["status"] != "OFFLINE" for item in instances)
+    def _is_about_me(self, store: OrgStore, changed: Changed) -> bool:
+        """Say whether a change is this runner's or one of its processes': a fleet has thousands of others."""
+        rows = (store.row("worker_instances", key) for key in changed.ids("worker_instances"))
+        is_process = any(row is not None and str(row["worker_id"]) == self._id() for row in rows)
+        return changed.is_everything or is_process or self._id() in changed.ids("workers")
+
+    async def _show_facts(self, worker: Row, is_about_me: bool) -> None:
+        self._assign("row", build_row(worker))
+        if is_about_me:
+            mine = (Filter("worker_id", "eq", self._id()),)
+            newest = Query(filters=mine, order="updated_at", is_descending=True, limit=INSTANCES_SHOWN)
+            self._assign("instances", build_instances((await self._select("worker_instances", newest)).rows))
+        connected = len(worker.get("processes") or [])
         self._assign("connected_count", connected)
-        self._assign("row", row)
-        self._assign("instances", instances)
         self._assign("about", sentence(worker, connected))
         self._assign("labels", list(worker.get("labels") or []))
         self._assign("allows_many", bool(worker.get("allow_multiple_instances")))
         self._assign("serves_all", bool(worker.get("is_assigned_to_all_modules")))
 
-    def _show_pulse(self, store: OrgStore) -> None:
-        known = board_of(store).pulses
-        self._assign("pulse", known.get(self._id(), {"at": "", "used": 0, "capacity": 0}))
-        shown = [item["id"] for item in self.get_value("instances")]
-        self._assign("pulses", {key: known[key] for key in shown if key in known})
+    def _show_pulse(self, worker: Row) -> None:
+        pulses = read_pulses(worker)
+        self._assign("pulse", pulses.pop(self._id()))
+        self._assign("pulses", pulses)
 
-    async def _show_jobs(self, store: OrgStore) -> None:
-        query = Query(
-            columns=JOB_COLUMNS,
-            filters=(Filter("worker_id", "eq", self._id()),),
-            order="id",
-            is_descending=True,
-            limit=JOBS_SHOWN,
-            is_counted=True,
-        )
-        page = await self._select("provision_jobs", query)
-        names = {row["id"]: row["name"] for row in board_of(store).rows}
-        jobs = [_job(job, names) for job in page.rows]
-        self._assign("jobs", jobs)
-        running = sum(
-            str(job.get("worker_id")) == self._id() and job["status"] in RUNNING for job in store.rows("provision_jobs")
-        )
-        self._assign("jobs_said", f"{running} running, {page.total} in all")
+    def _show_jobs(self, held: Held) -> None:
+        self._assign("jobs", held.make("of_runner", lambda held: [_job(job) for job in held.rows()]))
+        running = sum(int(held.answer["counts"].get(status) or 0) for status in RUNNING)
+        self._assign("jobs_said", f"{running:,} running, {held.answer['total']:,} in all")
 
     async def _show_events(self, worker: Row) -> None:
         query = Query(
@@ -191,11 +188,11 @@ class RunnerState(LivePage, rx.State):
     async def _show_assignments(self) -> None:
         mine = Filter("org_id", "eq", await self._org_id())
         is_kept = Filter("deleted_at", "is", "null")
-        groups = await self._select("groups", Query(columns="path", filters=(mine,)))
-        modules = await self._select("modules", Query(columns="path", filters=(mine, is_kept)))
+        groups = await self._select_all("groups", Query(columns="path", filters=(mine,), order="path"))
+        modules = await self._select_all("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
         rows = await self._select("worker_assignments", Query(filters=(Filter("worker_id", "eq", self._id()),)))
-        group_paths = {str(row["path"]) for row in groups.rows}
-        module_paths = [str(row["path"]) for row in modules.rows]
+        group_paths = {str(row["path"]) for row in groups}
+        module_paths = [str(row["path"]) for row in modules]
         assignments = build_assignments(rows.rows, group_paths, module_paths)
         self._assign("assignments", assignments)
         self._assign("paths", sorted((group_paths | set(module_paths)) - {item["path"] for item in assignments}))
@@ -236,22 +233,13 @@ class RunnerState(LivePage, rx.State):
         return await self._change("unassign_worker", {"p_path": path}, f"Serves {path} no more")
 
     @rx.event
-    async def ask_revoke(self, token_id: str) -> rx.event.EventSpec | None:
+    def ask_revoke(self, token_id: str) -> None:
         """Ask before a token is ended, with who is connected by it."""
         token = next((token for token in self.tokens if token["id"] == token_id), None)
         if token is None:
-            return None
-        who = await self._who()
-        try:
-            store = await runtime().hub.open(who.org_id, await who._must_session())
-        except AppError as error:
-            return say_error(error)
-        jobs = sum(
-            str(job.get("worker_id")) == self._id() and job["status"] in RUNNING for job in store.rows("provision_jobs")
-        )
+            return
         self.revoking_id, self.revoking_hint = token_id, token["hint"]
-        self.revoking_effect = say_revocation(token, self.connected_count, jobs)
-        return None
+        self.revoking_effect = say_revocation(token, self.connected_count, self.pulse["used"])
 
     @rx.event
     def keep_token(self) -> None:
@@ -294,11 +282,11 @@ class RunnerState(LivePage, rx.State):
         return rx.toast.success(said)
 
 
-def _job(job: Row, names: dict[str, str]) -> dict[str, Any]:
+def _job(job: Row) -> dict[str, Any]:
     return {
         "id": int(job["id"]),
         "type": str(job["type"]),
-        "path": target_of(job, names),
+        "path": target_of(job),
         "status": str(job["status"]),
         "reason": job_words.reason(job),
         "instance": str(job.get("instance_name") or "–"),

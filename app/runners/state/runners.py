@@ -1,4 +1,4 @@
-"""The runners page: the fleet, filtered and searched, and the jobs that wait or run."""
+"""The runners page: a page of the fleet, filtered and searched by the database, and the jobs that wait or run."""
 
 import json
 from datetime import UTC, datetime
@@ -8,29 +8,55 @@ import reflex as rx
 
 from app.live.page import LivePage
 from app.project.errors import AppError
+from app.project.looks import Held, Look, look
 from app.project.models import Session
 from app.project.runtime import runtime
 from app.project.store import NOTHING, Changed, OrgStore
 from app.runners.state.add_runner import AddRunnerState
-from app.runners.view.board import PAGE_SIZE, Board, Glance, Look, board_of, keep_jobs, keep_rows
-from app.runners.view.jobs import ActiveJob
-from app.runners.view.rollouts import NO_ROLLOUT, Rollout
-from app.runners.view.rows import Counts, InstanceRow, Pulse, RunnerRow
+from app.runners.view.filters import FACETS, STATUSES, Choice, RunnerFilter, choices, read, say_values
+from app.runners.view.jobs import ACTIVE, ActiveJob, active_row, say_counts
+from app.runners.view.rollouts import NO_ROLLOUT, Rollout, build_rollout
+from app.runners.view.rows import (
+    Counts,
+    InstanceRow,
+    Pulse,
+    RunnerRow,
+    build_instances,
+    build_row,
+    preparing,
+    read_counts,
+    read_pulses,
+)
 from app.runners.view.tiles import Tile, tiles_of
 from app.shared.job import queue
-from app.shared.patches import shown, tint
+from app.shared.patches import over, shown, tint
 from app.shared.session import say_error
 
-FILTERS = ("ALL", "ONLINE", "DRAINING", "OFFLINE")
+PAGE_SIZE = 50
+FEW_JOBS = 6
+MANY_JOBS = 50
 TABLES = ("runners", "jobs")
+ROLLOUT = look("rollout_progress", ("rollouts", "provision_jobs"), pause_seconds=1.0)
+
+
+def runners_look(chosen: RunnerFilter, page_number: int) -> Look:
+    """Ask for a page of the runners that were chosen."""
+    topics = ("workers", "worker_instances", "worker_releases", "overview")
+    arguments = {**chosen.arguments(), "limit": PAGE_SIZE, "offset": page_number * PAGE_SIZE}
+    return look("list_runners", topics, "workers", **arguments)
+
+
+def active_look(*, is_all: bool) -> Look:
+    """Ask for the jobs that wait or run."""
+    limit = MANY_JOBS if is_all else FEW_JOBS
+    filters = {"status": list(ACTIVE)}
+    return look("list_jobs", ("provision_jobs",), "provision_jobs", filters=filters, sort="active", limit=limit)
 
 
 class RunnersState(LivePage, rx.State):
     """What the runners page shows."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset(
-        {"workers", "worker_instances", "provision_jobs", "worker_releases", "rollouts", "overview", "figures"}
-    )
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"overview", "figures", "facets"})
 
     rows: list[RunnerRow] = []
     patches: dict[str, RunnerRow] = {}
@@ -38,8 +64,13 @@ class RunnersState(LivePage, rx.State):
     instances: dict[str, list[InstanceRow]] = {}
     flashes: dict[str, str] = {}
     counts: Counts = {"all": 0, "ONLINE": 0, "DRAINING": 0, "OFFLINE": 0}
+    fleet_count: int = 0
     status: str = "ALL"
     search: str = ""
+    sort: str = "name"
+    facets: dict[str, list[Choice]] = {facet: [] for facet in FACETS}
+    chosen_words: dict[str, str] = dict.fromkeys(FACETS, "")
+    is_filtered: bool = False
     match_count: int = 0
     page_number: int = 0
     fresh_count: int = 0
@@ -52,71 +83,106 @@ class RunnersState(LivePage, rx.State):
     job_words: str = ""
     is_all_jobs: bool = False
     why: queue.Why = queue.Why()
+    _chosen: RunnerFilter = RunnerFilter()
     _held_tables: frozenset[str] = frozenset()
 
     async def _prepare(self, session: Session) -> None:
-        query = self.router.url.query_parameters
-        asked = str(query.get("status", "")).upper()
-        self.status = asked if asked in FILTERS else "ALL"
-        self.search, self.page_number, self.is_all_jobs = "", 0, False
+        self._take(read(self.router.url.query_parameters))
+        self.is_all_jobs = False
         self.instances, self.flashes, self.why = {}, {}, queue.Why()
         self._held_tables = frozenset()
+        await self._ask(*self._looks())
         await runtime().hub.load_figures(await self._org_id(), session)
 
+    def _take(self, chosen: RunnerFilter) -> None:
+        self._chosen, self.page_number = chosen, 0
+        self._assign("status", chosen.status)
+        self._assign("search", chosen.search)
+        self._assign("sort", chosen.sort)
+        self._assign("is_filtered", not chosen.is_open)
+        self._assign("chosen_words", {facet: say_values(facet, chosen.values(facet)) for facet in FACETS})
+
+    def _looks(self) -> tuple[Look, ...]:
+        return runners_look(self._chosen, self.page_number), active_look(is_all=self.is_all_jobs), ROLLOUT
+
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        board = board_of(store)
-        self._show_runners(board, changed)
-        self._show_jobs(board, store, changed)
-        self._assign("tiles", tiles_of(store, board.used, board.capacity))
-        sheet = await self.get_state(AddRunnerState)
-        sheet._watch(store)
+        runners, jobs, rollout = (store.looks.held(one) for one in self._looks())
+        if runners is not None:
+            self._show_runners(runners, changed)
+        if jobs is not None:
+            self._show_jobs(jobs, store, changed)
+        self._assign("tiles", tiles_of(store))
+        self._assign("facets", choices(store.facets, self._chosen))
+        self._assign("fleet_count", int(store.counts("workers").get("total") or 0))
+        if rollout is not None:
+            self._assign("rollout", build_rollout(rollout.answer))
+        await (await self.get_state(AddRunnerState))._watch()
 
-    def _look(self) -> Look:
-        opened = frozenset(self.get_value("instances"))
-        return Look(self.status, self.search, self.page_number, opened, self.is_all_jobs)
+    def _show_runners(self, held: Held, changed: Changed) -> None:
+        rows = self._kept(held.make("rows", _rows), changed)
+        self._show_rows(rows, changed)
+        listed = {str(row["id"]): row for row in held.rows()}
+        opened = {
+            key: build_instances(listed[key]["processes"]) for key in self.get_value("instances") if key in listed
+        }
+        self._assign("instances", opened)
+        self._assign("pulses", held.make("pulses", _pulses))
+        self._assign("match_count", int(held.answer["total"]))
+        self._assign("counts", read_counts(held.answer["counts"]))
+        self._assign("preparing", held.make("preparing", _preparing))
 
-    def _show_runners(self, board: Board, changed: Changed) -> None:
-        glance = self._kept(board, board.glance(self._look()), changed)
-        self._show_rows(glance, changed)
-        self._assign("instances", glance.instances)
-        self._assign("pulses", glance.pulses)
-        self._assign("match_count", glance.match_count)
-        self._assign("counts", board.counts)
-        self._assign("rollout", board.rollout)
-        self._assign("preparing", board.preparing)
-
-    def _kept(self, board: Board, glance: Glance, changed: Changed) -> Glance:
+    def _kept(self, rows: list[RunnerRow], changed: Changed) -> list[RunnerRow]:
         """Let new rows wait while somebody is at the table; what is there changes its colour and not its place."""
         if changed.is_everything or "runners" not in self._held_tables:
             self._assign("fresh_count", 0)
-            return glance
-        kept, fresh_count = keep_rows(board, glance, self.get_value("rows"))
-        self._assign("fresh_count", fresh_count)
+            return rows
+        news = {row["id"]: row for row in rows}
+        kept = [news.pop(row["id"], row) for row in shown(self.get_value("rows"), self.get_value("patches")).values()]
+        self._assign("fresh_count", len(news))
         return kept
 
-    def _show_rows(self, glance: Glance, changed: Changed) -> None:
+    def _show_rows(self, rows: list[RunnerRow], changed: Changed) -> None:
         """Send the page or its patches, and tint what differs from what was shown; a row that is new here differs too."""
-        rows, patches = self.get_value("rows"), self.get_value("patches")
-        if rows is glance.rows and patches == glance.patches:
-            return
-        before, after = shown(rows, patches), shown(glance.rows, glance.patches)
-        self._assign("rows", glance.rows)
-        self._assign("patches", glance.patches)
+        held, patched = self.get_value("rows"), self.get_value("patches")
+        page, patches = over(held, rows)
+        before, after = shown(held, patched), shown(page, patches)
+        self._assign("rows", page)
+        self._assign("patches", patches)
         differing = [] if changed.is_everything else [key for key, row in after.items() if before.get(key) != row]
         flashes = tint(self.get_value("flashes"), differing)
         if flashes:
             self.flashes = flashes
 
-    def _show_jobs(self, board: Board, store: OrgStore, changed: Changed) -> None:
-        jobs, fresh_count = board.glance(self._look()).jobs, 0
+    def _show_jobs(self, held: Held, store: OrgStore, changed: Changed) -> None:
+        jobs, fresh_count = held.make("jobs", _jobs), 0
         if "jobs" in self._held_tables and not changed.is_everything:
-            jobs, fresh_count = keep_jobs(store, board, jobs, self.get_value("jobs"))
+            jobs, fresh_count = self._kept_jobs(jobs, store)
         self._assign("jobs", jobs)
         self._assign("fresh_job_count", fresh_count)
-        self._assign("job_count", len(board.jobs))
-        self._assign("job_words", board.job_words)
+        self._assign("job_count", int(held.answer["total"]))
+        self._assign("job_words", say_counts(held.answer["counts"]))
         if self.why.is_known and self.why.job_id not in {str(job["id"]) for job in jobs}:
             self.why = queue.Why()
+
+    def _kept_jobs(self, jobs: list[ActiveJob], store: OrgStore) -> tuple[list[ActiveJob], int]:
+        """Show the jobs that are shown, even those that have ended meanwhile; count those that would join them."""
+        news = {job["id"]: job for job in jobs}
+        kept: list[ActiveJob] = []
+        for job in self.get_value("jobs"):
+            told = store.row("provision_jobs", str(job["id"]))
+            ended = {**job, "status": str(told["status"])} if told is not None else job
+            kept.append(news.pop(job["id"], ended))
+        return kept, len(news)
+
+    async def _choose(self, chosen: RunnerFilter) -> rx.event.EventSpec:
+        """Show what was chosen: the choice, its rows and the address change together."""
+        self._take(chosen)
+        await self._turn()
+        return rx.call_script(f"history.replaceState(null, '', location.pathname + {json.dumps(chosen.query())})")
+
+    async def _turn(self) -> None:
+        await self._ask(*self._looks())
+        await self._again()
 
     @rx.event
     async def hold(self, table: str, is_held: bool) -> None:
@@ -130,32 +196,43 @@ class RunnersState(LivePage, rx.State):
     @rx.event
     async def filter_by(self, value: str | list[str]) -> rx.event.EventSpec | None:
         """Show the runners of one status; the address says so too."""
-        if not isinstance(value, str) or value not in FILTERS:
+        if not isinstance(value, str) or value not in STATUSES:
             return None
-        self.status, self.page_number = value, 0
-        await self._again()
-        query = "" if value == "ALL" else f"?status={value}"
-        return rx.call_script(f"history.replaceState(null, '', location.pathname + {json.dumps(query)})")
+        return await self._choose(RunnerFilter(**{**vars(self._chosen), "status": value}))
 
     @rx.event
-    async def search_for(self, text: str) -> None:
-        """Show the runners whose name has this in it."""
-        self.search, self.page_number = text[:100], 0
-        await self._again()
+    async def search_for(self, text: str) -> rx.event.EventSpec:
+        """Show the runners whose name or label has this in it."""
+        return await self._choose(RunnerFilter(**{**vars(self._chosen), "search": str(text)[:100]}))
 
     @rx.event
-    async def clear_search(self) -> rx.event.EventSpec:
-        """Show all names again."""
-        self.search, self.page_number = "", 0
-        await self._again()
-        return rx.set_value("runner-search", "")
+    async def turn_names(self) -> rx.event.EventSpec:
+        """Turn the order of the names around."""
+        sort = "-name" if self._chosen.sort == "name" else "name"
+        return await self._choose(RunnerFilter(**{**vars(self._chosen), "sort": sort}))
+
+    @rx.event
+    async def toggle(self, facet: str, value: str) -> rx.event.EventSpec | None:
+        """Choose a label, version, region or health, or give it up."""
+        chosen = self._chosen.toggled(str(facet), str(value))
+        return None if chosen == self._chosen else await self._choose(chosen)
+
+    @rx.event
+    async def clear_facet(self, facet: str) -> rx.event.EventSpec | None:
+        """Leave a label, version, region or health open again."""
+        return await self._choose(self._chosen.cleared(str(facet))) if facet in FACETS else None
+
+    @rx.event
+    async def clear_search(self) -> list[rx.event.EventSpec]:
+        """Show the whole fleet again."""
+        return [await self._choose(self._chosen.cleared()), rx.set_value("runner-search", "")]
 
     @rx.event
     async def turn_page(self, step: int) -> None:
         """Show the next or the previous page."""
         last = max(0, self.match_count - 1) // PAGE_SIZE
         self.page_number = min(last, max(0, self.page_number + (1 if step > 0 else -1)))
-        await self._again()
+        await self._turn()
 
     @rx.event
     async def fold(self, worker_id: str) -> None:
@@ -175,7 +252,7 @@ class RunnersState(LivePage, rx.State):
     async def show_all_jobs(self) -> None:
         """Show more of the active jobs, or only a few again."""
         self.is_all_jobs = not self.is_all_jobs
-        await self._again()
+        await self._turn()
 
     @rx.event
     async def ask_why(self, job_id: int) -> rx.event.EventSpec | None:
@@ -189,3 +266,20 @@ class RunnersState(LivePage, rx.State):
             return say_error(error)
         self.why = queue.build({**answer, "job_id": job_id}, datetime.now(UTC).isoformat())
         return None
+
+
+def _rows(held: Held) -> list[RunnerRow]:
+    return [build_row(row) for row in held.rows()]
+
+
+def _pulses(held: Held) -> dict[str, Pulse]:
+    return {key: pulse for row in held.rows() for key, pulse in read_pulses(row).items()}
+
+
+def _preparing(held: Held) -> str:
+    notes = (preparing(row.get("processes") or []) for row in held.rows())
+    return next((note for note in notes if note), "")
+
+
+def _jobs(held: Held) -> list[ActiveJob]:
+    return [active_row(row) for row in held.rows()]

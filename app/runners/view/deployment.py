@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from app.project.store import OrgStore
 from app.shared.cloud_identities import check_words
 
 Row = Mapping[str, Any]
@@ -101,9 +100,9 @@ def read_test(job: Row) -> tuple[str, str]:
     return check_words({}, job)
 
 
-def arrival(store: OrgStore, worker: Row) -> str:
+def arrival(worker: Row) -> str:
     """Say what came online: version, engines, slots."""
-    mine = [row for row in store.rows("worker_instances") if str(row["worker_id"]) == str(worker["id"])]
+    mine = worker.get("processes") or []
     engines = sorted({f"{name} {version}" for row in mine for name, version in (row.get("engines") or {}).items()})
     slots = sum(int(row.get("capacity") or 0) for row in mine) or int(worker.get("capacity") or 1)
     found = f"{', '.join(engines)} found" if engines else "no engine found yet"

@@ -1,11 +1,10 @@
 """The rows of the active jobs table."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypedDict
 
 Row = Mapping[str, Any]
-ORDER = {"QUEUED": 0, "CLAIMED": 1, "PROCESSING": 2}
+ACTIVE = ("QUEUED", "CLAIMED", "PROCESSING")
 
 
 class ActiveJob(TypedDict):
@@ -20,13 +19,11 @@ class ActiveJob(TypedDict):
     by: str
 
 
-def target_of(job: Row, names: Mapping[str, str]) -> str:
+def target_of(job: Row) -> str:
     """Say what a job acts on: a module's path, or the runner it deploys, updates or removes, or an identity."""
     if job.get("module_path"):
         return str(job["module_path"])
-    if job.get("target_identity_id"):
-        return "a cloud identity"
-    return names.get(str(job.get("target_worker_id")), "–")
+    return "a cloud identity" if job.get("target_identity_id") else str(job.get("target_name") or "–")
 
 
 def runner_of(job: Row) -> str:
@@ -43,19 +40,12 @@ def since_of(job: Row) -> str:
     return str(job.get(key) or job.get("claimed_at") or job.get("created_at") or "")
 
 
-def build_active(jobs: Iterable[Row], names: Mapping[str, str]) -> list[ActiveJob]:
-    """List the jobs that wait or run: waiting ones first, the newest of each first."""
-    active = [job for job in jobs if job["status"] in ORDER]
-    active.sort(key=lambda job: (ORDER[job["status"]], -int(job["id"])))
-    return [active_row(job, names) for job in active]
-
-
-def active_row(job: Row, names: Mapping[str, str]) -> ActiveJob:
+def active_row(job: Row) -> ActiveJob:
     """Make the row of one job."""
     return {
         "id": int(job["id"]),
         "type": str(job["type"]),
-        "path": target_of(job, names),
+        "path": target_of(job),
         "status": str(job["status"]),
         "runner": runner_of(job),
         "since": since_of(job),
@@ -63,7 +53,6 @@ def active_row(job: Row, names: Mapping[str, str]) -> ActiveJob:
     }
 
 
-def say_counts(jobs: Iterable[Row]) -> str:
+def say_counts(counts: Mapping[str, int]) -> str:
     """Say how many are in each state: '4 queued, 1 claimed, 18 processing'."""
-    counts = Counter(str(job["status"]) for job in jobs)
-    return ", ".join(f"{counts[status]} {status.lower()}" for status in ORDER if counts[status])
+    return ", ".join(f"{counts[status]:,} {status.lower()}" for status in ACTIVE if counts.get(status))

@@ -1,10 +1,8 @@
 """The rows of the runners table."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from app.shared.runner.versions import is_older
 from app.shared.words import count
 
 Row = Mapping[str, Any]
@@ -25,6 +23,14 @@ class InstanceRow(TypedDict):
     is_last: bool
 
 
+class Condition(TypedDict):
+    """One thing that is wrong with a runner."""
+
+    code: str
+    word: str
+    text: str
+
+
 class RunnerRow(TypedDict):
     """A runner as the table shows it; load and last seen beat elsewhere (see Pulse)."""
 
@@ -32,10 +38,13 @@ class RunnerRow(TypedDict):
     name: str
     type: str
     region: str
+    labels: list[str]
     status: str
     is_asleep: bool
     is_starting: bool
+    is_silent: bool
     why: str
+    health: list[Condition]
     version: str
     is_outdated: bool
     created_at: str
@@ -49,7 +58,7 @@ class RunnerRow(TypedDict):
 
 
 class Pulse(TypedDict):
-    """What changes with every beat: kept apart, so that a beat does not send whole rows."""
+    """What changes with every heartbeat: kept apart, so that one does not send whole rows."""
 
     at: str
     used: int
@@ -65,11 +74,11 @@ class Counts(TypedDict):
     OFFLINE: int
 
 
-def count_statuses(workers: Iterable[Row]) -> Counts:
-    """Count runners by status."""
-    by_status = Counter(str(worker["status"]) for worker in workers)
+def read_counts(counts: Mapping[str, int]) -> Counts:
+    """Read the counts by status of a list, or of the overview."""
+    by_status = {status: int(counts.get(status) or 0) for status in ("ONLINE", "DRAINING", "OFFLINE")}
     return {
-        "all": by_status.total(),
+        "all": sum(by_status.values()),
         "ONLINE": by_status["ONLINE"],
         "DRAINING": by_status["DRAINING"],
         "OFFLINE": by_status["OFFLINE"],
@@ -83,6 +92,43 @@ def is_starting(worker: Row) -> bool:
 
 # How the database begins to say that a runner could not sign in, whoever started it.
 NO_CREDENTIAL = "No usable"
+
+
+# Out of contact: how long counts up beside it, so the sentence itself has no number.
+SILENT = "No heartbeat"
+CONDITIONS = {
+    "never_contacted": "Never contacted",
+    "out_of_contact": "Out of contact",
+    "degraded": "Degraded",
+    "outdated": "Outdated",
+    "not_isolated": "Not isolated",
+}
+
+
+def current(worker: Row) -> Row:
+    """A listed runner as its heartbeats say it is: its record follows only when somebody has swept."""
+    if worker.get("live_status") != "OFFLINE" or worker["status"] == "OFFLINE":
+        return worker
+    return {**worker, "status": "OFFLINE", "status_reason": SILENT}
+
+
+def is_silent(worker: Row) -> bool:
+    """Say whether a runner is gone without a word."""
+    return worker["status"] == "OFFLINE" and str(worker.get("status_reason") or "").startswith(SILENT)
+
+
+def conditions(worker: Row) -> list[Condition]:
+    """Say what is wrong with a runner, and what that means for jobs; the status says the rest."""
+    texts = {
+        "degraded": str(worker.get("health_reason") or "").rstrip("."),
+        "outdated": str(worker.get("version") or ""),
+        "not_isolated": "Jobs run without a sandbox",
+    }
+    return [
+        {"code": code, "word": CONDITIONS[code], "text": texts[code]}
+        for code in map(str, worker.get("health") or [])
+        if code in texts
+    ]
 
 
 def why(worker: Row, job_count: int = 0, note: str = "") -> str:
@@ -102,7 +148,7 @@ def why(worker: Row, job_count: int = 0, note: str = "") -> str:
     reason = str(worker.get("status_reason") or "")
     if worker.get("never_contacted") and not reason.startswith(NO_CREDENTIAL):
         return "Registered, never connected"
-    return reason
+    return SILENT if is_silent(worker) else reason
 
 
 def likely_action(worker: Row, is_outdated: bool) -> str:
@@ -120,25 +166,31 @@ def likely_action(worker: Row, is_outdated: bool) -> str:
     return "update" if is_outdated else ""
 
 
-def build_row(worker: Row, latest: str, instance_count: int, job_count: int, note: str = "") -> RunnerRow:
-    """Make the table's row of one runner."""
-    is_outdated = is_older(worker.get("version"), latest)
-    reason = why(worker, job_count, note)
+def build_row(listed: Row) -> RunnerRow:
+    """Make the table's row of one runner that list_runners answered."""
+    worker = current(listed)
+    processes = [row for row in worker.get("processes") or [] if isinstance(row, Mapping)]
+    is_outdated = "outdated" in (worker.get("health") or [])
+    is_degraded = "degraded" in (worker.get("health") or [])
+    reason = why(worker, int(worker.get("used") or 0), "" if is_degraded else engine_note(processes))
     parts = (worker["type"], worker.get("region"), worker.get("version"), reason)
     return {
         "id": str(worker["id"]),
         "name": str(worker["name"]),
         "type": str(worker["type"]),
         "region": str(worker.get("region") or "–"),
+        "labels": [str(label) for label in worker.get("labels") or []],
         "status": str(worker["status"]),
         "is_asleep": bool(worker.get("is_scaled_to_zero")),
         "is_starting": is_starting(worker),
+        "is_silent": is_silent(worker),
         "why": reason,
+        "health": conditions(worker),
         "version": str(worker.get("version") or "–"),
         "is_outdated": is_outdated,
         "created_at": str(worker.get("created_at") or ""),
         "facts": " · ".join(str(part) for part in parts if part),
-        "instance_count": instance_count,
+        "instance_count": len(processes),
         "is_shared": bool(worker.get("is_shared")),
         "is_disabled": bool(worker.get("is_disabled")),
         "is_draining": bool(worker.get("is_draining")),
@@ -202,33 +254,25 @@ def is_connected(instance: Row) -> bool:
     return instance.get("status") != "OFFLINE"
 
 
-def read_pulses(overview: Row) -> dict[str, Pulse]:
-    """Read last seen and load of runners and instances from fleet_overview()."""
-    pulses: dict[str, Pulse] = {}
-    for worker in overview.get("workers") or []:
-        is_there = worker.get("status") != "OFFLINE"
-        pulses[str(worker["id"])] = _pulse(worker, is_there)
-        for instance in worker.get("instances") or []:
-            pulses[str(instance["id"])] = _pulse(instance, bool(instance.get("is_online", is_there)))
+def read_pulses(listed: Row) -> dict[str, Pulse]:
+    """Read last seen and load of a listed runner and of its processes."""
+    worker = current(listed)
+    is_there = worker["status"] != "OFFLINE"
+    of_runner = {
+        "at": worker.get("last_seen_at") or worker.get("left_at"),
+        "used": worker.get("used"),
+        "capacity": worker.get("slots"),
+    }
+    pulses = {str(worker["id"]): _pulse(of_runner, is_there)}
+    for key, pulse in (worker.get("pulses") or {}).items():
+        pulses[str(key)] = _pulse(pulse, is_there)
     return pulses
-
-
-def with_departures(pulses: dict[str, Pulse], instances: Iterable[Row]) -> dict[str, Pulse]:
-    """Say of those who left in order when that was: then nobody counts their heartbeats any more."""
-    left: dict[str, str] = {}
-    for row in instances:
-        at = str(row.get("disconnected_at") or "")
-        for key in (str(row["id"]), str(row["worker_id"])):
-            left[key] = max(left.get(key, ""), at)
-    nothing: Pulse = {"at": "", "used": 0, "capacity": 0}
-    gone = {key: at for key, at in left.items() if at and not pulses.get(key, nothing)["at"]}
-    return {**pulses, **{key: {**pulses.get(key, nothing), "at": at} for key, at in gone.items()}}
 
 
 def _pulse(row: Row, is_there: bool) -> Pulse:
     """Read one; nobody can use the slots of a runner that is not there."""
     return {
-        "at": str(row.get("last_seen_at") or ""),
+        "at": str(row.get("at") or ""),
         "used": int(row.get("used") or 0) if is_there else 0,
         "capacity": int(row.get("capacity") or 0) if is_there else 0,
     }

@@ -135,7 +135,8 @@ def build_tiles(figures: Row, now: Row) -> dict[str, Tile]:
     }
 
 
-def tiles_of(store: OrgStore, used: int, capacity: int) -> dict[str, Tile]:
+def tiles_of(store: OrgStore) -> dict[str, Tile]:
     """Make the tiles, or take those that were made of the same figures."""
-    now = {"used": used, "capacity": capacity}
-    return store.derive("tiles", ("figures", "workers", "overview"), lambda store: build_tiles(store.figures, now))
+    return store.derive(
+        "tiles", ("figures", "overview"), lambda store: build_tiles(store.figures, store.overview.get("counts") or {})
+    )

@@ -35,7 +35,20 @@ class IdentitiesState(RecordForm, rx.State):
             return
         filters = (Filter("org_id", "eq", store.org_id), Filter("removed_at", "is", "null"))
         page = await self._select("cloud_identities", Query(filters=filters, order="name", limit=500))
-        rows = [build_view(row, store.rows("workers"), store.rows("provision_jobs")) for row in page.rows]
+        deployed = Query(
+            columns="id,name,cloud_identity_id",
+            filters=(filters[0], filters[1], Filter("cloud_identity_id", "not.is", "null")),
+            order="id",
+        )
+        tests = Query(
+            columns="id,status,target_identity_id",
+            filters=(filters[0], Filter("target_identity_id", "not.is", "null")),
+            order="id",
+            is_descending=True,
+            limit=100,
+        )
+        workers, jobs = await self._select_all("workers", deployed), (await self._select("provision_jobs", tests)).rows
+        rows = [build_view(row, workers, jobs) for row in page.rows]
         self._assign("rows", rows)
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:

@@ -26,15 +26,15 @@ class ReleaseRow(TypedDict):
 class ReleasesState(LivePage, rx.State):
     """What the releases page shows."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"worker_releases", "workers"})
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"worker_releases", "facets"})
 
     rows: list[ReleaseRow] = []
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         releases = store.rows("worker_releases")
         newest = latest(releases)
-        versions = [str(worker.get("version")) for worker in store.rows("workers")]
-        rows = [_row(row, newest, versions.count(str(row["version"]))) for row in published(releases)]
+        runners = (store.facets.get("counts") or {}).get("version") or {}
+        rows = [_row(row, newest, int(runners.get(str(row["version"])) or 0)) for row in published(releases)]
         if rows != self.rows:
             self.rows = rows
 

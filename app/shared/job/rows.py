@@ -30,8 +30,8 @@ class JobRow(TypedDict):
     created_at: str
 
 
-def build_row(job: Row, names: Mapping[str, str]) -> JobRow:
-    """Read a job's row; `names` knows the runners that lifecycle jobs act on."""
+def build_row(job: Row) -> JobRow:
+    """Read a job's row; a listed one names the runner that a lifecycle job acts on."""
     plan = words.changes(job.get("plan_summary")) if job.get("status") == "SUCCEEDED" else None
     added, changed, removed = plan or (0, 0, 0)
     said = words.reason(job)
@@ -39,7 +39,7 @@ def build_row(job: Row, names: Mapping[str, str]) -> JobRow:
     return {
         "id": int(job["id"]),
         "type": str(job["type"]),
-        "path": target(job, names),
+        "path": target(job),
         "module_id": str(job.get("module_id") or ""),
         "status": str(job["status"]),
         "reason": said,
@@ -57,13 +57,13 @@ def build_row(job: Row, names: Mapping[str, str]) -> JobRow:
     }
 
 
-def target(job: Row, names: Mapping[str, str]) -> str:
+def target(job: Row) -> str:
     """Say what a job acts on: a module's path, a runner's name, or an identity."""
     if job.get("target_identity_id"):
         # Only the job's own page has the payload with the name in it.
         lifecycle = (job.get("payload") or {}).get("lifecycle") or {}
         return str((lifecycle.get("identity") or {}).get("name") or "a cloud identity")
-    return str(job.get("module_path") or names.get(str(job.get("target_worker_id")), "a runner"))
+    return str(job.get("module_path") or job.get("target_name") or "a runner")
 
 
 def span(job: Row) -> tuple[str, str]:

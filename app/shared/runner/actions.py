@@ -5,14 +5,14 @@ from typing import Any
 import reflex as rx
 
 from app.project.errors import AppError
-from app.project.models import Filter, Query
+from app.project.models import Filter, Query, Row
 from app.project.runtime import runtime
 from app.project.store import OrgStore
 from app.shared.runner import commands
 from app.shared.runner.files import newest_files
 from app.shared.runner.reach import reach_of, say_reach
 from app.shared.runner.tokens import make_token
-from app.shared.runner.versions import breaking_ahead, outdated_of, update_kind
+from app.shared.runner.versions import breaking_ahead, latest, update_kind
 from app.shared.session import AppState, say_error
 from app.shared.words import count
 
@@ -43,17 +43,19 @@ class RunnerActionState(AppState, rx.State):
         who = await self._who()
         return await runtime().hub.open(who.org_id, await who._must_session())
 
-    async def _effect(self, store: OrgStore, worker: dict[str, Any]) -> str:
-        jobs = [
-            job
-            for job in store.rows("provision_jobs")
-            if str(job.get("worker_id")) == self.worker_id and job["status"] in ("CLAIMED", "PROCESSING")
-        ]
-        finishes = f"It finishes its {count(len(jobs), 'job')}" if jobs else "It has no jobs now"
+    async def _worker(self, worker_id: str) -> Row | None:
+        """Read a runner as it is now: its record, its load, and whether it updates itself."""
+        answer = await self._rpc("list_runners", {"p_org": await self._org_id(), "p_filters": {"id": [worker_id]}})
+        rows: list[Row] = answer["rows"]
+        return rows[0] if rows else None
+
+    async def _effect(self, worker: Row) -> str:
+        jobs = int(worker.get("used") or 0)
+        finishes = f"It finishes its {count(jobs, 'job')}" if jobs else "It has no jobs now"
         if self.kind in ("drain", "disable"):
-            return f"{finishes} and takes no new ones. {await self._reach(store)}"
+            return f"{finishes} and takes no new ones. {await self._reach()}"
         if self.kind == "remove":
-            return await self._removal(worker, len(jobs))
+            return await self._removal(worker, jobs)
         if self.kind == "update" and worker["type"] == "self-hosted":
             return f"It updates itself. {finishes}, then tries the new version, and keeps it if it can work there."
         if self.kind == "update":
@@ -64,16 +66,24 @@ class RunnerActionState(AppState, rx.State):
             return "A new token is created and shown once. The old one goes on working until it ends."
         return "A job starts it in its region again. It appears online in about two minutes."
 
-    async def _reach(self, store: OrgStore) -> str:
-        mine = Filter("org_id", "eq", store.org_id)
-        assignments = await self._select("worker_assignments", Query(filters=(mine,)))
-        columns = "path,labels,pinned_worker_id"
-        is_kept = Filter("deleted_at", "is", "null")
-        modules = await self._select("modules", Query(columns=columns, filters=(mine, is_kept)))
-        reach = reach_of(self.worker_id, store.rows("workers"), assignments.rows, modules.rows)
+    async def _reach(self) -> str:
+        org_id = await self._org_id()
+        mine, is_kept = Filter("org_id", "eq", org_id), Filter("deleted_at", "is", "null")
+        assigned = Query(columns="id,worker_id,path", filters=(mine,), order="id")
+        is_there = Filter("removed_at", "is", "null")
+        columns = "id,labels,is_shared,is_assigned_to_all_modules,is_disabled,is_draining,removed_at"
+        serving = f"org_id.eq.{org_id},is_shared.eq.true"
+        workers = Query(columns=columns, filters=(is_there,), or_filter=serving, order="id")
+        modules = Query(columns="path,labels,pinned_worker_id", filters=(mine, is_kept), order="path")
+        reach = reach_of(
+            self.worker_id,
+            await self._select_all("workers", workers),
+            await self._select_all("worker_assignments", assigned),
+            await self._select_all("modules", modules),
+        )
         return say_reach(reach)
 
-    async def _removal(self, worker: dict[str, Any], job_count: int) -> str:
+    async def _removal(self, worker: Row, job_count: int) -> str:
         if worker["type"] == "cloud-hosted":
             return "A job takes down what was created in the cloud. Jobs and logs stay. This cannot be undone."
         query = Query(columns="id", filters=(Filter("worker_id", "eq", self.worker_id),))
@@ -93,17 +103,17 @@ class RunnerActionState(AppState, rx.State):
         self._close()
         try:
             store = await self._store()
-            worker = store.row("workers", worker_id)
+            worker = None if kind in FLEET_WIDE else await self._worker(worker_id)
             if kind not in FLEET_WIDE and worker is None:
                 return rx.toast.error("This runner is not there any more.")
             if kind == "update" and worker is not None:
-                kind = update_kind(store, worker)
+                kind = update_kind(worker)
             self.worker_id, self.kind = worker_id, kind
             self.worker_name = str(worker["name"]) if worker else ""
-            self.effect = await self._effect(store, worker) if worker else ""
+            self.effect = await self._effect(worker) if worker else ""
             self.breaking = breaking_ahead(store, worker) if kind in UPDATES else []
             self.update_commands = commands.update(
-                outdated_of(store).latest,
+                latest(store.rows("worker_releases")),
                 newest_files(store.rows("worker_releases")),
                 runtime().settings.runner_image,
             )
@@ -189,7 +199,7 @@ class RunnerActionState(AppState, rx.State):
     async def _remove(self) -> rx.event.EventSpec:
         if self.typed != self.worker_name:
             return rx.toast.error("The name does not match.", description="Nothing was removed.")
-        worker = (await self._store()).row("workers", self.worker_id) or {}
+        worker = await self._worker(self.worker_id) or {}
         name = "remove_cloud_worker" if worker.get("type") == "cloud-hosted" else "remove_worker"
         answer = await self._rpc(name, {"p_worker": self.worker_id})
         if name == "remove_cloud_worker":
@@ -224,7 +234,7 @@ class RunnerActionState(AppState, rx.State):
         return rx.toast.success("Updating the outdated runners", description="Each one first finishes its jobs.")
 
     async def _deploy(self) -> rx.event.EventSpec:
-        worker = (await self._store()).row("workers", self.worker_id) or {}
+        worker = await self._worker(self.worker_id) or {}
         args: dict[str, Any] = {
             "p_org": await self._org_id(),
             "p_name": worker.get("name"),

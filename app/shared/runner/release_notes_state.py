@@ -1,6 +1,5 @@
 """The release notes dialog: every published version, what changed, how many runners have it."""
 
-from collections import Counter
 from typing import TypedDict
 
 import reflex as rx
@@ -26,7 +25,7 @@ class ReleaseItem(TypedDict):
     files: list[RunnerFile]
 
 
-TOPICS = ("worker_releases", "workers")
+TOPICS = ("worker_releases", "facets")
 NO_RELEASE: ReleaseItem = {
     "version": "",
     "runner_count": "",
@@ -43,11 +42,11 @@ def build_releases(store: OrgStore) -> list[ReleaseItem]:
     """List the releases, newest first, with how many runners report each."""
     rows = store.rows("worker_releases")
     newest = latest(rows)
-    counts = Counter(str(worker.get("version")) for worker in store.rows("workers"))
+    counts = (store.facets.get("counts") or {}).get("version") or {}
     return [
         {
             "version": str(row["version"]),
-            "runner_count": str(counts[str(row["version"])] or ""),
+            "runner_count": str(counts.get(str(row["version"])) or ""),
             "published_at": str(row.get("published_at") or ""),
             "is_latest": row["version"] == newest,
             "is_breaking": bool(row.get("is_breaking")),

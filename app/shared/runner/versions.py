@@ -1,7 +1,6 @@
 """Which runner is out of date: version order, never inequality (1.10.0 is newer than 1.9.0)."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -41,63 +40,23 @@ def latest(releases: Iterable[Row]) -> str:
     return str(stable[0]["version"]) if stable else ""
 
 
-@dataclass(frozen=True)
-class Outdated:
-    """How far a fleet is behind: what the newest release is, and who is older."""
-
-    latest: str = ""
-    by_job: int = 0
-    by_hand: int = 0
-
-
-def self_updating(store: OrgStore, version: str) -> set[str]:
-    """Name the runners all of whose processes may update themselves, where the release has a file for each."""
-    releases = [row for row in store.rows("worker_releases") if row["version"] == version]
-    files = {file.get("name") for row in releases for file in row.get("artifacts") or []}
-    can: set[str] = set()
-    cannot: set[str] = set()
-    for row in store.rows("worker_instances"):
-        if row.get("status") != "OFFLINE":
-            (can if (row.get("facts") or {}).get("self_update") in files else cannot).add(str(row["worker_id"]))
-    return can - cannot
-
-
-def is_updated_by_job(worker: Row, updating: set[str]) -> bool:
-    """Say whether a job can update a runner: it was deployed from here, or it updates itself and takes jobs."""
+def update_kind(worker: Row) -> str:
+    """Say how a listed runner is updated: by a job where it was deployed from here or updates itself, else by hand."""
     takes_jobs = not (worker.get("is_draining") or worker.get("is_disabled"))
-    return worker["type"] == "cloud-hosted" or (takes_jobs and str(worker["id"]) in updating)
-
-
-def update_kind(store: OrgStore, worker: Row) -> str:
-    """Say how a runner is updated: by a job where it was deployed from here or updates itself, else by hand."""
-    updating = self_updating(store, outdated_of(store).latest)
-    return "update" if is_updated_by_job(worker, updating) else "update_by_hand"
-
-
-def outdated(store: OrgStore) -> Outdated:
-    """Count the organisation's own runners that are older than the newest release."""
-    newest = latest(store.rows("worker_releases"))
-    mine = [worker for worker in store.rows("workers") if not worker.get("is_shared")]
-    older = [worker for worker in mine if is_older(worker.get("version"), newest)]
-    updating = self_updating(store, newest)
-    by_job = sum(is_updated_by_job(worker, updating) for worker in older)
-    return Outdated(newest, by_job, len(older) - by_job)
+    is_by_job = worker["type"] == "cloud-hosted" or (takes_jobs and bool(worker.get("updates_itself")))
+    return "update" if is_by_job else "update_by_hand"
 
 
 def breaking_ahead(store: OrgStore, worker: Row | None = None) -> list[str]:
-    """Name the breaking releases, newest first, that an update of a runner would pass; of all own ones if none is named."""
+    """Name the breaking releases, newest first, that an update of a runner would pass; of all of them if none is named."""
     releases = store.rows("worker_releases")
     newest = latest(releases)
-    behind = [worker] if worker else [row for row in store.rows("workers") if not row.get("is_shared")]
+    in_use = (store.facets.get("counts") or {}).get("version") or {}
+    behind = [str(worker.get("version"))] if worker else list(in_use)
     return [
         str(row["version"])
         for row in published(releases)
         if row.get("is_breaking")
         and not is_older(newest, row["version"])
-        and any(is_older(item.get("version"), row["version"]) for item in behind)
+        and any(is_older(version, row["version"]) for version in behind)
     ]
-
-
-def outdated_of(store: OrgStore) -> Outdated:
-    """Count them, or take what was counted since the last change."""
-    return store.derive("outdated", ("workers", "worker_instances", "worker_releases"), outdated)

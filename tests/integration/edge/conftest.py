@@ -18,6 +18,7 @@ from tests.support.stack import RunningStack
 from tests.support.waiting import wait_until
 
 RELEASE_TOKEN = "release-credential-of-the-pipeline"
+METRICS_TOKEN = "credential-of-the-monitoring"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ def edge(running_stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) 
     environment |= {
         "RUNYARD_FUNCTIONS": json.dumps({**setup, "port": port}),
         "RELEASE_PUBLISH_TOKEN": RELEASE_TOKEN,
+        "METRICS_TOKEN": METRICS_TOKEN,
         "RUNYARD_ALLOW_PRIVATE_ISSUERS": "true",
     }
     log = tmp_path_factory.mktemp("edge") / "log"

@@ -35,7 +35,7 @@ async def test_the_last_event_is_read_even_when_the_first_try_failed(monkeypatch
     monkeypatch.setattr(JobState, "_read_events", read)
     monkeypatch.setattr(JobState, "_read_heavy", heavy)
     store = OrgStore("org")
-    store.replace("provision_jobs", [ENDED])
+    store.put("provision_jobs", ENDED)
     with pytest.raises(Unreachable):
         await state._renew(store, MINE)
     await state._renew(store, Changed({"provision_jobs": frozenset({"7"})}))

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from app.jobs.state.jobs import PAGE_SIZE, JobsState
+from app.jobs.view.filters import JobFilter
 from app.project.store import EVERYTHING, Changed, OrgStore
+from app.shared.patches import shown
 
 LIMIT = 6 * 1024
 
@@ -27,10 +29,17 @@ def job(number: int, **changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
+def page(*rows: dict[str, Any], total: int = 0) -> dict[str, Any]:
+    return {"total": total or len(rows), "counts": {"QUEUED": total or len(rows)}, "rows": list(rows)}
+
+
+def answer(state: JobsState, store: OrgStore, given: dict[str, Any]) -> None:
+    store.looks.take(store.looks.hold(state._look()), given)
+
+
 @pytest.fixture
 def store() -> OrgStore:
     store = OrgStore("org")
-    store.replace("provision_jobs", [job(number) for number in range(1, 101)])
     store.is_loaded = True
     return store
 
@@ -38,7 +47,7 @@ def store() -> OrgStore:
 @pytest.fixture
 async def state(store: OrgStore) -> JobsState:
     state = JobsState(_reflex_internal_init=True)
-    state._held, state.total = [job(number) for number in range(100, 100 - PAGE_SIZE, -1)], 100
+    answer(state, store, page(*(job(number) for number in range(100, 100 - PAGE_SIZE, -1)), total=220_000))
     await state._show(store, EVERYTHING)
     state._clean()
     return state
@@ -59,8 +68,9 @@ def ids(state: JobsState) -> list[int]:
 
 
 @pytest.mark.anyio
-async def test_the_newest_come_first(state: JobsState) -> None:
+async def test_a_page_is_shown_and_everything_counted(state: JobsState) -> None:
     assert ids(state) == list(range(100, 100 - PAGE_SIZE, -1))
+    assert (state.total, state.all_count, state.active_count, state.needs_count) == (220_000, 220_000, 220_000, 0)
 
 
 @pytest.mark.anyio
@@ -68,7 +78,7 @@ async def test_one_changed_job_is_sent_alone(state: JobsState, store: OrgStore) 
     store.put("provision_jobs", job(90, status="PROCESSING", updated_at="2026-11-15T14:00:05+00:00"))
     await state._show(store, changed(90))
     delta = await sent(state)
-    assert set(delta) <= {"patches", "flashes", "active_count"}
+    assert set(delta) == {"patches", "flashes"}
     assert delta["patches"]["90"]["status"] == "PROCESSING"
     assert len(json.dumps(delta)) < LIMIT
 
@@ -80,18 +90,22 @@ async def test_a_change_that_nobody_sees_sends_nothing(state: JobsState, store: 
     assert await sent(state) == {}
 
 
+def newer(count: int = PAGE_SIZE) -> dict[str, Any]:
+    return page(*(job(number) for number in range(101, 101 - count, -1)), total=220_001)
+
+
 @pytest.mark.anyio
-async def test_a_new_job_joins_at_the_top(state: JobsState, store: OrgStore) -> None:
-    store.put("provision_jobs", job(101))
+async def test_a_new_job_joins_with_the_next_answer(state: JobsState, store: OrgStore) -> None:
+    answer(state, store, newer())
     await state._show(store, changed(101))
     assert ids(state)[:2] == [101, 100]
-    assert (len(state.rows), state.total) == (PAGE_SIZE, 101)
+    assert (len(state.rows), state.total) == (PAGE_SIZE, 220_001)
 
 
 @pytest.mark.anyio
 async def test_new_jobs_wait_while_the_pointer_is_on_the_table(state: JobsState, store: OrgStore) -> None:
     state._is_held = True
-    store.put("provision_jobs", job(101))
+    answer(state, store, newer())
     await state._show(store, changed(101))
     assert (ids(state)[0], state.fresh_count) == (100, 1)
     state._is_held = False
@@ -100,17 +114,19 @@ async def test_new_jobs_wait_while_the_pointer_is_on_the_table(state: JobsState,
 
 
 @pytest.mark.anyio
-async def test_an_older_page_keeps_its_rows_and_renews_them(state: JobsState, store: OrgStore) -> None:
-    state.page_number, state._held = 3, [job(7)]
-    store.put("provision_jobs", job(7, status="FAILED", updated_at="2026-11-15T14:00:05+00:00"))
-    store.put("provision_jobs", job(101))
-    await state._show(store, changed(7, 101))
-    assert [(row["id"], row["status"]) for row in state.rows] == [(7, "FAILED")]
+async def test_a_job_that_leaves_the_filter_stays_while_it_is_looked_at(state: JobsState, store: OrgStore) -> None:
+    state._is_held = True
+    store.put("provision_jobs", job(100, status="SUCCEEDED", updated_at="2026-11-15T14:00:05+00:00"))
+    answer(state, store, page(*(job(number) for number in range(99, 99 - PAGE_SIZE, -1)), total=219_999))
+    await state._show(store, changed(100))
+    row = shown(state.rows, state.patches)["100"]
+    assert (ids(state)[0], row["status"], state.total) == (100, "SUCCEEDED", 219_999)
 
 
 @pytest.mark.anyio
-async def test_a_job_that_no_longer_fits_the_filter_leaves(state: JobsState, store: OrgStore) -> None:
-    state.view = "active"
-    store.put("provision_jobs", job(100, status="SUCCEEDED", updated_at="2026-11-15T14:00:05+00:00"))
-    await state._show(store, changed(100))
-    assert (ids(state)[0], len(ids(state)), state.total) == (99, PAGE_SIZE, 99)
+async def test_another_filters_rows_are_never_shown_under_this_one(state: JobsState, store: OrgStore) -> None:
+    state._take(JobFilter(view="active"))
+    before = list(state.rows)
+    await state._show(store, EVERYTHING)
+    assert list(state.rows) == before, "the page waits for its own answer"
+    assert state.is_filtered

@@ -91,7 +91,7 @@ def test_the_nearest_runner_is_tried_first_and_a_shared_one_last() -> None:
 
 def test_a_group_lists_what_is_below_it_with_drift() -> None:
     rows = [
-        {"path": "a/b/c", "name": "c", "last_job_status": "FAILED", "drift_since": "x", "drift_resources": 2},
+        {"path": "a/b/c", "name": "c", "last_job": {"status": "FAILED"}, "drift_since": "x", "drift_resources": 2},
         {"path": "ab/c", "name": "c"},
     ]
     assert [(each["path"], each["words"], each["drift"]) for each in modules("a/b", rows)] == [

@@ -2,23 +2,29 @@
 
 from typing import Any
 
-from app.modules.view.tree import build, with_last_jobs
+from app.modules.view.tree import Node, build, with_last_jobs
 
 
 def module(path: str, status: str = "") -> dict[str, Any]:
-    return {"id": path, "name": path.rsplit("/", 1)[-1], "path": path, "last_job_status": status}
+    last = {"last_job": {"status": status}} if status else {}
+    return {"id": path, "name": path.rsplit("/", 1)[-1], "path": path, "last_job_status": status, **last}
 
 
-GROUPS = [{"path": "platform"}, {"path": "platform/network"}, {"path": "sandbox"}]
-MODULES = [
-    module("platform/network/vpc", "SUCCEEDED"),
-    module("platform/dns/zones"),
-    module("platform/eks", "PROCESSING"),
-]
+GROUPS = ["platform", "platform/network", "sandbox"]
+COUNTS = {"platform/network": 1, "platform/dns": 1, "platform": 1}
+LISTS = {
+    "platform/network": ([module("platform/network/vpc", "SUCCEEDED")], 1),
+    "platform/dns": ([module("platform/dns/zones")], 1),
+    "platform": ([module("platform/eks", "PROCESSING")], 1),
+}
 
 
-def names(opened: list[str], search: str = "") -> list[tuple[int, str]]:
-    return [(node.depth, node.name) for node in build(GROUPS, MODULES, opened, search)]
+def tree(*opened: str) -> list[Node]:
+    return build(GROUPS, COUNTS, LISTS, opened)
+
+
+def names(opened: list[str]) -> list[tuple[int, str]]:
+    return [(node.depth, node.name) for node in tree(*opened)]
 
 
 def test_only_the_outer_groups_are_in_sight_at_first() -> None:
@@ -34,19 +40,24 @@ def test_an_open_group_in_a_folded_one_stays_out_of_sight() -> None:
 
 
 def test_counts_are_of_everything_below() -> None:
-    counts = {node.path: node.count for node in build(GROUPS, MODULES, ["platform"])}
+    counts = {node.path: node.count for node in tree("platform")}
     assert (counts["platform"], counts["platform/network"], counts["sandbox"]) == (3, 1, 0)
 
 
 def test_a_search_opens_what_it_finds_and_hides_the_rest() -> None:
-    assert names([], "VPC") == [(0, "platform"), (1, "network"), (2, "vpc")]
-    assert names([], "nothing") == []
+    found = build(GROUPS, {"platform/network": 1}, {"": ([module("platform/network/vpc")], 1)}, [], is_search=True)
+    assert [(node.depth, node.name) for node in found] == [(0, "platform"), (1, "network"), (2, "vpc")]
+    assert build(GROUPS, {}, {"": ([], 0)}, [], is_search=True) == []
+
+
+def test_a_group_that_is_too_large_to_list_says_how_many_more_there_are() -> None:
+    listed = {"sandbox": ([module("sandbox/a"), module("sandbox/b")], 1802)}
+    nodes = build(GROUPS, {"sandbox": 1802}, listed, ["sandbox"])
+    assert [node.name for node in nodes] == ["platform", "sandbox", "a", "b", "1,800 more: search for them"]
 
 
 def test_the_dot_says_what_the_last_run_came_to() -> None:
-    titles = {
-        node.name: node.title for node in build(GROUPS, MODULES, ["platform", "platform/network", "platform/dns"])
-    }
+    titles = {node.name: node.title for node in tree("platform", "platform/network", "platform/dns")}
     assert (titles["vpc"], titles["eks"], titles["zones"]) == ("Last run succeeded", "Running", "Never ran")
 
 

@@ -23,7 +23,7 @@ COLUMNS = ("error", "steps", "labels", "plan_summary", "result", "payload", "lat
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_job_with_nonsense_in_it_is_shown(column: str, value: Any, status: str) -> None:
     job = shaped("provision_jobs", {**JOB, "status": status, column: value})
-    assert build_row(job, {})["id"] == 7
+    assert build_row(job)["id"] == 7
     assert detail.build_view(job, {}, ())["id"] == 7
     plan.build(job)
     timeline.build(job)

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from app.project.store import EVERYTHING, MAX_JOBS, Changed, Link, OrgStore
+import pytest
+
+from app.project.store import EVERYTHING, MAX_NEWS, Changed, Link, OrgStore
 
 
 def row(row_id: str, second: int, **changes: Any) -> dict[str, Any]:
@@ -11,7 +13,8 @@ def row(row_id: str, second: int, **changes: Any) -> dict[str, Any]:
 
 def loaded(*rows: dict[str, Any]) -> tuple[OrgStore, list[tuple[str, str]]]:
     store = OrgStore("org")
-    store.replace("workers", rows)
+    for one in rows:
+        store.put("workers", one)
     store.is_loaded = True
     heard: list[tuple[str, str]] = []
     store.listen(lambda table, row_id: heard.append((table, row_id)))
@@ -39,25 +42,26 @@ def test_columns_that_a_change_lacks_are_kept() -> None:
 
 
 def test_a_snapshot_drops_what_is_gone() -> None:
-    store, heard = loaded(row("a", 5), row("b", 5))
-    store.replace("workers", [row("b", 5)])
-    assert [held["id"] for held in store.rows("workers")] == ["b"]
-    assert heard == [("workers", "a")]
+    store, heard = loaded()
+    store.replace("rollouts", [row("a", 5), row("b", 5)])
+    heard.clear()
+    store.replace("rollouts", [row("b", 5)])
+    assert [held["id"] for held in store.rows("rollouts")] == ["b"]
+    assert heard == [("rollouts", "a")]
 
 
-def test_removed_runners_leave() -> None:
-    store, _ = loaded(row("a", 5))
-    store.put("workers", row("a", 6, removed_at="2026-11-15T10:00:06+00:00"))
-    assert store.rows("workers") == []
+def test_what_is_not_held_whole_cannot_be_listed() -> None:
+    with pytest.raises(KeyError, match="ask for what you show"):
+        loaded(row("a", 5))[0].rows("workers")
 
 
 def test_the_first_snapshot_is_not_news() -> None:
     store = OrgStore("org")
     heard: list[str] = []
     store.listen(lambda _table, row_id: heard.append(row_id))
-    store.replace("workers", [row("a", 5)])
+    store.replace("rollouts", [row("a", 5)])
     assert heard == []
-    assert store.row("workers", "a") is not None
+    assert store.row("rollouts", "a") is not None
 
 
 def test_listening_can_be_stopped() -> None:
@@ -76,14 +80,25 @@ def test_the_link_is_told_when_it_changes() -> None:
     assert heard == [("link", ""), ("link", "")]
 
 
-def test_finished_jobs_leave_before_unfinished_ones() -> None:
-    store, _ = loaded()
-    store.put("provision_jobs", row("1", 0, status="QUEUED"))
-    for number in range(2, MAX_JOBS + 5):
-        store.put("provision_jobs", row(str(number), 0, status="SUCCEEDED"))
-    assert len(store.rows("provision_jobs")) == MAX_JOBS
-    assert store.row("provision_jobs", "1") is not None
-    assert store.row("provision_jobs", "2") is None
+def test_only_what_changed_lately_is_kept_however_many_there_are() -> None:
+    store, heard = loaded()
+    for number in range(MAX_NEWS + 5):
+        store.put("provision_jobs", row(str(number), 0))
+    store.put("provision_jobs", row("5", 1))
+    store.put("provision_jobs", row("new", 0))
+    assert len(store.tables["provision_jobs"]) == MAX_NEWS
+    assert store.row("provision_jobs", "0") is None
+    assert store.row("provision_jobs", "5") is not None, "changed again, so it is new again"
+    store.drop("provision_jobs", "0")
+    assert heard[-1] == ("provision_jobs", "0"), "a row that is gone is told of, held or not"
+
+
+def test_counts_ring_only_when_they_are_others() -> None:
+    store, heard = loaded()
+    for used in (1, 2):
+        store.set_overview({"counts": {"workers": {"total": 3}, "jobs": {"QUEUED": 1}, "used": used}})
+    assert [topic for topic, _ in heard] == ["counts", "overview", "overview"]
+    assert store.counts("jobs") == {"QUEUED": 1}
 
 
 def test_changed_touches_the_topics_it_names() -> None:

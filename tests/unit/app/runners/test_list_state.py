@@ -7,13 +7,15 @@ import pytest
 
 from app.project.store import EVERYTHING, NOTHING, Changed, OrgStore
 from app.runners.state.add_runner import AddRunnerState
-from app.runners.state.runners import RunnersState
-from app.runners.view.board import PAGE_SIZE, board_of
+from app.runners.state.bulk import say_selection
+from app.runners.state.runners import PAGE_SIZE, RunnersState
+from app.runners.view.filters import RunnerFilter, choices, read, say_values
 from app.runners.view.record import NAME_RULE
 from app.shared.patches import MAX_PATCHES, shown
 
-FLEET = 1000
+FLEET = 5000
 LIMIT = 6 * 1024
+LATER = "2026-11-01T10:00:09+00:00"
 
 
 def runner(number: int, **changes: Any) -> dict[str, Any]:
@@ -25,16 +27,29 @@ def runner(number: int, **changes: Any) -> dict[str, Any]:
         "status": "ONLINE",
         "status_reason": "Ready",
         "version": "1.8.2",
+        "health": ["healthy"],
+        "processes": [],
+        "pulses": {},
         "created_at": "2026-11-01T10:00:00+00:00",
         "updated_at": "2026-11-01T10:00:00+00:00",
     }
     return {**row, **changes}
 
 
+def page(rows: list[dict[str, Any]], total: int = 0, **counts: int) -> dict[str, Any]:
+    return {"total": total or len(rows), "counts": counts or {"ONLINE": total or len(rows)}, "rows": rows}
+
+
+def answer(state: RunnersState, store: OrgStore, runners: dict[str, Any] | None, jobs: dict[str, Any] | None) -> None:
+    """Have the state's looks answered as the database would."""
+    for look, given in zip(state._looks(), (runners, jobs), strict=False):
+        if given is not None:
+            store.looks.take(store.looks.hold(look), given)
+
+
 @pytest.fixture
 def store() -> OrgStore:
     store = OrgStore("org")
-    store.replace("workers", [runner(number) for number in range(FLEET)])
     store.is_loaded = True
     return store
 
@@ -42,14 +57,18 @@ def store() -> OrgStore:
 @pytest.fixture
 def state(store: OrgStore) -> RunnersState:
     state = RunnersState(_reflex_internal_init=True)
+    answer(state, store, page([runner(number) for number in range(PAGE_SIZE)], FLEET), page([]))
     show(state, store, EVERYTHING)
     state._clean()
     return state
 
 
 def show(state: RunnersState, store: OrgStore, changed: Changed = NOTHING) -> None:
-    state._show_runners(board_of(store), changed)
-    state._show_jobs(board_of(store), store, changed)
+    runners, jobs, _ = (store.looks.held(look) for look in state._looks())
+    assert runners is not None
+    state._show_runners(runners, changed)
+    if jobs is not None:
+        state._show_jobs(jobs, store, changed)
 
 
 def names(state: RunnersState) -> list[str]:
@@ -69,15 +88,16 @@ def test_a_page_of_the_fleet_is_shown_and_all_of_it_counted(state: RunnersState)
 
 @pytest.mark.anyio
 async def test_nothing_is_sent_when_nothing_that_is_shown_changed(state: RunnersState, store: OrgStore) -> None:
-    later = "2026-11-01T10:00:09+00:00"
-    store.put("workers", runner(FLEET - 1, updated_at=later, labels=["gpu=true"]))
+    store.put("workers", runner(FLEET - 1, updated_at=LATER))
+    store.put("workers", runner(3, updated_at=LATER, capacity=7))
     show(state, store)
     assert await sent(state) == {}
 
 
 @pytest.mark.anyio
 async def test_a_change_out_of_sight_sends_only_the_counts(state: RunnersState, store: OrgStore) -> None:
-    store.put("workers", runner(FLEET - 1, status="OFFLINE", updated_at="2026-11-01T10:00:09+00:00"))
+    rows = [runner(number) for number in range(PAGE_SIZE)]
+    answer(state, store, page(rows, FLEET, ONLINE=FLEET - 1, OFFLINE=1), None)
     show(state, store)
     delta = await sent(state)
     assert set(delta) == {"counts"}
@@ -85,12 +105,9 @@ async def test_a_change_out_of_sight_sends_only_the_counts(state: RunnersState, 
 
 
 @pytest.mark.anyio
-async def test_a_beat_does_not_send_rows(state: RunnersState, store: OrgStore) -> None:
-    seen = [
-        {"id": row["id"], "status": "ONLINE", "used": 1, "capacity": 2, "last_seen_at": "2026-11-01T10:00:05+00:00"}
-        for row in store.rows("workers")
-    ]
-    store.set_overview({"workers": seen})
+async def test_a_heartbeat_does_not_send_rows(state: RunnersState, store: OrgStore) -> None:
+    rows = [runner(number, used=1, slots=2, last_seen_at=LATER) for number in range(PAGE_SIZE)]
+    answer(state, store, page(rows, FLEET), None)
     show(state, store)
     delta = await sent(state)
     assert set(delta) == {"pulses"}
@@ -98,13 +115,11 @@ async def test_a_beat_does_not_send_rows(state: RunnersState, store: OrgStore) -
 
 
 @pytest.mark.anyio
-async def test_one_changed_row_of_a_thousand_costs_little_more_than_its_page(
-    state: RunnersState, store: OrgStore
-) -> None:
-    store.put("workers", runner(3, status="OFFLINE", updated_at="2026-11-01T10:00:09+00:00"))
+async def test_one_changed_row_costs_little(state: RunnersState, store: OrgStore) -> None:
+    store.put("workers", runner(3, status="OFFLINE", updated_at=LATER))
     show(state, store)
     delta = await sent(state)
-    assert set(delta) == {"patches", "counts", "flashes"}
+    assert set(delta) == {"patches", "flashes"}
     assert list(delta["flashes"]) == [runner(3)["id"]]
     assert len(json.dumps(delta)) < LIMIT
 
@@ -112,10 +127,8 @@ async def test_one_changed_row_of_a_thousand_costs_little_more_than_its_page(
 def test_the_same_row_is_tinted_again_by_another_name(state: RunnersState, store: OrgStore) -> None:
     tints = []
     for second in (1, 2, 3):
-        store.put(
-            "workers",
-            runner(3, status="OFFLINE" if second % 2 else "ONLINE", updated_at=f"2026-11-01T10:00:0{second}+00:00"),
-        )
+        status = "OFFLINE" if second % 2 else "ONLINE"
+        store.put("workers", runner(3, status=status, updated_at=f"2026-11-01T10:00:0{second}+00:00"))
         show(state, store)
         tints.append(next(iter(state.flashes.values())))
     assert tints == ["ry-changed", "ry-changed2", "ry-changed"]
@@ -124,63 +137,57 @@ def test_the_same_row_is_tinted_again_by_another_name(state: RunnersState, store
 @pytest.mark.anyio
 async def test_when_much_changed_the_page_is_sent_whole_once(state: RunnersState, store: OrgStore) -> None:
     for number in range(MAX_PATCHES + 1):
-        store.put("workers", runner(number, status="OFFLINE", updated_at="2026-11-01T10:00:09+00:00"))
+        store.put("workers", runner(number, status="OFFLINE", updated_at=LATER))
     show(state, store)
-    assert set(await sent(state)) == {"rows", "counts", "flashes"}
+    assert set(await sent(state)) == {"rows", "flashes"}
     store.put("workers", runner(0, updated_at="2026-11-01T10:00:10+00:00"))
     show(state, store)
-    assert set(await sent(state)) == {"patches", "counts", "flashes"}
+    assert set(await sent(state)) == {"patches", "flashes"}
     assert [row["status"] for row in shown(state.rows, state.patches).values()][:2] == ["ONLINE", "OFFLINE"]
 
 
-@pytest.mark.anyio
-async def test_tabs_with_the_same_look_are_shown_the_very_same_rows(state: RunnersState, store: OrgStore) -> None:
+def test_tabs_with_the_same_look_share_what_was_made_of_it(state: RunnersState, store: OrgStore) -> None:
     other = RunnersState(_reflex_internal_init=True)
-    store.put("workers", runner(3, status="OFFLINE", updated_at="2026-11-01T10:00:09+00:00"))
-    show(state, store)
     show(other, store, EVERYTHING)
     assert other.get_value("rows") is state.get_value("rows")
-    assert other.get_value("patches") is state.get_value("patches")
-    assert shown(other.rows, other.patches)[runner(3)["id"]]["status"] == "OFFLINE"
 
 
-def test_only_the_row_that_changed_is_made_again(store: OrgStore) -> None:
-    before = {row["id"]: row for row in board_of(store).rows}
-    store.put("workers", runner(3, status="OFFLINE", updated_at="2026-11-01T10:00:09+00:00"))
-    after = {row["id"]: row for row in board_of(store).rows}
-    assert [key for key, row in after.items() if before[key] is not row] == [runner(3)["id"]]
+def held(state: RunnersState, *tables: str) -> None:
+    state._held_tables = frozenset(tables)
 
 
-def test_new_rows_wait_while_somebody_is_at_the_table() -> None:
-    store, state = OrgStore("org"), RunnersState(_reflex_internal_init=True)
-    store.replace("workers", [runner(2), runner(4), runner(6)])
+def test_new_rows_wait_while_somebody_is_at_the_table(store: OrgStore) -> None:
+    state = RunnersState(_reflex_internal_init=True)
+    answer(state, store, page([runner(2), runner(4), runner(6)]), None)
     show(state, store, EVERYTHING)
-    state._held_tables = frozenset({"runners"})
-    store.put("workers", runner(1))
-    store.put("workers", runner(5))
-    store.put("workers", runner(4, status="OFFLINE", updated_at="2026-11-01T10:00:09+00:00"))
+    held(state, "runners")
+    gone = runner(4, status="OFFLINE", updated_at=LATER)
+    answer(state, store, page([runner(1), runner(2), gone, runner(5), runner(6)]), None)
     show(state, store)
     assert names(state) == ["runner-0002", "runner-0004", "runner-0006"]
     assert shown(state.rows, state.patches)[runner(4)["id"]]["status"] == "OFFLINE"
     assert state.fresh_count == 2
     assert state.match_count == state.counts["all"] == 5
-    store.drop("workers", runner(2)["id"])
+    held(state)
     show(state, store)
-    assert names(state) == ["runner-0004", "runner-0006"]
-    state._held_tables = frozenset()
-    show(state, store)
-    assert names(state) == ["runner-0001", "runner-0004", "runner-0005", "runner-0006"]
+    assert names(state) == ["runner-0001", "runner-0002", "runner-0004", "runner-0005", "runner-0006"]
     assert state.fresh_count == 0
 
 
-def test_what_i_ask_for_comes_although_the_table_is_held() -> None:
-    store, state = OrgStore("org"), RunnersState(_reflex_internal_init=True)
-    store.replace("workers", [runner(2), runner(4)])
+def test_what_i_ask_for_comes_although_the_table_is_held(store: OrgStore) -> None:
+    state = RunnersState(_reflex_internal_init=True)
+    answer(state, store, page([runner(2), runner(4)]), None)
     show(state, store, EVERYTHING)
-    state._held_tables = frozenset({"runners"})
-    state.search = "0004"
+    held(state, "runners")
+    state._take(RunnerFilter(search="0004"))
+    answer(state, store, page([runner(4)]), None)
     show(state, store, EVERYTHING)
     assert names(state) == ["runner-0004"]
+
+
+def test_another_filters_rows_are_never_shown_under_this_one(state: RunnersState, store: OrgStore) -> None:
+    state._take(RunnerFilter(status="OFFLINE"))
+    assert next(store.looks.held(look) for look in state._looks()) is None, "nobody has asked for these yet"
 
 
 def job(number: int, status: str, second: int = 0) -> dict[str, Any]:
@@ -188,19 +195,66 @@ def job(number: int, status: str, second: int = 0) -> dict[str, Any]:
     return {"id": number, "type": "PLAN", "status": status, "module_path": "a/b", "queued_at": at, "updated_at": at}
 
 
-def test_jobs_that_are_looked_at_stay_where_they_are_until_one_leaves() -> None:
-    store, state = OrgStore("org"), RunnersState(_reflex_internal_init=True)
-    store.replace("provision_jobs", [job(1, "PROCESSING"), job(2, "QUEUED")])
+def test_jobs_that_are_looked_at_stay_where_they_are_until_one_leaves(store: OrgStore) -> None:
+    state = RunnersState(_reflex_internal_init=True)
+    answer(state, store, page([runner(1)]), page([job(1, "PROCESSING"), job(2, "QUEUED")]))
     show(state, store, EVERYTHING)
-    state._held_tables = frozenset({"jobs"})
+    held(state, "jobs")
     store.put("provision_jobs", job(1, "SUCCEEDED", 5))
-    store.put("provision_jobs", job(3, "QUEUED", 5))
+    answer(state, store, None, page([job(3, "QUEUED", 5), job(2, "QUEUED")]))
     show(state, store)
-    assert [(item["id"], item["status"]) for item in state.jobs] == [(2, "QUEUED"), (1, "SUCCEEDED")]
+    assert [(item["id"], item["status"]) for item in state.jobs] == [(1, "SUCCEEDED"), (2, "QUEUED")]
     assert state.fresh_job_count == 1
-    state._held_tables = frozenset()
+    held(state)
     show(state, store)
     assert [item["id"] for item in state.jobs] == [3, 2]
+
+
+def test_a_filter_goes_into_the_address_and_comes_back() -> None:
+    chosen = RunnerFilter("OFFLINE", "edge", "-name", ("gpu=true",), ("1.8.2",), (), ("degraded", "outdated"))
+    asked = {
+        "status": "offline",
+        "q": "edge",
+        "sort": "-name",
+        "label": "gpu=true",
+        "version": ["1.8.2"],
+        "health": ["degraded", "outdated"],
+    }
+    assert read(asked) == chosen
+    assert chosen.query() == (
+        "?status=OFFLINE&q=edge&sort=-name&label=gpu%3Dtrue&version=1.8.2&health=degraded&health=outdated"
+    )
+    assert chosen.arguments()["filters"] == {
+        "status": ["OFFLINE"],
+        "label": ["gpu=true"],
+        "version": ["1.8.2"],
+        "health": ["degraded", "outdated"],
+    }
+    assert RunnerFilter().query() == ""
+
+
+@pytest.mark.parametrize(
+    "bad", [{"status": "ASLEEP"}, {"health": "blue"}, {"sort": "colour"}, {"label": ""}, {"region": "x" * 201}]
+)
+def test_what_is_not_on_offer_changes_nothing(bad: dict[str, str]) -> None:
+    assert read(bad) == RunnerFilter()
+
+
+def test_chips_offer_the_most_frequent_first_and_what_is_chosen() -> None:
+    facets = {"counts": {"label": {"a=1": 3, "b=2": 9}, "health": {"healthy": 12}}}
+    offered = choices(facets, RunnerFilter(label=("gone=1",)))
+    assert [(item["value"], item["count"], item["is_on"]) for item in offered["label"]] == [
+        ("b=2", 9, False),
+        ("a=1", 3, False),
+        ("gone=1", 0, True),
+    ]
+    assert offered["health"][0]["word"] == "Healthy"
+    assert (say_values("region", ()), say_values("region", ("eu", "us", "ap"))) == ("", "eu and 2 more")
+
+
+def test_a_selection_is_said_in_numbers() -> None:
+    assert say_selection([("ONLINE", 2), ("ONLINE", 0), ("OFFLINE", 0)]) == "2 online, 1 offline · 2 jobs running"
+    assert say_selection([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -231,19 +285,27 @@ def test_the_sheet_asks_before_a_token_that_was_not_copied_is_lost() -> None:
     assert sheet.worker_id == ""
 
 
-def test_the_sheet_turns_green_with_the_first_beat_and_stays_so() -> None:
-    store = OrgStore("org")
-    store.put("workers", runner(1, status="OFFLINE"))
+async def test_the_sheet_turns_green_with_the_first_heartbeat_and_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [runner(1, status="OFFLINE"), runner(1), runner(1, status="OFFLINE")]
+
+    async def answer(_sheet: AddRunnerState, name: str, _arguments: dict[str, Any]) -> Any:
+        assert name == "list_runners"
+        return {"rows": [answers.pop(0)]}
+
+    async def organisation(_sheet: AddRunnerState) -> str:
+        return "org"
+
+    monkeypatch.setattr("app.runners.state.add_runner.LOOK_SECONDS", -1.0)
+    monkeypatch.setattr(AddRunnerState, "_rpc", answer)
+    monkeypatch.setattr(AddRunnerState, "_org_id", organisation)
     sheet = AddRunnerState(_reflex_internal_init=True)
     sheet.is_open, sheet.worker_id, sheet.registered_at = True, str(runner(1)["id"]), "2020-01-01T00:00:00+00:00"
-    sheet._watch(store)
+    await sheet._watch()
     assert sheet.progress == "late"
-    store.put("workers", runner(1, updated_at="2026-11-01T10:00:01+00:00"))
-    sheet._watch(store)
+    await sheet._watch()
     assert sheet.progress == "online"
     assert sheet.arrived.startswith("Version 1.8.2")
-    store.put("workers", runner(1, status="OFFLINE", updated_at="2026-11-01T10:00:02+00:00"))
-    sheet._watch(store)
+    await sheet._watch()
     assert sheet.progress == "online"
 
 

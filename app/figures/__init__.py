@@ -1,0 +1,1 @@
+"""Figures: how long jobs wait, how busy runners are, and how jobs end."""

@@ -1,0 +1,94 @@
+"""The figures page: queue wait, utilisation, throughput, pass rate, and where jobs wait longest."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.figures.components.charts import share_chart, throughput_chart, wait_chart
+from app.figures.state.figures import FiguresState
+from app.figures.view.figures import RANGES, Part
+from app.shared.feedback import empty, failed
+from app.shared.layout import head, page
+from app.shared.route import Route
+from app.shared.table import cell, heads, table
+
+WORDS = {"1h": "1 h", "24h": "24 h", "7d": "7 d"}
+
+
+def _spans() -> rx.Component:
+    items = [rx.segmented_control.item(WORDS[span], value=span) for span in RANGES]
+    control = rx.segmented_control.root(
+        *items, value=FiguresState.span, on_change=FiguresState.choose, aria_label="Time span"
+    )
+    return rx.el.div(control, class_name="ry-bar")
+
+
+def _part(part: rx.Var[Part]) -> rx.Component:
+    name = rx.cond(part["href"] != "", rx.link(part["name"], href=part["href"].to(str)), part["name"])
+    meter = rx.el.span(rx.el.i(style={"width": part["width"]}), class_name="ry-meter", aria_hidden="true")
+    return rx.el.tr(
+        cell(name, class_name="n-a ry-mono"),
+        cell(part["p95"], class_name="r num n-b"),
+        cell(rx.el.span(meter, rx.el.span(part["busy"], class_name="mut num"), class_name="ry-row"), class_name="n-c"),
+        cell(part["passed"], class_name=rx.cond(part["is_low"], "r num t-red n-d", "r num n-d")),
+        role="row",
+    )
+
+
+def _parts(title: str, label: str, rows: Any, said: rx.Var[str]) -> rx.Component:
+    columns = heads((label, ""), ("Wait p95", "r"), ("Busy", ""), ("Pass rate", "r"))
+    body = rx.foreach(rows.to(list[Part]), _part)
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2(title),
+            rx.el.span(class_name="grow"),
+            rx.el.span("longest wait first", class_name="mut"),
+            class_name="ry-ph",
+        ),
+        table(title, columns, body, is_reached_by_keys=True),
+        rx.el.div(rx.el.span(said, class_name="num"), class_name="ry-foot"),
+        class_name="ry-panel",
+        aria_label=title,
+    )
+
+
+def _tables() -> rx.Component:
+    figures = FiguresState.figures
+    return rx.el.div(
+        _parts("By runner", "Runner", figures["runners"], figures["runners_said"]),
+        _parts("By group", "Group", figures["groups"], figures["groups_said"]),
+        class_name="ry-halves",
+    )
+
+
+def _body() -> rx.Component:
+    nothing = rx.el.section(
+        empty("chart-line", "No job ended in this time", "Figures are drawn from jobs that have ended."),
+        class_name="ry-panel",
+    )
+    charts = rx.fragment(
+        wait_chart(),
+        rx.el.div(
+            share_chart("Utilisation", "utilisation", "var(--ry-chart-1)", "ci", is_filled=True),
+            throughput_chart(),
+            share_chart("Pass rate", "passed", "var(--green-10)", "tr", is_filled=False),
+            class_name="ry-charts",
+        ),
+        rx.cond(FiguresState.figures["jobs"] > 0, _tables(), nothing),
+    )
+    problem = failed("Figures could not be loaded", FiguresState.problem, FiguresState.problem_hint, FiguresState.load)
+    return rx.cond(FiguresState.problem != "", rx.el.section(problem, class_name="ry-panel"), charts)
+
+
+def figures() -> rx.Component:
+    """The figures page."""
+    return page(
+        head("Figures", "How long jobs wait, how busy runners are, and how jobs end."),
+        _spans(),
+        _body(),
+        title="Figures",
+        active="figures",
+    )
+
+
+ROUTES = (Route("/dashboard/figures", "Figures", figures, [FiguresState.load]),)

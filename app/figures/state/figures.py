@@ -1,0 +1,49 @@
+"""The figures page: an hour, a day or a week."""
+
+import json
+from typing import ClassVar
+
+import reflex as rx
+
+from app.figures.view.figures import NO_FIGURES, RANGES, Figures, build
+from app.live.page import LivePage
+from app.project.looks import Look, look
+from app.project.models import Session
+from app.project.store import Changed, OrgStore
+
+RENEW_SECONDS = 10.0
+
+
+def figures_look(span: str) -> Look:
+    """Ask for the figures of a span; they are not asked for with every job."""
+    return look("fleet_figures", ("provision_jobs", "overview"), pause_seconds=RENEW_SECONDS, hours=RANGES[span])
+
+
+class FiguresState(LivePage, rx.State):
+    """What the figures page shows."""
+
+    TOPICS: ClassVar[frozenset[str]] = frozenset()
+
+    span: str = "24h"
+    figures: Figures = NO_FIGURES
+
+    async def _prepare(self, session: Session) -> None:
+        asked = str(self.router.url.query_parameters.get("range", ""))
+        self.span = asked if asked in RANGES else "24h"
+        await self._ask(figures_look(self.span))
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        held = store.looks.held(figures_look(self.span))
+        if held is not None:
+            self._assign("figures", held.make("figures", lambda held: build(held.answer)))
+
+    @rx.event
+    async def choose(self, span: str | list[str]) -> rx.event.EventSpec | None:
+        """Show another span; the address says so too."""
+        if not isinstance(span, str) or span not in RANGES:
+            return None
+        self.span = span
+        await self._ask(figures_look(span))
+        await self._again()
+        query = "" if span == "24h" else f"?range={span}"
+        return rx.call_script(f"history.replaceState(null, '', location.pathname + {json.dumps(query)})")

@@ -1,0 +1,170 @@
+"""The figures page from what fleet_figures answers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from app.figures.view import charts
+from app.figures.view.charts import Bar, Line, Moment, Tick
+
+Row = Mapping[str, Any]
+RANGES = {"1h": 1, "24h": 24, "7d": 168}
+PER = {1: "/min", 24: "/20 min", 168: "/2 h"}
+FEW_PARTS = 6
+LOW_PASS = 0.95
+
+
+class Part(TypedDict):
+    """A runner or a group, with its waits and how its jobs end."""
+
+    name: str
+    href: str
+    p95: str
+    busy: str
+    width: str
+    passed: str
+    is_low: bool
+
+
+class Chart(TypedDict):
+    """One chart with its headline."""
+
+    figure: str
+    unit: str
+    aside: str
+    lines: dict[str, Line]
+    bars: list[Bar]
+    ticks: list[Tick]
+
+
+class Figures(TypedDict):
+    """The whole page."""
+
+    wait: Chart
+    utilisation: Chart
+    throughput: Chart
+    passed: Chart
+    moments: list[Moment]
+    runners: list[Part]
+    groups: list[Part]
+    runners_said: str
+    groups_said: str
+    jobs: int
+
+
+NO_CHART: Chart = {"figure": "–", "unit": "", "aside": "", "lines": {}, "bars": [], "ticks": []}
+NO_FIGURES: Figures = {
+    "wait": NO_CHART,
+    "utilisation": NO_CHART,
+    "throughput": NO_CHART,
+    "passed": NO_CHART,
+    "moments": [],
+    "runners": [],
+    "groups": [],
+    "runners_said": "",
+    "groups_said": "",
+    "jobs": 0,
+}
+
+
+def build(answer: Row) -> Figures:
+    """Make the charts and tables."""
+    points: Sequence[Row] = answer.get("points") or []
+    parts: Sequence[Row] = answer.get("parts") or []
+    runners, groups = ([part for part in parts if part["kind"] == kind] for kind in ("runner", "group"))
+    return {
+        "wait": wait(points, answer["whole"]),
+        "utilisation": utilisation(points, answer["now"]),
+        "throughput": throughput(points, answer),
+        "passed": passed(points, answer["whole"]),
+        "moments": charts.moments(points),
+        "runners": [_part(part, f"/dashboard/runners/{part['id']}") for part in runners[:FEW_PARTS]],
+        "groups": [_part(part, "") for part in groups[:FEW_PARTS]],
+        "runners_said": _of(runners),
+        "groups_said": _of(groups),
+        "jobs": int(answer["whole"]["jobs"]),
+    }
+
+
+def wait(points: Sequence[Row], whole: Row) -> Chart:
+    """Queue wait: three percentiles on one axis."""
+    series = {name: charts.values(points, name) for name in ("p50", "p95", "p99")}
+    high = charts.nice(max((value for one in series.values() for value in one if value is not None), default=1.0))
+    lines = {name: charts.line(one, 0.0, high, charts.seconds(whole.get(name))) for name, one in series.items()}
+    figure, _, unit = charts.seconds(whole.get("p95")).partition(" ")
+    return {
+        **NO_CHART,
+        "figure": figure,
+        "unit": f"{unit} p95",
+        "lines": lines,
+        "ticks": charts.ticks(0.0, high, charts.seconds),
+    }
+
+
+def utilisation(points: Sequence[Row], now: Row) -> Chart:
+    """Utilisation: slots in use now, and over the span."""
+    used, capacity = int(now.get("used") or 0), int(now.get("capacity") or 0)
+    series = charts.values(points, "share")
+    known = [value for value in series if value is not None]
+    peak = f", peak {100 * max(known):.0f} %" if known else ""
+    return {
+        **NO_CHART,
+        "figure": f"{100 * used / capacity:.0f}" if capacity else "–",
+        "unit": "%" if capacity else "",
+        "aside": (f"{used:,} of {capacity:,} slots" if capacity else "no slots") + peak,
+        "lines": {"share": charts.line(series, 0.0, 1.0, "")},
+        "ticks": charts.ticks(0.0, 1.0, lambda value: f"{100 * value:.0f} %", 3),
+    }
+
+
+def throughput(points: Sequence[Row], answer: Row) -> Chart:
+    """Throughput: jobs that ended, in all and per step."""
+    high = charts.nice(max((float(point["jobs"]) for point in points), default=1.0))
+    jobs, hours = int(answer["whole"]["jobs"]), int(answer["hours"])
+    return {
+        **NO_CHART,
+        "figure": f"{jobs:,}",
+        "unit": "job" if jobs == 1 else "jobs",
+        "aside": f"{jobs / hours:,.0f} per hour",
+        "bars": charts.bars(points, high),
+        "ticks": charts.ticks(0.0, high, lambda value: f"{value:,.0f}{PER[hours]}" if value else "0", 3),
+    }
+
+
+def passed(points: Sequence[Row], whole: Row) -> Chart:
+    """Pass rate: of the jobs that succeeded or failed; the axis says where it begins."""
+    series = [_share(point) for point in points]
+    known = [value for value in series if value is not None]
+    low = next((start for start in (0.9, 0.5, 0.0) if min(known, default=1.0) >= start), 0.0)
+    share = _share(whole)
+    axis = f", axis from {100 * low:.0f} %" if low else ""
+    return {
+        **NO_CHART,
+        "figure": "–" if share is None else f"{100 * share:.1f}",
+        "unit": "" if share is None else "%",
+        "aside": f"{int(whole['failed']):,} of {int(whole['jobs']):,} failed{axis}",
+        "lines": {"share": charts.line(series, low, 1.0, "")},
+        "ticks": charts.ticks(low, 1.0, lambda value: f"{100 * value:.0f} %", 3),
+    }
+
+
+def _share(row: Row) -> float | None:
+    counted = int(row["succeeded"]) + int(row["failed"])
+    return int(row["succeeded"]) / counted if counted else None
+
+
+def _part(row: Row, href: str) -> Part:
+    share, busy = _share(row), min(1.0, float(row.get("busy") or 0.0))
+    return {
+        "name": str(row["name"]),
+        "href": href,
+        "p95": charts.seconds(row.get("p95")),
+        "busy": f"{float(row.get('busy') or 0.0):.1f} slots",
+        "width": f"{100 * busy:.0f}%",
+        "passed": charts.percent(share),
+        "is_low": share is not None and share < LOW_PASS,
+    }
+
+
+def _of(parts: Sequence[Row]) -> str:
+    """Say how many there are beside those that are listed."""
+    return f"{min(len(parts), FEW_PARTS)} of {int(parts[0]['of']):,}" if parts else ""

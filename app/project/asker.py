@@ -1,0 +1,98 @@
+"""Asks the looks of one organisation: once for everybody, again when they are old, and never more than a few at a time."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from app.project.errors import AppError
+from app.project.gate import Gate
+from app.project.looks import Held, Look
+from app.project.models import Session
+from app.project.store import Link, OrgStore, version_of
+
+AT_ONCE = 4
+
+log = structlog.get_logger(__name__)
+
+Member = Callable[[], Awaitable[Session | None]]
+
+
+class Asker:
+    """Keeps the answers of an organisation's looks true while its feed runs."""
+
+    def __init__(self, store: OrgStore, gate: Gate, member: Member) -> None:
+        """Ask on behalf of whoever `member` names, when nobody in particular asks."""
+        self._store = store
+        self._gate = gate
+        self._member = member
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Ask old looks again until cancelled."""
+        looks = self._store.looks
+        try:
+            while True:
+                await looks.woken.wait()
+                looks.woken.clear()
+                for held in looks.old():
+                    held.task = task = asyncio.create_task(self._renew(held))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+        finally:
+            for task in tuple(self._tasks):
+                task.cancel()
+
+    async def answer(self, look: Look, session: Session) -> Held:
+        """Answer a look: from what is held while changes arrive, else from the database."""
+        held, began = self._store.looks.hold(look), time.monotonic()
+        async with held.lock:
+            is_watched = self._store.link is Link.LIVE
+            if not held.is_answered or (not is_watched and held.asked_at < began):
+                await self._ask(held, session)
+        return held
+
+    async def ask_all(self, session: Session, told: float) -> set[tuple[str, str]]:
+        """Ask everything that is looked at; names rows that changed before `told` and of which nobody was told."""
+        missed: set[tuple[str, str]] = set()
+        for held in self._store.looks.all():
+            before = {str(row["id"]): row for row in held.rows()} if held.look.table else {}
+            async with held.lock:
+                await self._ask(held, session)
+            missed |= {
+                (held.look.table, str(row["id"]))
+                for row in held.rows()
+                if str(row["id"]) in before
+                and version_of(before[str(row["id"])]) < version_of(row)
+                and version_of(row).timestamp() < told
+            }
+        return missed
+
+    async def _renew(self, held: Held) -> None:
+        try:
+            while held.is_old:
+                await asyncio.sleep(held.pause(time.monotonic()))
+                session = await self._member()
+                if session is None:
+                    return
+                async with self._turns, held.lock:
+                    await self._ask(held, session)
+        except AppError as error:
+            log.info("look_not_answered", function=held.look.function, reason=error.message)
+        except Exception:
+            log.exception("look_failed", function=held.look.function)
+        finally:
+            held.task = None
+
+    async def _ask(self, held: Held, session: Session) -> None:
+        look, held.is_old, held.asked_at = held.look, False, time.monotonic()
+        try:
+            answer = await self._gate.rpc(session, look.function, {"p_org": self._store.org_id, **look.named()})
+        except AppError:
+            held.is_old = True
+            raise
+        finally:
+            held.ended_at = time.monotonic()
+        self._store.looks.take(held, answer)

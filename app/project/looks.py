@@ -1,0 +1,170 @@
+"""Looks: what pages ask the database, answered once for everybody who asks the same, and asked again when it may differ.
+
+A look names a database function, its arguments and what makes its answer old. Its answer is held only while somebody
+looks at it, so the dashboard holds what is on screens and not organisations. Rows that change are put into the answers
+that list them at once; their places and the counts follow with the next answer.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from app.project.models import Row
+
+Made = TypeVar("Made")
+
+PAUSE_SECONDS = 0.1
+# Whoever looks at something that is slow to answer looks less often: a quarter of the time at most is spent on it.
+REST = 3.0
+# What every heartbeat changes: it waits behind what happened.
+PULSE = frozenset({"pulses", "last_seen_at", "used", "slots"})
+BEAT = "beat:"
+
+
+@dataclass(frozen=True)
+class Look:
+    """One question; `table` names the live rows that its answer lists, if it does."""
+
+    function: str
+    arguments: str
+    topics: frozenset[str]
+    table: str = ""
+    pause_seconds: float = PAUSE_SECONDS
+
+    @property
+    def key(self) -> str:
+        """The topic that rings when the answer has changed."""
+        return f"look:{self.function}:{self.arguments}"
+
+    @property
+    def beat(self) -> str:
+        """The topic that rings when only pulses have changed."""
+        return BEAT + self.key
+
+    def named(self) -> dict[str, Any]:
+        """The function's arguments."""
+        arguments: dict[str, Any] = json.loads(self.arguments)
+        return arguments
+
+
+def look(
+    function: str, topics: Iterable[str], table: str = "", pause_seconds: float = PAUSE_SECONDS, **arguments: Any
+) -> Look:
+    """Ask a function with these arguments, without their p_; the organisation is added by whoever asks."""
+    named = {f"p_{name}": value for name, value in arguments.items()}
+    return Look(function, json.dumps(named, sort_keys=True), frozenset(topics), table, pause_seconds)
+
+
+@dataclass
+class Held:
+    """A look and its last answer."""
+
+    look: Look
+    answer: Any = None
+    is_answered: bool = False
+    is_old: bool = False
+    asked_at: float = float("-inf")
+    ended_at: float = float("-inf")
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    task: asyncio.Task[None] | None = None
+    _made: dict[str, Any] = field(default_factory=dict)
+
+    def set(self, answer: Any) -> None:
+        """Take another answer; what was made of the old one is forgotten."""
+        self.answer, self.is_answered, self._made = answer, True, {}
+
+    def rows(self) -> list[Row]:
+        """The rows that the answer lists."""
+        return list(self.answer.get("rows") or []) if isinstance(self.answer, Mapping) else []
+
+    def places(self) -> dict[str, int]:
+        """Where in the answer each row is."""
+        return self.make("places", lambda held: {str(row["id"]): at for at, row in enumerate(held.rows())})
+
+    def make(self, name: str, build: "Callable[[Held], Made]") -> Made:
+        """Work something out of the answer once, however many people are shown it."""
+        if name not in self._made:
+            self._made[name] = build(self)
+        made: Made = self._made[name]
+        return made
+
+    def pause(self, now: float) -> float:
+        """How long to wait before it is asked again."""
+        took = max(0.0, self.ended_at - self.asked_at) if self.is_answered else 0.0
+        return max(0.0, self.ended_at + max(self.look.pause_seconds, REST * took) - now) if self.is_answered else 0.0
+
+
+class Looks:
+    """The answers that somebody looks at, and which of them may be old."""
+
+    def __init__(self, ring: Callable[[str], None], newest: Callable[[str, Row], Row]) -> None:
+        """`ring` tells of a changed answer; `newest` puts what was heard since over a row of an answer."""
+        self._ring = ring
+        self._newest = newest
+        self._held: dict[str, Held] = {}
+        self.woken = asyncio.Event()
+
+    def hold(self, look: Look) -> Held:
+        """Hold a look's answer from now on; it has none yet if nobody asked the same."""
+        return self._held.setdefault(look.key, Held(look))
+
+    def held(self, look: Look) -> Held | None:
+        """A look with its answer; None if nobody has it."""
+        found = self._held.get(look.key)
+        return found if found is not None and found.is_answered else None
+
+    def all(self) -> list[Held]:
+        """Every look that is held."""
+        return list(self._held.values())
+
+    def old(self) -> list[Held]:
+        """Those to be asked again, and by nobody yet."""
+        return [held for held in self._held.values() if held.is_old and held.task is None]
+
+    def keep(self, keys: Iterable[str]) -> None:
+        """Forget the looks that nobody looks at any more; one that is being asked for the first time is wanted."""
+        wanted = set(keys)
+        for key in [key for key, held in self._held.items() if key not in wanted and held.is_answered]:
+            held = self._held.pop(key)
+            held.is_old = False
+
+    def told(self, topic: str, row: Row | None = None) -> None:
+        """Something changed: put the row into the answers that list it, and have all that depend on it asked again."""
+        for held in self._held.values():
+            if topic not in held.look.topics:
+                continue
+            held.is_old = True
+            self.woken.set()
+            if row is not None and topic == held.look.table:
+                self._patch(held, row)
+
+    def _patch(self, held: Held, row: Row) -> None:
+        at = held.places().get(str(row["id"])) if held.is_answered else None
+        if at is None:
+            return
+        rows = held.rows()
+        rows[at] = {**rows[at], **row}
+        held.set({**held.answer, "rows": rows})
+        self._ring(held.look.key)
+
+    def take(self, held: Held, answer: Any) -> None:
+        """Take an answer, and tell of it if it is another; what was heard meanwhile stays newer than it."""
+        if held.look.table and isinstance(answer, Mapping):
+            rows = [self._newest(held.look.table, row) for row in answer.get("rows") or []]
+            answer = {**answer, "rows": rows}
+        before, was_answered = held.answer, held.is_answered
+        if was_answered and before == answer:
+            return
+        held.set(answer)
+        if was_answered:
+            self._ring(held.look.beat if _still(before) == _still(answer) else held.look.key)
+
+
+def _still(answer: Any) -> Any:
+    """An answer without what beats."""
+    if not isinstance(answer, Mapping):
+        return answer
+    rows = [{key: value for key, value in row.items() if key not in PULSE} for row in answer.get("rows") or []]
+    return {**answer, "rows": rows}

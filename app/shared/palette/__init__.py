@@ -1,0 +1,1 @@
+"""The command palette: modules, runners, jobs and actions, by what somebody types."""

@@ -1,0 +1,59 @@
+"""Figures: of a span for members, of the installation for whoever monitors it."""
+
+import pytest
+
+from tests.db.bulk import add_finished_jobs, add_modules, add_queued_jobs, add_workers
+from tests.db.world import Organization, World, refused
+
+
+@pytest.fixture
+def busy(world: World, org: Organization) -> Organization:
+    """A day with jobs: each waited three seconds, every tenth failed, two runners did them."""
+    add_modules(world, org, 5)
+    add_finished_jobs(world, org, 180)
+    world.owner.connection.execute(
+        "insert into public.provision_jobs (org_id, type, status, module_id, module_path, group_path, attempt, finished_at)"
+        " select m.org_id, 'PLAN', 'FAILED', m.id, m.path, m.group_path, 1, now() - n * interval '5 seconds'"
+        " from generate_series(1, 20) as n join public.modules as m on m.org_id = %s and m.name = 'm1'",
+        [org.id],
+    )
+    world.owner.connection.execute(
+        "update public.provision_jobs set queued_at = finished_at - interval '13 seconds',"
+        " claimed_at = finished_at - interval '10 seconds', worker_name = 'runner-' || id %% 2 where org_id = %s",
+        [org.id],
+    )
+    return org
+
+
+@pytest.mark.parametrize(("hours", "points"), [(1, 60), (24, 72), (168, 84)])
+def test_a_span_is_drawn_in_so_many_points_and_counted_as_a_whole(busy: Organization, hours: int, points: int) -> None:
+    figures = busy.owner.call("fleet_figures", p_org=busy.id, p_hours=hours)
+    assert len(figures["points"]) == points
+    assert sum(point["jobs"] for point in figures["points"]) == figures["whole"]["jobs"] == 200
+    assert (figures["whole"]["p50"], figures["whole"]["p99"]) == (3, 3)
+    assert figures["whole"]["failed"] == sum(point["failed"] for point in figures["points"]) == 20
+    runners = [part["name"] for part in figures["parts"] if part["kind"] == "runner"]
+    assert sorted(runners) == ["runner-0", "runner-1"]
+    assert [(part["name"], part["jobs"]) for part in figures["parts"] if part["kind"] == "group"] == [("bulk", 200)]
+
+
+def test_figures_are_for_members_and_for_three_spans(busy: Organization, other_org: Organization) -> None:
+    assert busy.member("viewer").call("fleet_figures", p_org=busy.id)["hours"] == 24
+    with refused("RY404"):
+        other_org.owner.call("fleet_figures", p_org=busy.id)
+    with refused("RY422", "Figures are for 1, 24 or 168 hours."):
+        busy.owner.call("fleet_figures", p_org=busy.id, p_hours=5)
+
+
+def test_the_installation_is_counted_across_organisations(
+    world: World, busy: Organization, other_org: Organization
+) -> None:
+    add_queued_jobs(world, busy, 7)
+    add_workers(world, other_org, 3)
+    figures = world.service.call("installation_metrics")
+    assert figures["jobs"]["QUEUED"] >= 7
+    assert figures["runners"]["OFFLINE"] >= 3
+    assert figures["waits"]["p95"] == 3
+    assert figures["oldest_queued_seconds"] >= 0
+    world.service.call("sweep")
+    assert world.service.call("installation_metrics")["sweep_lag_seconds"] is not None

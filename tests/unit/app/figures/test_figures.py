@@ -1,0 +1,89 @@
+"""Charts from numbers: gaps are gaps, axes are round and say where they begin."""
+
+from typing import Any
+
+import pytest
+
+from app.figures.view import charts
+from app.figures.view.figures import build
+
+
+def point(at: int, **changes: Any) -> dict[str, Any]:
+    known = {"jobs": 4, "succeeded": 3, "failed": 1, "p50": 1.0, "p95": 10.0, "p99": 30.0, "share": 0.5}
+    return {"at": f"2026-11-15T10:{at:02d}:00+00:00", **known, **changes}
+
+
+def answer(*points: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    whole = {"jobs": 3408, "failed": 54, "succeeded": 3354, "p50": 1.8, "p95": 11.4, "p99": 24.6}
+    return {
+        "hours": 24,
+        "whole": whole,
+        "points": list(points),
+        "parts": [],
+        "now": {"used": 19, "capacity": 36},
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(("high", "expected"), [(0, 1), (0.3, 0.5), (1, 1), (42, 50), (230, 250), (7001, 10000)])
+def test_an_axis_ends_with_a_round_number(high: float, expected: float) -> None:
+    assert charts.nice(high) == pytest.approx(expected)
+
+
+def test_where_nothing_is_known_there_is_a_gap_and_no_zero() -> None:
+    line = charts.line([1.0, 1.0, None, 1.0], 0.0, 2.0, "1 s")
+    assert line["line"].count("M") == 2
+    assert (line["left"], line["top"]) == ("100.00%", "50.00%")
+    assert charts.line([None, None], 0.0, 1.0, "") == charts.NO_LINE
+
+
+def test_the_headlines_say_the_whole_span() -> None:
+    made = build(answer(point(0), point(1)))
+    assert (made["wait"]["figure"], made["wait"]["unit"]) == ("11", "s p95")
+    assert made["wait"]["lines"]["p99"]["figure"] == "25 s"
+    assert (made["utilisation"]["figure"], made["utilisation"]["aside"]) == ("53", "19 of 36 slots, peak 50 %")
+    assert (made["throughput"]["figure"], made["throughput"]["aside"]) == ("3,408", "142 per hour")
+    assert (made["passed"]["figure"], made["passed"]["aside"]) == ("98.4", "54 of 3,408 failed, axis from 50 %")
+    assert [tick["text"] for tick in made["wait"]["ticks"]] == ["50 s", "33 s", "17 s", "0.0 s"]
+
+
+def test_an_organisation_without_jobs_has_no_figures() -> None:
+    empty = {"jobs": 0, "failed": 0, "succeeded": 0, "p50": None, "p95": None, "p99": None}
+    quiet = point(0, jobs=0, succeeded=0, failed=0, p50=None, p95=None, p99=None, share=None)
+    made = build(answer(quiet, quiet, whole=empty, now={}))
+    assert (made["wait"]["figure"], made["utilisation"]["figure"], made["passed"]["figure"]) == ("–", "–", "–")
+    assert made["wait"]["lines"]["p95"]["line"] == ""
+
+
+def test_runners_and_groups_say_how_many_more_there_are() -> None:
+    parts = [
+        {
+            "kind": "runner",
+            "id": "w",
+            "name": "prod-us",
+            "jobs": 9,
+            "failed": 1,
+            "succeeded": 8,
+            "p95": 38.2,
+            "busy": 2.5,
+            "of": 10,
+        },
+        {
+            "kind": "group",
+            "id": None,
+            "name": "ml",
+            "jobs": 9,
+            "failed": 0,
+            "succeeded": 9,
+            "p95": None,
+            "busy": 0.1,
+            "of": 1,
+        },
+    ]
+    made = build(answer(point(0), parts=parts))
+    assert (made["runners"][0]["href"], made["runners"][0]["p95"], made["runners"][0]["is_low"]) == (
+        "/dashboard/runners/w",
+        "38 s",
+        True,
+    )
+    assert (made["runners_said"], made["groups"][0]["p95"], made["groups"][0]["width"]) == ("1 of 10", "–", "10%")

@@ -1,0 +1,171 @@
+"""Looks: one answer for everybody who asks the same, changed rows at once, everything else with the next answer."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from app.project.asker import Asker
+from app.project.errors import Unreachable
+from app.project.gate import Gate
+from app.project.looks import Look, look
+from app.project.models import Session
+from app.project.store import Link, OrgStore
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+RUNNERS = look("list_runners", ("workers", "overview"), "workers", limit=50)
+ME = Session("sid", "me", "me@example.com", "token", "refresh", 0.0, 0.0)
+
+
+def worker(key: str, second: int = 0, **changes: Any) -> dict[str, Any]:
+    return {"id": key, "status": "ONLINE", "updated_at": f"2026-11-15T10:00:{second:02d}+00:00", "used": 0, **changes}
+
+
+def page(*rows: dict[str, Any]) -> dict[str, Any]:
+    return {"total": len(rows), "counts": {"ONLINE": len(rows)}, "rows": list(rows)}
+
+
+class FakeGate:
+    """A database that answers what it is told to, and counts how often it is asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    async def rpc(self, _session: Session, name: str, arguments: dict[str, Any]) -> Any:
+        self.asked.append((name, arguments))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def setting(*answers: Any, link: Link = Link.LIVE) -> tuple[OrgStore, FakeGate, Asker, list[str]]:
+    store, gate = OrgStore("org"), FakeGate(*answers)
+    store.is_loaded, store.link = True, link
+    rung: list[str] = []
+    store.listen(lambda topic, _row: rung.append(topic))
+
+    async def member() -> Session:
+        return ME
+
+    return store, gate, Asker(store, cast("Gate", gate), member), rung
+
+
+def shown(store: OrgStore, asked: Look = RUNNERS) -> list[tuple[str, str]]:
+    held = store.looks.held(asked)
+    assert held is not None
+    return [(row["id"], row["status"]) for row in held.rows()]
+
+
+async def test_everybody_who_asks_the_same_shares_one_answer() -> None:
+    store, gate, asker, rung = setting(page(worker("a")))
+    for _ in range(3):
+        held = await asker.answer(RUNNERS, ME)
+    assert held.make("rows", lambda held: held.rows()) is held.make("rows", lambda held: held.rows())
+    assert gate.asked == [("list_runners", {"p_org": "org", "p_limit": 50})]
+    assert (shown(store), rung) == ([("a", "ONLINE")], [])
+
+
+async def test_without_realtime_whoever_looks_asks_the_database() -> None:
+    _store, gate, asker, _rung = setting(page(worker("a")), link=Link.POLLING)
+    await asker.answer(RUNNERS, ME)
+    await asker.answer(RUNNERS, ME)
+    assert len(gate.asked) == 2
+
+
+async def test_a_changed_row_is_shown_before_the_database_is_asked_again() -> None:
+    store, gate, asker, rung = setting(page(worker("a"), worker("b")))
+    await asker.answer(RUNNERS, ME)
+    store.put("workers", worker("b", 5, status="OFFLINE"))
+    assert shown(store) == [("a", "ONLINE"), ("b", "OFFLINE")]
+    assert rung == [RUNNERS.key, "workers"]
+    assert len(gate.asked) == 1
+
+
+async def test_what_is_out_of_sight_is_asked_for_and_not_put_in() -> None:
+    store, _gate, asker, _rung = setting(page(worker("a")))
+    held = await asker.answer(RUNNERS, ME)
+    store.put("workers", worker("elsewhere", 5))
+    assert shown(store) == [("a", "ONLINE")]
+    assert held.is_old
+
+
+async def test_an_answer_that_was_on_its_way_does_not_take_a_change_back() -> None:
+    store, _gate, asker, _rung = setting(page(worker("a")))
+    await asker.answer(RUNNERS, ME)
+    store.put("workers", worker("a", 5, status="OFFLINE"))
+    store.looks.take(store.looks.hold(RUNNERS), page(worker("a", 0)))
+    assert shown(store) == [("a", "OFFLINE")]
+    store.looks.take(store.looks.hold(RUNNERS), page(worker("a", 9)))
+    assert shown(store) == [("a", "ONLINE")]
+
+
+async def test_a_heartbeat_rings_as_one_and_the_same_answer_not_at_all() -> None:
+    store, _gate, asker, rung = setting(page(worker("a")))
+    held = await asker.answer(RUNNERS, ME)
+    store.looks.take(held, page(worker("a")))
+    store.looks.take(held, page(worker("a", used=1)))
+    store.looks.take(held, page(worker("a", used=1, status="DRAINING")))
+    assert rung == [RUNNERS.beat, RUNNERS.key]
+
+
+async def test_old_answers_are_asked_for_again_by_themselves() -> None:
+    store, gate, asker, rung = setting(page(worker("a")), page(worker("a"), worker("b")))
+    await asker.answer(RUNNERS, ME)
+    running = asyncio.create_task(asker.run())
+    store.ring("overview")
+
+    async def is_there() -> bool:
+        return len(shown(store)) == 2
+
+    await eventually(is_there)
+    running.cancel()
+    assert (len(gate.asked), rung) == (2, ["overview", RUNNERS.key])
+
+
+async def test_a_storm_is_looked_through_in_pauses() -> None:
+    _store, _gate, asker, _rung = setting(page(worker("a")))
+    held = await asker.answer(RUNNERS, ME)
+    held.asked_at, held.ended_at = 10.0, 10.2
+    assert held.pause(10.2) == pytest.approx(0.6), "three times as long as it took"
+    held.asked_at, held.ended_at = 10.0, 10.001
+    assert held.pause(10.001) == pytest.approx(0.1)
+    assert held.pause(20.0) == 0.0
+
+
+async def test_who_cannot_be_asked_is_asked_again_later_and_shows_what_was_there() -> None:
+    store, _gate, asker, _rung = setting(page(worker("a")), Unreachable())
+    held = await asker.answer(RUNNERS, ME)
+    with pytest.raises(Unreachable):
+        await asker.ask_all(ME, 0.0)
+    assert held.is_old
+    assert shown(store) == [("a", "ONLINE")]
+
+
+async def test_a_change_of_which_nobody_told_is_found() -> None:
+    _store, _gate, asker, _rung = setting(
+        page(worker("a"), worker("b")), page(worker("a", 5), worker("b"), worker("c"))
+    )
+    await asker.answer(RUNNERS, ME)
+    assert await asker.ask_all(ME, told=2e9) == {("workers", "a")}
+
+
+async def test_what_nobody_looks_at_is_forgotten() -> None:
+    store, _gate, asker, _rung = setting(page(worker("a")))
+    other = look("list_runners", ("workers",), "workers", limit=25)
+    await asker.answer(RUNNERS, ME)
+    await asker.answer(other, ME)
+    store.looks.keep([other.key])
+    assert store.looks.held(RUNNERS) is None
+    assert store.looks.held(other) is not None
+
+
+async def test_a_malformed_report_does_not_spoil_a_list() -> None:
+    jobs = look("list_jobs", ("provision_jobs",), "provision_jobs")
+    bad = {"id": 7, "status": "FAILED", "error": "not an object", "steps": 3, "updated_at": "2026-11-15T10:00:00+00:00"}
+    store, _gate, asker, _rung = setting({"total": 1, "counts": {}, "rows": [bad]})
+    held = await asker.answer(jobs, ME)
+    assert held.rows()[0]["steps"] == []
+    assert store.looks.all() == [held]

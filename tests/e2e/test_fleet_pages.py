@@ -134,7 +134,7 @@ def test_the_palette_finds_runners_and_actions_by_keys_alone(product: Product, p
     expect(row(page, "payments-eu")).to_be_visible(timeout=SOON)
     page.keyboard.press("Control+k")
     dialog = page.get_by_test_id("palette")
-    expect(dialog).to_be_visible(timeout=SOON)
+    expect(dialog.get_by_role("combobox")).to_be_focused(timeout=SOON)
     page.keyboard.type("payments")
     expect(dialog.get_by_role("option", name=re.compile("payments-eu"))).to_have_attribute(
         "aria-selected", "true", timeout=SOON
@@ -143,6 +143,7 @@ def test_the_palette_finds_runners_and_actions_by_keys_alone(product: Product, p
     page.wait_for_url(re.compile(r"/dashboard/runners/[0-9a-f-]{36}"))
     expect(dialog).to_be_hidden(timeout=SOON)
     page.keyboard.press("Control+k")
+    expect(dialog.get_by_role("combobox")).to_be_focused(timeout=SOON)
     page.keyboard.type("add runner")
     expect(dialog.get_by_role("option")).to_have_count(1, timeout=SOON)
     page.keyboard.press("Enter")

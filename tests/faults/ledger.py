@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,7 @@ class Ledger:
     double_applied: int
     zombie_accepted: int
     log_gaps: int
+    log_lines_lost: int
     state_lost: int
     kept_aside: int
     called_failed: int
@@ -102,8 +104,10 @@ class Ledger:
         assert self.terminal + self.waiting == self.enqueued_acked
 
 
-def close_ledger(bench: Bench, acked: list[int], runs: Path | None = None) -> Ledger:
-    """Read the ledger of a bench's organisation: what was enqueued, and what the engine counted itself."""
+def close_ledger(
+    bench: Bench, acked: list[int], runs: Path | None = None, printed: Mapping[int, Path] | None = None
+) -> Ledger:
+    """Read the ledger of a bench's organisation: what was enqueued, and what the engine counted and printed itself."""
     rows = {int(row["id"]): row for row in bench.rows("provision_jobs", org_id=bench.org, limit="10000")}
     statuses = Counter(str(rows[job]["status"]) for job in acked if job in rows)
     terminal = sum(count for status, count in statuses.items() if status in TERMINAL)
@@ -123,6 +127,7 @@ def close_ledger(bench: Bench, acked: list[int], runs: Path | None = None) -> Le
             double_applied=_double_applied(runs),
             zombie_accepted=number(_ZOMBIES, {"org": bench.org}),
             log_gaps=number(_GAPS, [bench.org]),
+            log_lines_lost=sum(_lines_lost(bench, job, book) for job, book in (printed or {}).items()),
             state_lost=number(_STATE_LOST, [bench.org]),
             kept_aside=number(_KEPT_ASIDE, [bench.org]),
             called_failed=number(_CALLED_FAILED, [bench.org]),
@@ -131,6 +136,12 @@ def close_ledger(bench: Bench, acked: list[int], runs: Path | None = None) -> Le
             unreplayable=number(_BROKEN_REPLAY, [bench.org]) + number(_BROKEN_CHAIN, [bench.org]),
             statuses=dict(statuses),
         )
+
+
+def _lines_lost(bench: Bench, job: int, book: Path) -> int:
+    """Count lines that a job's engine printed, by its own book, and that are not in the job's log."""
+    log = bench.log_of(job)
+    return sum(line not in log for line in (book.read_text().split() if book.exists() else []))
 
 
 def _double_applied(runs: Path | None) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from stack.settings import PROJECT
+from tests.faults.applying import SLOW
 from tests.faults.ledger import close_ledger
-from tests.faults.test_worker_outage import SLOW
 from tests.faults.worker_engine import HeldTofu, make_engine
 from tests.faults.worker_proxy import Proxy
 from tests.integration.worker_bench import Bench, WorkerProcess, bench
@@ -90,7 +90,7 @@ class Dispatched:
         assert [each["type"] for each in json.loads(stored["body"])["resources"]] == ["terraform_data"]
         assert "Apply complete! Resources: 1 added" in self.bench.log_of(self.job)
         wait_until(lambda: self.docker.removed == [self.name], timeout_seconds=60)
-        close_ledger(self.bench, [self.job], self.engine.runs).check()
+        close_ledger(self.bench, [self.job], self.engine.runs, {self.job: self.engine.book / "printed"}).check()
 
 
 @pytest.fixture

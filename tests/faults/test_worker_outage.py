@@ -6,75 +6,18 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
+from tests.faults.applying import Apply
 from tests.faults.ledger import close_ledger
-from tests.faults.worker_engine import HeldTofu, make_engine
-from tests.faults.worker_proxy import Proxy
+from tests.faults.worker_engine import make_engine
+from tests.faults.worker_proxy import Fault, Proxy
 from tests.integration.worker_bench import Bench, WorkerProcess, bench
 from tests.support.waiting import wait_until
 
 __all__ = ["bench"]
-
-SLOW = """
-resource "terraform_data" "slow" {{
-  provisioner "local-exec" {{
-    command = "touch {book}/begun; while [ ! -e {book}/go ]; do date +working-%s; sleep 1; done"
-  }}
-}}
-output "greeting" {{ value = "hello" }}
-"""
-
-
-class Apply:
-    """A runner behind a proxy, in the middle of a real apply that goes on until it is told to end."""
-
-    def __init__(self, bench: Bench, proxy: Proxy, engine: HeldTofu) -> None:
-        self.bench, self.proxy, self.engine = bench, proxy, engine
-        self.worker = bench.register()
-        self.runner = bench.start_worker(self.worker, url=proxy.url, **engine.variables)
-        bench.online(self.worker)
-        files = {"main.tf": SLOW.format(book=engine.book)}
-        self.module = bench.module(source={"files": files})
-        self.job = bench.enqueue("APPLY", self.module)
-        wait_until((engine.book / "begun").exists, timeout_seconds=120)
-
-    def cut(self) -> None:
-        """Cut the runner off, and let the time pass that a silent runner has."""
-        self.proxy.cut()
-        with self.bench.database() as database:
-            for statement in (
-                "update private.heartbeats set last_seen_at = now() - interval '2 minutes' where worker_id = %s",
-                "update private.live_jobs set lease_until = now() - interval '1 minute' where worker_id = %s",
-            ):
-                database.execute(statement, [self.worker[0]])
-            database.execute("select private.sweep_leases()")
-
-    def end(self) -> None:
-        (self.engine.book / "go").touch()
-
-    def entries(self) -> list[Path]:
-        return list(self.runner.home.glob("instances/*/jobs/*/state/*.entry"))
-
-    def outcome(self) -> Any:
-        (record,) = self.runner.home.glob("instances/*/jobs/*/job.json")
-        return json.loads(record.read_text())["outcome"]
-
-    def check_whole(self, row: dict[str, Any]) -> None:
-        """Resources, state, log and outputs are as if nothing had been."""
-        assert (row["status"], row["attempt"], row["error"]) == ("SUCCEEDED", 1, None), (
-            f"{row['error']}\n{self.bench.log_of(self.job)[-3000:]}"
-        )
-        info = self.bench.rpc("state_info", p_module=self.module)
-        assert info["lock"] is None
-        stored = self.bench.rpc("state_version", p_module=self.module, p_serial=info["serial"])
-        assert [each["type"] for each in json.loads(stored["body"])["resources"]] == ["terraform_data"]
-        assert row["result"]["outputs"]["greeting"]["value"] == "hello"
-        assert "Apply complete! Resources: 1 added" in self.bench.log_of(self.job)
-        close_ledger(self.bench, [self.job], self.engine.runs).check()
 
 
 @pytest.fixture
@@ -88,7 +31,7 @@ def test_an_apply_that_ends_while_the_project_is_away_is_a_success_when_the_news
     held = apply.bench.wait_job(apply.job, "NEEDS_ATTENTION")
     assert held["error"]["code"] == "OUT_OF_CONTACT"
     apply.end()
-    wait_until(lambda: apply.entries() and apply.outcome(), timeout_seconds=60)
+    apply.wait_ended_away()
     assert apply.bench.rpc("state_info", p_module=apply.module)["serial"] is None
     apply.proxy.mend()
     apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))
@@ -98,13 +41,11 @@ def test_an_apply_that_ends_while_the_project_is_away_is_a_success_when_the_news
 def test_a_runner_killed_while_the_project_is_away_is_spoken_for_by_its_successor(apply: Apply) -> None:
     apply.cut()
     apply.end()
-    wait_until(lambda: apply.entries() and apply.outcome(), timeout_seconds=60)
+    apply.wait_ended_away()
     apply.runner.signal(signal.SIGKILL)
     apply.runner.wait()
     apply.proxy.mend()
-    apply.bench.start_worker(
-        apply.worker, url=apply.proxy.url, instance=apply.runner.instance, home=apply.runner.home, **apply.engine.variables
-    )  # fmt: skip
+    apply.start_again()
     apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))
 
 
@@ -114,7 +55,7 @@ def test_what_a_released_apply_did_is_kept_for_a_person(apply: Apply) -> None:
     bench.wait_job(apply.job, "NEEDS_ATTENTION")
     bench.rpc("resolve_attention", p_job=apply.job, p_action="mark_failed", p_proof=lock)
     apply.end()
-    wait_until(lambda: apply.entries() and apply.outcome(), timeout_seconds=60)
+    apply.wait_ended_away()
     apply.proxy.mend()
     kept = wait_until(lambda: bench.rpc("kept_states", p_job=apply.job), timeout_seconds=60)
     text = bench.rpc("kept_state", p_id=kept[0]["id"])["body"]
@@ -135,7 +76,17 @@ def test_a_killed_engine_leaves_the_job_to_a_person_with_its_lock(apply: Apply) 
     ended = apply.bench.wait_job(apply.job, "NEEDS_ATTENTION", "FAILED")
     assert (ended["status"], ended["error"]["code"]) == ("NEEDS_ATTENTION", "engine_killed")
     assert apply.bench.rpc("state_info", p_module=apply.module)["lock"]["job_id"] == apply.job
-    close_ledger(apply.bench, [apply.job], apply.engine.runs).check()
+    apply.close_ledger()
+
+
+def test_requests_that_arrive_and_answers_that_do_not_lose_nothing(apply: Apply) -> None:
+    """The network works one way: everything reaches the project, and the runner hears of nothing."""
+    apply.proxy.decide = lambda _: Fault.LOSE_REPLY
+    apply.end()
+    apply.wait_ended_away()
+    wait_until(lambda: apply.bench.rpc("state_info", p_module=apply.module)["serial"] is not None, timeout_seconds=60)
+    apply.proxy.mend()
+    apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))
 
 
 def test_a_runner_without_a_work_directory_gives_jobs_back_and_comes_back_by_itself(

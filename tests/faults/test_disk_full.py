@@ -1,0 +1,84 @@
+"""The runner's disk is full before, during and after an apply: jobs are given back, and nothing that was done is lost."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.faults.applying import Apply
+from tests.faults.ledger import close_ledger
+from tests.faults.worker_engine import make_engine
+from tests.faults.worker_proxy import Proxy
+from tests.integration.worker_bench import Bench, bench
+from tests.support.waiting import wait_until
+
+__all__ = ["bench"]
+SIZE = "160m"
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small filesystem of its own as the runner's home."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(place)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"a filesystem cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Take the last byte."""
+    file = disk / "ballast"
+    with file.open("wb", buffering=0) as ballast:
+        for size in (1 << 20, 1 << 12, 1):
+            with suppress(OSError):
+                while True:
+                    ballast.write(b"\0" * size)
+    assert shutil.disk_usage(disk).free == 0
+    return file
+
+
+def test_a_full_disk_costs_no_job_and_is_noticed_when_it_is_over(bench: Bench, disk: Path) -> None:
+    worker = bench.register()
+    runner = bench.start_worker(worker, home=disk)
+    bench.online(worker)
+    ballast = fill(disk)
+    jobs = [bench.enqueue("PLAN", bench.module()) for _ in range(3)]
+    wait_until(lambda: runner.said("degraded: taking no jobs"), timeout_seconds=60)
+    (instance,) = bench.rows("worker_instances", worker_id=worker[0])
+    wait_until(lambda: bench.rows("worker_instances", id=instance["id"])[0]["facts"].get("degraded"))
+    assert {bench.job(job)["status"] for job in jobs} == {"QUEUED"}
+    ballast.unlink()
+    for job in jobs:
+        assert bench.wait_job(job, seconds=120)["status"] == "SUCCEEDED"
+    close_ledger(bench, jobs).check()
+
+
+@pytest.fixture
+def apply(bench: Bench, tmp_path: Path, disk: Path) -> Iterator[Apply]:
+    with Proxy(bench.project.url) as proxy:
+        yield Apply(bench, proxy, make_engine(tmp_path / "engine", bench.tofu), home=disk)
+
+
+def test_a_disk_that_fills_up_in_the_middle_of_an_apply_changes_nothing(apply: Apply, disk: Path) -> None:
+    fill(disk)
+    apply.end()
+    apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", "NEEDS_ATTENTION"))
+
+
+def test_a_disk_that_fills_up_before_the_news_is_delivered_changes_nothing(apply: Apply, disk: Path) -> None:
+    apply.cut()
+    apply.end()
+    apply.wait_ended_away()
+    fill(disk)
+    apply.proxy.mend()
+    apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))

@@ -1,0 +1,63 @@
+"""kill -9 of the runner in each second of an apply: whatever the engine made is in the state, and nothing is done twice."""
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.ledger import close_ledger
+from tests.faults.worker_engine import HeldTofu, make_engine
+from tests.integration.worker_bench import Bench, bench
+from tests.support.extent import sampled
+from tests.support.waiting import wait_until
+
+__all__ = ["bench"]
+SECONDS = tuple(range(12))
+NAMES = ("first", "second", "third")
+
+
+def three_things(engine: HeldTofu) -> str:
+    """Three resources one after the other, two seconds each, that write down by themselves that they exist."""
+    blocks, before = [], ""
+    for name in NAMES:
+        blocks.append(
+            f'resource "terraform_data" "{name}" {{\n  {before}\n  provisioner "local-exec" {{\n'
+            f'    command = "sleep 2; echo {name} >> {engine.book}/created"\n  }}\n}}'
+        )
+        before = f"depends_on = [terraform_data.{name}]"
+    return "\n".join(blocks)
+
+
+def names_in_state(bench: Bench, module: str) -> set[str]:
+    info = bench.rpc("state_info", p_module=module)
+    if info["serial"] is None:
+        return set()
+    stored = bench.rpc("state_version", p_module=module, p_serial=info["serial"])
+    return {each["name"] for each in json.loads(stored["body"])["resources"]}
+
+
+@pytest.mark.parametrize("second", sampled(SECONDS, 2))
+def test_a_runner_killed_in_this_second_loses_nothing(bench: Bench, tmp_path: Path, second: int) -> None:
+    engine = make_engine(tmp_path / "engine", bench.tofu)
+    worker = bench.register()
+    runner = bench.start_worker(worker, **engine.variables)
+    bench.online(worker)
+    module = bench.module(source={"files": {"main.tf": three_things(engine)}})
+    job = bench.enqueue("APPLY", module)
+    wait_until(lambda: bench.job(job)["status"] != "QUEUED", timeout_seconds=30, every_seconds=0.05)
+    kill_at = time.monotonic() + second + 0.5
+    wait_until(lambda: time.monotonic() >= kill_at, timeout_seconds=second + 10, every_seconds=0.02)
+    runner.signal(signal.SIGKILL)
+    runner.wait()
+    bench.start_worker(worker, instance=runner.instance, home=runner.home, **engine.variables)
+    row = bench.wait_job(job, seconds=150)
+    made = set((engine.book / "created").read_text().split()) if (engine.book / "created").exists() else set()
+    assert made <= names_in_state(bench, module), f"made {made}, killed in second {second}, phase {row['phase']}"
+    if row["status"] == "NEEDS_ATTENTION":
+        assert bench.rpc("state_info", p_module=module)["lock"]["job_id"] == job
+    else:
+        assert row["status"] == "SUCCEEDED", row["error"]
+        assert made == set(NAMES)
+    close_ledger(bench, [job], engine.runs).check()

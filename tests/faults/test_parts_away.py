@@ -1,0 +1,80 @@
+"""One part of the project hangs and then dies in the middle of an apply: nothing that the apply did is lost."""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.faults.applying import Apply
+from tests.faults.worker_engine import make_engine
+from tests.faults.worker_proxy import Proxy
+from tests.integration.worker_bench import open_bench
+from tests.support.stack import RunningStack
+from tests.support.waiting import wait_until
+
+PARTS = ("postgres", "gateway")
+
+
+@pytest.fixture
+def apply(fresh_stack: RunningStack, tmp_path: Path) -> Iterator[Apply]:
+    """On a stack that the test may break."""
+    with open_bench(fresh_stack, tmp_path) as bench, Proxy(bench.project.url) as proxy:
+        yield Apply(bench, proxy, make_engine(tmp_path / "engine", bench.tofu))
+
+
+@contextmanager
+def hung(stack: RunningStack, *parts: str) -> Iterator[None]:
+    """These parts answer nothing any more, and are killed in the end, as an operator does with what hangs."""
+    trees = [_tree(stack.part_pid(part)) for part in parts]
+    for process in (each for tree in trees for each in tree):
+        process.suspend()
+    try:
+        yield
+    finally:
+        for first, *others in trees:
+            first.kill()
+            for process in others:
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
+
+
+def _tree(pid: int) -> list[psutil.Process]:
+    first = psutil.Process(pid)
+    return [first, *first.children(recursive=True)]
+
+
+def pass_seconds(seconds: float) -> None:
+    """The outage itself: nothing else is waited for."""
+    ends_at = time.monotonic() + seconds
+    wait_until(lambda: time.monotonic() >= ends_at, timeout_seconds=seconds + 10, every_seconds=0.5)
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    "seconds", [20, pytest.param(50, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.slow)]
+)
+def test_an_apply_goes_on_and_ends_while_a_part_is_away(
+    apply: Apply, fresh_stack: RunningStack, part: str, seconds: int
+) -> None:
+    with hung(fresh_stack, part):
+        pass_seconds(seconds / 2)
+        apply.end()
+        apply.wait_ended_away()
+        pass_seconds(seconds / 2)
+    wait_until(fresh_stack.is_healthy, timeout_seconds=90)
+    apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", seconds=180))
+
+
+@pytest.mark.slow
+def test_runner_and_project_die_together(apply: Apply, fresh_stack: RunningStack) -> None:
+    with hung(fresh_stack, *PARTS):
+        apply.end()
+        apply.wait_ended_away()
+        apply.runner.signal(signal.SIGKILL)
+        apply.runner.wait()
+    apply.start_again()
+    apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", seconds=180))

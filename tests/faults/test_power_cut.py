@@ -1,0 +1,89 @@
+"""The machine loses its power: what was not synced is gone, and what the runner had called safe is not."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.faults.applying import Apply
+from tests.faults.worker_engine import make_engine
+from tests.faults.worker_proxy import Proxy
+from tests.integration.worker_bench import Bench, bench
+
+__all__ = ["bench"]
+Mount = Callable[[Path, str], Path]
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"{command[0]} cannot be used here: {done.stderr.strip()}")
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Mount]:
+    """Mounts images of disks, which write nothing by themselves for as long as a test takes."""
+    with ExitStack() as stack:
+
+        def at(image: Path, name: str) -> Path:
+            place = tmp_path / name
+            place.mkdir()
+            run("mount", "-o", "loop,commit=600", str(image), str(place))
+            stack.callback(subprocess.run, ["umount", "--lazy", str(place)], check=True)
+            return place
+
+        yield at
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    made = tmp_path / "disk.img"
+    with made.open("wb") as file:
+        file.truncate(256 << 20)
+    run("mkfs.ext4", "-q", "-F", str(made))
+    return made
+
+
+@pytest.fixture
+def apply(bench: Bench, tmp_path: Path, image: Path, mount: Mount) -> Iterator[Apply]:
+    home = mount(image, "before")
+    with Proxy(bench.project.url) as proxy:
+        yield Apply(bench, proxy, make_engine(tmp_path / "engine", bench.tofu), home=home)
+
+
+def cut_power(apply: Apply, image: Path, mount: Mount) -> Path:
+    """End everything at once; the disk that comes back holds what had reached it, and nothing else."""
+    unsynced = apply.runner.home / "unsynced"
+    unsynced.write_text("x" * 10_000)
+    process = psutil.Process(apply.runner.process.pid)
+    for each in [process, *process.children(recursive=True)]:
+        each.kill()
+    apply.runner.wait()
+    after = image.with_name("after.img")
+    after.write_bytes(image.read_bytes())
+    home = mount(after, "after")
+    assert not (home / "unsynced").exists() or (home / "unsynced").stat().st_size == 0, "the power was not cut"
+    return home
+
+
+def test_an_apply_that_ended_while_the_project_was_away_survives(apply: Apply, image: Path, mount: Mount) -> None:
+    apply.cut()
+    apply.end()
+    apply.wait_ended_away()
+    home = cut_power(apply, image, mount)
+    apply.proxy.mend()
+    apply.start_again(home)
+    apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))
+
+
+def test_in_the_middle_of_an_apply_the_job_is_left_to_a_person_with_its_lock(
+    apply: Apply, image: Path, mount: Mount
+) -> None:
+    home = cut_power(apply, image, mount)
+    apply.start_again(home)
+    row = apply.bench.wait_job(apply.job, "NEEDS_ATTENTION", "FAILED", "QUEUED")
+    assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "RUNNER_LOST")
+    assert apply.bench.rpc("state_info", p_module=apply.module)["lock"]["job_id"] == apply.job

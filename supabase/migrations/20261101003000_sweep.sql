@@ -122,7 +122,7 @@ begin
   loop
     if private.try_lock_job(v_job) then
       perform private.lose_job(v_job.job_id, case when v_job.unlisted_at is null
-        then 'The runner did not beat for 60 s.' else 'The runner does not know of this attempt any more.' end);
+        then 'No heartbeat for 60 s.' else 'The runner does not know of this attempt any more.' end);
       v_count := v_count + 1;
     end if;
   end loop;

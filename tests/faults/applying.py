@@ -1,6 +1,7 @@
 """A runner behind a proxy in the middle of a real apply that goes on until it is told to end."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +83,9 @@ class Apply:
     def close_ledger(self) -> None:
         """Every promise was kept, line by line of what the engine printed, too."""
         close_ledger(self.bench, [self.job], self.engine.runs, {self.job: self.engine.book / "printed"}).check()
+
+
+def pass_seconds(seconds: float) -> None:
+    """The outage itself: nothing else is waited for."""
+    ends_at = time.monotonic() + seconds
+    wait_until(lambda: time.monotonic() >= ends_at, timeout_seconds=seconds + 10, every_seconds=0.5)

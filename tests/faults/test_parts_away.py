@@ -1,7 +1,6 @@
 """One part of the project hangs and then dies in the middle of an apply: nothing that the apply did is lost."""
 
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -9,7 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.faults.applying import Apply
+from tests.faults.applying import Apply, pass_seconds
+from tests.faults.seen import watched
 from tests.faults.worker_engine import make_engine
 from tests.faults.worker_proxy import Proxy
 from tests.integration.worker_bench import open_bench
@@ -47,12 +47,6 @@ def _tree(pid: int) -> list[psutil.Process]:
     return [first, *first.children(recursive=True)]
 
 
-def pass_seconds(seconds: float) -> None:
-    """The outage itself: nothing else is waited for."""
-    ends_at = time.monotonic() + seconds
-    wait_until(lambda: time.monotonic() >= ends_at, timeout_seconds=seconds + 10, every_seconds=0.5)
-
-
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize(
     "seconds", [20, pytest.param(50, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.slow)]
@@ -60,13 +54,19 @@ def pass_seconds(seconds: float) -> None:
 def test_an_apply_goes_on_and_ends_while_a_part_is_away(
     apply: Apply, fresh_stack: RunningStack, part: str, seconds: int
 ) -> None:
-    with hung(fresh_stack, part):
-        pass_seconds(seconds / 2)
-        apply.end()
-        apply.wait_ended_away()
-        pass_seconds(seconds / 2)
-    wait_until(fresh_stack.is_healthy, timeout_seconds=90)
-    apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", seconds=180))
+    title = f"{part} is away for {seconds} s, and the apply ends meanwhile"
+    with watched(title, apply.bench, apply.job, apply.worker[0], apply.runner) as watch:
+        with hung(fresh_stack, part):
+            watch.note(f"{part} hangs")
+            pass_seconds(seconds / 2)
+            watch.note("the apply ends")
+            apply.end()
+            apply.wait_ended_away()
+            pass_seconds(seconds / 2)
+            watch.note(f"{part} is killed, and started again")
+        wait_until(fresh_stack.is_healthy, timeout_seconds=90)
+        row = apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", seconds=180)
+    apply.check_whole(row)
 
 
 @pytest.mark.slow

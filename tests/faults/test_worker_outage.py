@@ -1,17 +1,16 @@
 """The project is away in the middle of an apply: the engine goes on, and nothing that it did is lost."""
 
 import json
-import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.faults.applying import Apply
+from tests.faults.applying import Apply, pass_seconds
 from tests.faults.ledger import close_ledger
+from tests.faults.seen import watched
 from tests.faults.worker_engine import make_engine
 from tests.faults.worker_proxy import Fault, Proxy
 from tests.integration.worker_bench import Bench, WorkerProcess, bench
@@ -110,26 +109,33 @@ def test_a_runner_without_a_work_directory_gives_jobs_back_and_comes_back_by_its
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize(("apply_seconds", "outage_seconds"), [(75, 50), (120, 100), (600, 300)])
-def test_a_real_outage_inside_of_an_apply(
-    apply: Apply, apply_seconds: int, outage_seconds: int, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("apply_seconds", "outage_seconds"), [(35, 20), (75, 50), (120, 100), (600, 300)])
+def test_a_real_outage_inside_of_an_apply(apply: Apply, apply_seconds: int, outage_seconds: int) -> None:
     """Nothing is shortened: leases and sweeps run as they do for people; what a person saw is written down."""
-    table = Path(os.environ.get("RUNYARD_OUTAGE_TABLE", str(tmp_path / "table.txt")))
-    began = time.monotonic()
-    apply.proxy.cut()
-    seen = ""
-    while (passed := time.monotonic() - began) < apply_seconds:
-        row = apply.bench.job(apply.job)
-        now = f"{row['status']}: {(row['error'] or {}).get('message', '')}"
-        if now != seen:
-            seen = now
-            with table.open("a") as file:
-                file.write(f"{passed:5.0f} s  {now}\n")
-        if passed >= outage_seconds:
-            apply.proxy.mend()
-        time.sleep(1)
-    apply.end()
-    apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))
-    with table.open("a") as file:
-        file.write(f"{time.monotonic() - began:5.0f} s  SUCCEEDED\n")
+    title = f"The project is away for {outage_seconds} s of an apply of {apply_seconds} s"
+    with watched(title, apply.bench, apply.job, apply.worker[0], apply.runner) as watch:
+        watch.note("the network is cut")
+        apply.proxy.cut()
+        pass_seconds(outage_seconds)
+        watch.note("the network is back")
+        apply.proxy.mend()
+        pass_seconds(apply_seconds - outage_seconds)
+        watch.note("the apply ends")
+        apply.end()
+        row = apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED")
+        pass_seconds(3)
+    apply.check_whole(row)
+
+
+@pytest.mark.slow
+def test_what_people_see_of_a_runner_that_dies_in_an_apply(apply: Apply) -> None:
+    with watched("kill -9 of the runner in an apply", apply.bench, apply.job, apply.worker[0], apply.runner) as watch:
+        watch.note("kill -9 of the runner")
+        apply.runner.signal(signal.SIGKILL)
+        apply.runner.wait()
+        pass_seconds(10)
+        watch.note("it is started again")
+        watch.runner = apply.start_again()
+        row = apply.bench.wait_job(apply.job, "NEEDS_ATTENTION", "FAILED")
+        pass_seconds(3)
+    assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "RUNNER_LOST")

@@ -1,5 +1,6 @@
 """A real OpenTofu that keeps its own book and can be held at a command."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,12 +11,14 @@ class HeldTofu:
 
     folder: Path
     real: Path
+    helpers: tuple[Path, ...] = ()
+    """Folders of programs that the engine starts itself."""
 
     @property
     def variables(self) -> dict[str, str]:
         """Settings of a runner that has this engine, and whose sandbox lets it keep its book."""
         return {
-            "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(self.folder),
+            "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": os.pathsep.join(map(str, (self.folder, *self.helpers))),
             "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": f"{self.folder.parent},{self.real.parent}",
             "RUNYARD__ENGINE__ISOLATION__WRITABLEPATHS": str(self.book),
         }
@@ -39,10 +42,10 @@ class HeldTofu:
         return f"{job} {attempt} {command}" in self.runs.read_text().splitlines()
 
 
-def make_engine(folder: Path, real: Path) -> HeldTofu:
+def make_engine(folder: Path, real: Path, name: str = "tofu", helpers: tuple[Path, ...] = ()) -> HeldTofu:
     """Write the wrapper."""
     folder.mkdir()
-    engine = HeldTofu(folder, real)
+    engine = HeldTofu(folder, real, helpers)
     engine.book.mkdir()
     engine.runs.write_text("")
     # A sandbox may run it as another user.
@@ -53,6 +56,6 @@ echo "$RUNYARD_JOB_ID $RUNYARD_JOB_ATTEMPT $1" >> {engine.runs}
 while [ -e {engine.book}/hold-$1 ]; do sleep 0.05; done
 exec {real} "$@"
 """
-    (folder / "tofu").write_text(script)
-    (folder / "tofu").chmod(0o755)
+    (folder / name).write_text(script)
+    (folder / name).chmod(0o755)
     return engine

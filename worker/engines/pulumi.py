@@ -12,6 +12,7 @@ from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT
 from worker.engines.pulumi_events import read_changes, read_summary
 from worker.enums import JobType
+from worker.errors import EngineKilled
 from worker.job.artifacts import fetch_artifact
 from worker.job.context import FoundEngine
 from worker.job.workspace import Workspace
@@ -102,12 +103,16 @@ class PulumiDriver:
         plan = [f"--plan={space.plan_file}"] if space.plan_file.is_file() and not is_destroy else []
         command = ["destroy" if is_destroy else "up", "--yes", "--skip-preview", *plan, f"--event-log={events}"]
         await space.backend.store.state_lock(space.ref, lock)
+        is_killed = False
         try:
             await space.run(
                 [self._binary, *command, "--stack", STACK, *_QUIET], what=f"pulumi {command[0]}", is_changing=True
             )
+        except EngineKilled:
+            is_killed = True
+            raise
         finally:
-            await self._export(space, str(lock["ID"]))
+            await self._export(space, str(lock["ID"]), keeps_lock=is_killed)
         if space.plan_summary is None:
             space.plan_summary = read_summary(space.read(events))
             space.on_summary()
@@ -131,12 +136,13 @@ class PulumiDriver:
                 what=f"pulumi config set {name}",
             )
 
-    async def _export(self, space: Workspace, lock_id: str) -> None:
-        # The control may have been told to stop; the checkpoint is written nevertheless.
+    async def _export(self, space: Workspace, lock_id: str, *, keeps_lock: bool) -> None:
+        """Hand the checkpoint over, although the control may have been told to stop; after a kill only a person unlocks."""
         target = space.root / "export.json"
         body = await export_stack(self._binary, space, target)
         if body is not None:
             await space.backend.store.state_put(space.ref, body, lock_id)
+        if not keeps_lock and body is not None:
             await space.backend.store.state_unlock(space.ref, lock_id)
 
 

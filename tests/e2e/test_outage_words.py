@@ -1,0 +1,70 @@
+"""What people read while a runner is out of contact in the middle of an apply is true: on the job, on the runner, live."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
+from tests.e2e.test_trust import APPLYING
+from tests.e2e.test_work_pages import SLOW, enqueue, make_module, open_as, status
+
+__all__ = ["open_as"]
+pytestmark = pytest.mark.timeout(600)
+WORDS = re.compile(r"Out of contact since \d\d:\d\d:\d\d")
+
+
+def silence(product: Product, worker: str, seconds: int) -> None:
+    """As if the runner's last word were so long ago."""
+    beat = "update private.heartbeats set last_seen_at = now() - make_interval(secs => %s) where worker_id = %s"
+    lease = "update private.live_jobs set lease_until = now() + make_interval(secs => %s) where worker_id = %s"
+    product.sql(beat, seconds, worker)
+    product.sql(lease, 60 - seconds, worker)
+
+
+@pytest.fixture(scope="module")
+def owner(product: Product) -> Person:
+    return product.person("owner")
+
+
+def test_an_apply_out_of_contact_says_since_when_where_and_what_is_kept(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    runner = ScriptedRunner(product, owner, "build-host-01")
+    module = make_module(product, owner, "away/apply")
+    number = enqueue(product, owner, module, "APPLY")
+    job = runner.claim(number)
+    runner.lock(job)
+    runner.report(job, "APPLY", [APPLYING])
+    page = open_as(owner)
+    page.goto(f"/dashboard/jobs/{number}")
+    expect(status(page)).to_have_text("Processing", timeout=SLOW)
+
+    silence(product, runner.worker["id"], 45)
+    note = page.get_by_test_id("out-of-contact")
+    expect(note).to_contain_text(WORDS, timeout=SLOW)
+    expect(note).to_contain_text("goes on at build-host-01 as far as we know; its state is kept there.")
+
+    silence(product, runner.worker["id"], 130)
+    product.sql("select private.sweep_leases(), private.sweep_workers()")
+    expect(status(page)).to_have_text("Needs attention", timeout=SLOW)
+    expect(page.get_by_text(WORDS).first).to_be_visible(timeout=SLOW)
+    expect(
+        page.get_by_text("goes on at build-host-01 as far as we know; its state is kept there.").first
+    ).to_be_visible()
+    other = open_as(owner)
+    other.goto(f"/dashboard/runners/{runner.worker['id']}")
+    expect(other.get_by_text("Offline").first).to_be_visible(timeout=SLOW)
+
+    come_back(runner, job)
+    expect(status(page)).to_have_text("Processing", timeout=SLOW)
+    expect(page.get_by_text(WORDS)).to_have_count(0, timeout=SLOW)
+
+
+def come_back(runner: ScriptedRunner, job: dict[str, Any]) -> None:
+    """The runner's first word: it still has the attempt."""
+    running = [{"job": job["id"], "attempt": job["attempt"]}]
+    runner._call("worker_heartbeat", p_status="ONLINE", p_version="1.8.2", p_running=running)

@@ -364,6 +364,7 @@ as $$
     select o.id from private.sessions as o where o.instance_id = p_session.instance_id and o.ended_at is null limit 1
   ) as n on true
   where p_job is not null and private.is_credential_live(p_session)
+    and (q.job_id is not null or p_session.ended_at > now() - interval '7 days')
 $$;
 comment on function private.attempt_session(private.sessions, bigint, integer) is
   'The session that an executor of an ended one speaks for, while what opened its own is still good. Null where it '

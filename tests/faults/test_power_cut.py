@@ -2,7 +2,7 @@
 
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
@@ -60,7 +60,8 @@ def cut_power(apply: Apply, image: Path, mount: Mount) -> Path:
     unsynced.write_text("x" * 10_000)
     process = psutil.Process(apply.runner.process.pid)
     for each in [process, *process.children(recursive=True)]:
-        each.kill()
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
     apply.runner.wait()
     after = image.with_name("after.img")
     after.write_bytes(image.read_bytes())

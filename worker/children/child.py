@@ -35,9 +35,10 @@ class Command:
 class Child:
     """A running child; its leader gets at most one SIGINT in its life."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        """Wrap a process that leads its own group."""
+    def __init__(self, process: "subprocess.Popen[bytes]", *pipes: IO[bytes]) -> None:
+        """Wrap a process that leads its own group: its output, and its errors where they are apart."""
         self._process = process
+        self._pipes = pipes
         self.pid = process.pid
         self.is_interrupted = False
         self.is_killed = False
@@ -45,14 +46,24 @@ class Child:
     @classmethod
     def start(cls, command: Command, *, is_output_split: bool = False) -> "Child":
         """Start a command in a new session with its output in a pipe."""
-        with _input(command.stdin) as stdin:
-            process = subprocess.Popen(
-                [*death_signal_prefix(), *command.argv],
-                cwd=command.cwd, env=dict(command.env), pass_fds=command.pass_fds, start_new_session=True, bufsize=0,
-                stdin=stdin, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE if is_output_split else subprocess.STDOUT,
-            )  # fmt: skip
-        return cls(process)
+        pipes = [os.pipe() for _ in range(2 if is_output_split else 1)]
+        reading, writing = [pipe[0] for pipe in pipes], [pipe[1] for pipe in pipes]
+        try:
+            with _input(command.stdin) as stdin:
+                process = subprocess.Popen(
+                    [*death_signal_prefix(), *command.argv],
+                    cwd=command.cwd, env=dict(command.env), start_new_session=True, bufsize=0,
+                    # The ends that we read as well: when the runner dies, nobody's SIGPIPE ends an engine that has yet to
+                    # write its state.
+                    pass_fds=(*command.pass_fds, *reading),
+                    stdin=stdin, stdout=writing[0], stderr=writing[-1],
+                )  # fmt: skip
+        except BaseException:
+            _close(reading)
+            raise
+        finally:
+            _close(writing)
+        return cls(process, *(os.fdopen(end, "rb", 0) for end in reading))
 
     def interrupt(self) -> None:
         """Send one SIGINT to the leader; a second one would mean "exit now, data loss possible" to the engine."""
@@ -69,8 +80,8 @@ class Child:
         """Hand over all output, wait for the leader, end its group and return the exit code."""
         pumps = [
             asyncio.create_task(_pump(pipe, sink))
-            for pipe, sink in ((self._process.stdout, on_output), (self._process.stderr, on_errors))
-            if pipe is not None and sink is not None
+            for pipe, sink in zip(self._pipes, (on_output, on_errors), strict=False)
+            if sink is not None
         ]
         try:
             code = await self._leader_exit(pumps)
@@ -114,6 +125,11 @@ def _input(content: bytes) -> Iterator[int | IO[bytes]]:
         file.write(content)
         file.seek(0)
         yield file
+
+
+def _close(ends: Sequence[int]) -> None:
+    for end in ends:
+        os.close(end)
 
 
 async def _pump(pipe: IO[bytes], sink: Sink) -> None:

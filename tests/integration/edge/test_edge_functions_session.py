@@ -7,6 +7,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import jwt
 import psycopg
 import pytest
 
@@ -170,6 +171,28 @@ def test_an_executor_s_token_stays_bound_to_its_job(edge: Edge, runner: Runner) 
     assert elsewhere.json()["code"] == "RY403"
     gone = edge.worker_rpc(token, "worker_job", p_job=12, p_attempt=3)
     assert gone.json()["code"] == "RY410"
+
+
+def aged(edge: Edge, token: str, seconds: int) -> str:
+    """The same token, as if it had been signed so long ago."""
+    key, claims = edge.stack.secrets.signing_jwk, claims_of(token)
+    older = {**claims, "iat": claims["iat"] - seconds, "exp": claims["exp"] - seconds}
+    return jwt.encode(older, jwt.PyJWK(key).key, algorithm=key["alg"], headers={"kid": key["kid"]})
+
+
+def test_an_executor_s_token_is_renewed_after_a_long_outage_and_a_runner_s_is_not(edge: Edge, runner: Runner) -> None:
+    """A runner opens a session again; an executor has nothing to open one with, and what it did must not be lost."""
+    grant = open_session(edge, runner)["access_token"]
+    executor = edge.post("worker-session", {"job": {"id": 12, "attempt": 3}}, grant).json()["access_token"]
+    day = 24 * 60 * 60
+    for token, seconds, status in (
+        (grant, 60, 200),
+        (grant, 1800, 401),
+        (executor, 1800, 200),
+        (executor, 6 * day, 200),
+        (executor, 8 * day, 401),
+    ):
+        assert edge.post("worker-session", {"renew": True}, aged(edge, token, seconds)).status_code == status, seconds
 
 
 def test_an_engine_s_token_reads_its_job_s_state_and_is_worth_nothing_else(edge: Edge, runner: Runner) -> None:

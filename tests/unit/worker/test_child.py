@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 import time
 import uuid
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from stack.settings import PROJECT
 from tests.support.waiting import eventually, wait_until
 from worker.children.child import READ_BYTES, Child, Command, stop_with_grace
 from worker.children.strays import COOKIE_VARIABLE, kill_strays
@@ -172,3 +174,17 @@ def _is_running(pid: int) -> bool:
     except OSError:
         return False
     return state not in {"Z", "X"}
+
+
+def test_a_child_outlives_the_pipe_of_a_runner_that_died(tmp_path: Path) -> None:
+    """An engine that prints must not be ended by that before it has written its state."""
+    script = f"trap '' INT; while [ ! -e {tmp_path}/dead ]; do sleep 0.05; done; echo words; touch {tmp_path}/written"
+    runner = (
+        "import os, pathlib\n"
+        "from worker.children.child import Child, Command\n"
+        f"Child.start(Command(('/bin/sh', '-c', {script!r}), pathlib.Path('/'), {{'PATH': os.defpath}}))\n"
+        "os._exit(0)\n"
+    )
+    subprocess.run([sys.executable, "-c", runner], check=True, timeout=30, env={"PYTHONPATH": str(PROJECT)})
+    (tmp_path / "dead").touch()
+    wait_until((tmp_path / "written").exists, timeout_seconds=10)

@@ -292,8 +292,9 @@ declare
   v_job bigint;
 begin
   perform private.check_running(p_running);
+  -- A dead one, too: whoever said "it goes on there as far as we know" learns now that it does not.
   perform private.resume_held(v_runner, (l ->> 'job')::bigint, (l ->> 'attempt')::integer)
-  from jsonb_array_elements(coalesce(p_running, '[]')) as l where not coalesce((l ->> 'is_dead')::boolean, false);
+  from jsonb_array_elements(coalesce(p_running, '[]')) as l;
   for v_job in
     select q.job_id from private.live_jobs as q
     left join jsonb_array_elements(coalesce(p_running, '[]')) as l

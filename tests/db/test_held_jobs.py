@@ -120,6 +120,16 @@ def test_a_process_that_died_is_lost_and_not_out_of_contact(
     assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "RUNNER_LOST")
 
 
+def test_a_process_that_died_while_it_was_out_of_contact_is_told_to_be_lost(
+    world: World, runner: Runner, held: dict[str, Any]
+) -> None:
+    again = world.connect_runner(runner.worker_id, "one")
+    again.call("worker_recover", p_running=[{"job": held["id"], "attempt": 1, "is_dead": True}])
+    row = world.job(held["id"])
+    assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "RUNNER_LOST")
+    assert world.replayed(held["id"]) == "NEEDS_ATTENTION"
+
+
 # ---------------------------------------------------------------------------------------------- given back
 
 

@@ -36,7 +36,8 @@ def hung(stack: RunningStack, *parts: str) -> Iterator[None]:
         yield
     finally:
         for first, *others in trees:
-            first.kill()
+            with suppress(psutil.NoSuchProcess):
+                first.kill()
             for process in others:
                 with suppress(psutil.NoSuchProcess):
                     process.resume()

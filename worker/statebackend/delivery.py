@@ -14,6 +14,8 @@ from worker.statebackend.journal import Entry, Journal, Kind
 LONGEST_PAUSE = 10.0
 # The lock that the engine asks for must not overtake the unlock of the command before it.
 _LOCK_WAITS_SECONDS = 60.0
+# For a project that hangs instead of being away.
+_KNOWN_WAITS_SECONDS = 5.0
 
 
 class StateServer(Protocol):
@@ -55,8 +57,9 @@ class JournaledState:
             return StateReply(exists=True, body=self._journal.newest)
         try:
             # What was read before is still true, since this attempt holds the state: an engine is not kept waiting.
-            self._read = await self._server.state_get(ref, seconds=60.0 if self._read is None else 0.0)
-        except Retryable:
+            async with asyncio.timeout(None if self._read is None else _KNOWN_WAITS_SECONDS):
+                self._read = await self._server.state_get(ref, seconds=60.0 if self._read is None else 0.0)
+        except (Retryable, TimeoutError):
             if self._read is None:
                 raise
         return self._read

@@ -13,6 +13,7 @@ from typing import Any, Self
 import httpx
 
 from tests.integration.worker_bench import Bench, WorkerProcess
+from tests.support.waiting import wait_until
 
 TABLES_VARIABLE = "RUNYARD_SEEN_TABLES"
 # Lines of the runner's own log that tell nothing about a fault.
@@ -28,12 +29,18 @@ class Watch:
         self.job, self.worker, self.runner = job, worker, runner
         self.began = time.monotonic()
         self.rows: list[tuple[float, str, str, str]] = []
+        self._looks = 0
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
     def note(self, what: str) -> None:
         """What was done to it, in the test's own words."""
         self._add(f"**{what}**", "", "")
+
+    def look_once_more(self) -> None:
+        """Let the last change be seen, too."""
+        looks = self._looks
+        wait_until(lambda: self._looks > looks + 1, timeout_seconds=20)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -51,6 +58,7 @@ class Watch:
         before = ("", "", "")
         while not self._end.wait(1.0):
             now = self._look()
+            self._looks += 1
             if now != before:
                 changed = [new if new != old else "" for new, old in zip(now, before, strict=True)]
                 self._add(*changed)

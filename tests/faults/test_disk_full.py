@@ -10,6 +10,7 @@ import pytest
 
 from tests.faults.applying import Apply
 from tests.faults.ledger import close_ledger
+from tests.faults.seen import watched
 from tests.faults.worker_engine import make_engine
 from tests.faults.worker_proxy import Proxy
 from tests.integration.worker_bench import Bench, bench
@@ -53,13 +54,18 @@ def test_a_full_disk_costs_no_job_and_is_noticed_when_it_is_over(bench: Bench, d
     bench.online(worker)
     ballast = fill(disk)
     jobs = [bench.enqueue("PLAN", bench.module()) for _ in range(3)]
-    wait_until(lambda: runner.said("degraded: taking no jobs"), timeout_seconds=60)
-    (instance,) = bench.rows("worker_instances", worker_id=worker[0])
-    wait_until(lambda: bench.rows("worker_instances", id=instance["id"])[0]["facts"].get("degraded"))
-    assert {bench.job(job)["status"] for job in jobs} == {"QUEUED"}
-    ballast.unlink()
-    for job in jobs:
-        assert bench.wait_job(job, seconds=120)["status"] == "SUCCEEDED"
+    with watched("The runner's disk is full", bench, jobs[0], worker[0], runner) as watch:
+        watch.note("the disk is full, and jobs are queued")
+        wait_until(lambda: runner.said("degraded: taking no jobs"), timeout_seconds=60)
+        (instance,) = bench.rows("worker_instances", worker_id=worker[0])
+        wait_until(lambda: bench.rows("worker_instances", id=instance["id"])[0]["facts"].get("degraded"))
+        assert {bench.job(job)["status"] for job in jobs} == {"QUEUED"}
+        watch.look_once_more()
+        watch.note("there is room again")
+        ballast.unlink()
+        for job in jobs:
+            assert bench.wait_job(job, seconds=120)["status"] == "SUCCEEDED"
+        watch.look_once_more()
     close_ledger(bench, jobs).check()
 
 

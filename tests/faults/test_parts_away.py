@@ -67,15 +67,22 @@ def test_an_apply_goes_on_and_ends_while_a_part_is_away(
             watch.note(f"{part} is killed, and started again")
         wait_until(fresh_stack.is_healthy, timeout_seconds=90)
         row = apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", seconds=180)
+        watch.look_once_more()
     apply.check_whole(row)
 
 
 @pytest.mark.slow
 def test_runner_and_project_die_together(apply: Apply, fresh_stack: RunningStack) -> None:
-    with hung(fresh_stack, *PARTS):
-        apply.end()
-        apply.wait_ended_away()
-        apply.runner.signal(signal.SIGKILL)
-        apply.runner.wait()
-    apply.start_again()
-    apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", seconds=180))
+    with watched("Runner and project die together", apply.bench, apply.job, apply.worker[0], apply.runner) as watch:
+        with hung(fresh_stack, *PARTS):
+            watch.note("PostgreSQL and gateway hang, and the apply ends")
+            apply.end()
+            apply.wait_ended_away()
+            apply.runner.signal(signal.SIGKILL)
+            apply.runner.wait()
+            watch.note("runner, PostgreSQL and gateway are killed, and started again")
+        watch.runner = apply.start_again()
+        wait_until(fresh_stack.is_healthy, timeout_seconds=90)
+        row = apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", seconds=180)
+        watch.look_once_more()
+    apply.check_whole(row)

@@ -4,11 +4,13 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from tests.faults.applying import Apply
+from tests.faults.seen import watched
 from tests.faults.worker_engine import make_engine
 from tests.faults.worker_proxy import Proxy
 from tests.integration.worker_bench import Bench, bench
@@ -81,12 +83,21 @@ def test_an_apply_that_ended_while_the_project_was_away_survives(apply: Apply, i
     apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))
 
 
+def code_of(apply: Apply) -> Any:
+    return (apply.bench.job(apply.job)["error"] or {}).get("code")
+
+
 def test_in_the_middle_of_an_apply_the_job_is_left_to_a_person_with_its_lock(
     apply: Apply, image: Path, mount: Mount
 ) -> None:
-    home = cut_power(apply, image, mount)
-    apply.start_again(home)
-    # Its old session has to grow stale first: nothing proves that it is the same process.
-    wait_until(lambda: (apply.bench.job(apply.job)["error"] or {}).get("code") == "RUNNER_LOST", timeout_seconds=150)
+    with watched(
+        "The runner's machine loses its power", apply.bench, apply.job, apply.worker[0], apply.runner
+    ) as watch:
+        watch.note("the power is cut")
+        home = cut_power(apply, image, mount)
+        watch.note("the machine is back")
+        watch.runner = apply.start_again(home)
+        wait_until(lambda: code_of(apply) == "RUNNER_LOST", timeout_seconds=150)
+        watch.look_once_more()
     assert apply.bench.job(apply.job)["status"] == "NEEDS_ATTENTION"
     assert apply.bench.rpc("state_info", p_module=apply.module)["lock"]["job_id"] == apply.job

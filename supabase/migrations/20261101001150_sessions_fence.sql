@@ -1,5 +1,6 @@
--- The fence: which attempt of a job a caller may speak for. Every call of a runner or an executor about a job passes it; it
--- is what makes requeueing safe, and what lets an attempt that was out of contact come back before a person released it.
+-- The fence: which attempt of a job a caller may speak for. Every call of a runner or an executor about a job passes
+-- it; it is what makes requeueing safe, and what lets an attempt that was out of contact come back before a person
+-- released it.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 

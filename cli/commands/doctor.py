@@ -17,6 +17,7 @@ from cli.version import __version__
 
 app = new_app("Check this program, the login and the project.")
 CLOCK_SECONDS = 60
+TRANSACTION_SECONDS = 600
 FUNCTIONS = ("health", "worker-session", "service-account-token", "device-login")
 
 
@@ -28,9 +29,9 @@ class Check(NamedTuple):
     said: str
 
 
-@command(app, "doctor", calls=("my_organizations",))
+@command(app, "doctor", calls=("my_organizations", "open_transactions"))
 def doctor(here: Here) -> None:
-    """Check client, login, project, clock and functions; with SUPABASE_SECRET_KEY the queue's sweep, too."""
+    """Check client, login, project, clock and functions; with SUPABASE_SECRET_KEY the database, too."""
     found = [Check("program", True, f"runyard {__version__}, Python {platform.python_version()}"), *_checks(here)]
     if here.printer.as_json:
         here.printer.document([check._asdict() for check in found])
@@ -58,6 +59,7 @@ def _checks(here: Here) -> Iterator[Check]:
         yield _try(
             "secret key", lambda: f"works; {len(here.operator.rows('organizations', select='id'))} organisations"
         )
+        yield _try("transactions", lambda: _transactions(here.operator.call("open_transactions")))
 
 
 def _try(name: str, look: Any) -> Check:
@@ -82,6 +84,19 @@ def _clock(connection: Connection) -> str:
             f"differs by {behind:+.0f} s from the project's.", "Logins and tokens depend on it: set it right."
         )
     return f"differs by {behind:+.0f} s"
+
+
+def _transactions(oldest: list[dict[str, Any]]) -> str:
+    """Name the oldest open transaction: while it is open, every claim steps over what vacuum may not remove."""
+    if not oldest:
+        return "none is open"
+    first = oldest[0]
+    said = f"the oldest is open for {first['seconds']} s: {first['role']}, process {first['pid']}, {first['state']}"
+    if first["seconds"] > TRANSACTION_SECONDS:
+        raise CommandError(
+            said + ".", f"It slows every claim: end it with select pg_terminate_backend({first['pid']})."
+        )
+    return said
 
 
 def _function(connection: Connection, name: str) -> str:

@@ -23,9 +23,10 @@ class SharedRunner(BaseModel):
     capacity: int = Field(default=1, ge=1, le=256)
     accepted_job_types: list[str] | None = Field(default=None, min_length=1)
     allow_multiple_instances: bool = False
+    organizations: list[str] = Field(default_factory=list)
 
     def options(self) -> dict[str, Any]:
-        """What the database is told; no accepted types means all of them."""
+        """What the database is told; no accepted types means all of them, no organisations means all of them."""
         return self.model_dump(exclude={"name"})
 
 
@@ -99,6 +100,8 @@ def apply_configuration(
 
 def _change(installation: Api, wanted: SharedRunner, before: dict[str, Any]) -> Outcome:
     after = _ensure(installation, wanted, None)
+    # For whom it works is no part of the runner's row, which every organisation may read.
+    before = before | {"organizations": after["organizations_before"]}
     is_same = all(before[name] == after[name] for name in wanted.options())
     return Outcome(after["name"], after["id"], "unchanged" if is_same else "changed")
 

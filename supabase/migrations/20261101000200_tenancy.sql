@@ -79,8 +79,6 @@ comment on table public.invitations is
   'Invitations by e-mail address. The secret of the link is not here; its hash is in private.';
 comment on column public.invitations.invited_by is 'The member who invited.';
 comment on column public.invitations.expires_at is 'After this it can no longer be accepted.';
-comment on column public.invitations.accepted_at is 'When it was accepted.';
-comment on column public.invitations.revoked_at is 'When it was withdrawn.';
 create trigger ring after insert or update
   or delete on public.invitations for each row execute function private.ring_changed_row();
 
@@ -90,7 +88,6 @@ create table private.invitation_tokens (
 );
 alter table private.invitation_tokens enable row level security;
 comment on table private.invitation_tokens is 'Hashes of the secrets in invitation links.';
-comment on column private.invitation_tokens.invitation_id is 'The invitation.';
 comment on column private.invitation_tokens.token_hash is
   'SHA-256 (hex) of the secret; the secret itself is never stored.';
 

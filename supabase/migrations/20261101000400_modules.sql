@@ -27,7 +27,6 @@ create table public.groups (
 alter table public.groups enable row level security;
 grant select on public.groups to authenticated, service_role;
 comment on table public.groups is 'A node of the tree of paths. Its hooks and variables apply to every module below.';
-comment on column public.groups.description is 'What it is for.';
 comment on column public.groups.hooks is
   'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
 comment on column public.groups.env is 'Variables for the engine. No secrets: those live on the runner.';
@@ -74,7 +73,6 @@ comment on table public.modules is
   'A leaf of the tree: what a job acts on. Removed ones stay for their history (deleted_at).';
 comment on column public.modules.group_id is 'The group it is in.';
 comment on column public.modules.group_path is 'That group''s path.';
-comment on column public.modules.description is 'What it is for.';
 comment on column public.modules.source_kind is 'Where the code comes from.';
 comment on column public.modules.source is
   'git {url,ref,subfolder} · archive {url,sha256,subfolder} · inline {files:{path:content}} · local {path}.';
@@ -94,7 +92,6 @@ comment on column public.modules.approval_timeout_seconds is
 comment on column public.modules.auto_apply is 'Whether a plan with changes is followed by its apply.';
 comment on column public.modules.can_apply_uploads is
   'Whether the plan of a folder that somebody uploaded may be applied.';
-comment on column public.modules.deleted_at is 'When it was removed.';
 
 create policy "Members see their organisation's modules" on public.modules
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));

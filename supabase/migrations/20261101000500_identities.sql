@@ -39,7 +39,6 @@ comment on column public.cloud_identities.regions is 'Regions that may be used.'
 comment on column public.cloud_identities.network is 'Where tasks run: {subnets, security_groups, create_vpc}.';
 comment on column public.cloud_identities.verified_at is 'When assuming the role last worked.';
 comment on column public.cloud_identities.verification_error is 'Why it last did not.';
-comment on column public.cloud_identities.removed_at is 'When it was removed.';
 create trigger touch before update on public.cloud_identities for each row execute function private.touch_updated_at();
 create trigger ring after insert or update on public.cloud_identities
   for each row execute function private.ring_changed_row();

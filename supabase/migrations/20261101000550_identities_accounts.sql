@@ -70,7 +70,6 @@ comment on table public.service_accounts is
   'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
 comment on column public.service_accounts.path is
   'The group it belongs to; it serves runners and modules at or below. "" is the whole organisation.';
-comment on column public.service_accounts.description is 'What it is for.';
 comment on column public.service_accounts.client_id is 'The public half of its credentials.';
 comment on column public.service_accounts.trusts is
   'OIDC issuers that it trusts, [{issuer, audience, bound_claims}]: a token must have that audience and each of '
@@ -83,7 +82,6 @@ comment on column public.service_accounts.has_secret is 'Whether it also has a c
 comment on column public.service_accounts.secret_hint is 'The last four characters of that secret.';
 comment on column public.service_accounts.is_disabled is 'A disabled one opens no session and does nothing.';
 comment on column public.service_accounts.last_used_at is 'When it last signed in.';
-comment on column public.service_accounts.removed_at is 'When it was removed.';
 create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
 create trigger ring after insert or update on public.service_accounts
   for each row execute function private.ring_changed_row();
@@ -95,7 +93,6 @@ create table private.service_account_secrets (
 );
 alter table private.service_account_secrets enable row level security;
 comment on table private.service_account_secrets is 'Hashes of service accounts'' client secrets.';
-comment on column private.service_account_secrets.service_account_id is 'The service account.';
 comment on column private.service_account_secrets.hash is 'bcrypt hash; the secret is shown once and never stored.';
 
 create function private.my_account(p_account uuid)

@@ -93,7 +93,6 @@ comment on column public.workers.cloud is 'What was created in the cloud: names 
 comment on column public.workers.service_account_id is 'The service account that it may sign in with.';
 comment on column public.workers.never_contacted is 'Whether it has never connected.';
 comment on column public.workers.first_seen_at is 'When it connected first.';
-comment on column public.workers.removed_at is 'When it was removed.';
 create trigger touch before update on public.workers for each row execute function private.touch_updated_at();
 
 create policy "Members see their runners and the shared ones" on public.workers
@@ -221,11 +220,9 @@ comment on column private.sessions.token_id is 'The token that opened it.';
 comment on column private.sessions.service_account_id is 'The service account that opened it.';
 comment on column private.sessions.epoch is 'The instance''s epoch; the highest one is the rightful one.';
 comment on column private.sessions.boot_id is 'The process that opened it.';
-comment on column private.sessions.opened_at is 'When it was opened.';
 comment on column private.sessions.renewed_at is 'When its token was last renewed.';
 comment on column private.sessions.expires_at is
   'When the token that opened it ends; rotating that token brings it nearer.';
-comment on column private.sessions.ended_at is 'When it ended.';
 comment on column private.sessions.end_reason is 'Why, in words that the runner prints.';
 
 create unlogged table private.heartbeats (

@@ -73,7 +73,8 @@ create table public.provision_jobs (
   updated_at timestamptz not null default now(),
   constraint provision_jobs_target_check check (num_nonnulls(module_id, target_worker_id, target_identity_id) = 1)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
-create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc);
+-- With the type: lists and counts by status and type come from the index alone.
+create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc) include (type);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
 create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id, id desc)
@@ -112,8 +113,6 @@ comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is u
 comment on column public.provision_jobs.attempt is
   'The number of the current or last try. Every write of a runner carries it.';
 comment on column public.provision_jobs.max_attempts is 'How often it may be tried when runners are lost.';
-comment on column public.provision_jobs.worker_name is 'That runner''s name.';
-comment on column public.provision_jobs.instance_name is 'That instance''s name.';
 comment on column public.provision_jobs.lease_until is
   'The lease as it was claimed. Beats prolong it without changing this row.';
 comment on column public.provision_jobs.cancel_kind is 'How it was asked to stop.';
@@ -148,7 +147,6 @@ comment on column public.provision_jobs.created_by_label is 'Their name at that 
 comment on column public.provision_jobs.queued_at is 'When it last became QUEUED.';
 comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
 comment on column public.provision_jobs.started_at is 'When that attempt reported its first phase.';
-comment on column public.provision_jobs.finished_at is 'When it ended.';
 
 create view public.last_jobs with (security_invoker = true) as
 select
@@ -234,7 +232,6 @@ comment on column private.live_jobs.ready_seq is 'When it became ready, as a num
 comment on column private.live_jobs.session_id is 'The session that has it: the third part of the fence.';
 comment on column private.live_jobs.claim_request_id is
   'The claim that took it, so that a repeated claim gets the same answer.';
-comment on column private.live_jobs.claimed_at is 'When it was claimed.';
 comment on column private.live_jobs.lease_until is 'The lease as claimed; the instance''s beats prolong it.';
 comment on column private.live_jobs.log_day is 'Day of the claim: the partition of this attempt''s log.';
 comment on column private.live_jobs.has_touched is
@@ -258,10 +255,7 @@ create table private.job_transitions (
 alter table private.job_transitions enable row level security;
 comment on table private.job_transitions is
   'Every change of status that is allowed, and the events that stand for it. Anything else is refused.';
-comment on column private.job_transitions.from_status is 'Status before.';
-comment on column private.job_transitions.to_status is 'Status after.';
 comment on column private.job_transitions.event is 'The event that job_events has for it.';
-comment on column private.job_transitions.description is 'When it happens.';
 insert into private.job_transitions (from_status, to_status, event, description) values
 ('AWAITING_APPROVAL', 'QUEUED', 'approved', 'Enough members approved.'),
 ('AWAITING_APPROVAL', 'QUEUED', 'confirmed', 'A member confirmed its plan.'),

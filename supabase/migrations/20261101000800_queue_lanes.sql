@@ -53,11 +53,24 @@ create index lane_workers_lane_id_idx on private.lane_workers (lane_id, distance
 alter table private.lane_workers enable row level security;
 comment on table private.lane_workers is
   'Which runners may serve which lane, and how near they are. Rebuilt when runners, labels or assignments change.';
-comment on column private.lane_workers.lane_id is 'The lane.';
 comment on column private.lane_workers.priority is 'The lane''s priority.';
 comment on column private.lane_workers.distance is
   'Levels between the lane''s path and the assignment; 100: all modules; 200: shared.';
 comment on column private.lane_workers.instance_name is 'The instance name that the lane is pinned to.';
+
+create table private.shared_worker_orgs (
+  worker_id uuid not null references public.workers (id) on delete cascade,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  primary key (worker_id, org_id)
+);
+create index shared_worker_orgs_org_id_idx on private.shared_worker_orgs (org_id);
+alter table private.shared_worker_orgs enable row level security;
+comment on table private.shared_worker_orgs is
+  'For whom a shared runner works, where the installation''s file says so; one without a row works for everybody.';
+
+create type private.offer as (engines jsonb, engine_note text, clouds jsonb, is_degraded boolean);
+comment on type private.offer is
+  'What an instance has for jobs: engines and versions, what it says about them, clouds it can act in, its health.';
 
 create view private.instance_liveness as
 select
@@ -68,19 +81,50 @@ select
   h.last_seen_at,
   h.is_draining,
   i.capacity,
-  i as instance,
+  row(
+    -- With a dispatcher the image's engines count, not the host's.
+    case when coalesce(i.facts ->> 'dispatcher', 'local') <> 'local' then i.facts -> 'dispatcher_engines'
+      else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb) end,
+    i.engine_note, i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
+  )::private.offer as offer,
   coalesce(h.last_seen_at > now() - interval '60 seconds', false) as is_fresh,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
   'The one place that says whether an instance is alive: a beat within 60 s. Used by claim, explanation, sweep and '
   'pages.';
-comment on column private.instance_liveness.last_seen_at is 'When it beat last.';
 comment on column private.instance_liveness.is_draining is 'Whether it says that it is draining.';
-comment on column private.instance_liveness.capacity is 'Its slots.';
-comment on column private.instance_liveness.instance is 'All that is known of it: engines, facts.';
+comment on column private.instance_liveness.offer is 'What it has for jobs.';
 comment on column private.instance_liveness.is_fresh is 'Whether its last beat is less than 60 s old.';
 comment on column private.instance_liveness.used is 'Slots in use.';
+
+create view private.lane_instances as
+select
+  lw.lane_id,
+  lw.worker_id,
+  lw.distance,
+  i.instance_id,
+  i.offer,
+  i.is_fresh,
+  lw.instance_name is null or i.name = lw.instance_name as is_named,
+  not w.is_disabled and not w.never_contacted as is_in_use,
+  not w.is_disabled and not w.is_draining and i.is_fresh and not i.is_draining
+    and (lw.instance_name is null or i.name = lw.instance_name) as is_willing,
+  i.capacity - i.used as free
+from private.lane_workers as lw
+inner join public.workers as w on w.id = lw.worker_id and w.removed_at is null
+inner join private.instance_liveness as i on i.worker_id = lw.worker_id;
+comment on view private.lane_instances is
+  'The processes of the runners that may serve a lane, and how they are now. The claim and the explanation both read '
+  'it.';
+comment on column private.lane_instances.distance is 'How near its runner is to the lane.';
+comment on column private.lane_instances.offer is 'What it has for jobs.';
+comment on column private.lane_instances.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
+comment on column private.lane_instances.is_named is 'Whether it is called what the lane asks for.';
+comment on column private.lane_instances.is_in_use is 'Whether its runner is enabled and was seen at all.';
+comment on column private.lane_instances.is_willing is
+  'Whether it would take a job if it had a slot: it is there, enabled, not draining, and called as the lane asks.';
+comment on column private.lane_instances.free is 'Free slots.';
 
 -- ---------------------------------------------------------------------------------------------- rules
 
@@ -93,6 +137,7 @@ as $$
     when l.pinned_worker_id <> w.id then 'PINNED_ELSEWHERE'
     when l.pinned_worker_id = l.excluded_worker_id then null
     when w.is_shared and o.shared_runners = 'NEVER' then 'SHARED_REFUSED'
+    when kept.is_for_others then 'SHARED_ELSEWHERE'
     when l.excluded_worker_id = w.id then 'IS_TARGET'
     when reach.distance is null then 'NOT_ASSIGNED'
     when l.job_type is null and w.is_choosy then 'TYPE_REFUSED'
@@ -114,6 +159,9 @@ as $$
       )
     )::smallint as distance
   ) as reach
+  left join lateral (
+    select bool_and(s.org_id <> l.org_id) as is_for_others from private.shared_worker_orgs as s where s.worker_id = w.id
+  ) as kept on w.is_shared
   where (p_lane is null or l.id = p_lane) and (p_worker is null or w.id = p_worker)
 $$;
 comment on function private.lane_fit(integer, uuid) is

@@ -50,32 +50,25 @@ end;
 $$;
 comment on function private.add_token(uuid, text, text, timestamptz) is 'Stores the hash of a new token.';
 
-create function private.is_starting(p_worker public.workers)
-returns boolean
-language sql stable
-set search_path = ''
-as $$
-  select coalesce(p_worker.desired_count > 0
-    and (p_worker.cloud ->> 'starting_at')::pg_catalog.timestamptz > now() - interval '10 minutes', false)
-$$;
-comment on function private.is_starting(public.workers) is
-  'Whether a cloud-hosted runner was told to start lately and may still say hello.';
-
-create function private.has_credential(p_worker public.workers)
-returns boolean
-language sql stable
-set search_path = ''
-as $$
+create view private.worker_prospects as
+select
+  w.id as worker_id,
+  coalesce(w.desired_count > 0 and (w.cloud ->> 'starting_at')::timestamptz > now() - interval '10 minutes', false)
+    as is_starting,
   -- What was deployed from here is given its token by the job that starts it.
-  select p_worker.type = 'cloud-hosted' or exists (
+  w.type = 'cloud-hosted' or exists (
     select from private.worker_tokens as t
-    where t.worker_id = p_worker.id and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
+    where t.worker_id = w.id and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
   ) or exists (
-    select from public.service_accounts as a where a.id = p_worker.service_account_id and a.removed_at is null
-      and not a.is_disabled)
-$$;
-comment on function private.has_credential(public.workers) is
-  'Whether a runner could sign in at all: it has a live token, or a service account that is not disabled.';
+    select from public.service_accounts as a
+    where a.id = w.service_account_id and a.removed_at is null and not a.is_disabled
+  ) as has_credential
+from public.workers as w;
+comment on view private.worker_prospects is 'Whether a runner that is not there could come.';
+comment on column private.worker_prospects.is_starting is
+  'Whether it is cloud-hosted, was told to start lately and may still say hello.';
+comment on column private.worker_prospects.has_credential is
+  'Whether it could sign in at all: it has a live token, or a service account that is not disabled.';
 
 create view private.worker_liveness as
 select
@@ -99,10 +92,8 @@ cross join lateral (
 ) as l;
 comment on view private.worker_liveness is
   'What the heartbeats of its instances make of a runner now. The only place that decides its status.';
-comment on column private.worker_liveness.worker_id is 'The runner.';
 comment on column private.worker_liveness.fresh is 'Instances that are there.';
 comment on column private.worker_liveness.willing is 'Of those, not draining.';
-comment on column private.worker_liveness.last_seen_at is 'The last heartbeat.';
 comment on column private.worker_liveness.used is 'Slots in use of the instances that are there.';
 comment on column private.worker_liveness.capacity is 'Slots of the instances that are there.';
 comment on column private.worker_liveness.status is 'ONLINE, DRAINING or OFFLINE.';
@@ -119,8 +110,8 @@ as $$
       when l.fresh > 0 and l.willing = 0 then 'The runner said that it is draining'
       when l.fresh > 0 then case when w.is_disabled then 'Disabled: gets no new jobs' else 'Ready' end
       when w.is_scaled_to_zero then 'Scaled to zero: starts when a job needs it'
-      when private.is_starting(w) then 'Starting'
-      when not private.has_credential(w) then 'No usable token or service account'
+      when p.is_starting then 'Starting'
+      when not p.has_credential then 'No usable token or service account'
       when w.never_contacted then 'Never contacted'
       else coalesce((
         select 'Stopped: ' || s.end_reason from private.sessions as s
@@ -129,7 +120,9 @@ as $$
         order by s.ended_at desc limit 1
       ), 'No heartbeat for 60 s')
     end
-  from public.workers as w join private.worker_liveness as l on l.worker_id = w.id
+  from public.workers as w
+  join private.worker_liveness as l on l.worker_id = w.id
+  join private.worker_prospects as p on p.worker_id = w.id
   where w.id = p_worker
 $$;
 comment on function private.derive_worker_status(uuid) is 'The status of a runner, and why.';

@@ -3,6 +3,36 @@
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
+create function private.shared_orgs(p_worker uuid)
+returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return (select coalesce(jsonb_agg(o.slug order by o.slug), '[]')
+    from private.shared_worker_orgs as s join public.organizations as o on o.id = s.org_id
+    where s.worker_id = p_worker);
+end;
+$$;
+comment on function private.shared_orgs(uuid) is
+  'The organisations that a shared runner works for, by their short names; none for everybody.';
+
+create function private.set_shared_orgs(p_worker uuid, p_slugs text[])
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.fail('RY404', format('There is no organisation "%s".', s), 'Write its short name, as in its address.')
+  from unnest(p_slugs) as s where not exists (select from public.organizations as o where o.slug = s);
+  delete from private.shared_worker_orgs where worker_id = p_worker;
+  insert into private.shared_worker_orgs (worker_id, org_id)
+  select p_worker, o.id from public.organizations as o where o.slug = any (p_slugs);
+end;
+$$;
+comment on function private.set_shared_orgs(uuid, text[]) is
+  'Says for whom a shared runner works; nobody named is everybody. The caller holds the routing lock alone.';
+
 create function private.ensure_shared_worker(p_name text, p_token_hash text, p_token_hint text, p_options jsonb)
 returns jsonb
 language plpgsql security definer
@@ -10,15 +40,16 @@ set search_path = ''
 as $$
 declare
   v_worker public.workers;
+  v_before pg_catalog.jsonb;
 begin
   perform private.check_worker_options(null, private.runner_settings(p_options,
-    array['assignments', 'service_account_id']));
+    array['assignments', 'service_account_id', 'organizations']));
   perform private.lock_routing(null, true);
   select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name))
     and removed_at is null;
   if v_worker.id is null then
     v_worker := private.insert_worker(null, p_name, 'shared',
-      coalesce(p_options, '{}') - array['service_account_id', 'is_assigned_to_all_modules']);
+      coalesce(p_options, '{}') - array['service_account_id', 'is_assigned_to_all_modules', 'organizations']);
     perform private.record_worker_event(v_worker.id, 'registered', 'From the installation''s configuration');
     perform private.audit(null, 'worker.registered', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
       coalesce(p_options, '{}'));
@@ -39,8 +70,11 @@ begin
     update private.worker_tokens set expires_at = now() where worker_id = v_worker.id and revoked_at is null;
     perform private.add_token(v_worker.id, p_token_hash, p_token_hint, null);
   end if;
+  v_before := private.shared_orgs(v_worker.id);
+  perform private.set_shared_orgs(v_worker.id, private.text_list(p_options -> 'organizations'));
   perform private.reroute(null, v_worker.id);
-  return to_jsonb(v_worker);
+  return to_jsonb(v_worker) || jsonb_build_object('organizations', private.shared_orgs(v_worker.id),
+    'organizations_before', v_before);
 end;
 $$;
 comment on function private.ensure_shared_worker(text, text, text, jsonb) is 'Body of public.ensure_shared_worker.';

@@ -298,7 +298,7 @@ declare
   v_reason pg_catalog.text;
 begin
   loop
-    -- "Free" is what is_available asks of others, slots aside: enabled, not draining, fresh.
+    -- "Free" is what the claim asks of others, slots aside: enabled, not draining, fresh.
     select coalesce(v_as, s.id), w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version,
       not (w.is_disabled or w.is_draining), not (w.is_disabled or w.is_draining) and not h.is_draining
         and h.last_seen_at > now() - interval '60 seconds', h.tick_at

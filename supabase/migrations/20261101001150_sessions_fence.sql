@@ -72,8 +72,10 @@ as $$
 declare
   v_live private.live_jobs;
 begin
-  -- The lock keeps sweep and cancel out until this call has written what it came to write.
-  select * into v_live from private.live_jobs as q where q.job_id = p_job for update;
+  -- The lock keeps sweep and cancel out until this call has written what it came to write. A job of somebody else is
+  -- not touched: whoever guesses numbers must not hold up other runners.
+  select * into v_live from private.live_jobs as q
+  where q.job_id = p_job and q.instance_id = p_runner.instance_id for update;
   if v_live.stage = 'HELD' then
     perform private.resume_held(p_runner, p_job, p_attempt);
     select * into v_live from private.live_jobs as q where q.job_id = p_job;
@@ -82,7 +84,8 @@ begin
 end;
 $$;
 comment on function private.locked_job(private.runner, bigint, integer) is
-  'A job''s row, locked; the attempt that holds it goes on, if it is the one that asks. Null where the job is over.';
+  'The row of a job of this instance, locked; the attempt that holds it goes on, if it is the one that asks. Null '
+  'where the job is over or another''s.';
 
 create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer)
 returns private.live_jobs

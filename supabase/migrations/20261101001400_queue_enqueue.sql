@@ -4,7 +4,7 @@
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
-create function private.lanes_of(p_jobs public.provision_jobs[])
+create function private.lanes_of(p_jobs bigint[])
 returns table (job_id bigint, lane_id integer)
 language sql
 set search_path = ''
@@ -12,45 +12,54 @@ as $$
   -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them
   -- alone.
   with alike as (
-    select private.lane_of(p_jobs[min(j.ordinality)]) as lane_id, array_agg(j.id) as jobs
-    from unnest(p_jobs) with ordinality as j
+    select min(j.id) as first_job, array_agg(j.id) as jobs
+    from public.provision_jobs as j where j.id = any (p_jobs)
     group by j.org_id, j.type, j.priority, j.labels, j.pinned_worker_id, j.pinned_instance_name, j.target_worker_id,
       j.payload #>> '{module,engine}', j.payload #>> '{module,engine_version}',
-        j.payload #>> '{lifecycle,identity,provider}', case when exists (
-      select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
-    ) then j.module_path else j.group_path end
+      j.payload #>> '{lifecycle,identity,provider}', case when exists (
+        select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
+      ) then j.module_path else j.group_path end
+  ), found as materialized (
+    select private.lane_of(j) as lane_id, a.jobs from alike as a join public.provision_jobs as j on j.id = a.first_job
   )
-  select j, a.lane_id from alike as a cross join lateral unnest(a.jobs) as j
+  select j, f.lane_id from found as f cross join lateral unnest(f.jobs) as j
 $$;
-comment on function private.lanes_of(public.provision_jobs[]) is
+comment on function private.lanes_of(bigint[]) is
   'The lane of each of these jobs. Each lane is looked for once.';
 
-create function private.queue_jobs(p_jobs public.provision_jobs[])
+create type private.placement as (job_id bigint, state_key uuid, priority smallint, attempt integer);
+comment on type private.placement is 'What the queue of a state needs to know about a job.';
+
+create function private.queue_jobs(p_org uuid, p_jobs bigint[])
 returns void
 language plpgsql
 set search_path = ''
 as $$
 declare
+  v_jobs private.placement[] := array(
+    select row(j.id, private.state_key(j), j.priority, j.attempt)::private.placement
+    from public.provision_jobs as j where j.id = any (p_jobs) and j.status = 'QUEUED' order by j.id);
   v_lanes integer[];
   v_waiting pg_catalog.uuid[];
 begin
-  perform private.lock_states(j.org_id, array_agg(private.state_key(j))) from unnest(p_jobs) as j group by j.org_id;
-  with job as materialized (
-    select j.id, j.org_id, private.state_key(j) as state_key, j.priority, j.attempt from unnest(p_jobs) as j
-  ), queued as (
+  if v_jobs = '{}' then
+    return;
+  end if;
+  perform private.lock_states(p_org, array(select j.state_key from unnest(v_jobs) as j));
+  with queued as (
     insert into private.live_jobs (job_id, org_id, state_key, stage, priority, attempt, lane_id, ready_seq)
-    select j.id, j.org_id, j.state_key, case when f.is_free then 'READY' else 'WAITING' end::private.job_stage,
-      j.priority, j.attempt,
-      case when f.is_free then l.lane_id end, case when f.is_free then nextval('private.ready_seq') end
-    from job as j
-    join private.lanes_of(p_jobs) as l on l.job_id = j.id
+    select j.job_id, p_org, j.state_key, case when f.is_free then 'READY' else 'WAITING' end::private.job_stage,
+      j.priority, j.attempt, case when f.is_free then l.lane_id end,
+      case when f.is_free then nextval('private.ready_seq') end
+    from unnest(v_jobs) as j
+    join private.lanes_of(p_jobs) as l on l.job_id = j.job_id
     -- Free is what nobody uses and nobody has left locked. "offset 0": a look into the indexes for each, never a join.
     cross join lateral (
       select not exists (select from private.states_in_use as u where u.state_key = j.state_key offset 0)
         and not exists (select from private.locked_states as s where s.state_key = j.state_key offset 0) as is_free
       offset 0
     ) as f
-    order by j.id
+    order by j.job_id
     returning state_key, lane_id
   )
   select array(select distinct q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
@@ -60,31 +69,27 @@ begin
   perform private.refresh_head(w) from unnest(v_waiting) as w;
 end;
 $$;
-comment on function private.queue_jobs(public.provision_jobs[]) is
-  'Puts QUEUED jobs, at most one for each state, into the queues of their states; one is ready at once when nothing '
-  'is before it.';
+comment on function private.queue_jobs(uuid, bigint[]) is
+  'Puts those of an organisation''s jobs that are QUEUED, at most one for each state, into the queues of their states; '
+  'one is ready at once when nothing is before it.';
 
-create function private.place_jobs(p_jobs public.provision_jobs[], p_reason text)
+create function private.place_jobs(p_org uuid, p_jobs bigint[], p_reason text)
 returns void
 language plpgsql
 set search_path = ''
 as $$
-declare
-  v_queued public.provision_jobs[] := array(select j from unnest(p_jobs) as j where j.status = 'QUEUED');
 begin
   insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, to_status, reason)
-  select j.org_id, j.id, j.attempt, case when j.created_by is null
+  select p_org, j.id, j.attempt, case when j.created_by is null
       or j.payload #>> '{options,is_by_schedule}' = 'true' then 'system'
       when private.is_account() then 'service_account' else 'user' end::public.actor_kind,
     j.created_by, j.created_by_label, 'enqueued', j.status, p_reason
-  from unnest(p_jobs) as j;
-  if v_queued <> '{}' then
-    perform private.queue_jobs(v_queued);
-  end if;
+  from public.provision_jobs as j where j.id = any (p_jobs) order by j.id;
+  perform private.queue_jobs(p_org, p_jobs);
 end;
 $$;
-comment on function private.place_jobs(public.provision_jobs[], text) is
-  'What new jobs begin with: their first event and their place in the queue.';
+comment on function private.place_jobs(uuid, bigint[], text) is
+  'What new jobs of an organisation begin with: their first event and their place in the queue.';
 
 create function private.add_job(p_job public.provision_jobs, p_reason text)
 returns public.provision_jobs
@@ -114,7 +119,7 @@ begin
     p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end,
     coalesce(p_job.needs_confirmation, false)
   ) returning * into v_job;
-  perform private.place_jobs(array[v_job], p_reason);
+  perform private.place_jobs(v_job.org_id, array[v_job.id], p_reason);
   return v_job;
 end;
 $$;
@@ -226,7 +231,7 @@ comment on function private.check_saved_plan(uuid, public.job_type, uuid, bigint
 
 create function private.add_module_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[],
   p_options jsonb)
-returns public.provision_jobs[]
+returns bigint[]
 language plpgsql
 set search_path = ''
 as $$
@@ -241,7 +246,7 @@ declare
   v_frozen pg_catalog.jsonb := case when p_options ?| array['upload_id', 'plan_job_id']
     then private.frozen_module(p_options) else '{}' end;
   v_groups pg_catalog.jsonb;
-  v_jobs public.provision_jobs[];
+  v_jobs bigint[];
 begin
   if cardinality(p_modules) > 1 then
     select jsonb_object_agg(g.path, private.group_chain(p_org, g.path)) into v_groups from public.groups as g
@@ -286,28 +291,29 @@ begin
     cross join lateral (select case when v_approvals is null then 0
       else greatest(m.approvals_required, v_approvals) end as approvals) as n
     order by p.place
-    returning j as job
+    returning j.id
   )
-  select array_agg(made.job) into v_jobs from made;
+  select array_agg(made.id) into v_jobs from made;
   if cardinality(v_jobs) is distinct from cardinality(p_modules) then
     perform private.fail('RY404', 'There is no such module.', 'It may have been removed.', (
-      select jsonb_build_object('modules', jsonb_agg(m))::pg_catalog.text from unnest(p_modules) as m
-      where m is null or m <> all (array(select j.module_id from unnest(v_jobs) as j))));
+      select jsonb_build_object('modules', jsonb_agg(p))::pg_catalog.text from unnest(p_modules) as p
+      where not exists (select from public.modules as m where m.id = p and m.org_id = p_org and m.deleted_at is null)));
   end if;
   return v_jobs;
 end;
 $$;
 comment on function private.add_module_jobs(uuid, public.job_type, uuid[], text[], jsonb) is
-  'Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now.';
+  'Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now; '
+  'their numbers, in the order of the modules.';
 
 create function private.request_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[],
   p_options jsonb)
-returns public.provision_jobs[]
+returns bigint[]
 language plpgsql
 set search_path = ''
 as $$
 declare
-  v_jobs public.provision_jobs[];
+  v_jobs bigint[];
 begin
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
   if p_type in ('APPLY', 'DESTROY') then
@@ -317,20 +323,24 @@ begin
   if p_options ? 'upload_id' then
     perform private.take_upload(v_jobs[1], (p_options ->> 'upload_id')::pg_catalog.uuid);
   end if;
-  perform private.place_jobs(v_jobs, p_options ->> 'reason');
+  perform private.place_jobs(p_org, v_jobs, p_options ->> 'reason');
   -- Behind the lock of routing: until then the runner may have been removed, and would get a job that nobody would
   -- fail.
-  perform private.need_pinned_runner(j) from unnest(v_jobs) as j where j.pinned_worker_id is not null;
-  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id,
-    target_label)
-  select p_org, private.caller_kind(), j.created_by, j.created_by_label, 'job.enqueued', 'job', j.id,
-    p_type || ' ' || j.module_path
-  from unnest(v_jobs) as j;
+  perform private.need_pinned_runner(j) from public.provision_jobs as j
+  where j.id = any (v_jobs) and j.pinned_worker_id is not null;
+  -- One act is one line in the log of acts, however many jobs it makes; each of them has its own first event.
+  if cardinality(v_jobs) = 1 then
+    perform private.audit(p_org, 'job.enqueued', 'job', j.id::pg_catalog.text, p_type || ' ' || j.module_path)
+    from public.provision_jobs as j where j.id = v_jobs[1];
+  else
+    perform private.audit(p_org, 'jobs.enqueued', 'job', null, format('%s of %s modules', p_type, cardinality(v_jobs)),
+      jsonb_build_object('jobs', v_jobs));
+  end if;
   return v_jobs;
 end;
 $$;
 comment on function private.request_jobs(uuid, public.job_type, uuid[], text[], jsonb) is
-  'What a member asks for: a job for each of these modules, in its queue, and in the audit log.';
+  'What a member asks for: a job for each of these modules, in its queue, and in the audit log. Their numbers.';
 
 create function private.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb)
 returns jsonb
@@ -339,17 +349,17 @@ set search_path = ''
 as $$
 declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
-  v_job public.provision_jobs;
+  v_job bigint;
 begin
   perform private.need_role(p_org, 'operator');
   if v_key is not null then
     perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
-    select * into v_job from public.provision_jobs where org_id = p_org and idempotency_key = v_key;
+    select j.id into v_job from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = v_key;
   end if;
-  if v_job.id is null then
+  if v_job is null then
     v_job := (private.request_jobs(p_org, p_type, array[p_module], array[v_key], p_options))[1];
   end if;
-  return to_jsonb(v_job);
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
 end;
 $$;
 comment on function private.enqueue_job(uuid, public.job_type, uuid, jsonb) is 'Body of public.enqueue_job.';
@@ -385,8 +395,7 @@ declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
   v_modules pg_catalog.uuid[];
   v_keys pg_catalog.text[];
-  v_found public.provision_jobs[];
-  v_made public.provision_jobs[];
+  v_jobs bigint[] := '{}';
 begin
   perform private.need_role(p_org, 'operator');
   perform private.check_module_list(p_modules, p_options);
@@ -396,19 +405,19 @@ begin
   from (select m.id, min(m.place) as place from unnest(p_modules) with ordinality as m (id, place) group by m.id) as u;
   if v_key is not null then
     perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
-    v_found := array(select j from public.provision_jobs as j where j.org_id = p_org
+    v_jobs := array(select j.id from public.provision_jobs as j where j.org_id = p_org
       and j.idempotency_key = any (v_keys));
     select array_agg(u.id order by u.place), array_agg(u.key order by u.place) into v_modules, v_keys
     from unnest(v_modules, v_keys) with ordinality as u (id, key, place)
-    where u.key <> all (array(select f.idempotency_key from unnest(v_found) as f));
+    where not exists (select from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = u.key);
   end if;
   if v_modules is not null then
-    v_made := private.request_jobs(p_org, p_type, v_modules, v_keys, p_options);
+    v_jobs := v_jobs || private.request_jobs(p_org, p_type, v_modules, v_keys, p_options);
   end if;
   return (
     select jsonb_agg(jsonb_build_object('id', j.id, 'module_id', j.module_id, 'module_path', j.module_path, 'status',
       j.status) order by j.id)
-    from unnest(v_found || v_made) as j
+    from public.provision_jobs as j where j.id = any (v_jobs)
   );
 end;
 $$;

@@ -111,7 +111,7 @@ $$;
 comment on function private.frozen_module(jsonb) is
   'What a job takes from an upload or from the plan that it applies, in place of the module''s own.';
 
-create function private.take_upload(p_job public.provision_jobs, p_upload uuid)
+create function private.take_upload(p_job bigint, p_upload uuid)
 returns void
 language plpgsql
 set search_path = ''
@@ -119,10 +119,10 @@ as $$
 begin
   with taken as (delete from private.uploads where id = p_upload returning body, sha256)
   insert into private.artifacts (job_id, attempt, name, body, sha256)
-  select p_job.id, 0, 'source', t.body, t.sha256 from taken as t;
+  select p_job, 0, 'source', t.body, t.sha256 from taken as t;
 end;
 $$;
-comment on function private.take_upload(public.provision_jobs, uuid) is
+comment on function private.take_upload(bigint, uuid) is
   'Makes an upload a file of the job that plans it.';
 
 create function private.check_upload_apply(p_plan bigint)

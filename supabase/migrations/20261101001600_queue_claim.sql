@@ -45,102 +45,59 @@ $$;
 comment on function private.meets_requirement(text, text) is
   'Whether an engine''s version is one that a module accepts: the same rules as the runner''s own check.';
 
-create function private.shortfall(p_lane private.lanes, p_instance public.worker_instances)
+create function private.shortfall(p_lane private.lanes, p_offer private.offer)
 returns text
 language plpgsql immutable
 set search_path = ''
 as $$
-declare
-  -- With a dispatcher the image's engines count, not the host's. What nobody has told is taken to be there.
-  v_engines pg_catalog.jsonb := case when coalesce(p_instance.facts ->> 'dispatcher', 'local') <> 'local'
-    then p_instance.facts -> 'dispatcher_engines'
-    else nullif(p_instance.engines, case when p_instance.engine_note is null then '{}' end::pg_catalog.jsonb) end;
 begin
-  if jsonb_typeof(p_instance.facts -> 'degraded') = 'object' then
-    return 'degraded';
-  end if;
-  if p_lane.cloud is not null and jsonb_typeof(p_instance.facts -> 'clouds') = 'array'
-    and not p_instance.facts -> 'clouds' ? p_lane.cloud then
+  -- Rights in a cloud are there when somebody says so; an engine is taken to be there when nobody has told.
+  if p_lane.cloud is not null and not coalesce(p_offer.clouds ? p_lane.cloud, false) then
     return 'cloud_missing';
   end if;
-  if p_lane.engine is null or coalesce(jsonb_typeof(v_engines), '') <> 'object' then
-    return null;
+  if p_lane.engine is not null and jsonb_typeof(p_offer.engines) = 'object' then
+    if not p_offer.engines ? p_lane.engine::pg_catalog.text then
+      return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
+        else 'engine_missing' end;
+    end if;
+    if not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
+      return 'engine_version';
+    end if;
   end if;
-  if not v_engines ? p_lane.engine::pg_catalog.text then
-    return case when starts_with(p_instance.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
-      else 'engine_missing' end;
-  end if;
-  if not private.meets_requirement(v_engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
-    return 'engine_version';
-  end if;
-  return null;
+  return case when p_offer.is_degraded then 'degraded' end;
 end;
 $$;
-comment on function private.shortfall(private.lanes, public.worker_instances) is
-  'What an instance lacks now to run a lane''s jobs: null for nothing, else degraded, cloud_missing, '
-  'engine_preparing, engine_missing or engine_version.';
-
-create function private.is_available(p_lane private.lanes, p_worker uuid, p_instance_name text)
-returns boolean
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  return exists (
-    select from public.workers as w join private.instance_liveness as i on i.worker_id = w.id
-    where w.id = p_worker and w.removed_at is null and not w.is_disabled and not w.is_draining
-      and i.is_fresh and not i.is_draining and (p_instance_name is null or i.name = p_instance_name)
-        and i.used < i.capacity
-      and private.shortfall(p_lane, i.instance) is null
-  );
-end;
-$$;
-comment on function private.is_available(private.lanes, uuid, text) is
-  'Whether a runner could take a job of a lane now: enabled, not draining, a fresh instance with a free slot that '
-  'lacks nothing.';
-
-create function private.is_set_up(p_lane private.lanes, p_worker uuid, p_instance_name text)
-returns boolean
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  return exists (
-    select from public.workers as w join public.worker_instances as i on i.worker_id = w.id
-    where w.id = p_worker and w.removed_at is null and not w.is_disabled and not w.never_contacted
-      and (p_instance_name is null or i.name = p_instance_name)
-      and coalesce(private.shortfall(p_lane, i), 'degraded') in ('degraded', 'engine_preparing')
-      and (p_lane.cloud is null or i.facts -> 'clouds' ? p_lane.cloud)
-  );
-end;
-$$;
-comment on function private.is_set_up(private.lanes, uuid, text) is
-  'Whether a runner is meant for a lane''s jobs, also where it is busy, draining or offline just now: it is enabled, '
-  'was seen, and has what they need.';
+comment on function private.shortfall(private.lanes, private.offer) is
+  'What an instance lacks now to run a lane''s jobs: null for nothing, else cloud_missing, engine_preparing, '
+  'engine_missing, engine_version or degraded.';
 
 create function private.has_nearer(p_lane private.lanes, p_distance smallint)
 returns boolean
 language plpgsql stable
 set search_path = ''
 as $$
-declare
-  v_waits_for_own boolean := false;
 begin
-  -- 200 is the distance of a shared runner.
-  if p_distance >= 200 then
-    v_waits_for_own := (select o.shared_runners = 'NONE_FITS' from public.organizations as o
-      where o.id = p_lane.org_id);
+  if exists (
+    select from private.lane_instances as n
+    where n.lane_id = p_lane.id and n.distance < p_distance and n.is_willing and n.free > 0
+      and private.shortfall(p_lane, n.offer) is null
+  ) then
+    return true;
   end if;
-  return exists (
-    select from private.lane_workers as n where n.lane_id = p_lane.id and n.distance < p_distance
-      and (private.is_available(p_lane, n.worker_id, n.instance_name)
-        or v_waits_for_own and private.is_set_up(p_lane, n.worker_id, n.instance_name))
-  );
+  -- 200 is the distance of a shared runner: it may have to wait for own ones that are only busy or away.
+  return p_distance >= 200
+    and (select o.shared_runners = 'NONE_FITS' from public.organizations as o where o.id = p_lane.org_id)
+    and exists (
+      select from private.lane_instances as n
+      where n.lane_id = p_lane.id and n.distance < p_distance and n.is_in_use and n.is_named
+        and coalesce(private.shortfall(p_lane, n.offer), 'degraded') in ('degraded', 'engine_preparing')
+    );
 end;
 $$;
 comment on function private.has_nearer(private.lanes, smallint) is
-  'Whether a runner nearer than this is available for the lane, or, before a shared one, is set up for it. The claim '
-  'and the explanation both use it.';
+  'Whether a runner nearer than this is available for the lane (there, willing, a free slot, lacking nothing), or, '
+  'before a shared one, is meant for it: enabled, seen, and not without what its jobs need. The claim and the '
+  'explanation both use it.';
 
 -- ---------------------------------------------------------------------------------------------- taking
 
@@ -156,14 +113,14 @@ begin
   return array(
     select row(lw.lane_id, lw.priority)::private.open_lane
     from private.lane_workers as lw join private.lanes as l on l.id = lw.lane_id
-    join public.worker_instances as self on self.id = p_runner.instance_id
+    join private.instance_liveness as self on self.instance_id = p_runner.instance_id
     -- One entry of the index for each lane; "exists" may be planned as a look at every ready job of everybody.
     cross join lateral (
       select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY' limit 1
     ) as ready
     where lw.worker_id = p_runner.worker_id
       and (lw.instance_name is null or lw.instance_name = p_runner.instance_name)
-      and private.shortfall(l, self) is null and private.maintenance(l.org_id) is null
+      and private.shortfall(l, self.offer) is null and private.maintenance(l.org_id) is null
       and (lw.distance = 0 or not private.has_nearer(l, lw.distance))
   );
 end;

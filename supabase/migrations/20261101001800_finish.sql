@@ -190,7 +190,8 @@ begin
       'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
   end if;
   perform private.check_scope(p_job, p_attempt);
-  perform private.lock_states(q.org_id, array[q.state_key]) from private.live_jobs as q where q.job_id = p_job;
+  perform private.lock_states(q.org_id, array[q.state_key]) from private.live_jobs as q
+  where q.job_id = p_job and q.instance_id = v_runner.instance_id;
   -- The fence: only the session that still has the attempt ends it, or that has come back to it before a person
   -- released it.
   v_live := private.locked_job(v_runner, p_job, p_attempt);

@@ -169,18 +169,35 @@ comment on function private.lose_job(bigint, text) is
   'failed for good, or queued again.';
 
 create function private.given_back(p_job bigint, p_code text)
-returns table (runners integer, words text)
+returns table (runners integer, times integer, words text)
 language sql stable
 set search_path = ''
 as $$
-  select count(*)::integer, string_agg(r.actor_label || ': ' || r.reason, '; ' order by r.actor_label)
+  select count(*)::integer, coalesce(sum(r.times), 0)::integer,
+    string_agg(r.actor_label || ': ' || r.reason, '; ' order by r.actor_label)
   from (
-    select distinct on (e.actor_id) e.actor_label, e.reason from public.job_events as e
+    select distinct on (e.actor_id) e.actor_label, e.reason, count(*) over (partition by e.actor_id) as times
+    from public.job_events as e
     where e.job_id = p_job and e.event = 'returned' and e.detail ->> 'code' = p_code order by e.actor_id, e.id desc
   ) as r
 $$;
 comment on function private.given_back(bigint, text) is
-  'How many different runners gave a job back for want of the same thing, and in which words.';
+  'How many different runners gave a job back for want of the same thing, how often, and in which words.';
+
+create function private.pause_after(p_job bigint, p_code text)
+returns interval
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  -- A runner that lacks a right stays free and would take the job again at once; what lacks anything else is degraded.
+  return case when p_code = 'rights'
+    then make_interval(mins => 1 + (select g.times from private.given_back(p_job, p_code) as g))
+    else interval '0' end;
+end;
+$$;
+comment on function private.pause_after(bigint, text) is
+  'How long a job that was given back waits: until another runner, or somebody who grants the right, can help.';
 
 create function private.worker_return_job(p_job bigint, p_attempt integer, p_reason text, p_code text)
 returns jsonb
@@ -192,13 +209,14 @@ declare
   v_live private.live_jobs;
   v_back pg_catalog.record;
 begin
-  perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q where q.job_id = p_job;
+  perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q
+  where q.job_id = p_job and q.instance_id = v_runner.instance_id;
   v_live := private.owned_job(v_runner, p_job, p_attempt);
-  if coalesce(p_code, '') not in ('', 'not_begun', 'disk', 'work_directory', 'dispatcher', 'image', 'engine', 'memory')
-    then
+  if coalesce(p_code, '') not in ('', 'not_begun', 'disk', 'work_directory', 'dispatcher', 'image', 'engine',
+    'memory', 'rights') then
     perform private.fail('RY422',
-      'A runner lacks disk, work_directory, dispatcher, image, engine or memory, or has not begun.',
-        'Send one of these, or nothing.');
+      'A runner lacks disk, work_directory, dispatcher, image, engine, memory or rights, or has not begun.',
+      'Send one of these, or nothing.');
   end if;
   -- The answer to the report of the change may have been lost, so that the change itself never began: its runner knows.
   if v_live.has_touched and p_code is distinct from 'not_begun' then
@@ -213,12 +231,13 @@ begin
   end if;
   perform private.release_state(v_live.state_key, p_job);
   perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name,
-    left(coalesce(p_reason, 'Given back'), 1000), interval '0', p_code);
+    left(coalesce(p_reason, 'Given back'), 1000), private.pause_after(p_job, p_code), p_code);
   select * into v_back from private.given_back(p_job, nullif(p_code, 'not_begun'));
-  if v_back.runners >= 3 then
+  if v_back.runners >= 3 or p_code = 'rights' and v_back.times >= 3 then
     perform private.end_job(p_job, 'FAILED', 'unfit', 'system', null, 'system',
-      'Three runners gave it back for the same reason.', jsonb_build_object('code', 'RUNNERS_UNFIT', 'message',
-        format('%s runners gave this job back: %s', v_back.runners, v_back.words),
+      'It was given back three times for the same reason.', jsonb_build_object('code', 'RUNNERS_UNFIT', 'message',
+        format('%s gave this job back: %s',
+          case v_back.runners when 1 then 'One runner' else v_back.runners || ' runners' end, v_back.words),
       'hint', 'If they are well otherwise, the job asks for more than they have.'));
     return jsonb_build_object('status', 'FAILED');
   end if;

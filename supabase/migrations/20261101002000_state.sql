@@ -18,7 +18,6 @@ create table private.states (
 alter table private.states enable row level security;
 comment on table private.states is 'The current state of each module, as the engine wrote it.';
 comment on column private.states.serial is 'The state''s serial; for engines without one, a counter.';
-comment on column private.states.lineage is 'The state''s lineage.';
 comment on column private.states.body is
   'The state file''s text. It may contain secrets: only admins read it, version by version.';
 comment on column private.states.sha256 is 'SHA-256 of the text (hex).';
@@ -36,8 +35,6 @@ create table private.state_versions (
 );
 alter table private.state_versions enable row level security;
 comment on table private.state_versions is 'Every version of every state; the newest 100 of each module are kept.';
-comment on column private.state_versions.serial is 'The serial.';
-comment on column private.state_versions.lineage is 'The lineage.';
 comment on column private.state_versions.body is 'The state file''s text.';
 comment on column private.state_versions.sha256 is 'SHA-256 of the text (hex).';
 

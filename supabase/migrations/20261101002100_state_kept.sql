@@ -30,24 +30,17 @@ alter table private.kept_states enable row level security;
 comment on table private.kept_states is
   'States that a runner wrote to its disk and could not store, because a person had released its job meanwhile. A '
   'person decides about each.';
-comment on column private.kept_states.id is 'Its id.';
-comment on column private.kept_states.org_id is 'The organisation.';
 comment on column private.kept_states.module_id is 'The module whose state it would have been.';
-comment on column private.kept_states.job_id is 'The job that wrote it.';
 comment on column private.kept_states.attempt is 'The attempt that wrote it.';
 comment on column private.kept_states.number is 'The how manieth write of that attempt it was.';
 comment on column private.kept_states.serial is 'The serial in it; none for engines without one.';
-comment on column private.kept_states.lineage is 'The lineage in it.';
 comment on column private.kept_states.body is 'The state file''s text. It may contain secrets: only admins read it.';
 comment on column private.kept_states.sha256 is 'SHA-256 of the text (hex).';
 comment on column private.kept_states.reason is 'Why it was not stored.';
-comment on column private.kept_states.worker_name is 'The runner that had it.';
 comment on column private.kept_states.written_at is 'When the engine wrote it, by the runner''s clock.';
-comment on column private.kept_states.kept_at is 'When it arrived here.';
 comment on column private.kept_states.stored_at is 'When a person made it the module''s state.';
 comment on column private.kept_states.discarded_at is
   'When a person decided that it is not needed; its text is gone then.';
-comment on column private.kept_states.decided_by is 'Who decided.';
 
 create function private.worker_state_keep(p_job bigint, p_attempt integer, p_number integer, p_body text,
   p_written_at timestamptz, p_reason text)

@@ -117,7 +117,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_new public.provision_jobs;
+  v_new bigint;
 begin
   if p_job.module_id is null then
     perform private.fail('RY422', 'This job acts on no module, so there is nothing to plan.',
@@ -125,8 +125,8 @@ begin
   end if;
   v_new := (private.add_module_jobs(p_job.org_id, 'PLAN', array[p_job.module_id], null,
     jsonb_build_object('refresh_only', true, 'inspects', p_job.id, 'lock', false)))[1];
-  perform private.place_jobs(array[v_new], format('To see what job %s left behind.', p_job.id));
-  return to_jsonb(v_new);
+  perform private.place_jobs(p_job.org_id, array[v_new], format('To see what job %s left behind.', p_job.id));
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_new);
 end;
 $$;
 comment on function private.inspect_job(public.provision_jobs) is

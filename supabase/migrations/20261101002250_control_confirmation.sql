@@ -198,7 +198,7 @@ begin
     update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = p_job returning * into v_job;
     perform private.record_job_event(v_job, case when v_job.approvals_required = 0 then 'confirmed' else 'approved' end,
       'AWAITING_APPROVAL', 'QUEUED', private.caller_kind(), private.caller_id(), v_label, v_comment);
-    perform private.queue_jobs(array[v_job]);
+    perform private.queue_jobs(v_job.org_id, array[p_job]);
   else
     perform private.record_job_event(v_job, 'approval', null, null, private.caller_kind(), private.caller_id(),
       v_label, v_comment);

@@ -1,15 +1,36 @@
--- "Why is it waiting?" in the claim's own words: the same lane, the same rules (lane_fit), the same availability
--- (is_available), the same precedence (has_nearer). So the answer cannot disagree with the claim, and a test holds it
--- to that.
+-- "Why is it waiting?" in the claim's own words: the same lane, the same rules (lane_fit), the same processes
+-- (lane_instances), the same wants (shortfall), the same precedence (has_nearer). So the answer cannot disagree with
+-- the claim, and a test holds it to that. All runners at once: thousands of them share a few distances and a few
+-- offers, and each of those is asked once.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
+
+create function private.lane_states(p_lane integer)
+returns table (worker_id uuid, has_fresh boolean, has_named boolean, has_willing boolean, is_available boolean,
+  lacks text)
+language sql stable
+set search_path = ''
+as $$
+  with instance as materialized (
+    select n.* from private.lane_instances as n where n.lane_id = p_lane and n.is_fresh
+  ), wanting as materialized (
+    select o.offer, private.shortfall(l, o.offer) as lacks
+    from (select distinct i.offer from instance as i) as o join private.lanes as l on l.id = p_lane
+  )
+  select i.worker_id, true, bool_or(i.is_named), bool_or(i.is_named and i.is_willing),
+    bool_or(i.is_willing and i.free > 0 and w.lacks is null),
+    case when not bool_or(w.lacks is null) then min(w.lacks) end
+  from instance as i join wanting as w on w.offer = i.offer group by i.worker_id
+$$;
+comment on function private.lane_states(integer) is
+  'How the processes that are there of each runner that may serve a lane are: called right, willing, with a slot, and '
+  'what all of them lack.';
 
 create function private.lane_verdicts(p_lane integer)
 returns table (worker_id uuid, name text, status public.worker_status, code text, distance smallint, instance_name text)
 language sql stable
 set search_path = ''
 as $$
-  -- Thousands of runners share a handful of distances; and what is not there is not asked what it lacks.
   with fit as materialized (
     select f.* from private.lane_fit(p_lane, null) as f
   ), nearer as materialized (
@@ -19,33 +40,24 @@ as $$
   )
   select f.worker_id, w.name, w.status, case
     when f.reason is not null then lower(f.reason)
-    when l.fresh > 0 and private.is_available(lane, f.worker_id, f.instance_name) then
-      case when (select n.is_there from nearer as n where n.distance = f.distance) then 'nearer' else 'ok' end
+    when s.is_available then case when n.is_there then 'nearer' else 'ok' end
     when w.is_disabled then 'disabled'
     when w.is_draining then 'draining'
-    when l.fresh > 0 and l.named = 0 then 'instance_missing'
-    when l.fresh > 0 and l.willing = 0 then 'draining'
-    when l.fresh > 0 and l.fit = 0 then l.lacks
-    when l.fresh > 0 then 'busy'
+    when not s.has_named then 'instance_missing'
+    when not s.has_willing then 'draining'
+    when s.lacks is not null then s.lacks
+    when s.has_fresh then 'busy'
     when w.is_scaled_to_zero then 'scaled_to_zero'
-    when private.is_starting(w) then 'starting'
-    when not private.has_credential(w) then 'no_credential'
+    when p.is_starting then 'starting'
+    when not p.has_credential then 'no_credential'
     when w.never_contacted then 'never_contacted'
     else 'offline'
   end, f.distance, f.instance_name
   from fit as f
   join public.workers as w on w.id = f.worker_id
-  join private.lanes as lane on lane.id = p_lane
-  cross join lateral (
-    select count(*) filter (where i.is_fresh) as fresh,
-      count(*) filter (where i.is_fresh and s.lacks is null) as fit, min(s.lacks) filter (where i.is_fresh) as lacks,
-      count(*) filter (where i.is_fresh and (f.instance_name is null or i.name = f.instance_name)) as named,
-      count(*) filter (where i.is_fresh and not i.is_draining
-        and (f.instance_name is null or i.name = f.instance_name)) as willing
-    from private.instance_liveness as i cross join lateral (
-      select case when i.is_fresh then private.shortfall(lane, i.instance) end as lacks) as s
-    where i.worker_id = w.id
-  ) as l
+  join private.worker_prospects as p on p.worker_id = f.worker_id
+  left join nearer as n on n.distance = f.distance
+  left join private.lane_states(p_lane) as s on s.worker_id = f.worker_id
 $$;
 comment on function private.lane_verdicts(integer) is
   'For each runner that a lane''s jobs could concern: "ok", or the one reason why it does not take them now.';
@@ -79,6 +91,7 @@ as $$
     when 'is_target' then array['The job is about this runner itself', 'Another runner must do it']
     when 'shared_refused' then array['The organisation does not use shared runners',
       'Change that in the organisation''s settings']
+    when 'shared_elsewhere' then array['The installation keeps this shared runner for other organisations', '']
     when 'degraded' then array['Degraded: ' || coalesce((
       select i.facts #>> '{degraded,reason}' from public.worker_instances as i
       where i.worker_id = p_worker.id and jsonb_typeof(i.facts -> 'degraded') = 'object' order by i.updated_at desc
@@ -95,35 +108,12 @@ $$;
 comment on function private.verdict_words(text, private.lanes, public.workers) is
   'A verdict in words, and what would help.';
 
-create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs, p_code text, p_count integer)
+create function private.best_words(p_job public.provision_jobs, p_code text)
 returns text[]
 language plpgsql stable
 set search_path = ''
 as $$
-declare
-  v_head private.live_jobs;
-  v_maintenance pg_catalog.jsonb := private.maintenance(p_job.org_id);
 begin
-  if v_maintenance is not null then
-    return array[format('Maintenance of the %s until %s: %s', case v_maintenance ->> 'scope' when 'organization'
-      then 'organisation'
-      else 'installation' end, to_char((v_maintenance ->> 'until')::pg_catalog.timestamptz at time zone 'utc',
-        'YYYY-MM-DD HH24:MI "UTC"'),
-      v_maintenance ->> 'reason'), 'It starts when the maintenance ends.'];
-  end if;
-  if p_live.stage = 'BACKOFF' then
-    return array[format('Its runner was lost; it is tried again in %s s.',
-      greatest(1, ceil(extract(epoch from p_live.not_before_at - now())))), 'Nothing needs to be done.'];
-  end if;
-  if p_live.stage = 'WAITING' then
-    select * into v_head from private.live_jobs as q where q.state_key = p_live.state_key and q.stage <> 'WAITING';
-    return case when v_head.job_id is null then array['The state is locked by a job that is over.',
-      'Look at the state, then force-unlock it with the lock''s id.']
-      when v_head.stage = 'HELD' then array[format('Job %s of the same module needs attention and holds the state.',
-        v_head.job_id), 'Resolve that job first.']
-      else array[format('Job %s of the same module goes first: one job per state at a time.', v_head.job_id),
-        'It starts when that one is done.'] end;
-  end if;
   return case p_code
     when 'ok' then array['A runner can take it now.', 'It starts with that runner''s next look.']
     when 'busy' then array['Every runner that may run it is busy.',
@@ -157,6 +147,8 @@ begin
       'Add another runner, or use a shared one.']
     when 'shared_refused' then array['Only shared runners could run it, and the organisation does not use them.',
       'Add a runner, or change the organisation''s settings.']
+    when 'shared_elsewhere' then array['Only shared runners that are kept for other organisations could run it.',
+      'Add a runner, or ask whoever runs this installation.']
     when 'degraded' then array['The runners that may run it are degraded.', 'Their pages say what is wrong with them.']
     when 'engine_preparing' then array['The runner that may run it is still preparing the engine.',
       'It begins when the engine is there.']
@@ -171,7 +163,48 @@ begin
     else array['There is no runner.', 'Add a runner.'] end;
 end;
 $$;
-comment on function private.queue_words(public.provision_jobs, private.live_jobs, text, integer) is
+comment on function private.best_words(public.provision_jobs, text) is
+  'The verdict of the runner that comes nearest to taking a job, as the reason why the job waits, and what would help.';
+
+create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs, p_code text)
+returns text[]
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_head private.live_jobs;
+  v_seconds integer := greatest(1, ceil(extract(epoch from p_live.not_before_at - now())));
+  v_words pg_catalog.text[];
+  v_maintenance pg_catalog.jsonb := private.maintenance(p_job.org_id);
+begin
+  if v_maintenance is not null then
+    return array[format('Maintenance of the %s until %s: %s', case v_maintenance ->> 'scope' when 'organization'
+      then 'organisation'
+      else 'installation' end, to_char((v_maintenance ->> 'until')::pg_catalog.timestamptz at time zone 'utc',
+        'YYYY-MM-DD HH24:MI "UTC"'),
+      v_maintenance ->> 'reason'), 'It starts when the maintenance ends.'];
+  end if;
+  if p_live.stage = 'BACKOFF' then
+    select case when e.event = 'returned' then array['A runner gave it back: ' || e.reason,
+        format('It is tried again in %s s, by another runner if one is free.', v_seconds)]
+      else array[format('Its runner was lost; it is tried again in %s s.', v_seconds), 'Nothing needs to be done.'] end
+    into v_words from public.job_events as e
+    where e.job_id = p_job.id and e.event in ('returned', 'lost') order by e.id desc limit 1;
+    return v_words;
+  end if;
+  if p_live.stage = 'WAITING' then
+    select * into v_head from private.live_jobs as q where q.state_key = p_live.state_key and q.stage <> 'WAITING';
+    return case when v_head.job_id is null then array['The state is locked by a job that is over.',
+      'Look at the state, then force-unlock it with the lock''s id.']
+      when v_head.stage = 'HELD' then array[format('Job %s of the same module needs attention and holds the state.',
+        v_head.job_id), 'Resolve that job first.']
+      else array[format('Job %s of the same module goes first: one job per state at a time.', v_head.job_id),
+        'It starts when that one is done.'] end;
+  end if;
+  return private.best_words(p_job, p_code);
+end;
+$$;
+comment on function private.queue_words(public.provision_jobs, private.live_jobs, text) is
   'Why a job waits, in one sentence, and what would help, in another.';
 
 create function private.verdict_rank(p_code text)
@@ -182,10 +215,32 @@ as $$
   select array_position(array['ok', 'busy', 'nearer', 'engine_preparing', 'starting', 'scaled_to_zero', 'degraded',
     'draining', 'disabled', 'offline', 'never_contacted', 'no_credential', 'instance_missing', 'engine_version',
       'engine_missing', 'cloud_missing',
-    'labels_missing', 'type_refused', 'is_target', 'shared_refused', 'pinned_elsewhere', 'not_assigned'], p_code)
+    'labels_missing', 'type_refused', 'is_target', 'shared_refused', 'shared_elsewhere',
+    'pinned_elsewhere', 'not_assigned'], p_code)
 $$;
 comment on function private.verdict_rank(text) is
   'The nearer a verdict is to "ok", the lower: the lowest one says why a job waits.';
+
+create function private.jobs_ahead(p_lane private.lanes, p_live private.live_jobs)
+returns integer
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return (select count(*) from (
+    select from private.lanes as l join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
+    where l.org_id = p_lane.org_id and l.scope = p_lane.scope and l.labels = p_lane.labels
+      and l.priority <= p_lane.priority
+      and (l.job_type, l.pinned_worker_id, l.pinned_instance_name, l.excluded_worker_id, l.engine, l.engine_version,
+        l.cloud)
+        is not distinct from (p_lane.job_type, p_lane.pinned_worker_id, p_lane.pinned_instance_name,
+          p_lane.excluded_worker_id, p_lane.engine, p_lane.engine_version, p_lane.cloud)
+      and (q.priority, q.ready_seq) < (p_live.priority, p_live.ready_seq) limit 1000
+  ) as a);
+end;
+$$;
+comment on function private.jobs_ahead(private.lanes, private.live_jobs) is
+  'How many ready jobs that want the same runners go before this one; counted up to a thousand.';
 
 create function private.explain_queue(p_job bigint)
 returns jsonb
@@ -215,16 +270,7 @@ begin
   perform private.lock_routing(v_job.org_id, false);
   select * into v_live from private.live_jobs where job_id = p_job;
   select * into v_lane from private.lanes where id = coalesce(v_live.lane_id, private.lane_of(v_job));
-  select count(*) into v_ahead from (
-    select from private.lanes as l join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
-    where l.org_id = v_lane.org_id and l.scope = v_lane.scope and l.labels = v_lane.labels
-      and l.priority <= v_lane.priority
-      and (l.job_type, l.pinned_worker_id, l.pinned_instance_name, l.excluded_worker_id, l.engine, l.engine_version,
-        l.cloud)
-        is not distinct from (v_lane.job_type, v_lane.pinned_worker_id, v_lane.pinned_instance_name,
-          v_lane.excluded_worker_id, v_lane.engine, v_lane.engine_version, v_lane.cloud)
-      and (q.priority, q.ready_seq) < (v_live.priority, v_live.ready_seq) limit 1000
-  ) as a;
+  v_ahead := private.jobs_ahead(v_lane, v_live);
   -- The best few in words, all of them in numbers: a page can show ten of five thousand.
   with verdict as materialized (
     select v.*, private.verdict_rank(v.code) as rank from private.lane_verdicts(v_lane.id) as v
@@ -243,7 +289,7 @@ begin
       cross join lateral (select private.verdict_words(v.code, v_lane, w) as said) as words)
   into v_best, v_counts, v_runners;
   v_maintenance := private.maintenance(v_job.org_id);
-  v_words := private.queue_words(v_job, v_live, v_best, jsonb_array_length(v_runners));
+  v_words := private.queue_words(v_job, v_live, v_best);
   return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'maintenance', v_maintenance,
     'claimable', v_live.stage = 'READY' and v_best = 'ok' and v_maintenance is null,
     'summary', v_words[1], 'help', v_words[2], 'position', case when v_live.stage = 'READY' then v_ahead + 1 end,

@@ -79,11 +79,7 @@ create table private.job_stats_hourly (
 );
 alter table private.job_stats_hourly enable row level security;
 comment on table private.job_stats_hourly is 'Closed hours of each organisation in numbers.';
-comment on column private.job_stats_hourly.hour is 'Start of the hour.';
 comment on column private.job_stats_hourly.finished is 'Jobs that ended in it.';
-comment on column private.job_stats_hourly.succeeded is 'Of those, succeeded.';
-comment on column private.job_stats_hourly.failed is 'Of those, failed.';
-comment on column private.job_stats_hourly.cancelled is 'Of those, cancelled.';
 comment on column private.job_stats_hourly.wait_p50 is 'Median seconds from queued to claimed.';
 comment on column private.job_stats_hourly.wait_p95 is 'The same for the 95th percentile.';
 
@@ -97,8 +93,6 @@ create table private.load_hourly (
 );
 alter table private.load_hourly enable row level security;
 comment on table private.load_hourly is 'How busy the runners of each organisation were in closed hours.';
-comment on column private.load_hourly.org_id is 'The organisation.';
-comment on column private.load_hourly.hour is 'Start of the hour.';
 comment on column private.load_hourly.beats is
   'How often a runner that was there all the time said so: what the sums below are divided by.';
 comment on column private.load_hourly.busy is 'Sum over the heartbeats of running jobs.';
@@ -109,7 +103,6 @@ create table private.rolled_hours (
 );
 alter table private.rolled_hours enable row level security;
 comment on table private.rolled_hours is 'Hours that were rolled up; a missed one is made up for.';
-comment on column private.rolled_hours.hour is 'Start of the hour.';
 
 create function private.hour_stats(p_org uuid, p_from timestamptz, p_to timestamptz)
 returns setof private.job_stats_hourly

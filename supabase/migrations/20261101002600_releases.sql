@@ -24,8 +24,6 @@ comment on column public.worker_releases.channel is 'stable or beta.';
 comment on column public.worker_releases.notes is 'What is new (Markdown).';
 comment on column public.worker_releases.is_breaking is 'Whether something must be changed before updating.';
 comment on column public.worker_releases.artifacts is 'What to download: [{name, url, sha256}].';
-comment on column public.worker_releases.published_at is 'When it was published.';
-comment on column public.worker_releases.withdrawn_at is 'When it was withdrawn.';
 comment on column public.worker_releases.withdrawn_reason is 'Why.';
 -- squawk-ignore require-concurrent-index-creation
 create index worker_releases_newest_idx on public.worker_releases ((private.version_key(version) collate "C") desc)
@@ -62,7 +60,6 @@ comment on column public.rollouts.waves is 'The runners of each wave: [[worker i
 comment on column public.rollouts.reason is 'Why it paused, failed or was aborted.';
 comment on column public.rollouts.is_by_policy is
   'Whether the organisation''s update policy started it; its waves then begin only while that allows it.';
-comment on column public.rollouts.finished_at is 'When it ended.';
 create trigger touch before update on public.rollouts for each row execute function private.touch_updated_at();
 
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid

@@ -86,7 +86,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_jobs public.provision_jobs[];
+  v_jobs bigint[];
 begin
   if p_like.type in ('APPLY', 'DESTROY') then
     perform private.refuse_locked_modules(p_modules);
@@ -94,11 +94,13 @@ begin
   v_jobs := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_like.options || jsonb_build_object(
     'created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
     || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
-  perform private.place_jobs(v_jobs, coalesce(p_like.options ->> 'reason', case when p_like.schedule_id is not null
-    then 'By schedule' end));
-  perform private.need_pinned_runner(j) from unnest(v_jobs) as j where j.pinned_worker_id is not null;
+  perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
+    case when p_like.schedule_id is not null then 'By schedule' end));
+  perform private.need_pinned_runner(j) from public.provision_jobs as j
+  where j.id = any (v_jobs) and j.pinned_worker_id is not null;
   update private.set_members as m set job_id = j.id
-  from unnest(p_sets, p_modules) as p (set_id, module_id) join unnest(v_jobs) as j on j.module_id = p.module_id
+  from unnest(p_sets, p_modules) as p (set_id, module_id) join public.provision_jobs as j
+    on j.id = any (v_jobs) and j.module_id = p.module_id
   where m.set_id = p.set_id and m.module_id = p.module_id;
 end;
 $$;

@@ -306,6 +306,14 @@ comment on function public.set_organization_makers(public.organization_makers) i
   'Says who may make organisations on this installation: EVERYBODY, or OWNERS of one. Service key only.';
 grant execute on function public.set_organization_makers(public.organization_makers) to service_role;
 
+create function public.open_transactions()
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.open_transactions(); end $$;
+comment on function public.open_transactions() is
+  'The five oldest open transactions {pid, role, application, state, seconds}: an old one makes every claim slower. '
+  'Service key only.';
+grant execute on function public.open_transactions() to service_role;
+
 create function public.set_installation_maintenance(p_until timestamptz default null, p_reason text default null)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.set_installation_maintenance(p_until, p_reason); end $$;

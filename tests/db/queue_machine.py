@@ -6,18 +6,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, consumes, initialize, multiple, rule
 
 from tests.db.queue_model import FINAL, RUNNING, Attempt, ModelJob
-from tests.db.queue_promises import MODULES, Promises
+from tests.db.queue_promises import MODULES
+from tests.db.queue_surroundings import ATTEMPTS, Surroundings
 from tests.db.world import TOKEN_HASH, Runner, refused
 
 SEATS = st.integers(0, 2)
 PHASES = ("INIT", "PLAN", "APPLY", "DESTROY", "OUTPUT")
 
 
-class QueueMachine(Promises):
-    """Three runners, three modules, one person who decides."""
+class QueueMachine(Surroundings):
+    """Three runners and a shared one, three modules, one person who decides."""
 
     jobs = Bundle("jobs")
-    attempts = Bundle("attempts")
+    attempts = ATTEMPTS
 
     # ---------------------------------------------------------------- people
 
@@ -96,14 +97,7 @@ class QueueMachine(Promises):
 
     @rule(target=attempts, seat=SEATS, slots=st.integers(1, 3))
     def claim(self, seat: int, slots: int) -> Any:
-        runner = self.seats[seat]
-        made = []
-        claimed = runner.claim(slots)
-        assert not (claimed and seat in self.draining), "a draining runner was given a job"
-        for job in claimed:
-            self.model[job["id"]].claim(job["attempt"], runner.session_id, runner.worker_id, runner.instance_id)
-            made.append(Attempt(job["id"], job["attempt"], seat, runner.session_id))
-        return multiple(*made)
+        return self.took(seat, self.seats[seat].claim(slots))
 
     @rule(target=attempts, seat=SEATS, phase=st.sampled_from(PHASES))
     def start(self, seat: int, phase: str) -> Any:
@@ -275,7 +269,7 @@ class QueueMachine(Promises):
         old = self.seats[seat]
         self.ended[old.session_id] = old
         self.seats[seat] = self.world.connect_runner(old.worker_id, old.instance, boot_id)
-        self.keep_fresh()
+        self.tell(seat)
         return self.seats[seat]
 
     def teardown(self) -> None:
@@ -289,7 +283,8 @@ class QueueMachine(Promises):
     def drain(self) -> None:
         for seat in sorted(self.draining):
             self.drain_or_resume(seat)
-        for seat in range(3):
+        self.settle()
+        for seat in range(len(self.seats)):
             self.expire(seat)
         for job in self.model.values():
             if job.status == "NEEDS_ATTENTION":

@@ -32,14 +32,15 @@ class Promises(RuleBasedStateMachine):
         self.model: dict[int, ModelJob] = {}
         self.frozen: dict[int, Any] = {}
         self.serial = 0
+        self.shared_id: str | None = None
         self.keep_fresh()
 
     def keep_fresh(self) -> None:
         """Beats far in the future: only the rules below let time pass, not a slow machine."""
         self.world.owner.connection.execute(
             "update private.heartbeats as h set last_seen_at = now() + interval '1 day' from public.workers as w"
-            " where w.id = h.worker_id and w.org_id = %s",
-            [self.org.id],
+            " where w.id = h.worker_id and (w.org_id = %s or w.id = %s)",
+            [self.org.id, self.shared_id],
         )
 
     def process(self, attempt: Attempt, is_ghost: bool) -> Runner:

@@ -140,7 +140,11 @@ SELF_EVIDENT = [
         "created_at",
         "updated_at",
     ),
-    *("created_by", "name", "path", "email", "role", "version", "attempt", "at", "key"),
+    *("created_by", "name", "path", "email", "role", "version", "attempt", "at", "key", "description"),
+    *("worker_name", "instance_name", "lane_id", "invitation_id", "service_account_id", "serial", "lineage", "hour"),
+    *("accepted_at", "claimed_at", "deleted_at", "ended_at", "finished_at", "kept_at", "last_seen_at", "opened_at"),
+    *("published_at", "removed_at", "revoked_at", "withdrawn_at", "decided_by", "from_status", "to_status", "capacity"),
+    *("succeeded", "failed", "cancelled"),
 ]
 
 

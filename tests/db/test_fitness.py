@@ -130,16 +130,36 @@ def test_a_runner_that_is_well_again_works_again(org: Organization) -> None:
 # ---------------------------------------------------------------------- clouds
 
 
-@pytest.mark.parametrize(("clouds", "takes"), [(["aws"], True), ([], False), (None, True)])
+@pytest.mark.parametrize(("clouds", "takes"), [(["aws"], True), (["gcp"], False), ([], False), (None, False)])
 def test_a_job_in_a_cloud_goes_where_it_can_succeed(
     org: Organization, clouds: list[str] | None, *, takes: bool
 ) -> None:
-    there = runner(org, facts={} if clouds is None else {"clouds": clouds})
+    there = runner(org, facts={"clouds": clouds})
     identity = org.cloud_identity(is_tested=False)
     org.owner.call("verify_cloud_identity", p_identity=identity)
     job = org.owner.one("select id from public.provision_jobs where target_identity_id = %s", identity)
     assert verdict(org, job)[0] == ("ok" if takes else "cloud_missing")
     assert bool(there.claim()) is takes
+
+
+def test_a_failure_for_lack_of_rights_is_not_final(world: World, org: Organization) -> None:
+    there = runner(org)
+    identity = org.cloud_identity(is_tested=False)
+    job = org.owner.call("verify_cloud_identity", p_identity=identity)["job"]["id"]
+    for attempt in (1, 2, 3):
+        there.call(
+            "worker_return_job", p_job=there.claim_one()["id"], p_attempt=attempt, p_reason="Denied.", p_code="rights"
+        )
+        assert there.claim() == [], "it would fail again at once"
+        if attempt < 3:
+            assert "Denied." in explained(org, job)["summary"]
+            world.owner.connection.execute(
+                "update private.live_jobs set not_before_at = now() where job_id = %s", [job]
+            )
+            world.sweep()
+    status, error = world.owner.one("select status::text, error from public.provision_jobs where id = %s", job)
+    assert (status, error["code"]) == ("FAILED", "RUNNERS_UNFIT")
+    assert "Denied." in error["message"]
 
 
 # ---------------------------------------------------------------------- maintenance
@@ -209,6 +229,30 @@ def test_maintenance_needs_an_end_and_a_reason(
 
 
 # ---------------------------------------------------------------------- shared runners
+
+
+def test_a_shared_runner_works_for_whom_the_installations_file_says(fresh_world: World) -> None:
+    org, other = fresh_world.organization(), fresh_world.organization()
+    slug = fresh_world.owner.one("select slug from public.organizations where id = %s", org.id)
+    shared = fresh_world.shared_worker("shared", capacity=5)
+
+    def say(*slugs: str) -> dict[str, Any]:
+        options = {"organizations": list(slugs)}
+        told: dict[str, Any] = fresh_world.service.call(
+            "ensure_shared_worker", p_name="shared", p_token_hash=None, p_token_hint=None, p_options=options
+        )
+        return told
+
+    made = say(slug)
+    assert (made["organizations_before"], made["organizations"]) == ([], [slug])
+    runs = fresh_world.connect_runner(shared)
+    mine, theirs = org.enqueue("a/b"), other.enqueue("a/b")
+    assert [verdict(org, mine, "shared")[0], verdict(other, theirs, "shared")[0]] == ["ok", "shared_elsewhere"]
+    assert [job["id"] for job in runs.claim(5)] == [mine]
+    say()
+    assert [job["id"] for job in runs.claim(5)] == [theirs]
+    with refused("RY404", 'There is no organisation "nobody".'):
+        say("nobody")
 
 
 def test_a_shared_runner_waits_for_an_own_one_that_is_set_up(fresh_world: World) -> None:

@@ -247,3 +247,13 @@ def test_everything_works_without_realtime(fresh_world: World) -> None:
     job = runner.claim_one()
     runner.append(job, (1, "x\n"))
     assert runner.finish(job)["status"] == "SUCCEEDED"
+
+
+def test_the_oldest_open_transaction_is_named(world: World) -> None:
+    somebody = world.database.connect("postgres")
+    with somebody.transaction():
+        somebody.execute("select now()")
+        found = world.service.call("open_transactions")
+    named = {each["pid"]: each for each in found}
+    assert named[somebody.info.backend_pid]["role"] == "postgres"
+    assert named[somebody.info.backend_pid]["state"] == "idle in transaction"

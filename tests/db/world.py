@@ -239,7 +239,7 @@ class World:
             p_worker=worker_id,
             p_instance=instance,
             p_boot_id=boot_id,
-            p_facts={"hostname": "host", "version": VERSION, **facts},
+            p_facts={"hostname": "host", "version": VERSION, "clouds": ["aws"], **facts},
             p_token=tokens[0]["token_id"],
         )
         claims = {"sub": worker_id, "sid": opened["session_id"], "org": opened["org_id"]}

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 
 from worker.cloud import access, network, service
-from worker.cloud.session import Cloud, open_cloud, refused
+from worker.cloud.session import NO_RIGHTS, Cloud, open_cloud, refused
 from worker.cloud.target import Target
-from worker.errors import JobFailed
+from worker.errors import JobFailed, RunnerUnfit
 
 
 class Deck(Protocol):
@@ -57,8 +57,13 @@ class LifecycleStep:
 
 
 async def begin(target: Target, deck: Deck, say: Callable[[str], None]) -> Progress:
-    """Open the cloud session in a thread and hand it to the steps."""
-    return Progress(await asyncio.to_thread(open_cloud, target, say), deck)
+    """Open the cloud session in a thread and hand it to the steps; without the rights to, another runner may have them."""
+    try:
+        return Progress(await asyncio.to_thread(open_cloud, target, say), deck)
+    except JobFailed as problem:
+        if problem.code != NO_RIGHTS:
+            raise
+        raise RunnerUnfit(problem.message, code="rights", hint=problem.hint) from problem
 
 
 async def call(what: str, act: Callable[..., Any], *arguments: Any) -> Any:

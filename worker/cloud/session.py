@@ -16,6 +16,7 @@ from worker.errors import JobFailed
 
 CONFIG = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=60)
 SESSION_SECONDS = 3600
+NO_RIGHTS = "cloud_identity"
 
 Say = Callable[[str], None]
 
@@ -94,7 +95,7 @@ def unusable(target: Target, problem: BotoCoreError | ClientError) -> JobFailed:
     """Say that the role cannot be assumed; the database keeps this beside the identity."""
     return JobFailed(
         f"The role {target.role_arn or 'of this runner'} could not be used: {problem}",
-        code="cloud_identity",
+        code=NO_RIGHTS,
         hint="Let the role's trust policy name the account of the runner that deploys, and the external id; then test again.",
     )
 

@@ -88,4 +88,4 @@ class Apply:
 def pass_seconds(seconds: float) -> None:
     """The outage itself: nothing else is waited for."""
     ends_at = time.monotonic() + seconds
-    wait_until(lambda: time.monotonic() >= ends_at, timeout_seconds=seconds + 10, every_seconds=0.5)
+    wait_until(lambda: time.monotonic() >= ends_at, timeout_seconds=seconds + 10, every_seconds=0.1)

@@ -98,6 +98,19 @@ comment on column private.worker_liveness.used is 'Slots in use of the instances
 comment on column private.worker_liveness.capacity is 'Slots of the instances that are there.';
 comment on column private.worker_liveness.status is 'ONLINE, DRAINING or OFFLINE.';
 
+create function private.degraded_words(p_worker uuid)
+returns text
+language sql stable
+set search_path = ''
+as $$
+  select 'Degraded: ' || min(i.facts #>> '{degraded,reason}')
+  from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id and l.is_fresh
+  where i.worker_id = p_worker having bool_and(coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false))
+$$;
+comment on function private.degraded_words(uuid) is
+  'What keeps a runner from taking jobs when all of its instances that are heard say that they lack something. Else '
+  'null.';
+
 create function private.derive_worker_status(p_worker uuid)
 returns table (status public.worker_status, reason text)
 language sql stable
@@ -108,7 +121,8 @@ as $$
     case
       when l.fresh > 0 and w.is_draining then coalesce(w.drain_reason, 'Told to drain')
       when l.fresh > 0 and l.willing = 0 then 'The runner said that it is draining'
-      when l.fresh > 0 then case when w.is_disabled then 'Disabled: gets no new jobs' else 'Ready' end
+      when l.fresh > 0 then case when w.is_disabled then 'Disabled: gets no new jobs' else
+        coalesce(private.degraded_words(w.id), 'Ready') end
       when w.is_scaled_to_zero then 'Scaled to zero: starts when a job needs it'
       when p.is_starting then 'Starting'
       when not p.has_credential then 'No usable token or service account'

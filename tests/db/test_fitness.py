@@ -312,3 +312,15 @@ def test_the_administrator_governs_a_shared_runner(fresh_world: World) -> None:
         world.service.call("set_shared_worker", p_name="nobody", p_action="drain")
     with refused("RY422", "A shared runner can drain, resume, disable, enable or end_sessions."):
         world.service.call("set_shared_worker", p_name="shared", p_action="dance")
+
+
+def test_a_runner_whose_instances_are_all_degraded_is_not_called_ready(world: World, org: Organization) -> None:
+    worker = org.worker("r1", allow_multiple_instances=True)
+    one, two = world.connect_runner(worker, "one"), world.connect_runner(worker, "two")
+    for instance in (one, two):
+        assert world.worker_row(worker)["status_reason"] == "Ready"
+        instance.beat(p_facts={"degraded": DEGRADED})
+    row = world.worker_row(worker)
+    assert (row["status"], row["status_reason"]) == ("ONLINE", "Degraded: The disk is full.")
+    one.beat(p_facts={"degraded": None})
+    assert world.worker_row(worker)["status_reason"] == "Ready"

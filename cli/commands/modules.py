@@ -29,7 +29,7 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=JSON", help='Such as engine=terraform or inputs={"region":"eu"}.'),
 ]
-COLUMNS = ("path", "engine", "source_kind", "last_job", "last_type", "last_status")
+COLUMNS = ("path", "engine", "source_kind", "last_job", "last_type", "last_status", "drift_since")
 SHOWN = (
     "path", "description", "engine", "engine_version", "source_kind", "source", "inputs", "env", "labels", "hooks", "approvals_required",
     "auto_apply", "runner_instance_name", "pinned_worker_id", "created_at", "updated_at", "id",
@@ -38,12 +38,16 @@ SHOWN = (
 
 @command(app, "list", page="Modules")
 def list_modules(
-    here: Here, group: Annotated[str | None, typer.Option("--group", help="At and below this path.")] = None
+    here: Here,
+    group: Annotated[str | None, typer.Option("--group", help="At and below this path.")] = None,
+    drift: Annotated[bool, typer.Option("--drift", help="Only those with drift.")] = False,
 ) -> None:
     """List the modules with their newest jobs."""
     last = {row["module_id"]: row for row in here.api.all_rows("last_jobs", org_id=f"eq.{here.org.id}", order="path")}
     rows = []
     for row in here.org.modules(group):
+        if drift and not row.get("drift_since"):
+            continue
         job = last.get(row["id"], {})
         rows.append({**row, "last_job": job.get("id"), "last_type": job.get("type"), "last_status": job.get("status")})
     here.printer.rows(rows, COLUMNS, "No modules. `runyard modules create` makes one.")

@@ -170,13 +170,14 @@ declare
   v_answer pg_catalog.jsonb;
 begin
   perform private.need_role(p_org, 'viewer');
-  perform private.check_page(p_filters, array['group_path', 'in_group'], p_sort,
+  perform private.check_page(p_filters, array['group_path', 'in_group', 'drift'], p_sort,
     array['path', '-path', 'newest'], p_limit, p_offset);
   with found as materialized (
     select m.id, m.path, m.group_path, m.created_at from public.modules as m
     where m.org_id = p_org and m.deleted_at is null and (v_pattern is null or m.path ilike v_pattern)
       and (v_group is null or m.group_path = v_group or starts_with(m.group_path, v_group || '/'))
       and (not coalesce(p_filters ? 'in_group', false) or m.group_path = p_filters ->> 'in_group')
+      and (p_filters -> 'drift' is distinct from 'true' or m.drift_since is not null)
   ), shown as (
     select f.id, row_number() over () as place from (
       select f.id from found as f order by case when p_sort = 'path' then f.path end, case when p_sort = '-path'
@@ -185,6 +186,8 @@ begin
   )
   select jsonb_build_object(
     'total', (select count(*) from found),
+    'drifted', (select count(*) from public.modules as d where d.org_id = p_org and d.drift_since is not null
+      and d.deleted_at is null),
     'counts', (select coalesce(jsonb_object_agg(c.group_path, c.n), '{}')
       from (select f.group_path, count(*) as n from found as f group by f.group_path order by f.group_path
         limit 1000) as c),

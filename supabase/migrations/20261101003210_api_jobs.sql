@@ -53,9 +53,8 @@ create function public.list_modules(
 returns jsonb language plpgsql stable set search_path = ''
 as $$ begin return private.list_modules(p_org, p_search, p_filters, p_sort, p_limit, p_offset); end $$;
 comment on function public.list_modules(uuid, text, jsonb, text, integer, integer) is
-  'A page of modules {total, counts by group, rows with their last job}: search, filters {group_path, in_group}, '
-  'order path, '
-  '-path, newest. Members.';
+  'A page of modules {total, drifted, counts by group, rows with their last job}: search, '
+  'filters {group_path, in_group, drift}, order path, -path, newest. Members.';
 grant execute on function public.list_modules(uuid, text, jsonb, text, integer, integer) to authenticated;
 
 create function public.upsert_group(p_org uuid, p_path text, p_description text default null,

@@ -147,6 +147,8 @@ def test_drift_is_so_of_the_module_until_a_plan_finds_none(org: Organization) ->
     found, none = {"update": 2, "delete": 1, "has_changes": True}, {"update": 0, "has_changes": False}
     look(org, runner, "DRIFT", found)
     assert drift(org, "pay/m0") == (True, 3)
+    listed = org.owner.call("list_modules", p_org=org.id, p_filters={"drift": True})
+    assert [(row["path"], row["drift_resources"]) for row in listed["rows"]] == [("pay/m0", 3)]
     since = org.owner.one("select drift_since from public.modules where path = 'pay/m0'")
     look(org, runner, "DRIFT", {"update": 1, "has_changes": True})
     assert org.owner.one("select drift_since, drift_resources from public.modules where path = 'pay/m0'") == (since, 1)

@@ -11,7 +11,7 @@ from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import HistoryRow, ModulesState
 from app.modules.view.module import InputView, Pair
 from app.shared.badges import job_badge
-from app.shared.elements import DOWNLOAD, ago, clock_time, since
+from app.shared.elements import DOWNLOAD, ago, clock_time, date, since
 from app.shared.icons import icon
 from app.shared.job.run_state import RunState
 from app.shared.job.table import job_link, plan_counts
@@ -104,6 +104,7 @@ def _fact(label: str, *value: Any) -> rx.Component:
 def _facts() -> rx.Component:
     drift = rx.fragment(
         ModulesState.drift,
+        rx.cond(ModulesState.drift_since != "", rx.el.span(", since ", date(ModulesState.drift_since)), rx.fragment()),
         rx.cond(
             ModulesState.drift_at != "",
             rx.el.span(", checked ", ago(ModulesState.drift_at), class_name="mut"),

@@ -29,6 +29,11 @@ def _dot(node: rx.Var[Node]) -> rx.Component:
     return rx.el.i(style={"background": colour}, title=node.title, role="img", aria_label=node.title)
 
 
+def _drift(node: rx.Var[Node]) -> rx.Component:
+    mark = icon("arrow-left-right", "xs", class_name="t-amb")
+    return rx.el.span(mark, title=node.drift, role="img", aria_label=node.drift, class_name="ry-drift")
+
+
 def _group_marks(node: rx.Var[Node]) -> rx.Component:
     return rx.cond(
         node.is_open,
@@ -43,6 +48,7 @@ def _node(node: rx.Var[Node]) -> rx.Component:
     return rx.el.button(
         rx.cond(node.is_group, _group_marks(node), module_marks),
         rx.el.span(node.name, class_name="ry-el"),
+        rx.cond(node.drift != "", _drift(node), rx.fragment()),
         rx.cond(node.is_group, rx.el.span(node.count, class_name="ry-n"), _dot(node)),
         class_name="rt-reset ry-tn",
         role="treeitem",
@@ -65,6 +71,21 @@ def _search() -> rx.Component:
     return search_box(
         "module-search", "Filter modules", ModulesState.search_for, ModulesState.clear_search, class_name=""
     )
+
+
+def _drift_filter() -> rx.Component:
+    """One click shows the modules with drift alone; the count is of all of them."""
+    words = rx.cond(ModulesState.drifted == 1, "1 with drift", ModulesState.drifted.to_string() + " with drift")
+    button = rx.button(
+        icon("arrow-left-right"),
+        words,
+        on_click=ModulesState.toggle_drift,
+        size="1",
+        color_scheme=rx.cond(ModulesState.only_drift, "amber", "gray"),
+        variant="surface",
+        custom_attrs={"aria-pressed": ModulesState.only_drift},
+    )
+    return rx.el.div(button, class_name="ry-tree-search")
 
 
 def new_menu(*, is_ink: bool = False) -> rx.Component:
@@ -90,6 +111,7 @@ def module_tree() -> rx.Component:
     total = rx.cond(ModulesState.total == 1, "1 module", ModulesState.total.to_string() + " modules")
     return rx.el.section(
         rx.el.div(_search(), class_name="ry-tree-search"),
+        rx.cond((ModulesState.drifted > 0) | ModulesState.only_drift, _drift_filter(), rx.fragment()),
         rx.cond(
             (ModulesState.nodes.length() == 0) & (ModulesState.search != ""),
             nothing,

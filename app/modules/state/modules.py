@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 import reflex as rx
 
@@ -64,6 +64,9 @@ class ModulesState(LivePage, rx.State):
     history: list[HistoryRow] = []
     drift: str = ""
     drift_at: str = ""
+    drift_since: str = ""
+    drifted: int = 0
+    only_drift: bool = False
     state: module_states.StateView = module_states.StateView()
     _groups: list[Row] = []
     _counts: dict[str, int] = {}
@@ -74,7 +77,7 @@ class ModulesState(LivePage, rx.State):
 
     async def _prepare(self, session: Session) -> None:
         asked = {str(self.router.url.query_parameters.get(name, "")) for name in ("path", "module")} - {""}
-        self.search, self._opened, self.chosen = "", [], ""
+        self.search, self._opened, self.chosen, self.only_drift = "", [], "", False
         await self._read_groups()
         found = await self._find(asked)
         group = next((row for row in self._groups if str(row["path"]) in asked), None)
@@ -108,10 +111,12 @@ class ModulesState(LivePage, rx.State):
 
     def _looks(self) -> tuple[Look, ...]:
         """How many modules each group has, and those of the groups that are open, or that a search finds."""
-        searched = {"search": self.search}
+        searched: dict[str, Any] = {"search": self.search}
+        if self.only_drift:
+            searched["filters"] = {"drift": True}
         summary = look("list_modules", ("modules", "groups"), limit=1, **searched)
         below = [_below_look(self.group["path"])] if self.group["path"] else []
-        if self.search:
+        if self.search or self.only_drift:
             found = look("list_modules", TREE_TOPICS, limit=MOST_LISTED, pause_seconds=0.5, **searched)
             return summary, found, *below
         return summary, *(_group_look(path) for path in self._opened), *below
@@ -163,9 +168,10 @@ class ModulesState(LivePage, rx.State):
         [self._full] = tree.with_last_jobs([self._full], rows)
         (await self.get_state(ModuleContentsState))._show_chart(rows)
         self._assign("history", [_history(row) for row in rows[:HISTORY]])
-        drift, at = drift_words(rows)
+        drift, at = drift_words(self._full)
         self._assign("drift", drift)
         self._assign("drift_at", at)
+        self._assign("drift_since", str(self._full.get("drift_since") or ""))
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if "groups" in changed.tables:
@@ -190,15 +196,17 @@ class ModulesState(LivePage, rx.State):
         summary, *listed = (store.looks.held(one) for one in self._looks())
         if summary is None:
             return
-        paths = [""] if self.search else self._opened
+        is_search = bool(self.search) or self.only_drift
+        paths = [""] if is_search else self._opened
         lists = {
             path: (held.rows(), int(held.answer["total"])) for path, held in zip(paths, listed, strict=False) if held
         }
         groups = [str(row["path"]) for row in self._groups]
-        nodes = tree.build(groups, summary.answer["counts"], lists, self._opened, is_search=bool(self.search))
+        nodes = tree.build(groups, summary.answer["counts"], lists, self._opened, is_search=is_search)
         self._assign("nodes", nodes)
+        self._assign("drifted", int(summary.answer.get("drifted") or 0))
         self._counts = summary.answer["counts"]
-        if not self.search:
+        if not is_search:
             self._assign("total", int(summary.answer["total"]))
 
     async def _look_again(self, module_id: str = "") -> None:
@@ -245,6 +253,12 @@ class ModulesState(LivePage, rx.State):
     async def search_for(self, text: str) -> None:
         """Show modules whose path has this in it."""
         self.search = text[:100].strip()
+        await self._turn()
+
+    @rx.event
+    async def toggle_drift(self) -> None:
+        """Show modules with drift alone, or all of them."""
+        self.only_drift = not self.only_drift
         await self._turn()
 
     @rx.event

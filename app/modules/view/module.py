@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from app.shared.job.words import ENGINE_WORDS, changes
+from app.shared.job.words import ENGINE_WORDS
 from app.shared.words import count
 
 Row = Mapping[str, Any]
@@ -147,12 +147,9 @@ def is_below(path: str, above: str) -> bool:
     return above in ("", path) or path.startswith(f"{above}/")
 
 
-def drift_words(jobs: Iterable[Row]) -> tuple[str, str]:
-    """Say what the last drift check found, and when; nothing when there was none."""
-    done = [job for job in jobs if job.get("type") == "DRIFT" and job.get("status") == "SUCCEEDED"]
-    if not done:
-        return "Never checked", ""
-    newest = max(done, key=lambda job: int(job["id"]))
-    found = sum(changes(newest.get("plan_summary")) or (0, 0, 0))
-    said = f"In {count(found, 'resource')}" if found else "None"
-    return said, str(newest.get("finished_at") or "")
+def drift_words(module: Row) -> tuple[str, str]:
+    """Say what is known of a module's drift, and when somebody last looked for it."""
+    checked = str(module.get("drift_checked_at") or "")
+    if module.get("drift_since"):
+        return f"In {count(int(module.get('drift_resources') or 0), 'resource')}", checked
+    return ("None" if checked else "Never checked"), checked

@@ -34,6 +34,7 @@ class Node:
     module_id: str = ""
     status: str = ""
     title: str = ""
+    drift: str = ""
 
 
 def parents(path: str) -> list[str]:
@@ -127,6 +128,7 @@ def _module(row: Row) -> Node:
         module_id=str(row["id"]),
         status=status,
         title=result(status),
+        drift=f"Drift since {str(row['drift_since'])[:10]}" if row.get("drift_since") else "",
     )
 
 

@@ -76,10 +76,11 @@ def test_paths_below() -> None:
     assert not is_below("ab", "a")
 
 
-def test_drift() -> None:
-    checked = {"id": 2, "type": "DRIFT", "status": "SUCCEEDED", "plan_summary": {"update": 3}, "finished_at": "f"}
-    assert drift_words([]) == ("Never checked", "")
-    assert drift_words([{**checked, "id": 1, "plan_summary": {}}, checked]) == ("In 3 resources", "f")
+def test_drift_is_what_the_database_knows_of_the_module() -> None:
+    assert drift_words({}) == ("Never checked", "")
+    assert drift_words({"drift_checked_at": "f"}) == ("None", "f")
+    found = {"drift_since": "s", "drift_checked_at": "f", "drift_resources": 3}
+    assert drift_words(found) == ("In 3 resources", "f")
 
 
 def flat(module: dict[str, Any]) -> dict[str, str]:

@@ -73,3 +73,9 @@ def test_a_module_carries_the_status_of_its_newest_job_and_no_older_one() -> Non
 
 def job(number: int, module_id: str, status: str) -> dict[str, Any]:
     return {"id": number, "module_id": module_id, "status": status}
+
+
+def test_a_module_with_drift_says_since_when() -> None:
+    row = {"id": "d", "name": "db", "path": "a/db", "drift_since": "2030-01-31T02:00:00Z"}
+    nodes = build([], {"a": 1}, {"": ([row], 1)}, [], is_search=True)
+    assert [(node.path, node.drift) for node in nodes] == [("a", ""), ("a/db", "Drift since 2030-01-31")]

@@ -126,7 +126,7 @@ begin
     or not private.has_due_deliveries() then
     return false;
   end if;
-  execute 'select net.http_post(url := $1, body := ''{"deliver": true}'', timeout_milliseconds := 5000)' using v_url;
+  execute 'select net.http_post(url := $1, body := ''{"deliver": true}'', timeout_milliseconds := 60000)' using v_url;
   return true;
 end;
 $$;

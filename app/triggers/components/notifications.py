@@ -87,7 +87,9 @@ def _rule(row: rx.Var[RuleView]) -> rx.Component:
 def _delivery(row: rx.Var[DeliveryView]) -> rx.Component:
     again = rx.button(row["act"], on_click=State.again(row["id"].to(str)), **SURFACE)
     status = rx.el.span(
-        delivery_mark(row["status"].to(str)), rx.el.span(row["why"], class_name="ry-why hide-s"), class_name="ry-row"
+        delivery_mark(row["status"].to(str)),
+        rx.el.span(row["why"], title=row["why"].to(str), class_name="ry-why ry-el hide-s"),
+        class_name="ry-row",
     )
     return rx.el.tr(
         cell(clock_seconds(row["at"].to(str)), class_name="mut num n-d"),

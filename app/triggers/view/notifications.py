@@ -87,7 +87,7 @@ def _status(row: Row) -> str:
 
 
 def _why(row: Row, status: str, attempts: int) -> str:
-    note, attempt = str(row.get("note") or ""), int(row.get("attempt") or 0)
+    note, attempt = str(row.get("note") or "").removesuffix("."), int(row.get("attempt") or 0)
     if status == "DELIVERED":
         return f"{note} in {row.get('took_ms')} ms"
     if status == "RETRYING":

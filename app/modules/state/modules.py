@@ -84,7 +84,8 @@ class ModulesState(LivePage, rx.State):
         await self._choose_module(found or await self._first())
         await self._ask(*self._looks())
         if group is not None and found is None:
-            self._opened = sorted({*self._opened, *tree.parents(str(group["path"]))})
+            # Choosing a group that is open would fold it.
+            self._opened = sorted({*self._opened, *tree.parents(str(group["path"]))} - {str(group["path"])})
             await self._choose_group(str(group["path"]))
             await self._read_group()
 

@@ -15,6 +15,7 @@ import pytest
 
 from app.project.gate import Gate
 from app.project.hub import Hub, View
+from app.project.looks import look
 from app.project.models import Session
 from app.project.runtime import build_runtime
 from app.project.settings import Settings
@@ -24,6 +25,7 @@ from tests.support.stack import RunningStack
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 PASSWORD = "correct-horse-battery"
 TOPICS = frozenset({"workers", "link"})
+RUNNERS = look("list_runners", ("workers", "worker_instances"), "workers")
 
 
 async def until(is_so: Callable[[], Any], seconds: float = 60.0) -> None:
@@ -53,12 +55,22 @@ class House:
         return str(org["id"])
 
     async def look(self, session: Session, org_id: str, tab: str = "") -> OrgStore:
-        self.hub.enter(View(tab or uuid.uuid4().hex, "socket", session.sid, org_id, "page", TOPICS))
-        return await self.hub.open(org_id, session)
+        view = View(tab or uuid.uuid4().hex, "socket", session.sid, org_id, "page", TOPICS)
+        self.hub.enter(view)
+        store = await self.hub.open(org_id, session)
+        await self.hub.look(view.tab, org_id, session, [RUNNERS])
+        return store
 
     async def register(self, owner: Session, org_id: str, name: str) -> str:
         arguments = {"p_org": org_id, "p_name": name, "p_token_hash": "$2b$10$" + "a" * 53, "p_token_hint": "abcd"}
         return str((await self.gate.rpc(owner, "register_worker", arguments))["id"])
+
+    @staticmethod
+    def listed(store: OrgStore) -> dict[str, dict[str, Any]]:
+        """The runners that a page would list now, by id; shared ones belong to other tests."""
+        held = store.looks.held(RUNNERS)
+        assert held is not None
+        return {row["id"]: row for row in held.rows() if not row["is_shared"]}
 
     def sql(self, statement: str, *values: Any) -> None:
         with psycopg.connect(self.stack.db_url, autocommit=True) as connection:
@@ -79,11 +91,12 @@ async def test_changes_arrive_while_somebody_looks(house: House) -> None:
     store = await house.look(owner, org_id)
     await until(lambda: store.link is Link.LIVE)
     worker_id = await house.register(owner, org_id, "prod-eu")
-    await until(lambda: store.row("workers", worker_id))
+    await until(lambda: worker_id in house.listed(store))
     house.sql("update workers set status = 'ONLINE' where id = %s", worker_id)
-    await until(lambda: (store.row("workers", worker_id) or {}).get("status") == "ONLINE")
+    await until(lambda: house.listed(store)[worker_id]["status"] == "ONLINE")
     changed = (await asyncio.wait_for(house.hub.changes(), 10))[org_id]
     assert worker_id in changed.ids("workers")
+    assert RUNNERS.key in changed.tables
 
 
 async def test_another_organisations_rows_never_come(house: House) -> None:
@@ -93,9 +106,10 @@ async def test_another_organisations_rows_never_come(house: House) -> None:
     await until(lambda: my_store.link is their_store.link is Link.LIVE)
     await house.register(theirs, their_org, "not-mine")
     worker_id = await house.register(mine, my_org, "mine")
-    await until(lambda: my_store.row("workers", worker_id))
-    assert [row["name"] for row in my_store.rows("workers") if not row["is_shared"]] == ["mine"]
-    assert [row["name"] for row in their_store.rows("workers") if not row["is_shared"]] == ["not-mine"]
+    await until(lambda: worker_id in house.listed(my_store))
+    assert [row["name"] for row in house.listed(my_store).values()] == ["mine"]
+    await until(lambda: house.listed(their_store))
+    assert [row["name"] for row in house.listed(their_store).values()] == ["not-mine"]
 
 
 async def test_an_unpublished_table_rings_instead(house: House) -> None:
@@ -120,9 +134,9 @@ async def test_a_restart_of_the_project_heals_and_nothing_is_stale(house: House)
     house.sql("update workers set status_reason = 'changed in the gap' where id = %s", worker_id)
     await until(lambda: store.link is not Link.LIVE)
     await until(lambda: store.link is Link.LIVE, 120)
-    assert (store.row("workers", worker_id) or {})["status_reason"] == "changed in the gap"
+    assert house.listed(store)[worker_id]["status_reason"] == "changed in the gap"
     house.sql("update workers set status_reason = 'changed afterwards' where id = %s", worker_id)
-    await until(lambda: (store.row("workers", worker_id) or {})["status_reason"] == "changed afterwards")
+    await until(lambda: house.listed(store)[worker_id]["status_reason"] == "changed afterwards")
 
 
 async def test_the_channel_is_handed_on_when_its_member_signs_out(house: House) -> None:
@@ -134,7 +148,7 @@ async def test_the_channel_is_handed_on_when_its_member_signs_out(house: House) 
     await house.look(owner, org_id, "tab-2")
     await house.gate.close(first.sid)
     worker_id = await house.register(owner, org_id, "after-the-handover")
-    await until(lambda: store.row("workers", worker_id))
+    await until(lambda: worker_id in house.listed(store))
     member = await house.hub.member(org_id)
     assert member is not None
     assert member.sid == owner.sid
@@ -162,7 +176,7 @@ async def test_without_realtime_the_rows_are_read_again_and_again(
     monkeypatch.setattr(house.hub._wire, "_settings", Settings("http://127.0.0.1:9", "x", "x"))
     store = await house.look(owner, org_id)
     worker_id = await house.register(owner, org_id, "prod-eu")
-    await until(lambda: store.row("workers", worker_id))
+    await until(lambda: worker_id in house.listed(store))
     assert store.link is Link.POLLING
 
 

@@ -4,6 +4,7 @@ import reflex as rx
 
 from app.runners.components.detail import events, facts, instances, jobs, strip
 from app.runners.components.edit import edit_dialog
+from app.runners.components.health import health_notes
 from app.runners.components.menu import menu_items
 from app.runners.components.rail import assignments, behaviour, tokens
 from app.runners.components.scaling import scaling_ledger, scaling_limits
@@ -83,6 +84,7 @@ def _waiting() -> rx.Component:
 def _body() -> rx.Component:
     return rx.fragment(
         _head(),
+        health_notes(),
         facts(),
         rx.el.div(
             rx.el.div(strip(), instances(), jobs(), scaling_ledger(), events(), class_name="ry-stack"),

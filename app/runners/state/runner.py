@@ -25,6 +25,7 @@ from app.runners.view.detail import (
     say_revocation,
     sentence,
 )
+from app.runners.view.health import Advice, build_advice
 from app.runners.view.jobs import target_of
 from app.runners.view.rows import Pulse, RunnerRow, build_row, read_pulses
 from app.shared.job import words as job_words
@@ -69,6 +70,7 @@ class RunnerState(LivePage, rx.State):
     )
 
     row: RunnerRow = NOBODY
+    advice: list[Advice] = []
     pulse: Pulse = {"at": "", "used": 0, "capacity": 0}
     pulses: dict[str, Pulse] = {}
     about: str = ""
@@ -140,6 +142,7 @@ class RunnerState(LivePage, rx.State):
 
     async def _show_facts(self, worker: Row, is_about_me: bool) -> None:
         self._assign("row", build_row(worker))
+        self._assign("advice", build_advice(worker, (await self._who()).latest_version))
         if is_about_me:
             mine = (Filter("worker_id", "eq", self._id()),)
             newest = Query(filters=mine, order="updated_at", is_descending=True, limit=INSTANCES_SHOWN)

@@ -52,6 +52,9 @@ as $$
     'slots_used', (select count(*) from private.live_jobs as l where l.stage = 'RUNNING'),
     'sweep_lag_seconds', (
       select extract(epoch from now() - max(c.ran_at)) from private.clocks as c where c.name = 'swept'),
+    'deliveries', (
+      select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
+        select d.status, count(*) as n from public.deliveries as d group by d.status) as c),
     'organizations', (select count(*) from public.organizations))
 $$;
 comment on function private.installation_metrics() is 'Body of public.installation_metrics.';

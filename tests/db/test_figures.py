@@ -55,5 +55,6 @@ def test_the_installation_is_counted_across_organisations(
     assert figures["runners"]["OFFLINE"] >= 3
     assert figures["waits"]["p95"] == 3
     assert figures["oldest_queued_seconds"] >= 0
+    assert figures["deliveries"] == {}
     world.service.call("sweep")
     assert world.service.call("installation_metrics")["sweep_lag_seconds"] is not None

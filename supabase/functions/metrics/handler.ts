@@ -15,7 +15,7 @@ interface Figures {
   slots: number;
   slots_used: number;
   sweep_lag_seconds: number | null;
-  deliveries?: Record<string, number>;
+  deliveries: Record<string, number>;
   organizations: number;
 }
 
@@ -35,7 +35,7 @@ const known = (value: number | null): Samples => value === null ? [] : [["", val
 
 const JOBS = ["AWAITING_APPROVAL", "QUEUED", "CLAIMED", "PROCESSING", "NEEDS_ATTENTION"] as const;
 const RUNNERS = ["ONLINE", "DRAINING", "OFFLINE"] as const;
-const DELIVERIES = ["PENDING", "DELIVERED", "FAILED"] as const;
+const DELIVERIES = ["PENDING", "DELIVERED", "KEPT", "FAILED"] as const;
 
 /** Writes all of them. */
 export function write(figures: Figures): string {
@@ -68,13 +68,11 @@ export function write(figures: Figures): string {
       "Since when the sweep has not run.",
       known(figures.sweep_lag_seconds),
     ),
-    figures.deliveries
-      ? family(
-        "runyard_deliveries",
-        "Notifications by status.",
-        byStatus(figures.deliveries, DELIVERIES),
-      )
-      : "",
+    family(
+      "runyard_deliveries",
+      "Notifications of the last 30 days by status.",
+      byStatus(figures.deliveries, DELIVERIES),
+    ),
     family("runyard_organizations", "Organisations.", [["", figures.organizations]]),
   ].join("");
 }

@@ -29,10 +29,6 @@ class RealDocker:
         assert not is_checked or done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    def containers_of(self, job: int) -> list[str]:
-        """Names of what was started for a job and is still there."""
-        return self("ps", "--all", "--filter", f"label=runyard.dev/job={job}", "--format", "{{.Names}}").split()
-
     @property
     def code(self) -> str:
         """The binding that puts the code under test into the image's place."""

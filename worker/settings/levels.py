@@ -40,12 +40,15 @@ def parse_level(value: object) -> object:
 
 def level_for(levels: Mapping[str, LogLevelName], category: str) -> int:
     """Return the numeric level of a category: its longest matching prefix, else `Default`."""
-    wanted = category.lower()
     best, length = LogLevelName.INFORMATION, -1
     for key, name in levels.items():
-        prefix = key.lower()
-        is_match = wanted == prefix or wanted.startswith(prefix + ".")
-        size = 0 if prefix == "default" else len(prefix)
-        if (is_match or prefix == "default") and size > length:
+        size = 0 if key.lower() == "default" else len(key)
+        if (size == 0 or _matches(key.lower(), category.lower())) and size >= length:
             best, length = name, size
     return NUMBERS[best]
+
+
+def _matches(prefix: str, category: str) -> bool:
+    """Match as .NET does: by the beginning, whatever comes next; one `*` stands for anything."""
+    first, star, rest = prefix.partition("*")
+    return category.startswith(first) and (not star or category[len(first) :].endswith(rest))

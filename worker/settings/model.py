@@ -2,11 +2,11 @@
 
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, field_validator
+from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic.alias_generators import to_pascal
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -18,6 +18,11 @@ from worker.settings.passing import PassedNames
 from worker.settings.update import UpdateSettings
 
 DEFAULT_HOME = "~/.runyard/runner"
+# The parts that a .NET settings file may have below Logging; they are accepted, so that such a file can be kept.
+OUTLETS = frozenset((
+    "console", "debug", "eventsource", "eventlog", "tracesource", "applicationinsights", "azureappservicesfile",
+    "azureappservicesblob", "file", "opentelemetry",
+))  # fmt: skip
 
 
 def default_home() -> Path:
@@ -41,6 +46,12 @@ class EngineSettings(Section):
         "as `VSPHERE_*`.",
     )
     isolation: IsolationSettings = Field(default_factory=IsolationSettings)
+
+
+def _entry(values: Any, name: str) -> Any:
+    """What a part that no model knows has under a name, however it is spelled."""
+    pairs = values.items() if isinstance(values, dict) else ()
+    return next((value for key, value in pairs if str(key).lower() == name), None)
 
 
 class HooksPreapprovalSettings(Section):
@@ -75,17 +86,34 @@ class JobLogStreamSettings(Section):
 class LoggingSettings(Section):
     """The runner's own diagnostic log on stdout; job logs never go there."""
 
+    # What .NET's file has for its own outlets; only the console's levels mean something here.
     model_config = ConfigDict(extra="allow")
 
     log_level: dict[str, Annotated[LogLevelName, BeforeValidator(parse_level)]] = Field(
         default_factory=lambda: {"Default": LogLevelName.INFORMATION},
-        description="Category (or prefix of one) to minimum level; the longest prefix wins, `Default` is the rest. Libraries such "
-        "as `httpx` speak below Warning only when they are named.",
+        description="Category, or the beginning of one, to minimum level; the longest wins, `Default` is the rest. Libraries such "
+        "as `httpx` speak below Warning only when they are named. `Console.LogLevel` wins over it.",
         json_schema_extra={"default": {"Default": "Information"}},
     )
     format: Annotated[str, Field(pattern="^(auto|json|pretty)$")] = Field(
         default="auto", description="`json`, `pretty`, or `auto`: pretty on a terminal."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def take_console(cls, values: Any) -> Any:
+        """Let the console's own levels win, as in .NET: stdout is what this log goes to."""
+        if not isinstance(values, dict):
+            return values
+        own = _entry(_entry(values, "console"), "loglevel")
+        return {**values, "LogLevel": {**(values.get("LogLevel") or {}), **own}} if isinstance(own, dict) else values
+
+    @model_validator(mode="after")
+    def check_outlets(self) -> Self:
+        """Name a key that is neither a setting nor one of .NET's outlets."""
+        if unknown := [key for key in self.model_extra or {} if key.lower() not in OUTLETS]:
+            raise ValueError(f"{', '.join(unknown)}: not a setting, nor an outlet such as Console")
+        return self
 
 
 class CredentialsSettings(Section):

@@ -10,6 +10,9 @@ from worker.settings.model import Settings
 from worker.settings.sources import FLAT_NAMES
 
 SCHEMA_FILE = Path("deploy/worker-settings.schema.json")
+# The documentation that every installation serves has it, too, at an address.
+SERVED_FILE = Path("docs/reference/worker-settings.schema.json")
+SCHEMA_ID = "urn:runyard:runner-settings"
 REFERENCE_FILE = Path("docs/reference/settings.md")
 HIDDEN = ("Executor",)
 
@@ -31,15 +34,45 @@ Settings come from four layers; a later one wins:
 
 Wrong settings are all named at once, each with the place it came from.
 
-The file has a JSON Schema, `deploy/worker-settings.schema.json`, which `runyard-worker schema` prints too. Put
-`"$schema": "./worker-settings.schema.json"` (the path of your copy) at the top of the file to be helped by your editor.
+The file has a [JSON Schema](worker-settings.schema.json), which every installation serves with this page and `runyard-worker schema`
+prints. Put its address at the top of the file to be helped by your editor: `"$schema": "https://your-dashboard.example/docs/reference/worker-settings.schema.json"`.
+
+## Categories of the runner's log
+
+`Logging.LogLevel` matches them by their beginnings, as .NET does: `worker.j` means `worker.jobs`, `*state` any that ends so.
+
+{CATEGORIES}
 """
+
+CATEGORIES = {
+    "worker": "start, connection, leaving",
+    "worker.claim": "asking for work",
+    "worker.cloud": "rights in a cloud",
+    "worker.directives": "what the project tells the runner with a heartbeat",
+    "worker.dispatch": "executors",
+    "worker.doorbell": "the websocket",
+    "worker.engines": "engines found",
+    "worker.executor": "an executor's own process",
+    "worker.fitness": "degraded, and well again",
+    "worker.heartbeat": "heartbeats",
+    "worker.isolation": "how jobs are shut in",
+    "worker.jobs": "jobs taken and ended",
+    "worker.logs": "shipping of jobs' logs",
+    "worker.protection": "task protection in ECS",
+    "worker.recovery": "what an earlier process left",
+    "worker.scaling": "scale to zero",
+    "worker.session": "sessions and their renewal",
+    "worker.signals": "signals",
+    "worker.state": "states on their way to the project",
+    "worker.update": "the runner's own update",
+}
 
 
 def settings_schema() -> dict[str, Any]:
     """Return the schema of the settings file; no key is required, since other layers may give it."""
     schema = Settings.model_json_schema(by_alias=True)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["$id"] = SCHEMA_ID
     schema["properties"] = {
         "$schema": {"type": "string"},
         **{key: value for key, value in schema["properties"].items() if key not in HIDDEN},
@@ -102,11 +135,13 @@ def section_lines(name: tuple[str, ...], section: Mapping[str, Any], defs: Mappi
     """Yield one section of the page: a table of its values, then its own sections."""
     plain = {k: v for k, v in section["properties"].items() if not section_of(v, defs)}
     yield from ("", f"## {'.'.join(name)}", "", section.get("description", ""), "")
-    yield "| setting | type | default | variable | meaning |"
-    yield "|---|---|---|---|---|"
+    if plain:
+        yield from (f'??? abstract "{", ".join(plain)}"', "")
+        yield "    | setting | type | default | variable | meaning |"
+        yield "    |---|---|---|---|---|"
     for key, field in plain.items():
         words = (type_words(field, defs), default_words(field), variables_of((*name, key)))
-        yield f"| `{key}` | {' | '.join(words)} | {field.get('description', '')} |"
+        yield f"    | `{key}` | {' | '.join(words)} | {field.get('description', '')} |"
     for key, field in section["properties"].items():
         if inner := section_of(field, defs):
             yield from section_lines((*name, key), inner, defs)
@@ -118,7 +153,8 @@ def reference_text() -> str:
     defs = schema["$defs"]
     top = {k: v for k, v in schema["properties"].items() if k != "$schema"}
     alone = {k: v for k, v in top.items() if not section_of(v, defs)}
-    lines = [INTRODUCTION.rstrip()]
+    categories = "\n".join(f"- `{name}`: {words}" for name, words in CATEGORIES.items())
+    lines = [INTRODUCTION.replace("{CATEGORIES}", categories).rstrip()]
     general = {"properties": alone, "description": "Settings outside any section."}
     table = list(section_lines((), general, defs))
     lines += ["", "## General", *table[2:]]
@@ -130,7 +166,8 @@ def reference_text() -> str:
 
 def main(root: Path) -> None:
     """Write both files below the root of the repository."""
-    for path, text in ((SCHEMA_FILE, schema_text()), (REFERENCE_FILE, reference_text())):
+    written = {SCHEMA_FILE: schema_text(), SERVED_FILE: schema_text(), REFERENCE_FILE: reference_text()}
+    for path, text in written.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
 

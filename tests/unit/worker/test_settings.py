@@ -125,7 +125,7 @@ def test_any_setting_has_a_nested_variable(home: Path) -> None:
     assert settings.job_log_stream.eagerly_emit_first_event is False
     assert settings.hooks_preapproval.enabled is True
     assert level_for(settings.logging.log_level, "worker.session.renew") < logging.DEBUG
-    assert level_for(settings.logging.log_level, "worker.sessions") == logging.ERROR
+    assert level_for(settings.logging.log_level, "worker.sessions") < logging.DEBUG, "by the beginning, as .NET does"
 
 
 def test_lists_may_be_json_or_numbered(home: Path) -> None:
@@ -271,6 +271,23 @@ def test_a_dispatcher_names_all_that_it_lacks(kind: str, names: list[str]) -> No
     with pytest.raises(SettingsError) as caught:
         load({"RUNYARD_JOB_DISPATCHER_TYPE": kind})
     assert all(f"RUNYARD_JOB_DISPATCHER_{name}" in str(caught.value) for name in names)
+
+
+def test_levels_match_as_dotnet_s_do() -> None:
+    levels = load({
+        "RUNYARD__LOGGING__LOGLEVEL__Default": "Error", "RUNYARD__LOGGING__LOGLEVEL__worker.j": "Debug",
+        "RUNYARD__LOGGING__LOGLEVEL__*state": "Warning", "RUNYARD__LOGGING__CONSOLE__LOGLEVEL__worker.claim": "Critical",
+    }).logging.log_level  # fmt: skip
+    seen = {name: level_for(levels, name) for name in ("worker.jobs", "worker.state", "worker.claim", "other")}
+    assert seen == {
+        "worker.jobs": logging.DEBUG, "worker.state": logging.WARNING, "worker.claim": logging.CRITICAL, "other": logging.ERROR
+    }  # fmt: skip
+
+
+def test_an_unknown_key_below_logging_is_named() -> None:
+    with pytest.raises(SettingsError, match="LogLevels: not a setting"):
+        load({"RUNYARD__LOGGING__LogLevels__Default": "Debug"})
+    assert load({"RUNYARD__LOGGING__EventLog__Anything": "x"}).logging.format == "auto"
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,17 @@
 """The published schema and the reference page say what the model says."""
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from worker.settings.schema import (
+    CATEGORIES,
     REFERENCE_FILE,
     SCHEMA_FILE,
+    SERVED_FILE,
     reference_text,
     schema_text,
     settings_schema,
@@ -19,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_published_files_are_in_step() -> None:
     advice = "run `python -m worker.settings.schema`"
-    assert (ROOT / SCHEMA_FILE).read_text() == schema_text(), advice
+    assert (ROOT / SCHEMA_FILE).read_text() == (ROOT / SERVED_FILE).read_text() == schema_text(), advice
     assert (ROOT / REFERENCE_FILE).read_text() == reference_text(), advice
 
 
@@ -43,3 +46,16 @@ def test_every_setting_has_a_description() -> None:
         if "$ref" not in field and name != "$schema" and not field.get("description")
     ]
     assert bare == []
+
+
+def test_every_category_of_the_log_is_documented() -> None:
+    texts = [file.read_text() for file in (ROOT / "worker").rglob("*.py")]
+    used = {name for text in texts for name in re.findall(r'get_logger\("([a-z.]+)"\)', text)}
+    assert used == set(CATEGORIES)
+    assert all(f"- `{name}`:" in reference_text() for name in used)
+
+
+def test_the_reference_folds_by_section() -> None:
+    text = reference_text()
+    assert text.count('??? abstract "') >= 12
+    assert "\n| setting |" not in text, "every table is inside of a fold"

@@ -1,0 +1,244 @@
+"""Executors on a Kubernetes cluster that is really there: rights, pods that leave, and what can go wrong."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from stack.settings import PROJECT
+from tests.integration.test_doctor_command import findings
+from tests.integration.test_real_docker import begun, given_back, slow_module
+from tests.integration.worker_bench import Bench, bench
+from tests.support.forwarding import forwarded
+from tests.support.real_docker import is_readable_by_others
+from tests.support.real_kubernetes import CODE, MOUNTS, RealKubernetes, real_kubernetes
+from tests.support.waiting import wait_until
+from worker.dispatch.kubernetes import RIGHTS
+
+__all__ = ["bench", "real_kubernetes"]
+WAIT = "echo waiting here; exec sleep 600"
+CHART = PROJECT / "deploy" / "helm" / "runyard-worker"
+DATA = "RUNYARD_JOB_DISPATCHER_DATA_"
+
+
+@pytest.fixture
+def api_url(bench: Bench, real_kubernetes: RealKubernetes) -> Iterator[str]:
+    """The project's address for pods."""
+    if not is_readable_by_others(PROJECT):
+        pytest.skip("the image's user cannot read this checkout")
+    with forwarded(real_kubernetes.gateway, ("127.0.0.1", urlsplit(bench.project.url).port or 80)) as port:
+        yield f"http://{real_kubernetes.gateway}:{port}"
+
+
+@pytest.fixture
+def on_cluster(bench: Bench, real_kubernetes: RealKubernetes, api_url: str) -> Iterator[dict[str, Any]]:
+    """What makes a runner outside of the cluster execute its jobs there, with the rights of the docs and no others."""
+    yield {
+        "KUBECONFIG": real_kubernetes.kubeconfig(),
+        "RUNYARD_JOB_DISPATCHER_TYPE": "kubernetes",
+        f"{DATA}AUTH_TYPE": "kubeconfig",
+        f"{DATA}IMAGE": real_kubernetes.image,
+        f"{DATA}PULL_POLICY": "IfNotPresent",
+        f"{DATA}NAMESPACE": real_kubernetes.namespace,
+        f"{DATA}API_URL": api_url,
+        f"{DATA}VOLUMES": json.dumps(CODE),
+        f"{DATA}VOLUME_MOUNTS": json.dumps(MOUNTS),
+        "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": "/nonexistent",
+        "RUNYARD__ENGINE__STOPGRACESECONDS": "20",
+    }
+    bench.close()
+
+
+def is_locked(bench: Bench, module: str) -> bool:
+    with bench.database() as connection:
+        return bool(connection.execute("select 1 from private.state_locks where module_id = %s", [module]).fetchall())
+
+
+def test_plan_apply_output_and_destroy_run_in_pods_and_leave_nothing(
+    bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any]
+) -> None:
+    bench.runner(**on_cluster)
+    module = bench.module(inputs={"who": "Ada"})
+    done = [bench.finished(kind, module) for kind in ("PLAN", "APPLY", "OUTPUT", "DESTROY")]
+    assert done[1]["result"]["outputs"]["greeting"]["value"] == "hello Ada"
+    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=60)
+
+
+@pytest.mark.parametrize("kind", ["AFTER_STEP", "GRACEFUL", "KILL"])
+def test_a_cancelled_job_ends_and_leaves_nothing(
+    bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any], kind: str
+) -> None:
+    bench.runner(**on_cluster)
+    script = "echo waiting here; sleep 8" if kind == "AFTER_STEP" else WAIT
+    job = bench.enqueue("APPLY", bench.module(hooks={"before_plan": script}))
+    bench.wait_step(job, "before-plan", seconds=120)
+    bench.rpc("cancel_job", p_job=job, p_kind=kind, p_reason="changed my mind")
+    assert bench.wait_job(job, seconds=120)["status"] == "CANCELLED"
+    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=60)
+
+
+def test_a_pod_that_is_evicted_in_mid_apply_saves_its_state(
+    bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any]
+) -> None:
+    process = bench.runner(**on_cluster)
+    module = slow_module(bench)
+    job = begun(bench, module)
+    pod = real_kubernetes.pod_of(job)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+    path = f"/api/v1/namespaces/{real_kubernetes.namespace}/pods/{pod}/eviction"
+    real_kubernetes("create", "--raw", path, "--filename", "-", stdin=json.dumps(eviction))
+    ended = bench.wait_job(job, seconds=120)
+    assert ended["status"] == "FAILED", ended["error"]
+    assert not is_locked(bench, module), "it stopped in order: its state is saved and free"
+    assert "the executor was lost while it changed infrastructure" not in process.output
+
+
+def test_whoever_deletes_the_kubernetes_job_deletes_its_secret(
+    bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any]
+) -> None:
+    bench.runner(**on_cluster)
+    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}))
+    bench.wait_step(job, "before-plan", seconds=120)
+    bench.processes[-1].process.kill()
+    real_kubernetes("delete", "jobs", "--selector", f"runyard.dev/job={job}", "--wait=false")
+    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=120)
+
+
+def test_pods_have_the_account_nodes_variables_and_files_of_the_settings(
+    bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any]
+) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "deployer"}}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "keys"},
+        "stringData": {"OKTA_TOKEN": "from-secret"},
+    }
+    real_kubernetes.apply(account, secret)
+    token = "/var/run/secrets/kubernetes.io/serviceaccount"
+    bench.runner(
+        **on_cluster
+        | {
+            f"{DATA}SERVICE_ACCOUNT_NAME": "deployer",
+            f"{DATA}NODE_SELECTOR": "kubernetes.io/os=linux",
+            f"{DATA}TOLERATIONS": '[{"operator": "Exists"}]',
+            f"{DATA}ENVIRONMENT_SECRETS": "keys",
+            f"{DATA}PASS_ENVIRONMENT": "VSPHERE_*",
+            f"{DATA}MEMORY_LIMIT": "1Gi",
+            "RUNYARD__ENGINE__PASSENVIRONMENT": "OKTA_*",
+            "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": token,
+            "VSPHERE_USER": "ada", "PGPASSWORD": "not-for-you",
+        }
+    )  # fmt: skip
+    script = f'echo "okta=${{#OKTA_TOKEN}} vsphere=$VSPHERE_USER not=$PGPASSWORD"; ls {token}; sleep 3'
+    job = bench.finished("PLAN", bench.module(hooks={"before_plan": script}))
+    log = bench.log_of(job["id"])
+    assert "okta=11 vsphere=ada not=\n" in log
+    assert "namespace" in log.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"IMAGE": "runyard-worker:absent", "PULL_POLICY": "Never"}, "ErrImageNeverPull"),
+        ({"IMAGE": "127.0.0.1:9/absent"}, "ErrImagePull"),
+        ({"NODE_SELECTOR": "pool=nowhere", "START_SECONDS": "5"}, "didn't match Pod's node affinity/selector"),
+        ({"NAMESPACE": "kube-system"}, "cannot list resource"),
+        ({"VOLUME_MOUNTS": '[{"name": "no", "mountPath": "/x"}]'}, "volumeMounts[0].name: Not found"),
+    ],
+)
+def test_what_the_cluster_refuses_comes_back_in_its_words_with_a_remedy(
+    bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any], data: dict[str, str], words: str
+) -> None:
+    bench.runner(**on_cluster | {f"{DATA}{name}": value for name, value in data.items()})
+    said = given_back(bench, bench.enqueue("PLAN", bench.module()))
+    assert "Kubernetes could not start the executor" in said
+    assert words in said
+    assert "Check" in said or "needs in its namespace" in said
+    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=60)
+
+
+def test_a_used_up_quota_comes_back_in_the_cluster_s_words(
+    bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any]
+) -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "small"},
+        "spec": {"hard": {"pods": "0"}},
+    }
+    real_kubernetes.apply(quota)
+    wait_until(lambda: "hard" in real_kubernetes("get", "quota", "small", "--output", "jsonpath={.status}"))
+    bench.runner(**on_cluster)
+    said = given_back(bench, bench.enqueue("PLAN", bench.module()))
+    assert "exceeded quota: small" in said
+
+
+def test_the_doctor_names_the_rights_that_are_missing(
+    bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any]
+) -> None:
+    worker, home = bench.register(), bench.folder / "doctor"
+    _, found = findings(bench, worker, home, **on_cluster)
+    assert [found[name]["verdict"] for name in ("Kubernetes", "Rights", "Job", "Engines")] == ["ok"] * 4, found
+    real_kubernetes.give_rights({key: verbs for key, verbs in RIGHTS.items() if key != ("", "secrets")})
+    code, found = findings(bench, worker, home, **on_cluster)
+    assert (code, found["Rights"]["verdict"]) == (1, "failed")
+    assert "create secrets, patch secrets, delete secrets" in found["Rights"]["seen"]
+
+
+@pytest.mark.skipif(shutil.which("helm") is None, reason="needs helm")
+def test_the_chart_s_runner_inside_the_cluster_starts_a_pod_for_each_job(
+    bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any], api_url: str
+) -> None:
+    """With the rights of the chart's own role; the code under test comes by the values that bring files."""
+    worker = bench.register()
+    data = {"API_URL": api_url, "VOLUMES": CODE, "VOLUME_MOUNTS": MOUNTS, "PULL_POLICY": "IfNotPresent"}
+    values = {
+        "worker": {"id": worker[0], "url": api_url, "token": worker[1]},
+        "image": {"repository": real_kubernetes.image, "tag": "latest"},
+        "dispatcher": {"type": "kubernetes", "data": data},
+        "extraVolumes": [*CODE, {"name": "home", "emptyDir": {}}],
+        "extraVolumeMounts": MOUNTS,
+        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
+    }
+    file = bench.folder / "values.json"
+    file.write_text(json.dumps(values))
+    volume = {
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": real_kubernetes.namespace},
+        "spec": {
+            "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": str(volume_folder(bench))},
+            "claimRef": {"namespace": real_kubernetes.namespace, "name": "state-runner-0"},
+        },
+    }  # fmt: skip
+    real_kubernetes.apply(volume)
+    admin = bench.folder / "admin"
+    admin.write_text(real_kubernetes("config", "view", "--raw", "--output", "json"))
+    command = ["helm", "install", "runner", str(CHART), "--namespace", real_kubernetes.namespace, "--values", str(file)]
+    done = subprocess.run(
+        command, env=os.environ | {"KUBECONFIG": str(admin)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    try:
+        bench.online(worker, seconds=180)
+        assert [row["name"] for row in bench.rows("worker_instances", worker_id=worker[0])] == ["runner-0"]
+        job = bench.finished("PLAN", bench.module())
+        assert "Plan:" in bench.log_of(job["id"])
+        found = real_kubernetes("exec", "runner-0", "--", "runyard-worker", "doctor", is_checked=False)
+        assert "all 9 that a job takes" in found, found
+    finally:
+        real_kubernetes("delete", "persistentvolume", real_kubernetes.namespace, "--wait=false", is_checked=False)
+
+
+def volume_folder(bench: Bench) -> Any:
+    folder = bench.folder / "volume"
+    folder.mkdir()
+    folder.chmod(0o777)
+    for parent in folder.parents:
+        if parent.stat().st_mode & 0o001 == 0:
+            parent.chmod(parent.stat().st_mode | 0o001)
+    return folder

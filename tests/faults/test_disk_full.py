@@ -60,6 +60,7 @@ def test_a_full_disk_costs_no_job_and_is_noticed_when_it_is_over(bench: Bench, d
         (instance,) = bench.rows("worker_instances", worker_id=worker[0])
         wait_until(lambda: bench.rows("worker_instances", id=instance["id"])[0]["facts"].get("degraded"))
         assert {bench.job(job)["status"] for job in jobs} == {"QUEUED"}
+        wait_until(lambda: bench.rows("workers", id=worker[0])[0]["status_reason"].startswith("Degraded: "))
         watch.look_once_more()
         watch.note("there is room again")
         ballast.unlink()

@@ -19,6 +19,7 @@ class Sizes:
     enqueued: int = 500
     wakes: int = 100
     crowd: int = 2000
+    shown: int = 50_000
     old_lines: int = 200_000
     runners: int = 10_000
     fleet_seconds: float = 30
@@ -35,6 +36,7 @@ FULL = Sizes(
     enqueued=1000,
     wakes=300,
     crowd=5000,
+    shown=200_000,
     old_lines=1_000_000,
     fleet_seconds=600,
 )

@@ -77,6 +77,11 @@ language plpgsql stable
 set search_path = ''
 as $$
 begin
+  if not exists (
+    select from private.lane_workers as n where n.lane_id = p_lane.id and n.distance < p_distance
+  ) then
+    return false;
+  end if;
   if exists (
     select from private.lane_instances as n
     where n.lane_id = p_lane.id and n.distance < p_distance and n.is_willing and n.free > 0
@@ -112,15 +117,20 @@ as $$
 begin
   return array(
     select row(lw.lane_id, lw.priority)::private.open_lane
-    from private.lane_workers as lw join private.lanes as l on l.id = lw.lane_id
+    from (
+      select w.lane_id, w.priority, w.distance from private.lane_workers as w
+      -- One entry of the index for each lane; "exists" may be planned as a look at every ready job of everybody.
+      cross join lateral (
+        select from private.live_jobs as q where q.lane_id = w.lane_id and q.stage = 'READY' limit 1
+      ) as ready
+      where w.worker_id = p_runner.worker_id
+        and (w.instance_name is null or w.instance_name = p_runner.instance_name)
+      -- First which lanes have work at all: the rules below are dearer, and a runner may serve hundreds of lanes.
+      offset 0
+    ) as lw
+    join private.lanes as l on l.id = lw.lane_id
     join private.instance_liveness as self on self.instance_id = p_runner.instance_id
-    -- One entry of the index for each lane; "exists" may be planned as a look at every ready job of everybody.
-    cross join lateral (
-      select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY' limit 1
-    ) as ready
-    where lw.worker_id = p_runner.worker_id
-      and (lw.instance_name is null or lw.instance_name = p_runner.instance_name)
-      and private.shortfall(l, self.offer) is null and private.maintenance(l.org_id) is null
+    where private.shortfall(l, self.offer) is null and private.maintenance(l.org_id) is null
       and (lw.distance = 0 or not private.has_nearer(l, lw.distance))
   );
 end;

@@ -1,0 +1,93 @@
+"""What pages ask of a large installation: each answer within a tenth of a second, whoever polls it."""
+
+import json
+import time
+from statistics import median
+from typing import Any
+
+import psycopg
+
+from benchmarks.database.enqueue import MEMBER
+from benchmarks.database.figures import Report
+from benchmarks.database.server import Bench
+from benchmarks.database.sizes import Sizes
+
+LIMIT_MS = 100
+TIMES = 9
+HISTORY = """
+update public.provision_jobs set finished_at = now() - random() * interval '20 days' where status = 'SUCCEEDED';
+update public.provision_jobs set queued_at = finished_at - interval '30 seconds', claimed_at = finished_at - interval '20 seconds'
+where status = 'SUCCEEDED';
+update public.worker_instances set engines = '{"tofu": "1.10.0"}', facts = '{"os": "linux", "cpus": 4}';
+update public.workers set labels = array['zone=' || (random() * 5)::integer];
+insert into private.worker_ticks
+select h.worker_id, h.instance_id, date_bin('15 minutes', now(), '2000-01-01') - n * interval '15 minutes', 60, 100, 240, 0
+from private.heartbeats as h, generate_series(1, 96) as n;
+select private.roll_up();
+"""
+QUESTIONS: dict[str, str] = {
+    "why a job waits": "select public.explain_queue(%(job)s)",
+    "live numbers of 50 runners": "select public.fleet_overview(%(org)s, %(runners)s::uuid[])",
+    "live numbers of 1,000 runners": "select public.fleet_overview(%(org)s)",
+    "a day in numbers": "select public.fleet_stats(%(org)s)",
+    "a list of runners": "select public.list_runners(%(org)s)",
+    "runners by name": "select public.list_runners(%(org)s, 'runner-1')",
+    "a list of jobs": "select public.list_jobs(%(org)s)",
+    "jobs of one type": 'select public.list_jobs(%(org)s, p_filters => \'{"type": ["PLAN"]}\')',
+    "jobs by a module's name": "select public.list_jobs(%(org)s, 'm123')",
+    "a list of modules": "select public.list_modules(%(org)s)",
+    "modules by name": "select public.list_modules(%(org)s, 'm12')",
+}
+
+
+def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
+    """One member asks everything several times; the median counts."""
+    database = bench.database()
+    size = f"{sizes.crowd:,} runners, {sizes.shown + sizes.shown // 10:,} jobs"
+    with bench.connect(database) as owner:
+        _fill(owner, sizes)
+        subject = _subject(owner)
+    with _member(bench, database) as person:
+        for name, question in QUESTIONS.items():
+            spent = median(_seconds(person, question, subject) * 1000 for _ in range(TIMES))
+            report.add(
+                f"{name} ({size})", spent / LIMIT_MS, most=1, unit="ms", median=spent, limit=LIMIT_MS
+            )  # fmt: skip
+    bench.drop(database)
+
+
+def _fill(owner: psycopg.Connection, sizes: Sizes) -> None:
+    owner.execute("insert into auth.users (id, email) values (%s, 'bench@example.org')", [MEMBER])
+    owner.execute(
+        "insert into public.memberships (org_id, user_id, email, role)"
+        " select id, %s, 'bench@example.org', 'operator' from public.organizations",
+        [MEMBER],
+    )
+    owner.execute("select bench.add_runners(%s, 4)", [sizes.crowd])
+    owner.execute("select bench.add_finished(%s)", [sizes.shown])
+    owner.execute("select bench.add_ready(%s, 100::smallint, null)", [sizes.shown // 10])
+    owner.execute(HISTORY)
+    owner.execute("vacuum analyze")
+
+
+def _subject(owner: psycopg.Connection) -> dict[str, Any]:
+    one: Any = owner.execute(
+        "select o.id, (select max(job_id) from private.live_jobs), array(select w.id::text from public.workers as w limit 50)"
+        " from public.organizations as o"
+    ).fetchone()
+    return dict(zip(("org", "job", "runners"), one, strict=True))
+
+
+def _member(bench: Bench, database: str) -> psycopg.Connection:
+    person = psycopg.connect(
+        bench.url(database, "authenticator"), autocommit=True, options="-c role=authenticated"
+    )  # fmt: skip
+    claims = json.dumps({"role": "authenticated", "sub": MEMBER, "email": "bench@example.org"})
+    person.execute("select set_config('request.jwt.claims', %s, false)", [claims])
+    return person
+
+
+def _seconds(person: psycopg.Connection, question: str, subject: dict[str, Any]) -> float:
+    began = time.perf_counter()
+    person.execute(question, subject).fetchone()
+    return time.perf_counter() - began

@@ -114,3 +114,27 @@ def test_foreign_tokens_are_unknown_ones(
     assert foreign == unknown
     assert foreign[0] == "RY404"
     assert runner.beat()
+
+
+@pytest.mark.parametrize(
+    ("function", "more", "code"),
+    [
+        ("worker_report", {"p_phase": "PLAN"}, "RY410"),
+        ("worker_return_job", {}, "RY410"),
+        ("worker_finish", {"p_status": "SUCCEEDED"}, "RY404"),
+    ],
+)
+def test_a_guessed_number_waits_for_nobody_and_holds_up_nobody(
+    world: World, org: Organization, spy: Runner, function: str, more: dict[str, Any], code: str
+) -> None:
+    foreign = running_job(org)
+    spy.connection.execute("set lock_timeout = '1s'")
+    holder = world.database.connect("postgres")
+    with holder.transaction():
+        holder.execute("select from private.live_jobs where job_id = %s for update", [foreign["id"]])
+        holder.execute(
+            "select pg_advisory_xact_lock(private.lock_key('state', state_key::text)) from private.live_jobs where job_id = %s",
+            [foreign["id"]],
+        )
+        with refused(code):
+            spy.call(function, p_job=foreign["id"], p_attempt=foreign["attempt"], **more)

@@ -1,4 +1,4 @@
-"""What a sandbox costs: the time that it adds to a child, and how fast a child's output comes through it.
+"""What a sandbox costs: the time and the memory that it adds to a child, and how fast a child's output comes through it.
 
 Plain children and enclosed ones take turns, so that both meet the same machine. Takes about half a minute.
 """
@@ -10,6 +10,7 @@ import resource
 import tempfile
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -53,6 +54,43 @@ async def seconds_of(command: Command) -> tuple[float, float]:
     return took, processor() - used
 
 
+async def memory_of(command: Command) -> float:
+    """MiB that a child and everything around it hold while it waits, shared pages counted once."""
+    said = asyncio.Event()
+
+    async def note(_: bytes) -> None:
+        said.set()
+
+    child = Child.start(command)
+    running = asyncio.ensure_future(child.run(note))
+    await asyncio.wait_for(said.wait(), 30)
+    held = sum(proportional_kib(pid) for pid in descendants(child.pid)) / 1024
+    child.kill()
+    await running
+    return held
+
+
+def descendants(root: int) -> list[int]:
+    """A process and all that it started, whatever session they are in."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(entry.parent.name)] = int(entry.read_text().rpartition(")")[2].split()[1])
+    found = [root]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found
+
+
+def proportional_kib(pid: int) -> int:
+    """A process's share of the memory that it uses."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+    return 0
+
+
 def processor() -> float:
     """Seconds that all children so far have computed: the same on a busy machine."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -70,7 +108,10 @@ async def compare(isolation: Isolation, root: Path) -> dict[str, Any]:
     quick, slow = await seconds_of(loud), await seconds_of(isolation.enclose(loud, root))
     figures = {"plain": milliseconds(plain_runs), "enclosed": milliseconds(enclosed_runs)}
     added = {f"added_{name}": round(figures["enclosed"][name] - figures["plain"][name], 1) for name in figures["plain"]}
-    return {**figures, **added, "output_ratio": round(slow[0] / quick[0], 2)}
+    waiting = Command(("/bin/sh", "-c", "echo here; read nothing < tmp/never"), root, plain.env)
+    os.mkfifo(root / "tmp/never")
+    memory = await memory_of(isolation.enclose(waiting, root)) - await memory_of(waiting)
+    return {**figures, **added, "added_mib": round(memory, 1), "output_ratio": round(slow[0] / quick[0], 2)}
 
 
 def milliseconds(runs: list[tuple[float, float]]) -> dict[str, float]:
@@ -84,7 +125,7 @@ def main() -> None:
     outcome = Outcome(
         "isolation", {"machine": f"{os.cpu_count()} cores, {platform.machine()}", "load": os.getloadavg()}
     )
-    print(f"{'a child, ms':<14}{'plain':>8}{'enclosed':>10}{'added':>8}{'of a processor':>16}{'output':>9}")
+    print(f"{'a child, ms':<14}{'plain':>8}{'enclosed':>10}{'added':>8}{'of a processor':>16}{'MiB':>7}{'output':>9}")
     for way in IsolationWay:
         with outcome.part(way), tempfile.TemporaryDirectory(prefix="runyard-bench-") as folder:
             Path(folder).chmod(0o755)
@@ -94,7 +135,9 @@ def main() -> None:
             found = asyncio.run(compare(isolation_for(way, Path(folder)), root))
             outcome.parts[way] = found
             row = (found["plain"]["ms"], found["enclosed"]["ms"], found["added_ms"], found["added_processor_ms"])
-            print(f"{way:<14}{row[0]:>8}{row[1]:>10}{row[2]:>8}{row[3]:>16}{found['output_ratio']:>8}×")
+            print(
+                f"{way:<14}{row[0]:>8}{row[1]:>10}{row[2]:>8}{row[3]:>16}{found['added_mib']:>7}{found['output_ratio']:>8}×"
+            )
     outcome.keep()
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from tests.contract.conftest import PASSWORD, Api, User
@@ -50,3 +51,19 @@ def test_answers_to_errors_hold_no_address_of_the_database(http: httpx.Client, p
         assert "postgresql://" not in done.text
         assert "Traceback" not in done.text
         assert project.secret_key not in done.text
+
+
+def test_the_database_keeps_nothing_that_lets_anybody_in(
+    http: httpx.Client, admin: Api, alice: User, db: psycopg.Connection[tuple[str]]
+) -> None:
+    """Tokens, links, codes and passwords are hashes or sealed, in every column of the tables of Auth."""
+    seen = {text for text in _exercise(http, admin, alice) if len(text) > 8}
+    tables = db.execute(
+        "select quote_ident(relname) from pg_class where relnamespace = 'auth'::regnamespace and relkind = 'r'"
+    ).fetchall()
+    assert len(tables) > 3
+    kept = "\n".join(
+        row[0] for (table,) in tables for row in db.execute(f"select t::text from auth.{table} as t").fetchall()
+    )
+    assert alice.email in kept
+    assert [text[:4] for text in seen if text in kept] == []

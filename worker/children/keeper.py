@@ -258,6 +258,7 @@ def as_user(order: dict[str, Any]) -> int:
 def with_landlock(order: dict[str, Any]) -> int:
     """Load what only this way needs, from beside this file."""
     sys.path.append(order["packages"])
+    sys.modules["worker.children.keeper"] = sys.modules[__name__]
     from worker.children.landlock import in_landlock
 
     return in_landlock(order)
@@ -316,7 +317,7 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
 
 def prctl(option: int, value: int, *, must_work: bool = True) -> int:
     """Set something about this process."""
-    result = int(ctypes().CDLL(None, use_errno=True).prctl(option, int(value), 0, 0, 0))
+    result = int(libc().prctl(option, int(value), 0, 0, 0))
     if result != 0 and must_work:
         raise OSError(ctypes().get_errno(), "the kernel refuses a setting of the process")
     return result
@@ -325,7 +326,7 @@ def prctl(option: int, value: int, *, must_work: bool = True) -> int:
 def system(name: str, *arguments: Any) -> int:
     """Call a function of the C library that answers -1 when it fails."""
     words = [ctypes().c_long(each) if isinstance(each, int) else each for each in arguments]
-    answer = int(getattr(ctypes().CDLL(None, use_errno=True), name)(*words))
+    answer = int(getattr(libc(), name)(*words))
     if answer == -1:
         error = ctypes().get_errno()
         where = next((each.decode() for each in arguments[1:] if isinstance(each, bytes)), name)
@@ -338,6 +339,13 @@ def ctypes() -> Any:
     import ctypes as module
 
     return module
+
+
+def libc(kept: list[Any] = []) -> Any:  # noqa: B006  (loaded once: it costs more than what is called)
+    """The C library."""
+    if not kept:
+        kept.append(ctypes().CDLL(None, use_errno=True))
+    return kept[0]
 
 
 def touch(path: str) -> None:

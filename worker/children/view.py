@@ -166,7 +166,8 @@ def _without(path: Path, hidden: set[Path]) -> Iterator[Path]:
     """A place; or, where something hidden lies in it, everything beside that. Links could lead back to it."""
     if path in hidden:
         return
-    if not any(each.is_relative_to(path) for each in hidden):
+    inside = f"{path}/"
+    if not any(str(each).startswith(inside) for each in hidden):
         yield path
         return
     for child in path.iterdir():

@@ -63,3 +63,9 @@ def test_hosts_that_functions_may_reach_are_a_comma_separated_list(monkeypatch: 
     assert settings.functions_allow_net == ["accounts.google.com", "www.googleapis.com"]
     (net,) = [part for part in functions_command(settings, {}) if part.startswith("--allow-net=")]
     assert net.endswith(",accounts.google.com,www.googleapis.com")
+
+
+def test_the_functions_do_not_know_the_databases_address(tmp_path: Path) -> None:
+    secrets = load_secrets(tmp_path / "secrets.json")
+    known = functions_environment(Settings(home=tmp_path), secrets)
+    assert [name for name, value in known.items() if "postgres" in value or value == secrets.password("postgres")] == []

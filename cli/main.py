@@ -33,6 +33,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "orgs": ("cli.commands.orgs", "Your organisations."),
     "maintenance": ("cli.commands.maintenance", "For a while no runner takes a job."),
     "shared-runners": ("cli.commands.shared_runners", "The installation's own runners, from a file."),
+    "installation": ("cli.commands.installation", "The whole installation, for its operator."),
     "doctor": ("cli.commands.doctor", "Check this program, the login and the project."),
     "open": ("cli.commands.browse", "Open a job, module or runner in the browser."),
     "up": ("cli.commands.local", "Start the embedded stack with the dashboard; Ctrl-C stops it."),

@@ -84,6 +84,7 @@ def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | No
         Mount("/functions/v1", app=services.functions),
         *services.realtime.routes,
         Route("/health", _health(services), methods=["GET"]),
+        Route("/.well-known/terraform.json", _terraform_services, methods=["GET"]),
     ]
     return Cors(Starlette(routes=routes, lifespan=services.lifespan, exception_handlers={404: _not_found}), rest)
 
@@ -136,6 +137,12 @@ async def _stop(task: asyncio.Task[None]) -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
+
+
+async def _terraform_services(_: Request) -> Response:
+    """Service discovery for Terraform's and OpenTofu's hosts: what the edge function `terraform` serves."""
+    names = ("tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2")
+    return JSONResponse(dict.fromkeys(names, "/functions/v1/terraform/api/v2/"))
 
 
 async def _not_found(_: Request, __: Exception) -> Response:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from worker import credential
 from worker.children.first import step_aside_if_first
 from worker.children.hardening import wipe_environment
 from worker.exit_codes import EXPLANATIONS, ExitCode
@@ -82,6 +83,9 @@ def remember_places(file: Path | None, secrets: Path | None) -> None:
     for name, place in (("RUNYARD_SETTINGS", file), ("RUNYARD_SECRETS", secrets)):
         if place is not None:
             os.environ[name] = str(place.expanduser().absolute())
+
+
+app.add_typer(credential.app, name="credential")
 
 
 @app.command(epilog=exit_code_list(EXPLANATIONS))

@@ -18,6 +18,9 @@ from cli.version import __version__
 app = new_app("Check this program, the login and the project.")
 CLOCK_SECONDS = 60
 TRANSACTION_SECONDS = 600
+# Housekeeping, which every sweep does when it is due, comes by every five minutes.
+UNSWEPT_SECONDS = 900
+PUBLISHED = ("workers", "worker_instances", "provision_jobs", "worker_releases", "rollouts")
 FUNCTIONS = ("health", "worker-session", "service-account-token", "device-login")
 
 
@@ -29,9 +32,9 @@ class Check(NamedTuple):
     said: str
 
 
-@command(app, "doctor", calls=("my_organizations", "open_transactions"))
+@command(app, "doctor", calls=("my_organizations", "open_transactions", "installation_health"))
 def doctor(here: Here) -> None:
-    """Check client, login, project, clock and functions; with SUPABASE_SECRET_KEY the database, too."""
+    """Check client, login, project, clock and functions; with SUPABASE_SECRET_KEY the database and the sweep, too."""
     found = [Check("program", True, f"runyard {__version__}, Python {platform.python_version()}"), *_checks(here)]
     if here.printer.as_json:
         here.printer.document([check._asdict() for check in found])
@@ -56,10 +59,42 @@ def _checks(here: Here) -> Iterator[Check]:
     for name in FUNCTIONS:
         yield _try(f"functions/{name}", lambda name=name: _function(here.api.connection, name))
     if os.environ.get("SUPABASE_SECRET_KEY"):
-        yield _try(
-            "secret key", lambda: f"works; {len(here.operator.rows('organizations', select='id'))} organisations"
-        )
-        yield _try("transactions", lambda: _transactions(here.operator.call("open_transactions")))
+        yield from _operator(here)
+
+
+def _operator(here: Here) -> Iterator[Check]:
+    """What only whoever runs the installation can ask, and mend."""
+    try:
+        found = here.operator.call("installation_health")
+    except CommandError as error:
+        yield Check("secret key", False, str(error).replace("\n ", ""))
+        return
+    yield Check(
+        "secret key", True, f"works; {found['organizations']} organisations, {found['runners_online']} runners online"
+    )
+    used, most = found["connections"], found["most_connections"]
+    size = f"PostgreSQL {found['postgres']}, {found['bytes'] / 1024**2:,.0f} MiB, {used} of {most} connections"
+    yield Check(
+        "database",
+        used < most * 0.9,
+        size + ("" if used < most * 0.9 else "; raise max_connections or find who holds them"),
+    )
+    yield _try("transactions", lambda: _transactions(here.operator.call("open_transactions")))
+    yield _swept(found["swept_seconds_ago"])
+    missing = [table for table in PUBLISHED if table not in found["published"]]
+    said = f"{len(found['published'])} tables are published"
+    yield Check(
+        "publication", not missing, said if not missing else f"{', '.join(missing)} not published: run the migrations"
+    )
+
+
+def _swept(seconds: int | None) -> Check:
+    if seconds is not None and seconds < UNSWEPT_SECONDS:
+        return Check("sweep", True, f"ran {seconds} s ago")
+    since = "has not run yet" if seconds is None else f"ran {seconds} s ago"
+    return Check(
+        "sweep", False, f"{since}; schedule public.sweep() with pg_cron (docs/hosted-supabase.md), or start the stack"
+    )
 
 
 def _try(name: str, look: Any) -> Check:

@@ -128,6 +128,33 @@ def delete(here: Here, module: Module, yes: Yes = False) -> None:
     here.printer.result(after, lambda done: f"Removed {done['path']}")
 
 
+@command(app, "grants")
+def grants(here: Here, module: Module) -> None:
+    """List which modules' jobs may read this module's outputs."""
+    row = here.org.module(module)
+    paths = {each["id"]: each["path"] for each in here.org.modules()}
+    found = here.api.all_rows("output_grants", module_id=f"eq.{row['id']}", order="created_at")
+    shown = [{"reader": paths.get(each["reader_id"], each["reader_id"]), **each} for each in found]
+    here.printer.rows(shown, ("reader", "created_at"), "No other module reads its outputs.")
+
+
+@command(app, "grant", calls=("grant_outputs",))
+def grant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", help="The module that reads.")]) -> None:
+    """Let another module's jobs read this module's outputs (terraform_remote_state)."""
+    _decide(here, "grant_outputs", module, to, "may read the outputs of")
+
+
+@command(app, "ungrant", calls=("revoke_outputs",))
+def ungrant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", help="The module that read.")]) -> None:
+    """Let another module's jobs read this module's outputs no more; it counts at once."""
+    _decide(here, "revoke_outputs", module, to, "may no longer read the outputs of")
+
+
+def _decide(here: Here, function: str, module: str, reader: str, words: str) -> None:
+    done = here.api.call(function, module=here.org.module(module)["id"], reader=here.org.module(reader)["id"])
+    here.printer.result(done, lambda said: f"{said['reader']} {words} {said['module']}")
+
+
 @command(app, "outputs", page="Module → Outputs")
 def outputs(
     here: Here, module: Module, name: Annotated[str | None, typer.Argument(help="Only this one's value.")] = None

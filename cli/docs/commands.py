@@ -34,7 +34,7 @@ REASONS: dict[str, str] = {
             "worker_append_logs", "worker_claim", "worker_close_session", "worker_finish", "worker_get_artifact", "worker_heartbeat",
             "worker_job", "worker_put_artifact", "worker_recover", "worker_report", "worker_return_job", "worker_state_get",
             "worker_state_keep", "worker_state_lock", "worker_state_put", "worker_state_unlock", "worker_target_status",
-            "worker_target_token", "worker_target_update",
+            "worker_outputs_get", "worker_target_token", "worker_target_update",
         ),
         RUNNER,
     ),
@@ -48,7 +48,6 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(("list_jobs", "list_modules", "list_runners", "rollout_progress", "runner_facets"), PAGES),
     "change_runners": "one change to many runners, which the Runners page makes; commands name one runner each",
     **dict.fromkeys(("finish_delivery", "lease_deliveries"), "the edge function that sends notifications calls it"),
-    "sweep": "pg_cron and the embedded stack call it; harmless to run twice or not at all",
 }  # fmt: skip
 
 

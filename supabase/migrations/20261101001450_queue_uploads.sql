@@ -131,7 +131,7 @@ language plpgsql stable
 set search_path = ''
 as $$
 begin
-  perform private.fail('RY403', format('Plan %s is of a folder on somebody''s disk; %s does not allow applying that.',
+  perform private.fail('RY403', format('Plan %s is of a folder on somebody''s disk; that may not be applied to %s.',
       j.id, m.path),
     'Push the change and plan the module; or set can_apply_uploads on the module, which admins may.')
   from public.provision_jobs as j join public.modules as m on m.id = j.module_id

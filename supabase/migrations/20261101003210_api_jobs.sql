@@ -2,6 +2,19 @@
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
+create function public.grant_outputs(p_module uuid, p_reader uuid)
+returns jsonb language sql set search_path = ''
+as $$ select private.grant_outputs(p_module, p_reader) $$;
+comment on function public.grant_outputs(uuid, uuid) is
+  'Lets the jobs of one module read the outputs of another. Admins.';
+grant execute on function public.grant_outputs(uuid, uuid) to authenticated;
+
+create function public.revoke_outputs(p_module uuid, p_reader uuid)
+returns jsonb language sql set search_path = ''
+as $$ select private.revoke_outputs(p_module, p_reader) $$;
+comment on function public.revoke_outputs(uuid, uuid) is 'Takes that away again, at once. Admins.';
+grant execute on function public.revoke_outputs(uuid, uuid) to authenticated;
+
 create function public.upload_source(p_module uuid, p_body_base64 text, p_sha256 text)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.upload_source(p_module, p_body_base64, p_sha256); end $$;

@@ -114,6 +114,13 @@ comment on function public.worker_return_job(bigint, integer, text, text) is
   'CANCELLED.';
 grant execute on function public.worker_return_job(bigint, integer, text, text) to worker;
 
+create function public.worker_outputs_get(p_job bigint, p_attempt integer, p_org text, p_path text)
+returns jsonb language plpgsql set search_path = ''
+as $$ begin return private.worker_outputs_get(p_job, p_attempt, p_org, p_path); end $$;
+comment on function public.worker_outputs_get(bigint, integer, text, text) is
+  'The outputs of a module that grants them to the job''s, as a state without resources.';
+grant execute on function public.worker_outputs_get(bigint, integer, text, text) to worker, executor, engine;
+
 create function public.worker_state_get(p_job bigint, p_attempt integer)
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_state_get(p_job, p_attempt); end $$;
@@ -313,6 +320,14 @@ comment on function public.open_transactions() is
   'The five oldest open transactions {pid, role, application, state, seconds}: an old one makes every claim slower. '
   'Service key only.';
 grant execute on function public.open_transactions() to service_role;
+
+create function public.installation_health()
+returns jsonb language sql stable set search_path = ''
+as $$ select private.installation_health() $$;
+comment on function public.installation_health() is
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published. Service '
+  'key only.';
+grant execute on function public.installation_health() to service_role;
 
 create function public.set_installation_maintenance(p_until timestamptz default null, p_reason text default null)
 returns jsonb language plpgsql set search_path = ''

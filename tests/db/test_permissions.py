@@ -65,6 +65,7 @@ def ask_for_an_apply(org: Organization) -> int:
 
 def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], unapproved: int) -> dict[str, Any]:
     """One of everything, by the name of the argument that asks for it."""
+    org.owner.call("grant_outputs", p_module=org.modules["a/c"], p_reader=org.modules["a/b"])
     identity = org.cloud_identity()
     trust = {"name": "sa", "trusts": [{"issuer": "https://i.example", "audience": "x", "bound_claims": {"sub": "ci"}}]}
     account = org.owner.call("create_service_account", p_org=org.id, p_spec=trust)["id"]
@@ -108,6 +109,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "p_session": holder.session_id,
         "p_user": org.member("viewer").id,
         "p_id": kept,
+        "p_reader": org.modules["a/b"],
         "unapproved": unapproved,
         "modules": f"{{{org.modules['a/c']}}}",
         "workers": f"{{{holder.worker_id}}}",
@@ -193,6 +195,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "worker_get_artifact": {"p_name": "x"},
     "worker_heartbeat": {"p_status": "ONLINE", "p_version": "1.0.0"},
     "worker_put_artifact": {"p_name": "x", "p_body_base64": "", "p_sha256": SHA_OF_NOTHING},
+    "worker_outputs_get": {"p_org": "x", "p_path": "a/b"},
     "worker_report": {"p_phase": "PLAN"},
     "worker_scaling_decided": {"p_decision": {}},
     "worker_state_keep": {"p_number": 1, "p_body": '{"serial": 2}'},
@@ -303,7 +306,10 @@ def test_runners_doors(site: Site) -> None:
 
 
 def test_what_a_job_runs_reads_its_state_and_does_nothing_else(site: Site) -> None:
-    assert {name for name, about in functions(site.world).items() if "engine" in about["roles"]} == {"worker_state_get"}
+    assert {name for name, about in functions(site.world).items() if "engine" in about["roles"]} == {
+        "worker_state_get",
+        "worker_outputs_get",
+    }
 
 
 @pytest.mark.parametrize("role", ["executor", "engine"])

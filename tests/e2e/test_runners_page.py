@@ -290,6 +290,32 @@ def test_a_runners_page_shows_it_and_changes_take_effect_there(product: Product,
     assert product.sql(saved, person.org_id) == [(True,)]
 
 
+def test_a_runner_is_added_without_a_token_and_its_commands_contain_no_secret(
+    product: Product, person: Person, sign_in: Open
+) -> None:
+    trust = {"issuer": "https://oidc.example.com", "audience": "runyard", "bound_claims": {"sub": "pods"}}
+    spec = {"p_org": person.org_id, "p_spec": {"name": "k8s-runner", "trusts": [trust]}}
+    client_id = product.rpc(person.token, "create_service_account", spec)["client_id"]
+    page = sign_in(person)
+    page.get_by_role("button", name="Add runner").first.click()
+    sheet = page.get_by_role("dialog", name="Add runner")
+    sheet.get_by_label("Name", exact=True).fill("of-an-account")
+    sheet.get_by_role("combobox", name="Service account").click()
+    page.get_by_role("option", name="k8s-runner").click()
+    sheet.get_by_role("button", name="Register").click()
+    expect(sheet.get_by_text("It signs in with its service account")).to_be_visible(timeout=SOON)
+    expect(sheet.get_by_text("issuer: https://oidc.example.com")).to_be_visible(timeout=SOON)
+    for way in ("Shell", "Docker", "Compose", "systemd", "Kubernetes"):
+        sheet.get_by_role("radio", name=way).click()
+        command = sheet.get_by_label("Start it", exact=True)
+        expect(command).to_contain_text(client_id, timeout=SOON)
+        expect(command).not_to_contain_text("ryw_")
+    sheet.get_by_role("button", name="Done").click()
+    expect(sheet).to_be_hidden(timeout=SOON)
+    made = "select count(*) from private.worker_tokens as t join workers as w on w.id = t.worker_id where w.name = %s"
+    assert product.sql(made, "of-an-account") == [(0,)]
+
+
 def test_an_admin_edits_a_runners_record_and_the_database_has_the_last_word(
     product: Product, person: Person, sign_in: Open
 ) -> None:

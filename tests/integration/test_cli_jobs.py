@@ -83,7 +83,7 @@ def test_a_folder_on_this_disk_is_planned_with_the_real_state_and_applied_only_b
     assert "1 to create" in done.stderr, "the rest is in the real state already"
     job = str(terminal.json("jobs", "list", "--limit", "1")[0]["id"])
     refused = terminal.run("run", "apply", "--plan", job, "--auto-approve")
-    assert (refused.returncode, "does not allow applying that" in refused.stderr) == (ExitCode.REFUSED, True)
+    assert (refused.returncode, "that may not be applied to apps/site" in refused.stderr) == (ExitCode.REFUSED, True)
     terminal.run("modules", "edit", "apps/site", "--set", "can_apply_uploads=true", "--yes")
     applied = terminal.run("run", "apply", "--plan", job, "--auto-approve", "--wait")
     assert applied.returncode == 0, applied.stdout + applied.stderr

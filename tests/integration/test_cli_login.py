@@ -206,6 +206,17 @@ def test_doctor_names_what_is_wrong(terminal: Terminal, running_stack: RunningSt
     sign_in(terminal, running_stack, account)
     well = terminal.run("doctor")
     assert (well.returncode, "FAIL" in well.stdout) == (0, False), well.stdout
+    operator = terminal.also(SUPABASE_URL=running_stack.url, SUPABASE_SECRET_KEY=running_stack.secret_key)
+    judged = {check["name"]: check["is_well"] for check in operator.json("doctor")}
+    assert {"secret key", "database", "transactions", "sweep", "publication"} <= judged.keys()
+    assert all(judged.values()), judged
+    with psycopg.connect(running_stack.db_url, autocommit=True) as sql:
+        sql.execute("alter publication supabase_realtime drop table public.rollouts")
+        broken = operator.run("doctor")
+        sql.execute("alter publication supabase_realtime add table public.rollouts")
+    assert (broken.returncode, "rollouts not published" in broken.stdout) == (ExitCode.UNHEALTHY, True)
+    assert operator.json("installation", "health")["organizations"] >= 0
+    assert terminal.also(SUPABASE_URL=running_stack.url).run("installation", "health").returncode == ExitCode.MISSING
     (terminal.home / "profiles.json").chmod(0o644)
     open_to_all = terminal.run("doctor")
     assert (open_to_all.returncode, "chmod 600" in open_to_all.stdout) == (ExitCode.UNHEALTHY, True)

@@ -1,20 +1,21 @@
-"""Three ways to prove who the runner is: its token, a service account's secret, or a helper's token."""
+"""How a runner proves who it is: its token, a service account's secret, or an identity provider's token."""
 
-import asyncio
 import shlex
 from typing import Any
 
+from pydantic import SecretStr
+
 from worker.api.transport import Transport
-from worker.errors import Fatal, Rejected, Retryable
+from worker.errors import Fatal, Rejected
 from worker.exit_codes import ExitCode
+from worker.session.vaults import FILE, read_secret, run_command
 from worker.settings import Settings
 
-_HELPER_SECONDS = 60.0
 _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105  (a grant type, not a secret)
 
 
 class Credentials:
-    """Gives what `worker-session` is shown; nothing is cached, so that rotation takes effect."""
+    """Gives what `worker-session` is shown; everything is read again at each sign-in, so that rotation takes effect."""
 
     def __init__(self, settings: Settings, transport: Transport) -> None:
         """Keep the settings; the transport is for exchanging a service account's secret."""
@@ -30,8 +31,8 @@ class Credentials:
 
     async def proof(self) -> dict[str, str]:
         """Return the field that proves the identity."""
-        if self._runner.token is not None:
-            return {"worker_token": self._runner.token.get_secret_value()}
+        if self._runner.token is not None or self._runner.token_from:
+            return {"worker_token": await _current(self._runner.token_from, self._runner.token)}
         return {"access_token": await self._account_token()}
 
     async def _account_token(self) -> str:
@@ -42,11 +43,11 @@ class Credentials:
         return str(reply["access_token"])
 
     async def _grant(self) -> dict[str, Any]:
-        grant = self._account_name()
-        if self._account.client_secret is not None:
-            secret = self._account.client_secret.get_secret_value()
+        grant, account = self._account_name(), self._account
+        if account.client_secret is not None or account.client_secret_from:
+            secret = await _current(account.client_secret_from, account.client_secret)
             return {"grant_type": "client_credentials", "client_secret": secret, **grant}
-        return {"grant_type": _TOKEN_EXCHANGE, "subject_token": await self._helper_token(), **grant}
+        return {"grant_type": _TOKEN_EXCHANGE, "subject_token": await self._identity_token(), **grant}
 
     def _account_name(self) -> dict[str, str]:
         """Name the account; a path is looked for in the organisation, which the runner's id tells where it is not set."""
@@ -57,19 +58,16 @@ class Credentials:
             {"client_id": name} if self._account.client_id else {"client_id": name, "worker_id": str(self._runner.id)}
         )
 
-    async def _helper_token(self) -> str:
-        command = [str(self._account.helper_command_path), *shlex.split(self._account.helper_command_args)]
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
-            output, errors = await asyncio.wait_for(process.communicate(), _HELPER_SECONDS)
-        except (OSError, TimeoutError) as error:
-            raise Retryable(f"The credential helper {command[0]} did not answer: {error}") from error
-        if process.returncode != 0 or not output.strip():
-            said = errors.decode(errors="replace").strip()[-300:]
-            raise Retryable(f"The credential helper {command[0]} ended with {process.returncode}: {said}")
-        return output.decode().strip()
+    async def _identity_token(self) -> str:
+        if self._account.identity_token_file is not None:
+            return await read_secret(f"{FILE}{self._account.identity_token_file}")
+        return await run_command(
+            [str(self._account.helper_command_path), *shlex.split(self._account.helper_command_args)]
+        )
+
+
+async def _current(source: str | None, known: SecretStr | None) -> str:
+    """The secret as it is now where its place is known, else as the settings say it."""
+    if source:
+        return await read_secret(source)
+    return known.get_secret_value() if known is not None else ""

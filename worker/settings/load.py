@@ -30,10 +30,15 @@ SECRET_PATHS = {
     ("Dispatcher", "Data", "RegistryPassword"),
     ("Executor", "Token"),
 }
-TOKENS = {("Runner", "Token"), ("Executor", "Token")}
+TOKENS = {("Runner", "Token"), ("Runner", "TokenFrom"), ("Executor", "Token")}
 ACCOUNT = ("Runner", "Credentials")
 ACCOUNT_NAMES = {(*ACCOUNT, "ClientId"), (*ACCOUNT, "ServiceAccountPath")}
-ACCOUNT_PROOFS = {(*ACCOUNT, "ClientSecret"), (*ACCOUNT, "HelperCommandPath")}
+ACCOUNT_PROOFS = {
+    (*ACCOUNT, "ClientSecret"),
+    (*ACCOUNT, "ClientSecretFrom"),
+    (*ACCOUNT, "IdentityTokenFile"),
+    (*ACCOUNT, "HelperCommandPath"),
+}
 
 
 def load_settings(

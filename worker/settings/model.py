@@ -125,6 +125,14 @@ class CredentialsSettings(Section):
     client_secret: SecretStr | None = Field(
         default=None, description="Its secret. Keep it in the secrets directory rather than in the file."
     )
+    client_secret_from: str | None = Field(
+        default=None,
+        description="Where the secret is read from at each sign-in: `file:PATH`, `command:…`, an address in HashiCorp Vault "
+        "(`https://vault.example/v1/secret/data/runyard#client_secret`), or `aws-secretsmanager:REGION/NAME#FIELD`.",
+    )
+    identity_token_file: HomePath | None = Field(
+        default=None, description="File with a token of an issuer that the account trusts, read at each sign-in."
+    )
     helper_command_path: HomePath | None = Field(
         default=None, description="Command that prints an identity provider's token, for OIDC federation."
     )
@@ -139,6 +147,9 @@ class RunnerSettings(Section):
 
     id: UUID = Field(description="Id of the runner's record.")
     token: SecretStr | None = Field(default=None, min_length=1, description="The token shown once at registration.")
+    token_from: str | None = Field(
+        default=None, description="Where the token is read from at each sign-in, in the forms of `ClientSecretFrom`."
+    )
     instance: str = Field(
         default_factory=socket.gethostname,
         min_length=1,

@@ -22,6 +22,9 @@ FLAT_NAMES: Mapping[str, tuple[str, ...]] = {
     "WORKER_ORGANIZATION_ID": ("Runner", "OrganizationId"),
     "WORKER_CLIENT_ID": ("Runner", "Credentials", "ClientId"),
     "WORKER_CLIENT_SECRET": ("Runner", "Credentials", "ClientSecret"),
+    "WORKER_TOKEN_FROM": ("Runner", "TokenFrom"),
+    "WORKER_CLIENT_SECRET_FROM": ("Runner", "Credentials", "ClientSecretFrom"),
+    "WORKER_IDENTITY_TOKEN_FILE": ("Runner", "Credentials", "IdentityTokenFile"),
     "SUPABASE_URL": ("Server", "Url"),
     "RUNYARD_API_URL": ("Server", "Url"),
     "RUNYARD_SERVICE_ACCOUNT_PATH": ("Runner", "Credentials", "ServiceAccountPath"),
@@ -32,6 +35,13 @@ FLAT_NAMES: Mapping[str, tuple[str, ...]] = {
     "RUNYARD_JOB_ATTEMPT": ("Executor", "Attempt"),
     "RUNYARD_JOB_TOKEN": ("Executor", "Token"),
     "SUPABASE_PUBLISHABLE_KEY": ("Executor", "PublishableKey"),
+}
+
+
+# Secrets that are read again at each sign-in, and the setting that says from where.
+PLACES: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("Runner", "Token"): ("Runner", "TokenFrom"),
+    ("Runner", "Credentials", "ClientSecret"): ("Runner", "Credentials", "ClientSecretFrom"),
 }
 
 
@@ -91,6 +101,7 @@ def secrets_layer(folders: Iterable[Path]) -> Layer:
             path = path_of_variable(file.name)
             if path and file.is_file():
                 layer.put(path, file.read_text(encoding="utf-8").rstrip("\r\n"), f"file {file}")
+                remember_place(layer, path, f"file:{file}", f"file {file}")
     return layer
 
 
@@ -102,6 +113,10 @@ def environment_layer(environ: Mapping[str, str], problems: list[Problem]) -> La
             # A compose file's `WORKER_INSTANCE=` means "not set", not an empty name.
             if value != "":
                 layer.put(path, value, f"environment variable {name}")
+                # Said here, it is not read from a file that another layer names.
+                remember_place(layer, path, "", f"environment variable {name}")
+        elif name.endswith("_COMMAND") and (path := PLACES.get(FLAT_NAMES.get(name.removesuffix("_COMMAND"), ()))):
+            layer.put(path, f"command:{value}", f"environment variable {name}")
         elif name.endswith("_FILE") and (path := FLAT_NAMES.get(name.removesuffix("_FILE"))):
             read_named_file(layer, name, Path(value), path, problems)
     return layer
@@ -112,8 +127,15 @@ def read_named_file(layer: Layer, name: str, file: Path, path: tuple[str, ...], 
     place = f"environment variable {name}"
     try:
         layer.put(path, file.expanduser().read_text(encoding="utf-8").strip(), f"{place}={file}")
+        remember_place(layer, path, f"file:{file}", f"{place}={file}")
     except OSError as error:
         problems.append(Problem(".".join(path), f"cannot read {file}: {error.strerror}", place))
+
+
+def remember_place(layer: Layer, path: tuple[str, ...], source: str, place: str) -> None:
+    """Note where a secret is read from again, if it is one."""
+    if path in PLACES and PLACES[path] not in layer.places:
+        layer.put(PLACES[path], source, place)
 
 
 def option_layer(options: Mapping[str, Any]) -> Layer:

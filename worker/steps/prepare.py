@@ -10,6 +10,7 @@ from worker.engines.versions import check_version
 from worker.errors import JobFailed, WorkerError
 from worker.fitness import no_directory
 from worker.job.workspace import Workspace
+from worker.settings import Settings
 
 
 async def prepare(space: Workspace) -> None:
@@ -62,7 +63,7 @@ async def build_environment(space: Workspace) -> dict[str, str]:
         "CHECKPOINT_DISABLE": "1",
         "TF_CLI_CONFIG_FILE": str(write_cli_config(space)),
         **space.backend.variables(),
-        **await server_token(space, context.settings.server.service_discovery_host or urlsplit(url).hostname or ""),
+        **await server_token(space, discovery_host(context.settings)),
     }
     host = host_variables(context.environ, context.settings.engine.pass_environment)
     return {**host, **job_variables(space.spec.variables()), **built_in}
@@ -71,7 +72,7 @@ async def build_environment(space: Workspace) -> dict[str, str]:
 def write_cli_config(space: Workspace) -> Path:
     """Give the engine a configuration file of its own: a copy of the operator's, or an empty one."""
     target = space.root / "cli.tfrc"
-    target.write_text(operators_config(space), encoding="utf-8")
+    target.write_text(f"{operators_config(space)}\n{served_here(space.context.settings)}", encoding="utf-8")
     os.chmod(target, 0o600)  # noqa: PTH101
     return target
 
@@ -84,6 +85,18 @@ def operators_config(space: Workspace) -> str:
     except (OSError, UnicodeDecodeError) as error:
         space.say(f"TF_CLI_CONFIG_FILE of the runner cannot be read, so the engine does without: {error}")
         return ""
+
+
+def served_here(settings: Settings) -> str:
+    """Tell the engine what the project serves at its host: hosted Supabase cannot answer service discovery itself."""
+    services = f"{settings.server.url}/functions/v1/terraform/api/v2/"
+    named = "\n".join(f'    "{name}" = "{services}"' for name in ("tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"))
+    return f'host "{discovery_host(settings)}" {{\n  services = {{\n{named}\n  }}\n}}\n'
+
+
+def discovery_host(settings: Settings) -> str:
+    """The host that jobs know the project by."""
+    return settings.server.service_discovery_host or urlsplit(settings.server.url).hostname or ""
 
 
 async def server_token(space: Workspace, host: str) -> dict[str, str]:

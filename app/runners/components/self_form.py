@@ -86,7 +86,16 @@ def _host_fields() -> rx.Component:
             _host_field(
                 "capacity", "Capacity", "Jobs at a time.", State.set_capacity, default_value="1", type="number"
             ),
-            field("account", "Service account", account, State.errors, "Signs in without a token."),
+            field(
+                "account",
+                "Service account",
+                account,
+                State.errors,
+                rx.fragment(
+                    "Signs in without a token. ",
+                    rx.link("Make one", href="/dashboard/settings/service-accounts", class_name="ry-link"),
+                ),
+            ),
             class_name="ry-two",
         ),
     )
@@ -114,6 +123,39 @@ def _form() -> rx.Component:
 
 def _secret_line(label: str, shown: rx.Component, button: rx.Component) -> rx.Component:
     return rx.el.div(rx.el.span(label, class_name="k"), shown, button, class_name="ry-sec1")
+
+
+def _account_credentials() -> rx.Component:
+    """What a runner with a service account is known by: nothing of it is a secret."""
+    trust = rx.fragment(
+        rx.el.p(
+            "A token of one of these lets it in, read where the commands say at each sign-in:", class_name="ry-hint"
+        ),
+        code_block(State.trusts, "Copy the trust"),
+    )
+    return rx.el.section(
+        rx.el.span("1. It signs in with its service account", class_name="ry-lab"),
+        rx.el.div(
+            _secret_line(
+                "Runner ID",
+                rx.el.span(State.worker_id, class_name="ry-el"),
+                copy_button(State.worker_id, "Copy the runner id"),
+            ),
+            _secret_line(
+                "Client ID",
+                rx.el.span(State.client_id, class_name="ry-el"),
+                copy_button(State.client_id, "Copy the client id"),
+            ),
+            class_name="ry-code",
+        ),
+        rx.cond(
+            State.trusts != "",
+            trust,
+            rx.el.p("You need the secret that was shown with the account.", class_name="ry-hint"),
+        ),
+        doc_link("With a service account", "runner/service-accounts"),
+        class_name="ry-f",
+    )
 
 
 def _credentials() -> rx.Component:
@@ -238,7 +280,7 @@ def _registered() -> rx.Component:
             class_name="ry-row",
             style={"gap": "10px"},
         ),
-        _credentials(),
+        rx.cond(State.client_id != "", _account_credentials(), _credentials()),
         _get(),
         _start(),
         heartbeat_box(),

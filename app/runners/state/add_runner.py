@@ -44,6 +44,8 @@ class AddRunnerState(DeployForm, rx.State):
     errors: dict[str, str] = {}
     is_busy: bool = False
 
+    client_id: str = ""
+    trusts: str = ""
     files: list[RunnerFile] = []
     file: RunnerFile = NO_FILE
     way: str = "Shell"
@@ -75,7 +77,7 @@ class AddRunnerState(DeployForm, rx.State):
         modules = await self._select("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
         self.paths = [ALL_MODULES, *sorted(str(row["path"]) for row in groups.rows + modules.rows)]
         not_removed = Filter("removed_at", "is", "null")
-        accounts = Query(columns="id,name,is_disabled", filters=(mine, not_removed), order="name")
+        accounts = Query(columns="id,name,is_disabled,client_id,trusts", filters=(mine, not_removed), order="name")
         self.accounts = build_accounts((await self._select("service_accounts", accounts)).rows)
         identities = await self._select("cloud_identities", Query(filters=(mine, not_removed), order="name"))
         self.identities = [build_identity(row) for row in identities.rows]
@@ -125,9 +127,10 @@ class AddRunnerState(DeployForm, rx.State):
             return
         self.is_busy = True
         yield
-        token = await make_token()
+        token = None if self.account_id != NO_ACCOUNT else await make_token()
+        proof = (token.hash, token.hint) if token else (None, None)
         try:
-            worker = await self._rpc("register_worker", await self._registration(host.spec, token.hash, token.hint))
+            worker = await self._rpc("register_worker", await self._registration(host.spec, *proof))
         except AppError as error:
             self.is_busy = False
             if isinstance(error, Refused) and error.code == NAME_TAKEN:
@@ -137,9 +140,12 @@ class AddRunnerState(DeployForm, rx.State):
                 yield say_error(error)
             return
         await self._registered(worker)
-        yield rx.call_script(f"window.runyard.secret('{self.worker_id}', '{token.text}')")
+        if token is not None:
+            yield rx.call_script(f"window.runyard.secret('{self.worker_id}', '{token.text}')")
 
-    async def _registration(self, host: dict[str, Any], token_hash: str, token_hint: str) -> dict[str, Any]:
+    async def _registration(
+        self, host: dict[str, Any], token_hash: str | None, token_hint: str | None
+    ) -> dict[str, Any]:
         is_all = self.path == ALL_MODULES
         options = {
             **host,
@@ -162,7 +168,11 @@ class AddRunnerState(DeployForm, rx.State):
         who = await self._who()
         store = await runtime().hub.open(who.org_id, await who._must_session())
         releases = store.rows("worker_releases")
+        chosen = next((each for each in self.accounts if each["id"] == self.account_id), None)
+        self.client_id, self.trusts = (chosen["client_id"], chosen["trusts"]) if chosen else ("", "")
         launch = Launch(
+            client_id=self.client_id,
+            proof=chosen["proof"] if chosen else "token",
             url=runtime().settings.runner_url,
             worker_id=self.worker_id,
             token=TOKEN,
@@ -184,7 +194,8 @@ class AddRunnerState(DeployForm, rx.State):
         """Close the sheet; ask first while the token was not copied."""
         if is_open:
             return None
-        if self.worker_id and self.tab == "self" and not self.is_copied and self.progress != "online":
+        has_token = bool(self.worker_id) and self.tab == "self" and not self.client_id
+        if has_token and not self.is_copied and self.progress != "online":
             self.is_asking = True
             return None
         return self._shut()
@@ -256,7 +267,7 @@ class AddRunnerState(DeployForm, rx.State):
     @rx.event
     def come_back(self) -> rx.event.EventSpec | None:
         """Ask the browser whether it still has the token: states outlive a reload, and tokens do not."""
-        if not self.is_open or self.tab != "self" or not self.worker_id:
+        if not self.is_open or self.tab != "self" or not self.worker_id or self.client_id:
             return None
         asked = f"window.runyard.hasSecret('{self.worker_id}')"
         return rx.call_script(asked, callback=AddRunnerState.leave_unless)

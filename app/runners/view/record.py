@@ -22,6 +22,9 @@ class AccountChoice(TypedDict):
 
     id: str
     name: str
+    client_id: str
+    proof: str
+    trusts: str
 
 
 class RecordForm(TypedDict):
@@ -63,9 +66,21 @@ def read_record(worker: Row) -> RecordForm:
 def build_accounts(rows: Sequence[Row]) -> list[AccountChoice]:
     """List the accounts to choose from; a disabled one says so, because nothing could sign in with it."""
     return [
-        {"id": str(row["id"]), "name": f"{row['name']} (disabled)" if row.get("is_disabled") else str(row["name"])}
+        {
+            "id": str(row["id"]),
+            "name": f"{row['name']} (disabled)" if row.get("is_disabled") else str(row["name"]),
+            "client_id": str(row.get("client_id") or ""),
+            "proof": "identity" if row.get("trusts") else "secret",
+            "trusts": "\n\n".join(_trust_words(trust) for trust in row.get("trusts") or []),
+        }
         for row in rows
     ]
+
+
+def _trust_words(trust: Row) -> str:
+    """What a token must say, as the account's trust has it."""
+    claims = "\n".join(f"{name}: {value}" for name, value in (trust.get("bound_claims") or {}).items())
+    return f"issuer: {trust.get('issuer')}\naudience: {trust.get('audience')}\n{claims}"
 
 
 NAME_RULE = "Letters, digits, dots, dashes and underscores."

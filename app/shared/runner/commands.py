@@ -1,56 +1,26 @@
 """Ready-to-paste commands that start a runner, for each way people start things."""
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from app.shared.runner import account_commands
 from app.shared.runner.files import BINARY, BUILD, RunnerFile
+from app.shared.runner.launch import (
+    CONTAINER_HOST,
+    IMAGE_USER,
+    LOCAL_IMAGE,
+    Launch,
+    build_note,
+    image_here,
+    in_container,
+)
 
-# The image's own user: nobody else, root aside, may read the token's file.
-IMAGE_USER = 10001
+__all__ = ["WAYS", "Launch", "commands", "update"]
+
 WAYS = ("Shell", "Docker", "Compose", "systemd", "Kubernetes")
-LOCAL_IMAGE = "runyard-worker"
-# An address of this machine is another machine's own, and a container's own, there.
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-CONTAINER_HOST = "host.docker.internal"
 # A cluster pulls: without a setting, the reader puts the name of a registry here.
 SOME_REGISTRY = "registry.example/runyard-worker"
 UNIT_FILE = Path(__file__).parents[3] / "deploy" / "systemd" / "runyard-worker.service"
-
-
-@dataclass(frozen=True)
-class Launch:
-    """What a runner must be told; `image` is the installation's own repository, if it has one."""
-
-    url: str
-    worker_id: str
-    token: str
-    name: str
-    version: str
-    image: str = ""
-
-
-def _build(image: str) -> str:
-    """Say how the image comes to be: no public registry has it."""
-    return f"# Build the image first, in a clone of Runyard:\n# docker build --file deploy/Dockerfile --tag {image} .\n"
-
-
-def _local(launch: Launch) -> tuple[str, str]:
-    """Name the image for this machine, and what must be done before."""
-    if launch.image:
-        return f"{launch.image}:{launch.version}", ""
-    image = f"{LOCAL_IMAGE}:{launch.version}"
-    return image, _build(image)
-
-
-def _in_container(url: str) -> tuple[str, bool]:
-    """Say how a container reaches the project, and whether it must be told which machine it is on."""
-    parts = urlsplit(url)
-    if parts.hostname not in LOOPBACK:
-        return url, False
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{CONTAINER_HOST}{port}", True
 
 
 def shell(launch: Launch) -> str:
@@ -65,8 +35,8 @@ def shell(launch: Launch) -> str:
 
 def docker(launch: Launch) -> str:
     """Start it as a container; the token goes in through a file, not through the process list."""
-    image, first = _local(launch)
-    url, is_here = _in_container(launch.url)
+    image, first = image_here(launch)
+    url, is_here = in_container(launch.url)
     add_host = f"  --add-host {CONTAINER_HOST}:host-gateway \\\n" if is_here else ""
     return (
         f"{first}"
@@ -83,8 +53,8 @@ def docker(launch: Launch) -> str:
 
 def compose(launch: Launch) -> str:
     """Describe it for docker compose."""
-    image, first = _local(launch)
-    url, is_here = _in_container(launch.url)
+    image, first = image_here(launch)
+    url, is_here = in_container(launch.url)
     extra_hosts = f'    extra_hosts: ["{CONTAINER_HOST}:host-gateway"]\n' if is_here else ""
     return (
         f"{first}"
@@ -136,13 +106,13 @@ def kubernetes(launch: Launch) -> str:
     """Install it with the Helm chart."""
     repository = launch.image or SOME_REGISTRY
     image = f"{repository}:{launch.version}"
-    _, is_here = _in_container(launch.url)
+    _, is_here = in_container(launch.url)
     warning = (
         f"# {launch.url} is this machine's own: put an address there that the cluster reaches.\n" if is_here else ""
     )
     push = f"# and push it where the cluster can pull it:\n# docker push {image}\n"
     return (
-        f"{warning}{'' if launch.image else _build(image) + push}"
+        f"{warning}{'' if launch.image else build_note(image) + push}"
         "# In a clone of Runyard, which has the chart:\n"
         "kubectl create secret generic runyard-worker \\\n"
         f"  --from-literal=WORKER_TOKEN={launch.token}\n"
@@ -159,7 +129,7 @@ def update(version: str, files: list[RunnerFile], image: str = "") -> dict[str, 
     fetched = "\n".join(f"# {file['name']}\n{file['commands']}" for file in files)
     built = f"# In a clone of Runyard at v{version}: no release offers files\n{BUILD}"
     tag = f"{image or LOCAL_IMAGE}:{version}"
-    first = "" if image else _build(tag)
+    first = "" if image else build_note(tag)
     return {
         "systemd": f"{fetched or built}# It finishes its job, then the new version starts\nsudo systemctl restart runyard-worker\n",
         "Compose": f"{first}# With image: {tag} in compose.yaml\ndocker compose up -d\n",
@@ -171,6 +141,14 @@ def update(version: str, files: list[RunnerFile], image: str = "") -> dict[str, 
 
 
 def commands(launch: Launch) -> dict[str, str]:
-    """Write every way's command."""
+    """Write every way's command; with a service account no command contains a secret."""
+    if launch.client_id:
+        return {
+            "Shell": account_commands.shell(launch),
+            "Docker": account_commands.docker(launch),
+            "Compose": account_commands.compose(launch),
+            "systemd": account_commands.systemd(launch, _unit()),
+            "Kubernetes": account_commands.kubernetes(launch, launch.image or SOME_REGISTRY),
+        }
     makers = (shell, docker, compose, systemd, kubernetes)
     return {way: make(launch) for way, make in zip(WAYS, makers, strict=True)}

@@ -107,7 +107,9 @@ export async function verifyWorker(token: string): Promise<WorkerClaims | undefi
   if (!WORKER_ROLES.includes(payload?.role) || typeof payload?.sid !== "string") return undefined;
   const isExecutor = payload.role === "executor";
   if (isExecutor !== (payload.job !== undefined)) return undefined;
-  if (!isExecutor && Number(payload.exp) + RENEWAL_GRACE_SECONDS < Date.now() / 1000) return undefined;
+  if (!isExecutor && Number(payload.exp) + RENEWAL_GRACE_SECONDS < Date.now() / 1000) {
+    return undefined;
+  }
   return payload as unknown as WorkerClaims;
 }
 

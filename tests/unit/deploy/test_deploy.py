@@ -95,6 +95,20 @@ def test_replicas_report_their_pods_names() -> None:
 
 
 @pytest.mark.skipif(shutil.which("helm") is None, reason="needs helm")
+def test_a_service_account_needs_no_secret_in_the_cluster() -> None:
+    documents = {document["kind"]: document for document in render(*BY_IDENTITY)}
+    assert "Secret" not in documents
+    spec = documents["StatefulSet"]["spec"]["template"]["spec"]
+    (identity,) = [volume for volume in spec["volumes"] if volume["name"] == "identity"]
+    assert identity["projected"]["sources"][0]["serviceAccountToken"]["audience"] == "runyard"
+    env = {item["name"]: item.get("value") for item in spec["containers"][0]["env"]}
+    assert (env["WORKER_CLIENT_ID"], env["WORKER_IDENTITY_TOKEN_FILE"]) == ("rysa_x", "/var/run/secrets/runyard/token")
+
+
+BY_IDENTITY = ("worker.token=", "worker.clientId=rysa_x", "worker.identityToken.audience=runyard")
+
+
+@pytest.mark.skipif(shutil.which("helm") is None, reason="needs helm")
 def test_the_dispatcher_gets_the_rights_that_it_uses() -> None:
     documents = {document["kind"]: document for document in render("dispatcher.type=kubernetes")}
     rights = {

@@ -16,6 +16,21 @@ def test_every_way_to_start_a_runner_names_what_it_needs() -> None:
         assert all(needed in text for needed in ("https://p.example.com", "an-id", "%TOKEN%"))
 
 
+@pytest.mark.parametrize("proof", ["secret", "identity"])
+def test_with_a_service_account_no_command_contains_a_secret(proof: str) -> None:
+    launch = commands.Launch("https://p.example.com", "an-id", "", "r", "1.8.2", client_id="rysa_x", proof=proof)
+    written = commands.commands(launch)
+    assert tuple(written) == commands.WAYS
+    for way, text in written.items():
+        assert all(needed in text for needed in ("https://p.example.com", "an-id", "rysa_x")), way
+        assert "WORKER_TOKEN" not in text, way
+        assert "%TOKEN%" not in text, way
+        assert ("secret" in text.lower()) or proof == "identity", way
+    assert ("identityToken.audience=runyard" in written["Kubernetes"]) is (proof == "identity")
+    run = subprocess.run(["bash", "-n"], input=written["systemd"], text=True, capture_output=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
 def test_an_image_that_no_registry_has_is_built_first() -> None:
     launch = commands.Launch("https://p.example.com", "an-id", "%TOKEN%", "build-host-03", "1.8.2")
     for way in ("Docker", "Compose", "Kubernetes"):

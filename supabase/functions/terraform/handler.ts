@@ -1,0 +1,144 @@
+/**
+ * What `terraform_remote_state` with the backend "remote" asks, and nothing more: a job reads the outputs of modules that
+ * grant them to its own. The caller's own token goes on to the database, which decides; this function only translates.
+ */
+
+import * as jose from "jose";
+import { need, publicUrl, publishableKey } from "../_shared/env.ts";
+import { Answer, bearerOf, json } from "../_shared/http.ts";
+
+const SERVICES = ["tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"];
+const JSON_API = { "content-type": "application/vnd.api+json", "tfp-api-version": "2.6" };
+
+interface Outputs {
+  id: string;
+  path: string;
+  exists: boolean;
+  state: { serial: number; terraform_version: string };
+}
+
+/** Says what is served, for hosts that send /.well-known/terraform.json here. */
+function discovery(base: string): Response {
+  return json(200, Object.fromEntries(SERVICES.map((name) => [name, `${base}/api/v2/`])));
+}
+
+function refuse(status: number, detail: string): never {
+  throw new Answer(status, { errors: [{ status: String(status), title: detail, detail }] });
+}
+
+/** Workspaces have no slashes in their names: group.module stands for group/module. */
+async function outputsOf(request: Request, org: string, workspace: string): Promise<Outputs> {
+  const token = bearerOf(request);
+  if (token === undefined) refuse(401, "A job's token is needed: TF_TOKEN_<host>.");
+  const { job, att } = claimsOf(token);
+  const response = await fetch(`${need("SUPABASE_URL")}/rest/v1/rpc/worker_outputs_get`, {
+    method: "POST",
+    headers: {
+      apikey: publishableKey(),
+      authorization: `Bearer ${token}`,
+      "content-type": "application/json",
+    },
+    body: JSON.stringify({
+      p_job: job,
+      p_attempt: att,
+      p_org: org,
+      p_path: workspace.replaceAll(".", "/"),
+    }),
+  });
+  const said = await response.json();
+  if (response.ok) return said as Outputs;
+  const message = [said.message, said.hint].filter(Boolean).join(" ");
+  refuse(response.status === 401 ? 401 : 403, message || "The token is not accepted.");
+}
+
+function claimsOf(token: string): { job?: unknown; att?: unknown } {
+  try {
+    return jose.decodeJwt(token);
+  } catch {
+    refuse(401, "That is not a token of a job.");
+  }
+}
+
+type Route = (request: Request, base: string, ...parts: string[]) => Promise<Response> | Response;
+
+const api = (body: unknown) => json(200, body, JSON_API);
+
+/** The id of a workspace carries where it is: the client asks for its state by the id alone. */
+const idOf = (org: string, workspace: string) =>
+  `ws-${btoa(`${org}/${workspace}`).replace(/=+$/, "")}`;
+
+function placeOf(id: string): [string, string] {
+  try {
+    const [org, workspace] = atob(id.slice("ws-".length)).split("/", 2);
+    return [org, workspace ?? ""];
+  } catch {
+    refuse(404, "There is no such workspace.");
+  }
+}
+
+const ROUTES: [RegExp, Route][] = [
+  [/^\/\.well-known\/terraform\.json$/, (_, base) => discovery(base)],
+  [/^\/api\/v2\/ping$/, () => new Response(null, { status: 204, headers: JSON_API })],
+  [/^\/api\/v2\/organizations\/([^/]+)\/entitlement-set$/, (_request, _base, org) =>
+    api({
+      data: {
+        id: org,
+        type: "entitlement-sets",
+        attributes: { "state-storage": true, operations: false },
+      },
+    })],
+  [
+    /^\/api\/v2\/organizations\/([^/]+)\/workspaces\/([^/]+)$/,
+    async (request, _base, org, workspace) => {
+      const found = await outputsOf(request, org, workspace);
+      const attributes = {
+        name: workspace,
+        operations: false,
+        "execution-mode": "local",
+        "terraform-version": found.state.terraform_version,
+        permissions: { "can-queue-run": false, "can-read-settings": true },
+      };
+      return api({ data: { id: idOf(org, workspace), type: "workspaces", attributes } });
+    },
+  ],
+  [/^\/api\/v2\/workspaces\/(ws-[^/]+)\/current-state-version$/, async (request, base, id) => {
+    const found = await outputsOf(request, ...placeOf(id));
+    if (!found.exists) refuse(404, `${found.path} has no state yet.`);
+    const url = `${base}/api/v2/state/${id}`;
+    const attributes = {
+      serial: found.state.serial,
+      "hosted-state-download-url": url,
+      status: "finalized",
+    };
+    return api({ data: { id: `sv-${found.id}`, type: "state-versions", attributes } });
+  }],
+  [
+    /^\/api\/v2\/state\/(ws-[^/]+)$/,
+    async (request, _base, id) => json(200, (await outputsOf(request, ...placeOf(id))).state),
+  ],
+];
+
+async function answer(request: Request): Promise<Response> {
+  const url = new URL(request.url);
+  const path = url.pathname.replace(/^(\/functions\/v1)?\/terraform/, "");
+  const base = `${publicUrl()}/functions/v1/terraform`;
+  for (const [pattern, route] of ROUTES) {
+    const found = path.match(pattern);
+    if (found && request.method === "GET") {
+      return await route(request, base, ...found.slice(1).map(decodeURIComponent));
+    }
+  }
+  refuse(404, "Only outputs are served here, to be read.");
+}
+
+export const handler = async (request: Request): Promise<Response> => {
+  try {
+    return await answer(request);
+  } catch (error) {
+    if (error instanceof Answer) return json(error.status, error.body, JSON_API);
+    console.error(error instanceof Error ? error.message : "unknown error");
+    return json(500, {
+      errors: [{ status: "500", title: "The function failed; its log says why." }],
+    });
+  }
+};

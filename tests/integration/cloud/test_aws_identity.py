@@ -1,0 +1,142 @@
+"""`runyard-worker credential aws-iam`: AWS says who signed, and the service account's trust says whether that counts."""
+
+import base64
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from botocore.auth import SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from stack.settings import PROJECT
+from tests.conftest import _open_folder
+from tests.integration.edge.conftest import Edge
+from tests.integration.edge.people import Person
+from tests.support.stack import RunningStack, start_stack
+from tests.unit.worker.dispatch.serving import Call, serve
+
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+ARN = "arn:aws:sts::123456789012:assumed-role/runner/i-0abc"
+ROLE = "arn:aws:iam::123456789012:role/runner"
+REGION = "eu-west-1"
+
+
+class Sts:
+    """AWS' STS as far as it matters: it checks the signature over address and audience, and says who it was."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.asked = 0
+
+    def who(self, call: Call) -> tuple[int, Any]:
+        self.asked += 1
+        audience = call.headers.get("x-runyard-audience", "")
+        if self.signature(call.query, audience) != call.query["X-Amz-Signature"]:
+            return 403, {"Error": {"Code": "SignatureDoesNotMatch"}}
+        found = {"Arn": ARN, "Account": "123456789012", "UserId": "AROA:i-0abc"}
+        return 200, {"GetCallerIdentityResponse": {"GetCallerIdentityResult": found}}
+
+    def signature(self, query: dict[str, str], audience: str) -> str:
+        pairs = "&".join(f"{name}={_quoted(value)}" for name, value in query.items() if name != "X-Amz-Signature")
+        request = AWSRequest(method="GET", url=f"{self.address}/?{pairs}", headers={"x-runyard-audience": audience})
+        request.context["timestamp"] = query["X-Amz-Date"]
+        auth = SigV4QueryAuth(Credentials("testing", "testing"), "sts", REGION)
+        return str(auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request))
+
+
+def _quoted(value: str) -> str:
+    from urllib.parse import quote
+
+    return quote(value, safe="-_.~")
+
+
+@pytest.fixture(scope="module")
+def sts() -> Iterator[Sts]:
+    made = Sts()
+    with serve({"GET /": made.who}) as address:
+        made.address = f"http://{address}"
+        yield made
+
+
+@pytest.fixture(scope="module")
+def stack(sts: Sts, aws_endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    """A stack whose operator has named both endpoints."""
+    hosts = ",".join(urlsplit(each).netloc for each in (sts.address, aws_endpoint))
+    home = _open_folder(tmp_path_factory.mktemp("stack"))
+    with start_stack(home, "--no-dashboard", "--no-demo", RUNYARD_FUNCTIONS_ALLOW_NET=hosts) as started:
+        yield started
+
+
+def helper(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "worker.cli", "credential", "aws-iam", *arguments],
+        cwd=PROJECT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def account(person: Person, **claims: Any) -> str:
+    trust = {"issuer": "https://sts.amazonaws.com", "audience": "runyard", "bound_claims": claims}
+    spec = {"name": f"aws-{len(claims)}-{next(iter(claims))}", "trusts": [trust]}
+    return str(person.rpc("create_service_account", p_org=person.org_id, p_spec=spec)["client_id"])
+
+
+def ask(stack: RunningStack, client_id: str, token: str) -> int:
+    edge = Edge(f"{stack.url}/functions/v1", stack)
+    body = {"grant_type": EXCHANGE, "client_id": client_id, "subject_token": token}
+    return edge.post("service-account-token", body).status_code
+
+
+@pytest.mark.parametrize("dash", ["-", "--"])
+def test_who_the_machine_is_in_aws_becomes_our_token(aws: str, sts: Sts, stack: RunningStack, dash: str) -> None:
+    person = Person(stack)
+    token = helper(f"{dash}region", REGION, f"{dash}endpoint", sts.address, f"{dash}audience", "runyard")
+    assert ask(stack, account(person, role=ROLE), token) == 200
+    assert ask(stack, account(person, account="123456789012", arn=ARN), token) == 200
+    assert ask(stack, account(person, arn=f"{ARN}x"), token) == 401, "another machine"
+
+
+def test_what_was_signed_for_others_or_changed_is_refused(aws: str, sts: Sts, stack: RunningStack) -> None:
+    client_id = account(Person(stack), role=ROLE)
+    assert ask(stack, client_id, helper("--region", REGION, "--endpoint", sts.address, "--audience", "others")) == 401
+    good = helper("--region", REGION, "--endpoint", sts.address)
+    text = good.removeprefix("aws-iam.")
+    url = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+    asked = sts.asked
+    for changed in (
+        url.replace("GetCallerIdentity", "GetSessionToken"),
+        url.replace(sts.address, "http://169.254.169.254"),
+        url.replace(sts.address, "https://sts.amazonaws.com.evil.example"),
+        url.replace("X-Amz-Expires=60", "X-Amz-Expires=86400"),
+        url.replace("x-runyard-audience", "x-other"),
+        f"{url}&Extra=1",
+        "nonsense",
+    ):
+        wrong = "aws-iam." + base64.urlsafe_b64encode(changed.encode()).decode().rstrip("=")
+        assert ask(stack, client_id, wrong) == 401, changed
+    assert sts.asked == asked, "nobody was asked on a stranger's word"
+    assert dict(parse_qsl(urlsplit(url).query))["X-Amz-SignedHeaders"] == "host;x-runyard-audience"
+
+
+def test_moto_answers_as_aws_does(aws: str, stack: RunningStack) -> None:
+    client_id = account(Person(stack), account="123456789012")
+    assert ask(stack, client_id, helper("--region", REGION, "--endpoint", aws)) == 200
+
+
+def test_a_machine_without_credentials_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    done = subprocess.run(
+        [sys.executable, "-m", "worker.cli", "credential", "aws-iam"], cwd=PROJECT, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "no AWS credentials" in done.stderr) == (1, True)

@@ -11,6 +11,19 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from stack.auth.options import SignUp
 
 PROJECT = Path(__file__).resolve().parent.parent
+# A wheel has no clone around it: it brings supabase/ along, and keeps its state where programs do.
+BUNDLE = Path(__file__).resolve().parent / "bundle"
+
+
+def default_project() -> Path:
+    """The folder that holds supabase/: the wheel's own copy, else the clone."""
+    return BUNDLE if BUNDLE.is_dir() else PROJECT
+
+
+def default_home() -> Path:
+    """The state folder: in the clone, or in the user's own place for data."""
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return data / "runyard" if BUNDLE.is_dir() else PROJECT / ".runyard"
 
 
 class Settings(BaseSettings):
@@ -18,8 +31,8 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="RUNYARD_", frozen=True)
 
-    home: Path = Field(default=PROJECT / ".runyard", description="State folder: data, secrets, logs")
-    project: Path = Field(default=PROJECT, description="Folder that holds supabase/")
+    home: Path = Field(default_factory=default_home, description="State folder: data, secrets, logs")
+    project: Path = Field(default_factory=default_project, description="Folder that holds supabase/")
     host: str = Field(default="127.0.0.1", description="Address the gateway and the dashboard listen on")
     port_offset: int = Field(default=0, ge=0, le=10000, description="Added to every port")
     gateway_base: int = Field(default=54321, description="Port of the Supabase API")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Annotated
 
@@ -23,7 +24,7 @@ def stack_control() -> Iterator[ModuleType]:
     except ImportError as error:
         raise Missing(
             f"The embedded stack is not installed here ({error.name} is missing).",
-            "Run this in a clone of the repository, after scripts/setup. Client commands need no stack.",
+            "Install runyard[stack], or run this in a clone after scripts/setup. Client commands need no stack.",
         ) from error
     try:
         yield control
@@ -38,9 +39,10 @@ def up(
     ] = True,
     demo: Annotated[bool, typer.Option(help="Also make the demo organisation and start its runners.")] = True,
 ) -> None:
-    """Start everything and stay in the foreground until Ctrl-C or `down`."""
+    """Start everything and stay in the foreground until Ctrl-C or `down`; without a clone, all but the dashboard."""
+    has_dashboard = find_spec("reflex") is not None and find_spec("app") is not None
     with stack_control() as control:
-        control.start(with_dashboard, demo)
+        control.start(with_dashboard and has_dashboard, demo and has_dashboard)
 
 
 @app.command("down")

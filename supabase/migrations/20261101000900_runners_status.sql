@@ -360,4 +360,35 @@ as $$ select private.set_worker_flags(p_worker, 'operator', null, false, null, '
 comment on function private.resume_worker(uuid) is 'Body of public.resume_worker.';
 grant execute on function private.resume_worker(uuid) to authenticated;
 
+create function private.check_worker_credential(p_worker uuid, p_token uuid, p_service_account uuid)
+returns void
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+  v_account public.service_accounts;
+begin
+  select * into v_worker from public.workers where id = p_worker and removed_at is null;
+  select * into v_account from public.service_accounts
+  where id = p_service_account and org_id = v_worker.org_id and removed_at is null and not is_disabled;
+  if num_nonnulls(p_token, p_service_account) = 1 and (v_account.id = v_worker.service_account_id or exists (
+    select from private.worker_tokens as t where t.id = p_token and t.worker_id = p_worker
+      and t.revoked_at is null and (t.expires_at is null or t.expires_at > now()))) then
+    return;
+  end if;
+  -- Who has proved to be an account of the same organisation may know what is missing; others learn nothing.
+  if v_account.id is not null then
+    perform private.fail('RY403', format('The service account "%s" is not assigned to this runner.', v_account.name),
+      format('Choose it on the runner''s page under Edit, or: runyard runners update "%s" --service-account "%s".',
+        v_worker.name,
+        v_account.name));
+  end if;
+  perform private.fail('RY403', 'These credentials do not belong to this runner.',
+    'Use the token that was shown when the runner was registered.');
+end;
+$$;
+comment on function private.check_worker_credential(uuid, uuid, uuid) is 'Body of public.check_worker_credential.';
+grant execute on function private.check_worker_credential(uuid, uuid, uuid) to service_role;
+
 revoke execute on all functions in schema private from public;

@@ -243,8 +243,8 @@ declare
   v_approvals integer := case when p_type in ('APPLY', 'DESTROY') then coalesce(p_options ->> 'approvals_required',
     '0') end;
   v_label pg_catalog.text := coalesce(p_options ->> 'created_by_label', private.caller_label(p_org));
-  v_frozen pg_catalog.jsonb := case when p_options ?| array['upload_id', 'plan_job_id']
-    then private.frozen_module(p_options) else '{}' end;
+  v_sent pg_catalog.jsonb := case when p_options ? 'upload_id'
+    then private.uploaded_source((p_options ->> 'upload_id')::pg_catalog.uuid) else '{}' end;
   v_groups pg_catalog.jsonb;
   v_jobs bigint[];
 begin
@@ -271,7 +271,7 @@ begin
             m.engine_version,
           'source_kind', m.source_kind, 'source', m.source,
           'inputs', case when p_options ? 'variables' then m.inputs || (p_options -> 'variables') else m.inputs end,
-          'env', m.env, 'extra_files', m.extra_files, 'hooks', m.hooks) || v_frozen,
+          'env', m.env, 'extra_files', m.extra_files, 'hooks', m.hooks) || v_sent,
         'group', case when v_groups is null then private.group_chain(p_org, m.group_path)
           else v_groups -> m.group_path end,
         'options', coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id', 'pinned_instance_name',

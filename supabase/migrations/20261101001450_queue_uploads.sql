@@ -86,30 +86,17 @@ $$;
 comment on function private.check_variables(jsonb, text) is
   'Refuses variables of one job that are no names and values.';
 
-create function private.frozen_module(p_options jsonb)
+create function private.uploaded_source(p_upload uuid)
 returns jsonb
-language plpgsql stable
+language sql stable
 set search_path = ''
 as $$
-declare
-  v_planned pg_catalog.jsonb;
-begin
-  if p_options ? 'upload_id' then
-    return (select jsonb_build_object('source_kind', 'upload', 'source',
-      jsonb_build_object('sha256', u.sha256, 'bytes', octet_length(u.body)))
-      from private.uploads as u where u.id = (p_options ->> 'upload_id')::pg_catalog.uuid);
-  elsif p_options ? 'plan_job_id' then
-    -- A saved plan is applied with what it was made of, whatever the module says by now.
-    select j.payload -> 'module' into v_planned from public.provision_jobs as j
-    where j.id = (p_options ->> 'plan_job_id')::bigint;
-    return jsonb_build_object('inputs', v_planned -> 'inputs') || case when v_planned ->> 'source_kind' = 'upload'
-      then jsonb_build_object('source_kind', 'upload', 'source', v_planned -> 'source') else '{}' end;
-  end if;
-  return '{}';
-end;
+  select jsonb_build_object('source_kind', 'upload', 'source',
+    jsonb_build_object('sha256', u.sha256, 'bytes', octet_length(u.body)))
+  from private.uploads as u where u.id = p_upload
 $$;
-comment on function private.frozen_module(jsonb) is
-  'What a job takes from an upload or from the plan that it applies, in place of the module''s own.';
+comment on function private.uploaded_source(uuid) is
+  'What a job takes from an upload in place of the module''s own source.';
 
 create function private.take_upload(p_job bigint, p_upload uuid)
 returns void

@@ -12,7 +12,10 @@ import pytest
 from cli.errors import ExitCode
 from cli.version import __version__
 from stack.settings import PROJECT
+from tests.conftest import _open_folder
+from tests.support.ports import free_ports
 from tests.support.stack import RunningStack, clean_environment
+from tests.support.waiting import wait_until
 
 
 def registry() -> dict[str, str]:
@@ -69,6 +72,67 @@ def test_a_new_user_installs_signs_in_and_works(installed: Path, running_stack: 
     queued = run(installed, tmp_path, "run", "plan", "apps/site")
     assert (queued.returncode, queued.stdout.split("\t")[1:3]) == (0, ["PLAN", "QUEUED"]), queued.stderr
     assert run(installed, tmp_path, "modules", "export", "apps/site").stdout.startswith('path = "apps/site"')
+
+
+@pytest.fixture(scope="module")
+def with_stack(installed: Path) -> Path:
+    """The same environment, with what runyard[stack] asks for."""
+    folder = installed.parent.parent
+    subprocess.run(
+        [sys.executable, "scripts/wheels.py", "--dist", folder, "--only", "runyard-stack"], cwd=PROJECT, check=True
+    )
+    (own,), (wheel,) = folder.glob("runyard-*.whl"), folder.glob("runyard_stack-*.whl")
+    second = folder / "second"
+    uv = [sys.executable, "-m", "uv"]
+    subprocess.run([*uv, "venv", "--quiet", second], env=registry(), check=True)
+    packages = [f"runyard[stack] @ {own.as_uri()}", str(wheel)]
+    subprocess.run(
+        [*uv, "pip", "install", "--quiet", "--python", second / "bin" / "python", *packages], env=registry(), check=True
+    )
+    return second / "bin"
+
+
+def test_the_extra_stack_brings_the_embedded_supabase(
+    with_stack: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    home = _open_folder(tmp_path_factory.mktemp("home"))
+    gateway, postgres, functions = free_ports(3)
+    ports = {"GATEWAY_BASE": gateway, "POSTGRES_BASE": postgres, "FUNCTIONS_BASE": functions}
+    environment = {
+        **clean_environment(),
+        "RUNYARD_HOME": str(home / "state"),
+        "RUNYARD_PG_FSYNC": "false",
+        **{f"RUNYARD_{name}": str(port) for name, port in ports.items()},
+    }
+    log = home / "log"
+    with log.open("wb") as output:
+        up = subprocess.Popen([with_stack / "runyard", "up"], cwd=home, env=environment, stdout=output, stderr=output)
+    try:
+        wait_until(lambda: up.poll() is None and answers(gateway), timeout_seconds=180, every_seconds=0.5)
+        shown = subprocess.run(
+            [with_stack / "runyard", "status", "--json"],
+            cwd=home,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert '"gateway"' in shown.stdout, shown.stderr
+    except TimeoutError as error:
+        raise AssertionError(log.read_text()[-3000:]) from error
+    finally:
+        up.terminate()
+        up.wait(60)
+
+
+def answers(port: int) -> bool:
+    try:
+        return all(
+            httpx.get(f"http://127.0.0.1:{port}{path}", timeout=5).is_success
+            for path in ("/health", "/functions/v1/health")
+        )
+    except httpx.HTTPError:
+        return False
 
 
 def test_it_brings_neither_stack_nor_dashboard_nor_runner(installed: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`runyard cloud`: cloud identities, and runners that are deployed with them."""
 
 import json
+import re
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +17,6 @@ Identity = Annotated[str, typer.Argument(metavar="IDENTITY", help="Its name or i
 Role = Annotated[str | None, typer.Option("--role-arn", help="The role that runners' jobs assume.")]
 AccountId = Annotated[str | None, typer.Option("--account-id", help="The account's 12 digits.")]
 Regions = Annotated[list[str] | None, typer.Option("--region", help="May be repeated.")]
-ExternalId = Annotated[str | None, typer.Option("--external-id", help="Made up if it is left out.")]
 Network = Annotated[str | None, typer.Option("--network", help='JSON, such as {"create_vpc": true}.')]
 Options = Annotated[
     list[str] | None, typer.Option("--set", metavar="FIELD=JSON", help="Such as cpu=1024 or capacity=2.")
@@ -39,11 +39,10 @@ def create(
     role_arn: Role = None,
     account_id: AccountId = None,
     region: Regions = None,
-    external_id: ExternalId = None,
     network: Network = None,
 ) -> None:
     """Add a place to deploy runners to."""
-    spec = {"name": name, **_spec(role_arn, account_id, region, external_id, network)}
+    spec = {"name": name, **_spec(role_arn, account_id, region, network)}
     made = here.api.call("create_cloud_identity", org=here.org.id, spec=spec)
     here.printer.result(made, lambda row: f"{row['name']}  {row['id']}  external id {row['external_id']}")
 
@@ -56,11 +55,10 @@ def update(
     role_arn: Role = None,
     account_id: AccountId = None,
     region: Regions = None,
-    external_id: ExternalId = None,
     network: Network = None,
 ) -> None:
     """Change what is named."""
-    spec = _spec(role_arn, account_id, region, external_id, network) | ({"name": name} if name else {})
+    spec = _spec(role_arn, account_id, region, network) | ({"name": name} if name else {})
     after = here.api.call("update_cloud_identity", identity=here.org.cloud_identity(identity)["id"], spec=spec)
     here.printer.result(after, lambda row: f"{row['name']}  {row['id']}")
 
@@ -119,17 +117,19 @@ def _spec(
     role_arn: str | None,
     account_id: str | None,
     regions: list[str] | None,
-    external_id: str | None,
     network: str | None,
 ) -> dict[str, Any]:
     given: dict[str, Any] = {
         "role_arn": role_arn,
         "account_id": account_id,
         "regions": regions or None,
-        "external_id": external_id,
         "network": _json(network, "--network") if network else None,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+# What is meant as a value of its own: numbers, true, false, null, lists, objects and quoted texts.
+LIKE_JSON = re.compile(r"[\[{\"]|(-?\d+(\.\d+)?|true|false|null)$")
 
 
 def _fields(texts: list[str] | None) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _fields(texts: list[str] | None) -> dict[str, Any]:
         name, is_pair, value = text.partition("=")
         if not is_pair or not name:
             raise Usage(f'"{text}" is not FIELD=VALUE.', "Write --set cpu=1024.")
-        found[name] = value if not value[:1].isdigit() and value[:1] not in '[{"tfn' else _json(value, name)
+        found[name] = _json(value, name) if LIKE_JSON.match(value) else value
     return found
 
 

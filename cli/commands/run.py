@@ -237,9 +237,8 @@ def _queue(
 def _plan_folder(here: Here, folder: Path, module: str | None, options: dict[str, Any], key: str | None) -> Row:
     row = here.org.module(module or _module_of(folder))
     packed = pack(folder)
-    say(
-        f"Sending {packed.files} files of {folder.resolve()} ({len(packed.body) / 1024:,.0f} KiB packed) as {row['path']}."
-    )
+    many = "1 file" if packed.files == 1 else f"{packed.files} files"
+    say(f"Sending the {many} of {folder.resolve()} ({len(packed.body) / 1024:,.0f} KiB packed) as {row['path']}.")
     body = base64.b64encode(packed.body).decode()
     sent = here.api.call("upload_source", module=row["id"], body_base64=body, sha256=packed.sha256)
     return _enqueue(here, "PLAN", [row], {**options, "upload_id": sent["id"]}, key)[0]

@@ -66,8 +66,8 @@ def update(
 @command(identities, "verify", calls=("verify_cloud_identity",), page=f"{PAGE} → Verify")
 def verify(here: Here, identity: Identity) -> None:
     """Queue the job that tries an identity in all of its regions."""
-    job = here.api.call("verify_cloud_identity", identity=here.org.cloud_identity(identity)["id"])
-    here.printer.result(job, lambda made: f"job {made['id']}  {made['status']}")
+    tried = here.api.call("verify_cloud_identity", identity=here.org.cloud_identity(identity)["id"])
+    here.printer.result(tried["job"], lambda made: f"job {made['id']}  {made['status']}")
 
 
 @command(identities, "remove", calls=("remove_cloud_identity",), page=f"{PAGE} → Remove")
@@ -94,7 +94,7 @@ def deploy(
     made = here.api.call(
         "deploy_worker", org=here.org.id, name=name, cloud_identity=where, region=region, options=_fields(options)
     )
-    here.printer.result(made, lambda job: f"job {job.get('id') or job.get('job_id')}  deploys {name}")
+    here.printer.result(made, lambda done: f"job {done['job']['id']}  deploys {name}")
 
 
 @command(app, "scale", calls=("update_worker",), page="Runner → Scaling")

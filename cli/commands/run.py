@@ -1,6 +1,5 @@
 """`runyard run plan|apply|destroy|drift|output`: queue a job, and follow it."""
 
-import base64
 import json
 import signal
 import sys
@@ -13,10 +12,8 @@ import typer
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
 from cli.errors import ExitCode, Usage
-from cli.jobs.folder import MODULE_FILE, is_folder, pack
 from cli.jobs.follow import ENDS, Follower
 from cli.jobs.plan import plan_lines
-from cli.modules.files import read_document
 from cli.output import say
 
 app = new_app("Queue a plan, apply, destroy, drift check or output, and follow it.")
@@ -39,6 +36,7 @@ Variables = Annotated[
     typer.Option("--var", help="name=value for this job alone; may be repeated. Lists and maps as JSON."),
 ]
 COLUMNS = ("id", "type", "status", "module_path")
+MODULE_FILE = "runyard.toml"
 PAGE = "Module → Plan, Apply, …; New job"
 
 
@@ -235,6 +233,10 @@ def _queue(
 
 
 def _plan_folder(here: Here, folder: Path, module: str | None, options: dict[str, Any], key: str | None) -> Row:
+    import base64
+
+    from cli.jobs.folder import pack
+
     row = here.org.module(module or _module_of(folder))
     packed = pack(folder)
     many = "1 file" if packed.files == 1 else f"{packed.files} files"
@@ -244,7 +246,14 @@ def _plan_folder(here: Here, folder: Path, module: str | None, options: dict[str
     return _enqueue(here, "PLAN", [row], {**options, "upload_id": sent["id"]}, key)[0]
 
 
+def is_folder(text: str) -> bool:
+    """Whether an argument means a folder on this disk and no module: `.`, `./x`, `../x`, `/x`."""
+    return text in (".", "..") or text.startswith(("./", "../", "/"))
+
+
 def _module_of(folder: Path) -> str:
+    from cli.modules.files import read_document
+
     file = folder / MODULE_FILE
     if not file.is_file():
         raise Usage(

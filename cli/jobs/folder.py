@@ -16,7 +16,6 @@ MOST_FILES = 20_000
 IGNORE_FILES = (".runyardignore", ".terraformignore")
 # Never part of the code: history, plugins, states and what this machine alone needs.
 ALWAYS = (".git/", ".terraform/", ".runyard/", "*.tfstate", "*.tfstate.*", "node_modules/", "__pycache__/", ".DS_Store")
-MODULE_FILE = "runyard.toml"
 
 
 @dataclass(frozen=True)
@@ -40,11 +39,6 @@ class Packed:
     def sha256(self) -> str:
         """The checksum that goes with it."""
         return hashlib.sha256(self.body).hexdigest()
-
-
-def is_folder(text: str) -> bool:
-    """Whether an argument means a folder on this disk and no module: `.`, `./x`, `../x`, `/x`."""
-    return text in (".", "..") or text.startswith(("./", "../", "/"))
 
 
 def pack(folder: Path) -> Packed:

@@ -1,5 +1,6 @@
 """`runyard cloud`, `rollouts` and `releases` against a real stack; what they do in a cloud is tested beside the runner."""
 
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +50,7 @@ def test_a_runner_is_deployed_scaled_and_updated_in_waves(
         "cloud", "deploy", "r1", "--identity", "aws", "--region", "eu-west-1", "--set", "capacity=2"
     )
     assert deployed.returncode == 0, deployed.stderr
+    assert re.fullmatch(r"job \d+  deploys r1\n", deployed.stdout)
     assert terminal.json("runners", "show", "r1")["type"] == "cloud-hosted"
     terminal.json("cloud", "scale", "r1", "--set", "capacity=3")
     assert terminal.json("runners", "show", "r1")["capacity"] == 3

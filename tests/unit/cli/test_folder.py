@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cli.commands.run import is_folder
 from cli.errors import CommandError, Missing, Usage
-from cli.jobs.folder import is_folder, is_ignored, pack, rules_of
+from cli.jobs.folder import is_ignored, pack, rules_of
 
 
 def names(folder: Path) -> list[str]:

@@ -74,19 +74,21 @@ as $$
 declare
   v_module public.modules;
   v_job public.provision_jobs := p_plan;
+  v_is_destroy boolean;
   v_is_auto boolean;
   v_is_held boolean;
 begin
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
-  v_is_auto := coalesce((p_plan.payload #>> '{options,auto_apply}')::boolean, v_module.auto_apply);
+  v_is_destroy := coalesce((p_plan.payload #>> '{options,destroy}')::boolean, false);
+  -- A module that applies by itself does not destroy by itself.
+  v_is_auto := coalesce((p_plan.payload #>> '{options,auto_apply}')::boolean, v_module.auto_apply and not v_is_destroy);
   -- What a person has locked waits for a person.
   v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id);
   if v_module.id is null or not private.is_applied_next(p_plan)
     or not (v_is_auto or coalesce((p_plan.payload #>> '{options,confirm}')::boolean, false)) then
     return;
   end if;
-  v_job.type := case when coalesce((p_plan.payload #>> '{options,destroy}')::boolean, false) then 'DESTROY'
-    else 'APPLY' end;
+  v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;
   v_job.payload := private.planned_payload(p_plan.id);
   v_job.plan_job_id := p_plan.id;
   v_job.retry_of := null;

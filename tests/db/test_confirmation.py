@@ -89,6 +89,15 @@ def test_a_module_that_applies_by_itself_asks_nobody(world: World, org: Organiza
     assert (job["status"], job["needs_confirmation"]) == ("QUEUED", False)
 
 
+def test_a_module_that_applies_by_itself_does_not_destroy_by_itself(world: World, org: Organization) -> None:
+    org.module("a/b", auto_apply=True)
+    runner = runner_of(org)
+    waiting = apply_of(world, plan(org, runner, destroy=True))
+    assert (waiting["type"], waiting["status"]) == ("DESTROY", "AWAITING_APPROVAL")
+    assert apply_of(world, plan(org, runner, destroy=True, confirm=False)) == {}
+    assert apply_of(world, plan(org, runner, destroy=True, auto_apply=True))["status"] == "QUEUED"
+
+
 def test_approvals_bind_as_ever_and_take_the_place_of_the_confirmation(world: World, org: Organization) -> None:
     org.module("a/b", approvals_required=1)
     job = apply_of(world, plan(org, runner_of(org)))

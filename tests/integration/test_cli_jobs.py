@@ -44,6 +44,32 @@ def process(terminal: Terminal, *arguments: str) -> "subprocess.Popen[str]":
     )  # fmt: skip
 
 
+def test_a_pipeline_waits_until_somebody_has_confirmed_its_plan(terminal: Terminal, bench: Bench, code: Path) -> None:
+    bench.runner()
+    assert terminal.run("modules", "create", "apps/reviewed", "--from", str(code)).returncode == 0
+    pipeline = process(terminal, "run", "apply", "apps/reviewed", "--review", "--wait")
+    waiting = wait_until(
+        lambda: terminal.json("jobs", "list", "--status", "AWAITING_APPROVAL", "--module", "apps/reviewed"), 120
+    )
+    number = str(waiting[0]["id"])
+    shown = terminal.run("jobs", "changes", number).stdout
+    assert 'input: (not set) -> "hello world"' in shown
+    assert "(known after apply)" in shown
+    assert "correct-horse-battery" not in shown
+    assert terminal.run("jobs", "comment", number, "looks right").returncode == 0
+    assert terminal.run("jobs", "approve", number, "--yes").returncode == 0
+    _, said = pipeline.communicate(timeout=120)
+    assert pipeline.returncode == 0, said
+    assert "waits for somebody to confirm its plan" in said
+    resources = terminal.json("modules", "state", "resources", "apps/reviewed")
+    assert [row["address"] for row in resources] == ["terraform_data.greeting", "terraform_data.secret"]
+    assert "Not locked." in terminal.run("modules", "state", "lock", "apps/reviewed").stdout
+    assert terminal.run("modules", "lock", "apps/reviewed", "--reason", "frozen").returncode == 0
+    refused = terminal.run("run", "destroy", "apps/reviewed", "--auto-approve")
+    assert "has locked the module: frozen" in refused.stderr
+    assert terminal.run("modules", "unlock", "apps/reviewed").returncode == 0
+
+
 def test_from_a_folder_to_outputs(terminal: Terminal, bench: Bench, code: Path) -> None:
     bench.runner()
     assert terminal.run("modules", "create", "apps/site", "--from", str(code)).returncode == 0

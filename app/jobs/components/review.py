@@ -49,7 +49,7 @@ def _missing() -> Any:
     last = rx.cond(
         received + 1 >= required, "Confirming gives the last one, and it starts.", "Confirming gives one more."
     )
-    own = "You requested it: somebody else approves it."
+    own = "You requested it: somebody else approves it, unless the organisation lets you."
     alone = "Confirming starts it. No runner is held meanwhile: any that fits takes the saved plan."
     deadline = rx.cond(
         Planned.deadline != "", rx.fragment(" It expires at ", clock_time(Planned.deadline), "."), rx.fragment()
@@ -72,12 +72,10 @@ def _acts() -> rx.Component:
         rx.cond(View["type"] == "DESTROY", "Confirm and destroy", "Confirm and apply"),
         "Approve",
     )
-    is_barred = JobState.is_own & (JobState.approvals_required > 0)
     confirm = rx.button(
         icon("check"),
         label,
         on_click=JobActionState.decide("approve"),
-        disabled=is_barred,
         color_scheme=rx.cond(View["type"] == "DESTROY", "red", "gray"),
         high_contrast=View["type"] != "DESTROY",
         custom_attrs={"data-testid": "confirm"},

@@ -18,6 +18,7 @@ from app.shared.job.table import job_link, plan_counts
 from app.shared.session import SessionState
 from app.shared.state_versions import Version
 from app.shared.table import cell, heads, table
+from app.triggers.components.work import follow, path_schedules
 
 Module = ModulesState.module
 
@@ -123,6 +124,24 @@ def _facts() -> rx.Component:
         _fact("Drift", drift),
         class_name="ry-panel ry-facts",
     )
+
+
+def _drift_note() -> rx.Component:
+    """What a check for drift found, and what was not done about it."""
+    note = rx.el.div(
+        icon("triangle-alert", ""),
+        rx.el.p(
+            "Drift found ",
+            ago(Module["drift_since"].to(str)),
+            ": ",
+            Module["drift"],
+            " differ from the state. ",
+            rx.el.span("Nothing was changed. A plan shows what an apply would put right."),
+        ),
+        class_name="ry-note",
+        custom_attrs={"data-accent-color": "amber", "data-testid": "drift"},
+    )
+    return rx.cond(Module["drift_since"] != "", note, rx.fragment())
 
 
 def _pair(pair: rx.Var[Pair]) -> rx.Component:
@@ -315,11 +334,14 @@ def module_detail() -> rx.Component:
     return rx.el.div(
         _head(),
         _facts(),
+        follow(Module["path"].to(str)),
+        _drift_note(),
         locks(),
         _history(),
         rx.el.div(resources(), outputs(), class_name="ry-stack"),
         rx.el.div(_source(), _inputs(), class_name="ry-grid2"),
         source_files(),
+        path_schedules(),
         _state(),
         class_name="ry-stack",
     )

@@ -40,6 +40,8 @@ class ModuleView(TypedDict):
     runner_note: str
     approvals: str
     is_auto_apply: bool
+    drift_since: str
+    drift: str
     source_rows: list[Pair]
     inputs: list[InputView]
     env_names: list[str]
@@ -64,6 +66,8 @@ def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) 
         "runner_note": note,
         "approvals": _approvals(int(module.get("approvals_required") or 0)),
         "is_auto_apply": bool(module.get("auto_apply")),
+        "drift_since": str(module.get("drift_since") or ""),
+        "drift": count(int(module.get("drift_resources") or 0), "resource"),
         "source_rows": source_rows(module, workers),
         "inputs": [{"name": name, "value": json.dumps(inputs[name], ensure_ascii=False)} for name in sorted(inputs)],
         "env_names": sorted(module.get("env") or {}),

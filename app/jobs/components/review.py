@@ -7,7 +7,7 @@ import reflex as rx
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.view.reviews import Comment
-from app.shared.elements import clock_time
+from app.shared.elements import clock_time, date
 from app.shared.icons import icon
 from app.shared.job.run_state import RunState
 from app.shared.session import SessionState
@@ -52,7 +52,9 @@ def _missing() -> Any:
     own = "You requested it: somebody else approves it, unless the organisation lets you."
     alone = "Confirming starts it. No runner is held meanwhile: any that fits takes the saved plan."
     deadline = rx.cond(
-        Planned.deadline != "", rx.fragment(" It expires at ", clock_time(Planned.deadline), "."), rx.fragment()
+        Planned.deadline != "",
+        rx.fragment(" It expires on ", date(Planned.deadline), " at ", clock_time(Planned.deadline), "."),
+        rx.fragment(),
     )
     words = rx.cond(required > 0, given + rx.cond(JobState.is_own, own, last), alone)
     return rx.fragment(words, deadline)

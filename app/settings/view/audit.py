@@ -103,7 +103,7 @@ def link(row: Row) -> str:
 
 def told(detail: Row) -> str:
     """Say what else an event knows, in one line."""
-    parts = [f"{key.replace('_', ' ')} {value}" for key, value in detail.items() if _is_plain(value)]
+    parts = [f"{key.replace('_', ' ')} {_value(value)}" for key, value in detail.items() if _is_plain(value)]
     return ", ".join(parts)[:LONGEST]
 
 

@@ -16,7 +16,16 @@ def _line(label: str, value: Any, *acts: rx.Component) -> rx.Component:
 
 
 def _button(label: str, what: str, **props: Any) -> rx.Component:
-    return rx.button(label, on_click=State.ask(what), size="1", variant="surface", color_scheme="gray", **props)
+    # Opening the page closes what a reload would have left open: a click before that would be lost.
+    return rx.button(
+        label,
+        on_click=State.ask(what),
+        disabled=State.is_loading,
+        size="1",
+        variant="surface",
+        color_scheme="gray",
+        **props,
+    )
 
 
 def _field(name: str, label: str, kind: str, complete: str) -> rx.Component:

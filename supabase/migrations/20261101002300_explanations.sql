@@ -273,11 +273,12 @@ begin
   v_ahead := private.jobs_ahead(v_lane, v_live);
   -- The best few in words, all of them in numbers: a page can show ten of five thousand.
   with verdict as materialized (
-    select v.*, private.verdict_rank(v.code) as rank from private.lane_verdicts(v_lane.id) as v
+    select v.* from private.lane_verdicts(v_lane.id) as v
+  ), reason as materialized (
+    select c.code, c.n, private.verdict_rank(c.code) as rank
+    from (select v.code, count(*) as n from verdict as v group by v.code) as c
   ), best as (
-    select v.* from verdict as v order by v.rank, v.distance, v.name limit 20
-  ), reason as (
-    select v.code, v.rank, count(*) as n from verdict as v group by v.code, v.rank
+    select v.*, r.rank from verdict as v join reason as r on r.code = v.code order by r.rank, v.distance, v.name limit 20
   )
   select (select r.code from reason as r order by r.rank limit 1),
     (select coalesce(jsonb_agg(jsonb_build_object('reason_code', r.code, 'count', r.n) order by r.rank), '[]')

@@ -46,8 +46,8 @@ SEED = (
     """insert into public.worker_instances (worker_id, org_id, name, status, version, engines, capacity)
     select w.id, w.org_id, 'one', w.status, w.version, '{"tofu": "1.10.5"}', 4 from public.workers as w
     where w.org_id = %(org)s and w.status <> 'OFFLINE'""",
-    """insert into private.heartbeats (instance_id, worker_id, session_id, last_seen_at)
-    select i.id, i.worker_id, gen_random_uuid(), now() + interval '1 day' from public.worker_instances as i
+    """insert into private.heartbeats (instance_id, worker_id, session_id, last_seen_at, tick_at)
+    select i.id, i.worker_id, gen_random_uuid(), now() + interval '1 day', now() from public.worker_instances as i
     where i.org_id = %(org)s""",
     """with module as (select id, path, group_path, row_number() over (order by path) as n from public.modules
       where org_id = %(org)s)

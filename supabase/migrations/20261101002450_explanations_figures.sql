@@ -67,7 +67,8 @@ begin
     from job as j cross join lateral (
       values ('runner', j.worker_id::pg_catalog.text, j.worker_name), ('group', null, nullif(j.group_path, ''))
     ) as g (kind, id, name)
-    where g.name is not null group by g.kind, g.id, g.name
+    -- Of the last day at most: who waits longest is asked about now.
+    where g.name is not null and j.finished_at >= v_to - interval '24 hours' group by g.kind, g.id, g.name
   ), ranked as (
     select p.*, row_number() over (partition by p.kind order by p.p95 desc nulls last, p.name) as place,
       count(*) over (partition by p.kind) as parts
@@ -85,7 +86,7 @@ begin
     'parts', (
       select coalesce(jsonb_agg(jsonb_build_object('kind', r.kind, 'id', r.id, 'name', r.name, 'jobs', r.jobs,
         'failed', r.failed, 'succeeded', r.succeeded, 'p95', r.p95, 'of', r.parts,
-        'busy', r.busy / extract(epoch from v_to - v_from)) order by r.kind, r.place), '[]')
+        'busy', r.busy / extract(epoch from least(v_to - v_from, interval '24 hours'))) order by r.kind, r.place), '[]')
       from ranked as r where r.place <= 20))
   into v_answer;
   return v_answer;

@@ -61,3 +61,13 @@ def test_pulumi_previews_updates_outputs_and_destroys(bench: Bench, tmp_path: Pa
     assert bench.finished("OUTPUT", module)["result"]["outputs"]["greeting"]["value"] == "hello Joan"
     assert bench.finished("DRIFT", module)["status"] == "SUCCEEDED"
     bench.finished("DESTROY", module)
+
+
+def test_pulumi_inputs_of_any_shape_arrive_and_are_on_no_command_line(bench: Bench) -> None:
+    bench.runner(RUNYARD__ENGINE__ADDITIONALBINARYPATHS=folders("pulumi", "pulumi-language-yaml"))
+    value = "--odd 'and' $HOME `quoted`\n\n"
+    program = PROGRAM.replace("hello ${who}", "${who}")
+    module = bench.module(engine="pulumi", inputs={"who": value}, source={"files": {"Pulumi.yaml": program}})
+    applied = bench.finished("APPLY", module)
+    assert applied["result"]["outputs"]["greeting"]["value"] == value
+    assert "--odd" not in bench.log_of(applied["id"]).partition("pulumi config set who")[2].splitlines()[0]

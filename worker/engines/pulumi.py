@@ -20,6 +20,9 @@ from worker.job.workspace import Workspace
 STACK = "runyard"
 SETTINGS_FILE = f"Pulumi.{STACK}.yaml"
 SETTINGS_ARTIFACT = "stack.yaml"
+# A value on the command line would be seen by every process of the machine; a variable is its own process's.
+_INPUT = "RUNYARD_INPUT"
+_BY_INPUT = f'printf "%s\\n" "${_INPUT}" | {{ unset {_INPUT}; exec "$0" "$@"; }}'
 _QUIET = ["--non-interactive", "--color=always"]
 
 
@@ -131,10 +134,12 @@ class PulumiDriver:
     async def _configure(self, space: Workspace) -> None:
         for name, value in sorted(space.spec.module.inputs.items()):
             text = value if isinstance(value, str) else json.dumps(value)
-            await space.run(
-                [self._binary, "config", "set", name, "--plaintext", "--stack", STACK, *_QUIET, "--", text],
-                what=f"pulumi config set {name}",
-            )
+            words = [self._binary, "config", "set", name, "--plaintext", "--stack", STACK, *_QUIET]
+            before, space.env = space.env, {**space.env, _INPUT: text}
+            try:
+                await space.run(["/bin/sh", "-c", _BY_INPUT, *words], what=f"pulumi config set {name}")
+            finally:
+                space.env = before
 
     async def _export(self, space: Workspace, lock_id: str, *, keeps_lock: bool) -> None:
         """Hand the checkpoint over, although the control may have been told to stop; after a kill only a person unlocks."""

@@ -52,7 +52,7 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
     ),
     "a want that is none": (
         "RY422",
-        "A runner lacks disk, work_directory, dispatcher, image, engine or memory, or has not begun.",
+        "A runner lacks disk, work_directory, dispatcher, image, engine, memory or rights, or has not begun.",
         lambda runner, job: runner.call("worker_return_job", **this(job, p_code="luck")),
     ),
     "an end of nothing": (

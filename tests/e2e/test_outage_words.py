@@ -41,7 +41,7 @@ def test_an_apply_out_of_contact_says_since_when_where_and_what_is_kept(
     runner.report(job, "APPLY", [APPLYING])
     page = open_as(owner)
     page.goto(f"/dashboard/jobs/{number}")
-    expect(status(page)).to_have_text("Processing", timeout=SLOW)
+    expect(status(page)).to_have_attribute("data-status", "PROCESSING", timeout=SLOW)
 
     silence(product, runner.worker["id"], 45)
     note = page.get_by_test_id("out-of-contact")
@@ -50,17 +50,17 @@ def test_an_apply_out_of_contact_says_since_when_where_and_what_is_kept(
 
     silence(product, runner.worker["id"], 130)
     product.sql("select private.sweep_leases(), private.sweep_workers()")
-    expect(status(page)).to_have_text("Needs attention", timeout=SLOW)
+    expect(status(page)).to_have_attribute("data-status", "NEEDS_ATTENTION", timeout=SLOW)
     expect(page.get_by_text(WORDS).first).to_be_visible(timeout=SLOW)
     expect(
         page.get_by_text("goes on at build-host-01 as far as we know; its state is kept there.").first
     ).to_be_visible()
     other = open_as(owner)
     other.goto(f"/dashboard/runners/{runner.worker['id']}")
-    expect(other.get_by_text("Offline").first).to_be_visible(timeout=SLOW)
+    expect(status(other)).to_have_attribute("data-status", "OFFLINE", timeout=SLOW)
 
     come_back(runner, job)
-    expect(status(page)).to_have_text("Processing", timeout=SLOW)
+    expect(status(page)).to_have_attribute("data-status", "PROCESSING", timeout=SLOW)
     expect(page.get_by_text(WORDS)).to_have_count(0, timeout=SLOW)
 
 

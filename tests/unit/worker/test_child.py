@@ -178,11 +178,13 @@ def _is_running(pid: int) -> bool:
 
 def test_a_child_outlives_the_pipe_of_a_runner_that_died(tmp_path: Path) -> None:
     """An engine that prints must not be ended by that before it has written its state."""
-    script = f"trap '' INT; while [ ! -e {tmp_path}/dead ]; do sleep 0.05; done; echo words; touch {tmp_path}/written"
+    wait = f"while [ ! -e {tmp_path}/dead ]; do sleep 0.05; done"
+    script = f"trap '' INT; touch {tmp_path}/ready; {wait}; echo words; touch {tmp_path}/written"
     runner = (
-        "import os, pathlib\n"
+        "import os, pathlib, time\n"
         "from worker.children.child import Child, Command\n"
         f"Child.start(Command(('/bin/sh', '-c', {script!r}), pathlib.Path('/'), {{'PATH': os.defpath}}))\n"
+        f"while not pathlib.Path({str(tmp_path / 'ready')!r}).exists(): time.sleep(0.05)\n"
         "os._exit(0)\n"
     )
     subprocess.run([sys.executable, "-c", runner], check=True, timeout=30, env={"PYTHONPATH": str(PROJECT)})

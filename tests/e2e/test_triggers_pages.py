@@ -84,6 +84,11 @@ def test_the_pages_show_what_there_is_and_have_no_serious_finding(
     expect(page.get_by_text("2 of 6 done, 1 failed")).to_be_visible(timeout=SOON)
     picture(page, "group", request)
     assert findings(page) == []
+    page.goto("/dashboard/modules?path=payments/m0")
+    schedules = page.get_by_role("region", name="Schedules")
+    expect(schedules).to_contain_text("Weekdays at 07:30", timeout=SOON)
+    expect(schedules).to_contain_text("from payments")
+    picture(page, "module", request)
 
 
 def test_the_sheets_have_no_serious_finding(

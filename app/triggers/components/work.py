@@ -65,6 +65,7 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
         rx.cond(row["can_retry"], retry, rx.fragment()),
         rx.cond(row["is_running"], cancel, rx.fragment()),
         class_name="ry-acts",
+        style={"flex_wrap": "nowrap"},
     )
     return rx.el.section(
         rx.el.div(

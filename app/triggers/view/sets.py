@@ -87,7 +87,8 @@ def _foot(row: Row) -> str:
     words = found.get(str(row.get("type")), "") if changes else ""
     if row.get("status") != "RUNNING":
         return words
-    return f"{words} Cancel the rest stops the {waiting} that wait; the {running} running finish.".strip()
+    goes_on = "finishes" if running == 1 else "finish"
+    return f"{words} Cancel the rest stops the {waiting} that wait; the {running} running {goes_on}.".strip()
 
 
 def _failure(one: Row) -> FailureView:

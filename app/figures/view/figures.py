@@ -8,7 +8,7 @@ from app.figures.view.charts import Bar, Line, Moment, Tick
 
 Row = Mapping[str, Any]
 RANGES = {"1h": 1, "24h": 24, "7d": 168}
-PER = {1: "/min", 24: "/20 min", 168: "/2 h"}
+BARS = {1: "a minute", 24: "20 minutes", 168: "2 hours"}
 FEW_PARTS = 6
 LOW_PASS = 0.95
 
@@ -124,9 +124,9 @@ def throughput(points: Sequence[Row], answer: Row) -> Chart:
         **NO_CHART,
         "figure": f"{jobs:,}",
         "unit": "job" if jobs == 1 else "jobs",
-        "aside": f"{jobs / hours:,.0f} per hour",
+        "aside": f"{jobs / hours:,.0f} per hour, a bar is {BARS[hours]}",
         "bars": charts.bars(points, high),
-        "ticks": charts.ticks(0.0, high, lambda value: f"{value:,.0f}{PER[hours]}" if value else "0", 3),
+        "ticks": charts.ticks(0.0, high, lambda value: f"{value:,.0f}", 3),
     }
 
 

@@ -278,7 +278,8 @@ begin
     select c.code, c.n, private.verdict_rank(c.code) as rank
     from (select v.code, count(*) as n from verdict as v group by v.code) as c
   ), best as (
-    select v.*, r.rank from verdict as v join reason as r on r.code = v.code order by r.rank, v.distance, v.name limit 20
+    select v.*, r.rank from verdict as v join reason as r on r.code = v.code
+    order by r.rank, v.distance, v.name limit 20
   )
   select (select r.code from reason as r order by r.rank limit 1),
     (select coalesce(jsonb_agg(jsonb_build_object('reason_code', r.code, 'count', r.n) order by r.rank), '[]')

@@ -87,12 +87,18 @@ def deploy(
     name: Annotated[str, typer.Argument(help="The runner's name; one that is there is deployed again.")],
     identity: Annotated[str, typer.Option("--identity", help="The cloud identity's name or id.")],
     region: Annotated[str, typer.Option("--region", help="One of the identity's regions.")],
+    task_role: Annotated[str | None, typer.Option("--task-role", help="ARN of the role that jobs act with.")] = None,
+    image: Annotated[str | None, typer.Option("--image", help="Another image than the deploying runner's.")] = None,
+    version: Annotated[str | None, typer.Option("--version", help="Another version than the newest release.")] = None,
+    count: Annotated[int | None, typer.Option("--count", min=0, max=1000, help="How many tasks.")] = None,
     options: Options = None,
 ) -> None:
-    """Deploy a cloud-hosted runner; how many tasks it has is among its options."""
+    """Deploy a cloud-hosted runner: its role, image, version and number of tasks may be given."""
     where = here.org.cloud_identity(identity)["id"]
+    named = {"task_role_arn": task_role, "image": image, "version": version, "desired_count": count}
+    given = {**_fields(options), **{key: value for key, value in named.items() if value is not None}}
     made = here.api.call(
-        "deploy_worker", org=here.org.id, name=name, cloud_identity=where, region=region, options=_fields(options)
+        "deploy_worker", org=here.org.id, name=name, cloud_identity=where, region=region, options=given
     )
     here.printer.result(made, lambda done: f"job {done['job']['id']}  deploys {name}")
 

@@ -202,7 +202,7 @@ def test_the_chart_s_runner_inside_the_cluster_starts_a_pod_for_each_job(
         "worker": {"id": worker[0], "url": api_url, "token": worker[1]},
         "image": {"repository": real_kubernetes.image, "tag": "latest"},
         "dispatcher": {"type": "kubernetes", "data": data},
-        "extraVolumes": [*CODE, {"name": "home", "emptyDir": {}}],
+        "extraVolumes": CODE,
         "extraVolumeMounts": MOUNTS,
         "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
     }
@@ -212,23 +212,23 @@ def test_the_chart_s_runner_inside_the_cluster_starts_a_pod_for_each_job(
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": real_kubernetes.namespace},
         "spec": {
             "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": str(volume_folder(bench))},
-            "claimRef": {"namespace": real_kubernetes.namespace, "name": "state-runner-0"},
+            "claimRef": {"namespace": real_kubernetes.namespace, "name": "state-chart-0"},
         },
     }  # fmt: skip
     real_kubernetes.apply(volume)
     admin = bench.folder / "admin"
     admin.write_text(real_kubernetes("config", "view", "--raw", "--output", "json"))
-    command = ["helm", "install", "runner", str(CHART), "--namespace", real_kubernetes.namespace, "--values", str(file)]
+    command = ["helm", "install", "chart", str(CHART), "--namespace", real_kubernetes.namespace, "--values", str(file)]
     done = subprocess.run(
         command, env=os.environ | {"KUBECONFIG": str(admin)}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     try:
         bench.online(worker, seconds=180)
-        assert [row["name"] for row in bench.rows("worker_instances", worker_id=worker[0])] == ["runner-0"]
+        assert [row["name"] for row in bench.rows("worker_instances", worker_id=worker[0])] == ["chart-0"]
         job = bench.finished("PLAN", bench.module())
         assert "Plan:" in bench.log_of(job["id"])
-        found = real_kubernetes("exec", "runner-0", "--", "runyard-worker", "doctor", is_checked=False)
+        found = real_kubernetes("exec", "chart-0", "--", "runyard-worker", "doctor", is_checked=False)
         assert "all 9 that a job takes" in found, found
     finally:
         real_kubernetes("delete", "persistentvolume", real_kubernetes.namespace, "--wait=false", is_checked=False)

@@ -111,19 +111,26 @@ def _ensure_role(cloud: Cloud, name: str, rights: list[dict[str, Any]]) -> str:
 
 def remove_roles(cloud: Cloud) -> None:
     """Delete both roles with their policies; one that is gone already is no error."""
-    iam = cloud.client("iam")
     for name in (f"{cloud.target.name}-execution", f"{cloud.target.name}-task"):
         try:
-            iam.delete_role_policy(RoleName=name, PolicyName=POLICY)
-        except ClientError as problem:
-            if not is_missing(problem):
-                raise
-        try:
-            iam.delete_role(RoleName=name)
+            _take_rights(cloud, name)
+            cloud.client("iam").delete_role(RoleName=name)
             cloud.say(f"Deleted role {name}")
         except ClientError as problem:
             if not is_missing(problem):
                 raise
+
+
+def _take_rights(cloud: Cloud, name: str) -> None:
+    """Take away what the role may do, also what somebody gave it by hand: AWS deletes no role that may do something."""
+    iam = cloud.client("iam")
+    for page in iam.get_paginator("list_attached_role_policies").paginate(RoleName=name):
+        for policy in page["AttachedPolicies"]:
+            iam.detach_role_policy(RoleName=name, PolicyArn=policy["PolicyArn"])
+            cloud.say(f"Detached policy {policy['PolicyName']} from role {name}; the policy itself stays")
+    for page in iam.get_paginator("list_role_policies").paginate(RoleName=name):
+        for inline in page["PolicyNames"]:
+            iam.delete_role_policy(RoleName=name, PolicyName=inline)
 
 
 def remove_secret(cloud: Cloud) -> None:

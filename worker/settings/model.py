@@ -78,7 +78,12 @@ class HooksSettings(Section):
 class JobLogStreamSettings(Section):
     """How a job's output is batched on its way to the project."""
 
-    batch_size_limit: int = Field(default=50, ge=1, le=10_000, description="Events in a batch; a full one ships early.")
+    batch_size_limit: int = Field(
+        default=50,
+        ge=1,
+        le=10_000,
+        description="A batch with so many events ships before its period is over; a burst of output may make it larger.",
+    )
     eagerly_emit_first_event: bool = Field(default=True, description="Ship the first event of a fresh batch at once.")
     period_seconds: float = Field(default=5, gt=0, le=300, description="Longest time between two batches, in seconds.")
 

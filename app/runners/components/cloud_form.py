@@ -59,6 +59,31 @@ def _check() -> rx.Component:
     return rx.cond(State.check == "WORKS", rx.fragment(), note)
 
 
+def _input(label: str, value: Any, on_change: Any, hint: str, placeholder: str) -> rx.Component:
+    return rx.el.div(
+        rx.el.span(label, class_name="ry-lab"),
+        rx.input(aria_label=label, value=value, on_change=on_change, placeholder=placeholder, width="100%"),
+        rx.el.small(hint),
+        class_name="ry-f",
+    )
+
+
+def _more() -> rx.Component:
+    """What a deployed runner may do in the cloud, and what few need to change."""
+    role = "What its jobs may do in AWS. Without one they may do nothing there but protect their own task."
+    return rx.el.details(
+        rx.el.summary("Role, image, version and count"),
+        _input("Task role", State.task_role, State.set_task_role, role, "arn:aws:iam::123456789012:role/deployer"),
+        _input("Image", State.image, State.set_image, "The deploying runner's, if it is empty.", ""),
+        rx.el.div(
+            _input("Version", State.version, State.set_version, "The newest release, if it is empty.", ""),
+            _input("Tasks", State.count, State.set_count, "How many run at first.", "1"),
+            class_name="ry-two",
+        ),
+        class_name="ry-f",
+    )
+
+
 def _form() -> rx.Component:
     identities = rx.foreach(State.identities, lambda item: rx.select.item(item["name"], value=item["id"]))
     regions = rx.foreach(State.regions, lambda region: rx.select.item(region, value=region))
@@ -96,6 +121,7 @@ def _form() -> rx.Component:
             class_name="ry-row",
             style={"align_items": "flex-start", "gap": "12px"},
         ),
+        _more(),
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.project.errors import AppError
-from app.runners.view.deployment import SIZES, DeployStep, Identity, build_steps, read_test
+from app.runners.view.deployment import SIZES, DeployStep, Identity, build_steps, named_options, read_test
 from app.runners.view.record import new_name_problem
 from app.shared.session import AppState, say_error
 
@@ -52,6 +52,10 @@ class DeployForm(RunnerForm, mixin=True):
     region: str = ""
     size: str = "2 vCPU, 4 GB, 4 slots"
     is_scaled_to_zero: bool = True
+    task_role: str = ""
+    image: str = ""
+    version: str = ""
+    count: str = ""
     job_id: int = 0
     job_type: str = ""
     job_status: str = ""
@@ -112,6 +116,26 @@ class DeployForm(RunnerForm, mixin=True):
         self.is_scaled_to_zero = is_on
 
     @rx.event
+    def set_task_role(self, text: str) -> None:
+        """Name the role that jobs act with."""
+        self.task_role = text.strip()
+
+    @rx.event
+    def set_image(self, text: str) -> None:
+        """Name another image."""
+        self.image = text.strip()
+
+    @rx.event
+    def set_version(self, text: str) -> None:
+        """Name another version."""
+        self.version = text.strip()
+
+    @rx.event
+    def set_count(self, text: str) -> None:
+        """Say how many tasks."""
+        self.count = text.strip()
+
+    @rx.event
     async def deploy(self) -> Any:
         """Queue the job that deploys a cloud-hosted runner, and follow it here."""
         self._check_name()
@@ -159,6 +183,7 @@ class DeployForm(RunnerForm, mixin=True):
             "is_assigned_to_all_modules": is_all,
             "assignments": [] if is_all else [self.path],
             "scaling": {"min": 0 if self.is_scaled_to_zero else 1},
+            **named_options(self.task_role, self.image, self.version, self.count),
         }
         return {
             "p_org": await self._org_id(),

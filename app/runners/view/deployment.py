@@ -107,3 +107,9 @@ def arrival(worker: Row) -> str:
     slots = sum(int(row.get("capacity") or 0) for row in mine) or int(worker.get("capacity") or 1)
     found = f"{', '.join(engines)} found" if engines else "no engine found yet"
     return f"Version {worker.get('version') or 'unknown'}, {found}, {slots} {'slot' if slots == 1 else 'slots'}."
+
+
+def named_options(task_role: str, image: str, version: str, count: str) -> dict[str, str]:
+    """What was filled in beyond the size; the database says what is wrong with it."""
+    given = {"task_role_arn": task_role, "image": image, "version": version, "desired_count": count}
+    return {name: text for name, text in given.items() if text}

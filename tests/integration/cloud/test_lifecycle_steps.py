@@ -130,6 +130,30 @@ async def test_removal_takes_nothing_of_another_runner() -> None:
     assert listing(REGION) == before
 
 
+def give_rights_by_hand() -> str:
+    """Do what an owner does whose jobs need more; returns the policy."""
+    iam = boto3.client("iam")
+    document = json.dumps(
+        {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
+    )
+    policy = iam.create_policy(PolicyName="by-hand", PolicyDocument=document)["Policy"]["Arn"]
+    iam.attach_role_policy(RoleName=f"{TARGET.name}-task", PolicyArn=policy)
+    iam.put_role_policy(RoleName=f"{TARGET.name}-task", PolicyName="inline", PolicyDocument=document)
+    return policy
+
+
+@pytest.mark.usefixtures("aws")
+async def test_rights_that_somebody_gave_the_role_by_hand_do_not_keep_it() -> None:
+    before = listing(REGION)
+    await run(DEPLOY, TARGET, RecordingDeck())
+    policy = give_rights_by_hand()
+    await run(REMOVE, TARGET, RecordingDeck())
+    assert listing(REGION) == before
+    assert boto3.client("iam").get_policy(PolicyArn=policy)["Policy"]["AttachmentCount"] == 0, (
+        "the policy itself is not ours to delete"
+    )
+
+
 @pytest.mark.usefixtures("aws")
 async def test_given_subnets_are_used_and_outlive_the_runner() -> None:
     ec2 = boto3.client("ec2")

@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from stack.settings import PROJECT
-from tests.integration.cloud.test_lifecycle_steps import REGION, TARGET, RecordingDeck, run
+from tests.integration.cloud.test_lifecycle_steps import REGION, TARGET, RecordingDeck, give_rights_by_hand, run
 from worker.cloud import session
 from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE
 from worker.cloud.service import set_desired
@@ -57,6 +57,7 @@ async def test_the_policy_grants_what_is_called_and_nothing_else(calls: set[str]
         await run(DEPLOY, TARGET, RecordingDeck())
     await run(UPDATE, replace(TARGET, version="1.9.0", image="runyard/worker:1.9.0"), RecordingDeck())
     set_desired(cloud, 0)
+    give_rights_by_hand()
     await run(REMOVE, TARGET, RecordingDeck())
     granted = {
         action

@@ -81,8 +81,10 @@ STEPS = (
     Step("jobs: next page", lambda page: page.click("role=button[name='Next']"), "text=/^26–50 of/"),
     Step("jobs: search", lambda page: page.fill("#job-search", "module-77"), "tr[data-row]:has-text('module-77')"),
     Step("a job", lambda page: page.click("tr[data-row] a[data-open]"), "h1"),
-    Step("modules", lambda page: page.click("a[href='/dashboard/modules']"), "[role=treeitem][data-module]"),
-    Step("modules: search", lambda page: page.fill("#module-search", "module-7"), "[data-module*='module-7']"),
+    Step("modules", lambda page: page.click("a[href='/dashboard/modules']"), ".ry-split [role=treeitem][data-module]"),
+    Step(
+        "modules: search", lambda page: page.fill("#module-search", "module-7"), ".ry-split [data-module*='module-7']"
+    ),
     Step("runners", lambda page: page.click("a[href='/dashboard/runners']"), "table.ry-runners tr[data-row]"),
     Step("runners: offline", lambda page: page.click("role=radio[name=/OFFLINE/]"), "tr[data-status=OFFLINE]"),
     Step("runners: all", lambda page: page.click("role=radio[name=/All/]"), "tr[data-status=ONLINE]"),
@@ -145,9 +147,9 @@ async def changes(product: Product, person: Person, page: Page, others: int, fir
 
 
 def push(product: Product, person: Person, change: int) -> None:
-    """One change of the first runner."""
+    """One change of the first runner. The full stop ends its number: the row's text goes on with the version."""
     statement = "update workers set status = 'OFFLINE', status_reason = %s where org_id = %s and name = 'runner-0000'"
-    product.sql(statement, f"change-{change}", person.org_id)
+    product.sql(statement, f"change-{change}.", person.org_id)
 
 
 async def measure(product: Product, outcome: Outcome) -> None:

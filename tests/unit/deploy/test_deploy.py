@@ -47,6 +47,14 @@ def test_the_image_builds_the_engine_as_the_catalogue_does() -> None:
     assert "USER 10001" in text
 
 
+def test_what_the_image_copies_is_in_what_docker_is_sent() -> None:
+    copies = re.findall(r"^COPY (?!--from)(?:--\S+ )*(.+) \S+$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    kept = {line[1:] for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")}
+    sources = {source.rstrip("/") for line in copies for source in line.split()}
+    assert sources == kept
+    assert [each for each in sources if not (DEPLOY.parent / each).exists()] == []
+
+
 def test_the_unit_does_not_restart_what_a_restart_cannot_help() -> None:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]

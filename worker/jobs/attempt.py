@@ -55,7 +55,7 @@ class Attempt:
         root = context.settings.working_directory.temp_directory / f"job-{job.id}-{job.attempt}-{secrets.token_hex(8)}"
         self._record = JobRecord(job.id, job.attempt, job.type.value, str(root), secrets.token_hex(16))
         save_record(self._folder, self._record)
-        self._spool = Spool(self._folder)
+        self._spool = Spool(self._folder, stream.batch_size_limit)
         journal = Journal(self._folder / JOURNAL_FOLDER, context.kept_states, context.seal, handle.ref)
         self._state = JournaledState(context.server, journal, clock)
         rules = BatchRules(stream.period_seconds, stream.batch_size_limit, stream.eagerly_emit_first_event)

@@ -109,7 +109,7 @@ class _Recovery:
         """Send log and end of one attempt; return it when its end is not known."""
         await asyncio.to_thread(_end_strays, record)
         await self._deliver_state(folder, record)
-        spool = Spool(folder)
+        spool = Spool(folder, self._context.settings.job_log_stream.batch_size_limit)
         try:
             if record.outcome is None:
                 spool.append("report", f"[runyard] {CRASHED}, in phase {record.phase}.\n")

@@ -20,6 +20,8 @@ INDEX_FILE = "chunks.jsonl"
 # A full disk must not stop an apply: this much text is then kept in memory instead.
 MEMORY_BYTES = 1024 * 1024
 _CUT_AT_BYTES = 48 * 1024
+# A log of so many chunks is a flood: from here on only their size is limited, so that it costs the project no more than it must.
+MANY_CHUNKS = 10_000
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,12 @@ class _Place:
 class Spool:
     """Keeps what was logged until the server has it; safe to use from several threads."""
 
-    def __init__(self, directory: Path) -> None:
-        """Open a spool, finding again whatever an earlier process left in it."""
+    def __init__(self, directory: Path, most_lines: int | None = None) -> None:
+        """Open a spool, finding again whatever an earlier process left in it; a chunk has at most so many lines."""
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         self._lock = Lock()
+        self._most_lines = most_lines
         self._text = os.open(directory / TEXT_FILE, flags, 0o600)
         self._index = os.open(directory / INDEX_FILE, flags | os.O_APPEND, 0o600)
         self._places: list[_Place] = []
@@ -131,7 +134,8 @@ class Spool:
     def _cut(self, *, is_line_wanted: bool = False) -> None:
         data = b"".join(self._pending)
         start = self._end - len(data)
-        pieces, rest = cut_text(data, is_rest_wanted=is_line_wanted)
+        most_lines = self._most_lines if self.last_seq < MANY_CHUNKS else None
+        pieces, rest = cut_text(data, is_rest_wanted=is_line_wanted, most_lines=most_lines)
         for piece in pieces:
             place = _Place(self._pending_step, start, start + len(piece), piece if self.is_disk_full else None)
             self._register(place, piece)

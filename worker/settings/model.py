@@ -82,7 +82,8 @@ class JobLogStreamSettings(Section):
         default=50,
         ge=1,
         le=10_000,
-        description="A batch with so many events ships before its period is over; a burst of output may make it larger.",
+        description="Most events (lines) of one batch: with so many it ships before its period is over. A burst makes several batches, "
+        "which may travel in one request; past 10,000 batches of a job only their size is limited.",
     )
     eagerly_emit_first_event: bool = Field(default=True, description="Ship the first event of a fresh batch at once.")
     period_seconds: float = Field(default=5, gt=0, le=300, description="Longest time between two batches, in seconds.")

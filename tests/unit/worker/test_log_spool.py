@@ -41,6 +41,26 @@ def test_cutting_keeps_every_byte_and_whole_characters(text: str, largest: int) 
     assert "".join(piece.decode() for piece in pieces) == text
 
 
+@given(st.text(alphabet="aé\n", max_size=200), st.integers(1, 9), st.integers(4, 50))
+def test_no_chunk_has_more_lines_than_it_may(text: str, most_lines: int, largest: int) -> None:
+    pieces, rest = cut_text(text.encode(), most_lines=most_lines, largest=largest)
+    assert b"".join(pieces) + rest == text.encode()
+    assert all(0 < len(piece) <= largest and len(piece.splitlines()) <= most_lines for piece in pieces)
+
+
+def test_a_burst_becomes_several_batches_and_a_flood_is_not_held_to_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(tmp_path, most_lines=50)
+    spool.append("plan", "line\n" * 120)
+    spool.cut()
+    assert [chunk.body.count("\n") for chunk in chunks_of(spool)] == [50, 50, 20]
+    monkeypatch.setattr("worker.logs.spool.MANY_CHUNKS", 3)
+    spool.append("plan", "line\n" * 120)
+    spool.cut()
+    assert [chunk.body.count("\n") for chunk in chunks_of(spool)] == [50, 50, 20, 120]
+
+
 @given(st.lists(st.tuples(st.sampled_from(["init", "plan"]), st.text(max_size=30), st.booleans()), max_size=30))
 def test_what_is_written_is_what_is_read(writes: list[tuple[str, str, bool]]) -> None:
     import tempfile

@@ -198,8 +198,8 @@ def test_two_senders_at_once_never_have_the_same_message(world: World, org: Orga
 
 
 def test_addresses_come_sealed_and_never_leave(world: World, org: Organization) -> None:
-    for wrong in ({"address": "https://hooks.example.org/x"}, {"secret": "plain"}, {"address_hint": None}):
-        with refused("RY422"):
+    for wrong in ({"address": "https://hooks.example.org/x"}, {"secret": "plain"}):
+        with refused("RY422", "An address or a secret comes sealed."):
             rule(org, **wrong)
     made = rule(org, secret=SEALED)
     shown = org.owner.call("list_notification_rules", p_org=org.id)
@@ -214,16 +214,90 @@ def test_addresses_come_sealed_and_never_leave(world: World, org: Organization) 
 
 
 @pytest.mark.parametrize(
-    ("spec", "code"),
+    ("spec", "code", "words"),
     [
-        ({"events": []}, "RY422"), ({"events": ["job.exploded"]}, "RY422"), ({"channel": "pigeon"}, "RY422"),
-        ({"path": "nowhere"}, "RY404"),
-        ({"colour": "red"}, "RY422"), ({"events": "job.failed"}, "RY422"), ({"is_on": None}, "RY422"), ({"address": None}, "RY422"),
+        *((spec, "RY422", "The rule is not valid.") for spec in [
+            {"events": []}, {"events": ["job.exploded"]}, {"events": "job.failed"}, {"channel": "pigeon"}, {"is_on": None},
+            {"address": None}, {"address_hint": None},
+        ]),
+        ({"path": "nowhere"}, "RY404", 'There is no module or group "nowhere".'),
+        ({"colour": "red"}, "RY422", "Unknown option: colour."),
     ],
 )  # fmt: skip
-def test_a_wrong_rule_is_refused(org: Organization, spec: dict[str, Any], code: str) -> None:
-    with refused(code):
+def test_a_wrong_rule_is_refused(org: Organization, spec: dict[str, Any], code: str, words: str) -> None:
+    with refused(code, words):
         rule(org, **spec)
+    assert org.owner.call("list_notification_rules", p_org=org.id) == []
+
+
+def test_there_is_an_end_to_how_many_rules_an_organisation_has(org: Organization) -> None:
+    for _ in range(200):
+        rule(org, "job.failed")
+    with refused("RY429", "An organisation has at most 200 rules."):
+        rule(org, "job.failed")
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        ("update_notification_rule", {"p_spec": {"is_on": False}}),
+        ("remove_notification_rule", {}),
+        ("test_notification_rule", {}),
+    ],
+)
+def test_a_rule_of_others_is_as_if_it_were_not_there(
+    world: World, org: Organization, function: str, arguments: dict[str, Any]
+) -> None:
+    other = world.organization()
+    for unknown in (rule(other), str(uuid.uuid4())):
+        with refused("RY404", "There is no such rule."):
+            org.owner.call(function, p_rule=unknown, **arguments)
+    assert [row["is_on"] for row in other.owner.call("list_notification_rules", p_org=other.id)] == [True]
+
+
+def test_a_delivery_of_others_is_as_if_it_were_not_there(world: World, org: Organization) -> None:
+    other = world.organization()
+    sent = other.owner.call("test_notification_rule", p_rule=rule(other))
+    for unknown in (sent["id"], 2**62):
+        with refused("RY404", f"There is no delivery {unknown}."):
+            org.owner.call("redeliver", p_delivery=unknown)
+
+
+@pytest.mark.parametrize("page", [{"p_limit": 0}, {"p_limit": 201}, {"p_limit": None}, {"p_status": "LOST"}])
+def test_a_page_of_the_log_has_a_length_and_a_status_that_exists(org: Organization, page: dict[str, Any]) -> None:
+    with refused("RY422", "A page has 1 to 200 deliveries, of one status: PENDING, DELIVERED, KEPT or FAILED."):
+        org.owner.call("list_deliveries", p_org=org.id, **page)
+
+
+@pytest.mark.parametrize("limit", [0, 101, None])
+def test_a_sender_takes_some_messages(world: World, limit: int | None) -> None:
+    with refused("RY422", "A sender takes 1 to 100 messages."):
+        world.service.call("lease_deliveries", p_limit=limit)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"status": "PENDING"}, {"status": None}, {"http_status": "many"}, {"http_status": 1000}, {"took_ms": -1}]
+)
+def test_a_wrong_end_of_a_delivery_is_refused_and_its_lease_stays(
+    world: World, org: Organization, wrong: dict[str, Any]
+) -> None:
+    org.owner.call("test_notification_rule", p_rule=rule(org))
+    (message,) = lease(world, org)
+    words = "A delivery ends as DELIVERED, KEPT or FAILED, with the receiver's status and the milliseconds."
+    with refused("RY422", words):
+        world.service.call(
+            "finish_delivery",
+            p_delivery=message["id"],
+            p_lease=message["lease"],
+            p_result={"status": "DELIVERED", **wrong},
+        )
+    assert end(world, message, "DELIVERED") == "DELIVERED"
+
+
+@pytest.mark.parametrize("url", ["notify", "ftp://example.org", "https://a b", "https://" + "x" * 500])
+def test_the_senders_address_must_be_one(world: World, url: str) -> None:
+    with refused("RY422", "That is not an address."):
+        world.service.call("set_notifier_url", p_url=url)
 
 
 def test_a_removed_rule_sends_nothing_more_and_keeps_its_log(world: World, org: Organization) -> None:
@@ -234,72 +308,5 @@ def test_a_removed_rule_sends_nothing_more_and_keeps_its_log(world: World, org: 
     assert lease(world, org) == []
     (row,) = org.owner.call("list_deliveries", p_org=org.id)["rows"]
     assert (row["status"], row["note"]) == ("FAILED", "The rule was removed.")
-    with refused("RY409", "rule was removed"):
+    with refused("RY409", "Its rule was removed, and with it the address."):
         org.owner.call("redeliver", p_delivery=row["id"])
-
-
-# ---------------------------------------------------------------------- updates by policy
-
-
-def window(world: World, policy: dict[str, Any], at: str) -> bool:
-    whole = {"days": [6, 0], "begins_at": "02:00", "ends_at": "05:00", "zone": "UTC", **policy}
-    query = "select private.is_in_window(jsonb_populate_record(null::public.update_policies, %s), %s::timestamptz)"
-    return bool(world.owner.one(query, Jsonb(whole), at))
-
-
-def test_a_window_is_open_between_its_hours_on_its_days(world: World) -> None:
-    # 21 November 2026 is a Saturday.
-    assert window(world, {}, "2026-11-21 02:00Z")
-    assert not window(world, {}, "2026-11-21 05:00Z")
-    assert not window(world, {}, "2026-11-20 03:00Z")
-    assert window(world, {"zone": "Europe/Lisbon"}, "2026-07-18 01:30Z")
-    night = {"days": [6], "begins_at": "22:00", "ends_at": "04:00"}
-    assert window(world, night, "2026-11-22 03:00Z")
-    assert not window(world, night, "2026-11-21 03:00Z")
-
-
-def outdated_runner(world: World, org: Organization) -> None:
-    identity = org.cloud_identity()
-    org.owner.call("deploy_worker", p_org=org.id, p_name="c1", p_cloud_identity=identity, p_region="eu-west-1")
-    world.owner.connection.execute("update public.workers set version = '1.0.0' where org_id = %s", [org.id])
-    world.owner.connection.execute("delete from private.live_jobs where org_id = %s", [org.id])
-    world.service.call("publish_release", p_spec={"version": "2.0.0"})
-
-
-def sweep_updates(world: World) -> None:
-    world.owner.connection.execute("delete from private.clocks")
-    world.sweep()
-
-
-def test_a_policy_starts_the_rollout_that_a_person_would_and_leaves_an_aborted_one_alone(fresh_world: World) -> None:
-    world = fresh_world
-    org = world.organization()
-    outdated_runner(world, org)
-    rollouts = "select status::text, is_by_policy, version from public.rollouts where org_id = %s"
-    sweep_updates(world)
-    assert world.owner.rows(rollouts, org.id) == [], "off until somebody says otherwise"
-    shown = org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "NOW"})
-    assert (shown["outdated"], shown["version"], shown["is_open"]) == (1, "2.0.0", True)
-    sweep_updates(world)
-    assert world.owner.rows(rollouts, org.id) == [("RUNNING", True, "2.0.0")]
-    rollout = world.owner.one("select id from public.rollouts where org_id = %s", org.id)
-    org.owner.call("abort_rollout", p_rollout=rollout)
-    sweep_updates(world)
-    assert world.owner.rows(rollouts, org.id) == [("ABORTED", True, "2.0.0")]
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"mode": "SOMETIMES"},
-        {"days": [7]},
-        {"days": []},
-        {"begins_at": "25:00"},
-        {"ends_at": "02:00"},
-        {"zone": "Nowhere"},
-        {"x": 1},
-    ],
-)
-def test_a_wrong_policy_is_refused(org: Organization, spec: dict[str, Any]) -> None:
-    with refused("RY422"):
-        org.owner.call("set_update_policy", p_org=org.id, p_spec=spec)

@@ -1,5 +1,6 @@
 """Schedules: times in zones, what was missed, storms, and who may have them."""
 
+import uuid
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from tests.db.world import Organization, World, refused
 
 LISBON = "Europe/Lisbon"
+FIVE_FIELDS = "A time has five fields: minute, hour, day, month, weekday."
 
 
 def next_times(world: World, cron: str, zone: str, after: str, count: int) -> list[str]:
@@ -86,19 +88,26 @@ def test_times_in_words(world: World, cron: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("cron", "words"),
     [
-        ("", "five fields"), ("* * * *", "five fields"), ("* * * * * *", "five fields"), ("60 * * * *", "minute"), ("* 24 * * *", "hour"),
-        ("* * 0 * *", "day"), ("* * * 13 *", "month"), ("* * * * 8", "weekday"), ("*/0 * * * *", "minute"), ("5-1 * * * *", "minute"),
-        ("a b c d e", "minute"), ("1,,2 * * * *", "minute"), ("* * * foo *", "month"), ("0 0 30 2 *", "never comes"),
+        ("", FIVE_FIELDS), ("* * * *", FIVE_FIELDS), ("* * * * * *", FIVE_FIELDS),
+        *((cron, f'The {field} of "{cron}" cannot be read.') for cron, field in [
+            ("60 * * * *", "minute"), ("* 24 * * *", "hour"), ("* * 0 * *", "day"), ("* * * 13 *", "month"), ("* * * * 8", "weekday"),
+            ("*/0 * * * *", "minute"), ("5-1 * * * *", "minute"), ("a b c d e", "minute"), ("1,,2 * * * *", "minute"),
+            ("* * * foo *", "month"),
+        ]),
+        ("0 0 30 2 *", '"0 0 30 2 *" never comes.'),
     ],
 )  # fmt: skip
 def test_a_wrong_cron_is_refused_by_the_name_of_its_field(org: Organization, cron: str, words: str) -> None:
+    org.module("a/one")
     with refused("RY422", words):
         org.owner.call("preview_schedule", p_org=org.id, p_cron=cron, p_zone="UTC")
+    with refused("RY422", words):
+        schedule(org, "a", cron=cron)
 
 
 @pytest.mark.parametrize("zone", ["", "Nowhere", "Nowhere5", "+05", "posix/UTC", "europe/lisbon; drop table"])
 def test_an_unknown_zone_is_refused(org: Organization, zone: str) -> None:
-    with refused("RY422", "time zone"):
+    with refused("RY422", f'There is no time zone "{zone}".'):
         org.owner.call("preview_schedule", p_org=org.id, p_cron="0 2 * * *", p_zone=zone)
 
 
@@ -247,16 +256,55 @@ def test_what_cannot_run_is_refused(org: Organization) -> None:
     org.module("a/one")
     operator = org.member("operator")
     for spec, code, words in [
-        ({"path": "nowhere"}, "RY404", "no module or group"),
-        ({"path": "a", "type": "DEPLOY_WORKER"}, "RY422", "checks for drift"),
-        ({"path": "a", "cron": "x"}, "RY422", "five fields"),
-        ({"path": "a", "zone": "x"}, "RY422", "time zone"),
-        ({"path": "a", "type": "DESTROY"}, "RY422", "one module"),
-        ({"path": "a", "colour": "red"}, "RY422", "Unknown option"),
-        ({"path": "a", "is_on": "x"}, "RY422", "wrong type"),
-        ({"path": "a", "is_on": None}, "RY422", "on or off"),
+        ({"path": "nowhere"}, "RY404", 'There is no module or group "nowhere".'),
+        ({"type": "DEPLOY_WORKER"}, "RY422", "A schedule checks for drift, plans, applies or destroys."),
+        ({"cron": "x"}, "RY422", FIVE_FIELDS),
+        ({"zone": "x"}, "RY422", 'There is no time zone "x".'),
+        ({"type": "DESTROY"}, "RY422", "A schedule destroys one module, not a group."),
+        ({"colour": "red"}, "RY422", "Unknown option: colour."),
+        ({"is_on": "x"}, "RY422", "A field of the schedule has the wrong type."),
+        ({"is_on": None}, "RY422", "A schedule is on or off, with a reason of at most 500 characters."),
+        ({"is_on": False, "reason": "x" * 501}, "RY422", "A schedule is on or off, with a reason of at most 500"),
     ]:
         with refused(code, words):
             schedule(org, **{"path": "a", **spec})
+    assert org.owner.call("list_schedules", p_org=org.id) == []
     with refused("RY403"):
         operator.call("create_schedule", p_org=org.id, p_spec={"path": "a/one", "type": "DESTROY", "cron": "0 2 * * *"})
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [("update_schedule", {"p_spec": {"is_on": False}}), ("remove_schedule", {}), ("run_schedule", {})],
+)
+def test_a_schedule_of_others_is_as_if_it_were_not_there(
+    world: World, org: Organization, function: str, arguments: dict[str, Any]
+) -> None:
+    other = world.organization()
+    other.module("a/one")
+    made = schedule(other, "a")
+    for unknown in (made, str(uuid.uuid4())):
+        with refused("RY404", "There is no such schedule."):
+            org.owner.call(function, p_schedule=unknown, **arguments)
+    assert [row["is_on"] for row in other.owner.call("list_schedules", p_org=other.id)] == [True]
+
+
+def test_running_it_again_before_it_is_finished_is_refused(org: Organization) -> None:
+    org.module("a/one")
+    made = schedule(org, "a")
+    org.owner.call("run_schedule", p_schedule=made)
+    with refused("RY409", "There is nothing to run: no module is there, or the run before is not finished."):
+        org.owner.call("run_schedule", p_schedule=made)
+    assert len(jobs(org)) == 1
+
+
+def test_there_is_an_end_to_how_many_schedules_an_organisation_has(world: World, org: Organization) -> None:
+    org.module("a/one")
+    world.owner.connection.execute(
+        "insert into public.schedules (org_id, path, type, cron, zone, next_at, created_by_label)"
+        " select %s, 'a', 'DRIFT', '0 2 * * *', 'UTC', now() + interval '1 day', 'x' from generate_series(1, 4999)",
+        [org.id],
+    )
+    schedule(org, "a")
+    with refused("RY429", "An organisation has at most 5,000 schedules."):
+        schedule(org, "a")

@@ -1,6 +1,9 @@
 """Sets: many jobs as one thing, its progress, and what is so of a module when a job found drift."""
 
+import uuid
 from typing import Any
+
+import pytest
 
 from tests.db.world import Organization, Runner, World, refused
 
@@ -34,7 +37,7 @@ def test_plan_all_below_a_group_is_one_thing_with_its_progress(world: World, org
     assert (now["done"], now["failed"], now["with_changes"], now["seconds_left"] is not None) == (2, 1, 1, True)
     failure = {"job_id": second["id"], "module_path": second["payload"]["module"]["path"], "status": "FAILED"}
     assert now["failures"] == [{**failure, "message": "the provider could not sign in"}]
-    with refused("RY409", "running here"):
+    with refused("RY409", "Such a set is running here."):
         start(org)
     assert start(org, "DRIFT")["total"] == 4
 
@@ -55,7 +58,7 @@ def test_the_rest_can_be_cancelled_and_what_runs_finishes(world: World, org: Org
     runner.finish(running)
     world.sweep()
     assert counts(org, made) == (4, 4, 0, 0, 0, "CANCELLED")
-    with refused("RY409", "Nothing of this set"):
+    with refused("RY409", "Nothing of this set waits or runs."):
         org.owner.call("cancel_set", p_set=made["id"])
     assert start(org)["total"] == 4
 
@@ -123,14 +126,32 @@ def test_what_is_no_set_is_refused(org: Organization) -> None:
     filled(org)
     org.group("empty")
     for job_type, path, options, code, words in [
-        ("APPLY", "pay", {}, "RY422", "plans its modules"),
-        ("PLAN", "nowhere", {}, "RY404", "no module or group"),
-        ("PLAN", "empty", {}, "RY409", "no module below"),
+        ("APPLY", "pay", {}, "RY422", "A set plans its modules, or checks them for drift."),
+        ("PLAN", "nowhere", {}, "RY404", 'There is no module or group "nowhere".'),
+        ("PLAN", "empty", {}, "RY409", "There is no module below this group."),
         ("PLAN", "pay", {"plan_job_id": 1}, "RY422", "Unknown option"),
         ("PLAN", "pay", {"priority": 5000}, "RY422", "out of range"),
     ]:
         with refused(code, words):
             start(org, job_type, path, **options)
+    assert org.owner.call("list_sets", p_org=org.id) == []
+
+
+@pytest.mark.parametrize("function", ["set_progress", "cancel_set", "retry_set"])
+def test_a_set_of_others_is_as_if_it_were_not_there(world: World, org: Organization, function: str) -> None:
+    other = world.organization()
+    filled(other)
+    made = start(other)
+    for unknown in (made["id"], str(uuid.uuid4())):
+        with refused("RY404", "There is no such set."):
+            org.owner.call(function, p_set=unknown)
+    assert counts(other, made) == (4, 0, 0, 0, 4, "RUNNING")
+
+
+@pytest.mark.parametrize("limit", [0, -1, 101, None])
+def test_a_list_of_sets_has_a_length(org: Organization, limit: int | None) -> None:
+    with refused("RY422", "A list has 1 to 100 sets."):
+        org.owner.call("list_sets", p_org=org.id, p_limit=limit)
 
 
 def drift(org: Organization, path: str) -> Any:

@@ -47,6 +47,13 @@ def _version() -> rx.Component:
     return rx.cond(State.row["is_outdated"], old, new)
 
 
+def _role() -> rx.Component:
+    """The role of a cloud-hosted runner's jobs, and what it lets them do."""
+    return rx.fragment(
+        rx.el.span(State.cloud_role, class_name="ry-mono"), rx.el.span(" ", State.cloud_rights, class_name="mut")
+    )
+
+
 def facts() -> rx.Component:
     """What a runner is, in one line."""
     none = rx.el.span("none", class_name="mut")
@@ -60,6 +67,7 @@ def facts() -> rx.Component:
         _fact("Load", load(State.pulse["used"], State.pulse["capacity"], State.row["status"])),
         _fact("Last seen", ago(State.pulse["at"], class_name="num")),
         rx.cond(State.service_account != "", _fact("Service account", State.service_account), rx.fragment()),
+        rx.cond(State.cloud_role != "", _fact("Acts in AWS as", _role()), rx.fragment()),
         _fact("Labels", rx.cond(State.labels.length() > 0, labels, none)),
         _fact(
             "Registered",

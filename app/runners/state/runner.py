@@ -22,6 +22,7 @@ from app.runners.view.detail import (
     build_instances,
     build_strip,
     build_tokens,
+    cloud_rights,
     say_revocation,
     sentence,
 )
@@ -76,6 +77,8 @@ class RunnerState(LivePage, rx.State):
     about: str = ""
     labels: list[str] = []
     service_account: str = ""
+    cloud_role: str = ""
+    cloud_rights: str = ""
     created_by: str = ""
     allows_many: bool = False
     serves_all: bool = False
@@ -150,6 +153,9 @@ class RunnerState(LivePage, rx.State):
         connected = len(worker.get("processes") or [])
         self._assign("connected_count", connected)
         self._assign("about", sentence(worker, connected))
+        role, rights = cloud_rights(worker)
+        self._assign("cloud_role", role)
+        self._assign("cloud_rights", rights)
         self._assign("labels", list(worker.get("labels") or []))
         self._assign("allows_many", bool(worker.get("allow_multiple_instances")))
         self._assign("serves_all", bool(worker.get("is_assigned_to_all_modules")))

@@ -129,6 +129,16 @@ def sentence(worker: Row, connected: int) -> str:
     return "Runs on a machine of yours, with the permissions of its host."
 
 
+def cloud_rights(worker: Row) -> tuple[str, str]:
+    """Say as which role a cloud-hosted runner's jobs act in AWS, and what that lets them do; empty where nothing is deployed."""
+    cloud = worker.get("cloud") or {}
+    given = str((cloud.get("task") or {}).get("task_role_arn") or "")
+    if given:
+        return given, "Jobs may do what this role may: it was given with the deployment."
+    own = str(cloud.get("task_role_arn") or "")
+    return own, own and "Jobs may protect their own task, and do what was attached to this role by hand."
+
+
 def build_assignments(rows: Iterable[Row], groups: set[str], modules: Sequence[str]) -> list[Assignment]:
     """List what a runner serves, with how much that is."""
     return [_assignment(str(row["path"]), groups, modules) for row in sorted(rows, key=lambda row: str(row["path"]))]

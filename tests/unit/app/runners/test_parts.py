@@ -14,6 +14,7 @@ from app.runners.view.detail import (
     build_instances,
     build_strip,
     build_tokens,
+    cloud_rights,
     say_revocation,
 )
 from app.runners.view.tiles import build_tiles
@@ -41,6 +42,25 @@ def module(path: str, **changes: Any) -> dict[str, Any]:
 )
 def test_a_path_covers_what_is_at_it_and_below(path: str, module_path: str, expected: bool) -> None:
     assert covers(path, module_path) is expected
+
+
+@pytest.mark.parametrize(
+    ("cloud", "role", "words"),
+    [
+        ({}, "", ""),
+        ({"task_role_arn": "arn:made"}, "arn:made", "protect their own task"),
+        (
+            {"task_role_arn": "arn:given", "task": {"task_role_arn": "arn:given"}},
+            "arn:given",
+            "given with the deployment",
+        ),
+        ({"task": {"cpu": 1024}}, "", ""),
+    ],
+)
+def test_what_a_deployed_runner_may_do_is_said_by_its_role(cloud: dict[str, Any], role: str, words: str) -> None:
+    found, said = cloud_rights({"cloud": cloud})
+    assert found == role
+    assert words in said
 
 
 def test_reach_counts_modules_with_and_without_another_runner() -> None:

@@ -78,11 +78,12 @@ returns void
 language plpgsql
 set search_path = ''
 as $$
+declare
+  v_kind public.actor_kind := case when private.is_account() then 'service_account' else 'user' end;
 begin
   insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, to_status, reason)
   select p_org, j.id, j.attempt, case when j.created_by is null
-      or j.payload #>> '{options,is_by_schedule}' = 'true' then 'system'
-      when private.is_account() then 'service_account' else 'user' end::public.actor_kind,
+      or j.payload #>> '{options,is_by_schedule}' = 'true' then 'system' else v_kind end,
     j.created_by, j.created_by_label, 'enqueued', j.status, p_reason
   from public.provision_jobs as j where j.id = any (p_jobs) order by j.id;
   perform private.queue_jobs(p_org, p_jobs);

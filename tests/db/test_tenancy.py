@@ -40,6 +40,20 @@ def test_strangers_see_nothing_of_an_organisation(org: Organization, other_org: 
     assert seen == dict.fromkeys(tables, 0) | {"organizations": 1, "memberships": 1}
 
 
+def test_the_jobs_of_a_deleted_organisation_go_with_it(
+    world: World, org: Organization, other_org: Organization
+) -> None:
+    for each in (org, other_org):
+        each.module("platform/network")
+        each.enqueue("platform/network")
+    world.owner.connection.execute("delete from public.organizations where id = %s", [org.id])
+    for table in ("public.provision_jobs", "public.job_events", "private.live_jobs"):
+        left = world.owner.rows(
+            f"select org_id, count(*) from {table} where org_id in (%s, %s) group by 1", org.id, other_org.id
+        )
+        assert [(str(of), count) for of, count in left] == [(str(other_org.id), 1)], table
+
+
 def test_an_invited_person_joins_with_the_role(org: Organization) -> None:
     member = org.member("operator")
     assert member.call("my_organizations") == [

@@ -1,7 +1,9 @@
 """Executors on a Docker daemon that is really there: the image, the code under test, and what can go wrong."""
 
+import os
 import shlex
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -204,6 +206,36 @@ def test_variables_and_files_reach_the_engine_by_setting_alone(
     log = bench.log_of(job["id"])
     assert "passed=ada given=here not=\n" in log
     assert "credentials" in log.splitlines()
+
+
+def test_the_image_has_the_credential_helper_at_its_documented_path(real_docker: RealDocker) -> None:
+    assert "--audience" in real_docker("run", "--rm", real_docker.image, "/opt/credhelpers/aws-iam", "--help")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a file to another user needs root")
+def test_a_private_dot_aws_is_readable_for_the_image_as_the_page_says(real_docker: RealDocker, tmp_path: Path) -> None:
+    own = tmp_path / ".aws"
+    own.mkdir(mode=0o700)
+    (own / "credentials").write_text("[default]\n")
+    (own / "credentials").chmod(0o600)
+    page = (PROJECT / "docs" / "runner" / "credentials.md").read_text()
+    line = next(each for each in page.splitlines() if each.startswith("install -d"))
+    copy = tmp_path / "srv"
+    subprocess.run(
+        ["/bin/sh", "-c", line.replace("/srv/runyard", str(copy))], env=os.environ | {"HOME": str(tmp_path)}, check=True
+    )
+
+    def read(folder: Path) -> str:
+        shown = (
+            "--volume",
+            f"{folder}:/home/runner/.aws:ro",
+            real_docker.image,
+            "cat",
+            "/home/runner/.aws/credentials",
+        )
+        return real_docker("run", "--rm", *shown, is_checked=False)
+
+    assert (read(own), read(copy / "aws")) == ("", "[default]"), "a mount of one's own folder is not enough"
 
 
 def shared(folder: Path) -> str:

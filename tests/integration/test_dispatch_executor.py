@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stack.settings import PROJECT
+from tests.integration.test_remote_state import READER
 from tests.integration.worker_bench import Bench, WorkerProcess, bench
 from tests.support.waiting import wait_until
 from tests.unit.worker.dispatch.docker_api import DockerApi
@@ -76,6 +77,16 @@ def test_plan_and_apply_run_in_executors_and_leave_nothing(
     told = json.dumps(docker.configs)
     assert bench.tokens[runner.worker_id] not in told
     assert runner.process.poll() is None
+
+
+def test_an_engine_elsewhere_reads_the_outputs_that_its_module_was_granted(bench: Bench, runner: WorkerProcess) -> None:
+    network = bench.module()
+    bench.finished("APPLY", network)
+    slug = bench.rows("organizations", id=bench.org)[0]["slug"]
+    name = bench.rows("modules", id=network)[0]["name"]
+    reader = bench.module(source={"files": {"main.tf": READER % (slug, name)}})
+    bench.rpc("grant_outputs", p_module=network, p_reader=reader)
+    assert bench.finished("APPLY", reader)["result"]["outputs"]["seen"]["value"] == "hello world"
 
 
 @pytest.mark.parametrize("kind", ["GRACEFUL", "KILL"])

@@ -53,7 +53,8 @@ plugins:
     - name: looter
       path: .
 """
-NOBODY = 65534
+# Nobody's user is the one that the stack's database runs as: its memory is not what these jobs are about.
+ORDINARY_USER = 65533
 
 
 @dataclass
@@ -99,12 +100,12 @@ def make_scene(bench: Bench, run_folder: Path) -> Iterator[Callable[..., Scene]]
     """Start a runner of one way; skip where the machine has not got it."""
     made: list[Scene] = []
 
-    def make(way: str, *, is_nobody: bool = False, is_by_variable: bool = False, **variables: str) -> Scene:
+    def make(way: str, *, is_ordinary: bool = False, is_by_variable: bool = False, **variables: str) -> Scene:
         worker = bench.register(capacity=2)
         base = Path(tempfile.mkdtemp(prefix="runyard-scene-", dir=run_folder))
-        secrets, home = open_folders(base, worker[1], owner=NOBODY if is_nobody else os.geteuid())
+        secrets, home = open_folders(base, worker[1], owner=ORDINARY_USER if is_ordinary else os.geteuid())
         process = bench.start_worker(
-            worker, home=home, **(as_nobody() if is_nobody else {}),
+            worker, home=home, **(as_ordinary_user() if is_ordinary else {}),
             **{
                 "WORKER_TOKEN": worker[1] if is_by_variable else "", "RUNYARD_SECRETS": str(secrets), WAYS: way,
                 "HOME": str(base), "TF_CLI_CONFIG_FILE": "",
@@ -150,12 +151,12 @@ def hold_a_job(bench: Bench) -> int:
     return job
 
 
-def as_nobody() -> dict[str, Any]:
+def as_ordinary_user() -> dict[str, Any]:
     """How a runner is started as an ordinary user, by a Python that such a user can reach; or skip."""
     if os.geteuid() != 0:
         pytest.skip("this is an ordinary user already")
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
-    prefix = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--")
+    prefix = ("setpriv", f"--reuid={ORDINARY_USER}", f"--regid={ORDINARY_USER}", "--clear-groups", "--")
     paths = f"{PROJECT}{os.pathsep}{sysconfig.get_path('purelib')}"
     tried = subprocess.run(
         [*prefix, python, "-c", "import worker.main"],
@@ -165,7 +166,7 @@ def as_nobody() -> dict[str, Any]:
         check=False,
     )
     if tried.returncode != 0:
-        pytest.skip(f"nobody cannot run the runner from here: {tried.stderr.decode()[-200:]}")
+        pytest.skip(f"an ordinary user cannot run the runner from here: {tried.stderr.decode()[-200:]}")
     return {"prefix": prefix, "program": (python, "-m", "worker.cli"), "PYTHONPATH": paths}
 
 
@@ -176,7 +177,7 @@ def test_hooks_and_provisioners_find_nothing_but_their_own(make_scene: Callable[
 
 @pytest.mark.parametrize("way", [*SANDBOXES, "landlock"])
 def test_the_whole_runner_as_an_ordinary_user(make_scene: Callable[..., Scene], way: str) -> None:
-    loot_by_hook_and_provisioner(make_scene(way, is_nobody=True), way)
+    loot_by_hook_and_provisioner(make_scene(way, is_ordinary=True), way)
 
 
 def loot_by_hook_and_provisioner(scene: Scene, way: str) -> None:
@@ -282,7 +283,7 @@ def test_without_a_sandbox_jobs_run_as_before_and_the_runner_says_so(bench: Benc
 def test_without_a_sandbox_an_ordinary_users_jobs_find_no_token_that_came_by_a_variable(
     make_scene: Callable[..., Scene],
 ) -> None:
-    scene = make_scene("[]", is_nobody=True, is_by_variable=True)
+    scene = make_scene("[]", is_ordinary=True, is_by_variable=True)
     assert scene.fact == "none"
     job = scene.bench.finished("PLAN", scene.bench.module(hooks={"before_plan": looter.shell()}))
     log = scene.bench.log_of(job["id"])

@@ -4,7 +4,11 @@ import * as jose from "jose";
 import { issuer, need } from "./env.ts";
 
 export const WORKER_TOKEN_SECONDS = 15 * 60;
-export const ENGINE_TOKEN_SECONDS = 24 * 60 * 60;
+/**
+ * Longer than any job: a running engine keeps the token that it was started with, and each use asks the database for the
+ * attempt, which decides.
+ */
+export const ENGINE_TOKEN_SECONDS = 30 * 24 * 60 * 60;
 export const ACCOUNT_TOKEN_SECONDS = 10 * 60;
 /** For a runner whose renewal was held up by a short outage; the session row still decides. */
 const RENEWAL_GRACE_SECONDS = 5 * 60;
@@ -94,8 +98,8 @@ export function signWorker(claims: WorkerClaims): Promise<string> {
 }
 
 /**
- * Signs the token that a job's engine gets: it reads its own module's state and renews nothing. It outlasts long applies,
- * since the database takes it only while the attempt runs.
+ * Signs the token that a job's engine gets: it reads its own module's state and what was granted to that module, and
+ * renews nothing. The database takes it only while the attempt runs.
  */
 export function signEngine(claims: JobClaims): Promise<string> {
   return sign({ ...claims, role: "engine" }, WORKER_AUDIENCE, ENGINE_TOKEN_SECONDS);

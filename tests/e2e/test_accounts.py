@@ -160,6 +160,44 @@ def test_an_invitation_is_for_its_address_only(product: Product, browse: Callabl
     assert product.sql("select count(*) from memberships where org_id = %s", owner.org_id) == [(1,)]
 
 
+@pytest.fixture
+def only_owners_make_organisations(product: Product) -> Iterator[None]:
+    say = "update private.installation set organization_makers = %s"
+    product.sql(say, "OWNERS")
+    yield
+    product.sql(say, "EVERYBODY")
+
+
+def join(page: Page, name: str) -> None:
+    """Make an account and arrive where a first organisation is made."""
+    page.goto("/sign-up")
+    fill_in(page, f"{name}-{uuid.uuid4().hex[:8]}@example.com", PASSWORD, "Create account")
+    page.wait_for_url(re.compile("/welcome"))
+    expect(page.get_by_role("heading", name="Create organisation")).to_be_visible()
+
+
+def test_a_new_account_makes_its_first_organisation(product: Product, browse: Callable[[], Page]) -> None:
+    page, name = browse(), f"First {uuid.uuid4().hex[:8]}"
+    join(page, "first")
+    page.get_by_label("Name").fill("---")
+    page.get_by_role("button", name="Create organisation").click()
+    expect(page.get_by_role("alert").filter(has_text="A name needs a letter or a digit.")).to_be_visible()
+    page.get_by_label("Name").fill(name)
+    page.get_by_role("button", name="Create organisation").click()
+    page.wait_for_url(FLEET)
+    expect(page.get_by_role("button", name=re.compile(name))).to_be_visible()
+
+
+@pytest.mark.usefixtures("only_owners_make_organisations")
+def test_whoever_may_not_make_organisations_is_told_whom_to_ask(product: Product, browse: Callable[[], Page]) -> None:
+    page = browse()
+    join(page, "late")
+    expect(page.get_by_text("Ask an owner to invite you.")).to_be_visible()
+    expect(page.get_by_role("button", name="Create organisation")).to_have_count(0)
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url(re.compile("/login"))
+
+
 def test_another_organisation_is_a_click_away_and_nothing_of_the_first_stays(
     product: Product, browse: Callable[[], Page]
 ) -> None:

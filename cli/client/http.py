@@ -1,16 +1,21 @@
-"""JSON over one kept connection, with the standard library alone: a command must begin at once."""
+"""JSON over one kept connection, with the standard library alone: a command must begin at once.
 
-import http.client
+http.client brings TLS and e-mail parsing, a quarter of the start: it is imported with the first request.
+"""
+
 import json
 import os
-import ssl
 import time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from cli.errors import NoAnswer, Usage
 
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+
 SECONDS = 30
+BAD_REQUEST = 400
 # A server may close an idle connection at the moment we write; what changes something must not be sent twice.
 IDLE_SECONDS = 2.0
 
@@ -24,7 +29,7 @@ class Reply(NamedTuple):
     @property
     def is_error(self) -> bool:
         """Whether it was refused or went wrong."""
-        return self.status >= http.client.BAD_REQUEST
+        return self.status >= BAD_REQUEST
 
     def json(self) -> Any:
         """The document; nothing is None."""
@@ -38,19 +43,21 @@ class Connection:
         self.url = url.rstrip("/")
         self._at = _parsed(self.url)
         self._seconds = seconds
-        self._open: http.client.HTTPConnection | None = None
+        self._open: HTTPConnection | None = None
         self._used_at = 0.0
         self._headers: dict[str, str] = {}
 
     def request(self, method: str, path: str, headers: dict[str, str], body: Any = None) -> Reply:
         """Ask, and read the whole answer."""
+        from http.client import HTTPException
+
         data = None if body is None else json.dumps(body).encode()
         sent = headers if data is None else {**headers, "Content-Type": "application/json"}
         try:
             self._ready().request(method, self._at.path + path, data, sent)
             answer = self._ready_now().getresponse()
             text = answer.read().decode("utf-8", "replace")
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, HTTPException) as error:
             self.close()
             raise NoAnswer(
                 f"{self.url} does not answer: {error or type(error).__name__}",
@@ -71,12 +78,12 @@ class Connection:
             self._open.close()
             self._open = None
 
-    def _ready(self) -> http.client.HTTPConnection:
+    def _ready(self) -> "HTTPConnection":
         if time.monotonic() - self._used_at > IDLE_SECONDS:
             self.close()
         return self._ready_now()
 
-    def _ready_now(self) -> http.client.HTTPConnection:
+    def _ready_now(self) -> "HTTPConnection":
         if self._open is None:
             self._open = _connection(self._at, self._seconds)
         return self._open
@@ -89,15 +96,17 @@ def _parsed(url: str) -> SplitResult:
     return parts
 
 
-def _connection(at: SplitResult, seconds: float) -> http.client.HTTPConnection:
+def _connection(at: SplitResult, seconds: float) -> "HTTPConnection":
+    from http.client import HTTPConnection, HTTPSConnection
+
     host, is_secure = at.hostname or "", at.scheme == "https"
     proxy = _proxy(at.scheme, host)
     near = proxy or at
     port = near.port or (443 if near.scheme == "https" else 80)
     made = (
-        http.client.HTTPSConnection(near.hostname or "", port, timeout=seconds, context=ssl.create_default_context())
+        HTTPSConnection(near.hostname or "", port, timeout=seconds)
         if is_secure
-        else http.client.HTTPConnection(near.hostname or "", port, timeout=seconds)
+        else HTTPConnection(near.hostname or "", port, timeout=seconds)
     )
     if proxy is not None:
         made.set_tunnel(host, at.port or (443 if is_secure else 80))

@@ -237,8 +237,9 @@ def _plan_folder(here: Here, folder: Path, module: str | None, options: dict[str
 
     from cli.jobs.folder import pack
 
-    row = here.org.module(module or _module_of(folder))
+    # What is wrong with the folder is said before anybody is asked.
     packed = pack(folder)
+    row = here.org.module(module or _module_of(folder))
     many = "1 file" if packed.files == 1 else f"{packed.files} files"
     say(f"Sending the {many} of {folder.resolve()} ({len(packed.body) / 1024:,.0f} KiB packed) as {row['path']}.")
     body = base64.b64encode(packed.body).decode()

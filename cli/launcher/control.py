@@ -67,7 +67,7 @@ def is_well(report: dict[str, Any]) -> bool:
 def describe(report: dict[str, Any]) -> str:
     """The report for people."""
     settings = Settings()
-    lines = ["running" if report["running"] else "not running (start it with `make up`)", ""]
+    lines = ["running" if report["running"] else "not running (start it: `runyard up`, in a clone `make up`)", ""]
     for name, value in report.items():
         if name.startswith("SUPABASE_"):
             lines.append(f"{name:<26}{value}")

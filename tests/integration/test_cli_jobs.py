@@ -34,10 +34,19 @@ def code(tmp_path: Path) -> Path:
     return folder
 
 
+# Where the tests run in the background of a shell, their children would ignore SIGINT.
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from cli.main import main
+main()
+"""
+
+
 def process(terminal: Terminal, *arguments: str) -> "subprocess.Popen[str]":
     """The program as a process of its own, which can be interrupted."""
     environment = {**clean_environment(), "RUNYARD_CONFIG_HOME": str(terminal.home), **terminal.environment}
-    command = [sys.executable, "-m", "cli", *arguments]
+    command = [sys.executable, "-c", INTERRUPTIBLE, *arguments]
     return subprocess.Popen(
         command, cwd=PROJECT, env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -15,7 +15,7 @@ from cli.output import Printer, cell
 from stack.settings import PROJECT
 from tests.support.terminal import Terminal
 
-HEAVY = ("app", "asyncio", "httpx", "pydantic", "rich", "stack", "supabase", "worker")
+HEAVY = ("app", "asyncio", "httpx", "pydantic", "rich", "ssl", "stack", "supabase", "worker")
 ADDED = """
 import sys
 sys.argv = ["runyard", *{arguments!r}]

@@ -301,9 +301,16 @@ declare
   v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
   v_artifact private.artifacts;
 begin
-  select a.* into v_artifact from private.artifacts as a
-    join public.provision_jobs as j on a.job_id in (coalesce(j.plan_job_id, j.id), j.retry_of)
-  where j.id = v_live.job_id and a.name = p_name order by a.attempt desc limit 1;
+  -- Its own or its plan's; a retry has the files of what it repeats, however often that was repeated.
+  with recursive line as (
+    select coalesce(j.plan_job_id, j.id) as job_id, 0 as steps from public.provision_jobs as j
+    where j.id = v_live.job_id
+    union all
+    select j.retry_of, l.steps + 1 from line as l join public.provision_jobs as j on j.id = l.job_id
+    where j.retry_of is not null
+  )
+  select a.* into v_artifact from line as l join private.artifacts as a on a.job_id = l.job_id
+  where a.name = p_name order by l.steps, a.attempt desc limit 1;
   if v_artifact.job_id is null then
     perform private.fail('RY404', format('There is no artifact "%s" for job %s.', p_name, p_job),
       'It may have been removed after its time; plan again.');

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.db.world import Caller, Organization, World, refused, sha256
+from tests.db.world import Caller, Organization, Runner, World, refused, sha256
 
 BODY = base64.b64encode(b"hello").decode()
 SENT = {"p_body_base64": BODY, "p_sha256": sha256("hello")}
@@ -79,6 +79,34 @@ def test_its_plan_is_not_applied_by_itself(world: World, org: Organization) -> N
     org.module("a/b", auto_apply=True, can_apply_uploads=True)
     planned(world, org)
     assert org.owner.rows("select type::text from public.provision_jobs where org_id = %s", org.id) == ["PLAN"]
+
+
+def source_of(runner: Runner) -> bytes:
+    """The folder that the next job gets; it fails afterwards."""
+    job = runner.claim_one()
+    sent = runner.call("worker_get_artifact", p_job=job["id"], p_attempt=job["attempt"], p_name="source")
+    runner.finish(job, "FAILED", p_result={})
+    return base64.b64decode(sent["body_base64"])
+
+
+def test_a_retry_of_a_retry_has_the_folder_still(org: Organization) -> None:
+    job = org.enqueue("a/b", upload_id=upload(org, "a/b"))
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    assert source_of(runner) == b"hello"
+    for _ in range(3):
+        job = org.owner.call("retry_job", p_job=job)["id"]
+        assert source_of(runner) == b"hello"
+
+
+def test_a_plan_that_was_retried_is_applied_with_its_folder(org: Organization) -> None:
+    org.module("a/b", can_apply_uploads=True)
+    job = org.enqueue("a/b", upload_id=upload(org, "a/b"))
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    source_of(runner)
+    plan = org.owner.call("retry_job", p_job=job)["id"]
+    runner.finish(runner.claim_one(), "SUCCEEDED", p_result={}, p_plan_summary={"has_changes": True, "create": 1})
+    org.enqueue("a/b", "APPLY", plan_job_id=plan)
+    assert source_of(runner) == b"hello"
 
 
 def test_variables_of_one_job(world: World, org: Organization) -> None:

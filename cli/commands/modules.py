@@ -29,6 +29,7 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=JSON", help='Such as engine=terraform or inputs={"region":"eu"}.'),
 ]
+READERS = "Module → Readers of the outputs"
 COLUMNS = ("path", "engine", "source_kind", "last_job", "last_type", "last_status", "drift_since")
 SHOWN = (
     "path", "description", "engine", "engine_version", "source_kind", "source", "inputs", "env", "labels", "hooks", "approvals_required",
@@ -128,7 +129,7 @@ def delete(here: Here, module: Module, yes: Yes = False) -> None:
     here.printer.result(after, lambda done: f"Removed {done['path']}")
 
 
-@command(app, "grants")
+@command(app, "grants", page=READERS)
 def grants(here: Here, module: Module) -> None:
     """List which modules' jobs may read this module's outputs."""
     row = here.org.module(module)
@@ -138,13 +139,13 @@ def grants(here: Here, module: Module) -> None:
     here.printer.rows(shown, ("reader", "created_at"), "No other module reads its outputs.")
 
 
-@command(app, "grant", calls=("grant_outputs",))
+@command(app, "grant", calls=("grant_outputs",), page=READERS)
 def grant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", help="The module that reads.")]) -> None:
     """Let another module's jobs read this module's outputs (terraform_remote_state)."""
     _decide(here, "grant_outputs", module, to, "may read the outputs of")
 
 
-@command(app, "ungrant", calls=("revoke_outputs",))
+@command(app, "ungrant", calls=("revoke_outputs",), page=READERS)
 def ungrant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", help="The module that read.")]) -> None:
     """Let another module's jobs read this module's outputs no more; it counts at once."""
     _decide(here, "revoke_outputs", module, to, "may no longer read the outputs of")

@@ -211,6 +211,29 @@ def test_the_tree_follows_the_jobs_of_every_module(
     expect(dot).to_have_attribute("title", "Last run failed", timeout=SLOW)
 
 
+def test_an_admin_grants_outputs_and_lets_uploads_be_applied(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "shared/network")
+    make_module(product, owner, "shared/site")
+    page = open_as(owner)
+    page.goto(f"/dashboard/modules?module={module}")
+    panel = page.get_by_test_id("output-readers")
+    panel.get_by_label("Path of the module that reads").fill("shared/nothing")
+    panel.get_by_role("button", name="Grant").click()
+    expect(page.get_by_text('There is no module "shared/nothing".')).to_be_visible(timeout=SLOW)
+    panel.get_by_label("Path of the module that reads").fill("shared/site")
+    panel.get_by_role("button", name="Grant").click()
+    expect(panel.get_by_role("link", name="shared/site")).to_be_visible(timeout=SLOW)
+    panel.get_by_role("button", name="Let shared/site read no more").click()
+    expect(panel.get_by_role("link", name="shared/site")).to_have_count(0, timeout=SLOW)
+    page.get_by_role("button", name="Destroy, edit, check, remove").click()
+    page.get_by_role("menuitem", name="Edit").click()
+    page.get_by_label("Plans of folders on somebody's disk may be applied").click()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("uploaded folders too")).to_be_visible(timeout=SLOW)
+
+
 def test_destroying_asks_for_the_name(product: Product, owner: Person, open_as: Callable[[Person], Page]) -> None:
     module = make_module(product, owner, "sandbox/preview")
     page = open_as(owner)

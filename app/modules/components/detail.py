@@ -5,6 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.modules.components.contents import history_chart, locks, outputs, resources, source_files
+from app.modules.components.grants import output_readers
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.form import ModuleFormState
@@ -113,7 +114,9 @@ def _facts() -> rx.Component:
         ),
     )
     approvals = rx.fragment(
-        Module["approvals"], rx.cond(Module["is_auto_apply"], rx.el.span(", applies by itself", class_name="mut"), "")
+        Module["approvals"],
+        rx.cond(Module["is_auto_apply"], rx.el.span(", applies by itself", class_name="mut"), ""),
+        rx.cond(Module["can_apply_uploads"], rx.el.span(", uploaded folders too", class_name="mut"), ""),
     )
     return rx.el.dl(
         _fact("Engine", Module["engine"]),
@@ -338,7 +341,7 @@ def module_detail() -> rx.Component:
         _drift_note(),
         locks(),
         _history(),
-        rx.el.div(resources(), outputs(), class_name="ry-stack"),
+        rx.el.div(resources(), outputs(), output_readers(), class_name="ry-stack"),
         rx.el.div(_source(), _inputs(), class_name="ry-grid2"),
         source_files(),
         path_schedules(),

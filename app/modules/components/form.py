@@ -9,6 +9,7 @@ from app.modules.view.form import FileRow
 from app.shared.form.spec import HOOKS
 from app.shared.forms import check_field
 from app.shared.icons import icon
+from app.shared.session import SessionState
 from app.shared.sheet import sheet_head
 
 State = ModuleFormState
@@ -199,6 +200,13 @@ def _running() -> rx.Component:
     auto = check_field(
         "Auto-apply when a plan has changes", name="auto_apply", default_checked=State.values["auto_apply"] == "on"
     )
+    uploads = check_field(
+        "Plans of folders on somebody's disk may be applied (runyard run plan .)",
+        name="can_apply_uploads",
+        default_checked=State.values["can_apply_uploads"] == "on",
+    )
+    # Only admins allow it; whoever edits the module may take it back.
+    may_choose = SessionState.can_admin | (State.values["can_apply_uploads"] == "on")
     return _section(
         "Running",
         _text("labels", "Labels", "Only runners that have all of them take its jobs.", "gpu=true, zone=eu"),
@@ -213,6 +221,7 @@ def _running() -> rx.Component:
             class_name="ry-two",
         ),
         auto,
+        rx.cond(may_choose, uploads, rx.fragment()),
     )
 
 

@@ -9,6 +9,7 @@ import reflex as rx
 
 from app.live.page import LivePage
 from app.modules.state.contents import ModuleContentsState
+from app.modules.state.grants import ModuleGrantsState
 from app.modules.state.group import GroupState
 from app.modules.view import tree
 from app.modules.view.contents import BARS
@@ -141,6 +142,7 @@ class ModulesState(LivePage, rx.State):
         await self._read_runners(mine)
         self._assign("state", module_states.build(await self._rpc("state_info", {"p_module": module_id})))
         await (await self.get_state(ModuleContentsState))._read(self._full)
+        await (await self.get_state(ModuleGrantsState))._read(module_id)
         await self._read_history(module_id)
 
     async def _read_runners(self, mine: Filter) -> None:

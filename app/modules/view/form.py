@@ -54,6 +54,7 @@ def to_form(module: Row) -> ModuleForm:
         "approvals_required": str(module.get("approvals_required") or 0),
         "approval_hours": str(max(1, int(module.get("approval_timeout_seconds") or 86_400) // 3600)),
         "auto_apply": "on" if module.get("auto_apply") else "",
+        "can_apply_uploads": "on" if module.get("can_apply_uploads") else "",
         **_source_fields(kind, source),
         **hook_fields(module.get("hooks") or {}),
     }

@@ -40,6 +40,7 @@ class ModuleView(TypedDict):
     runner_note: str
     approvals: str
     is_auto_apply: bool
+    can_apply_uploads: bool
     drift_since: str
     drift: str
     source_rows: list[Pair]
@@ -66,6 +67,7 @@ def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) 
         "runner_note": note,
         "approvals": _approvals(int(module.get("approvals_required") or 0)),
         "is_auto_apply": bool(module.get("auto_apply")),
+        "can_apply_uploads": bool(module.get("can_apply_uploads")),
         "drift_since": str(module.get("drift_since") or ""),
         "drift": count(int(module.get("drift_resources") or 0), "resource"),
         "source_rows": source_rows(module, workers),

@@ -83,6 +83,7 @@ def _running(checked: Checked, form: Form) -> dict[str, Any]:
         ),
         "approval_timeout_seconds": hours * 3600,
         "auto_apply": form.get("auto_apply") in ("on", "true"),
+        "can_apply_uploads": form.get("can_apply_uploads") in ("on", "true"),
     }
 
 

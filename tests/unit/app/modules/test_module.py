@@ -28,6 +28,7 @@ MODULE: dict[str, Any] = {
     "approvals_required": 2,
     "approval_timeout_seconds": 7200,
     "auto_apply": True,
+    "can_apply_uploads": True,
 }
 
 
@@ -122,6 +123,7 @@ def test_a_form_that_nobody_touched_changes_nothing(source: dict[str, Any]) -> N
         "hooks",
         "labels",
         "auto_apply",
+        "can_apply_uploads",
     )
     assert {key: checked.spec[key] for key in kept} == {key: module[key] for key in kept}
     assert checked.spec["approval_timeout_seconds"] == 7200

@@ -43,6 +43,8 @@ def test_a_git_module() -> None:
     assert checked.spec["extra_files"] == [{"path": "backend.override.tf", "content": "terraform {}"}]
     assert checked.spec["hooks"] == {"before_plan": "policy.sh\n"}
     assert (checked.spec["approvals_required"], checked.spec["auto_apply"]) == (2, True)
+    assert checked.spec["can_apply_uploads"] is False
+    assert check({**GIT, "can_apply_uploads": "on"}, is_new=True).spec["can_apply_uploads"] is True
 
 
 @pytest.mark.parametrize(

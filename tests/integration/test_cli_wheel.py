@@ -1,6 +1,8 @@
 """The wheel `runyard` in an environment of its own: what a person without a clone gets."""
 
 import importlib.util
+import json
+import re
 import subprocess
 import sys
 import uuid
@@ -72,6 +74,22 @@ def test_a_new_user_installs_signs_in_and_works(installed: Path, running_stack: 
     queued = run(installed, tmp_path, "run", "plan", "apps/site")
     assert (queued.returncode, queued.stdout.split("\t")[1:3]) == (0, ["PLAN", "QUEUED"]), queued.stderr
     assert run(installed, tmp_path, "modules", "export", "apps/site").stdout.startswith('path = "apps/site"')
+    assert signed_in_by_code(installed, tmp_path, tmp_path / "laptop", place[:4]) == account["email"]
+
+
+def signed_in_by_code(installed: Path, home: Path, laptop: Path, place: tuple[str, ...]) -> str:
+    """Who is signed in on a second machine, after the code that it shows was confirmed on the first."""
+    laptop.mkdir()
+    waits = subprocess.Popen(
+        [installed / "runyard", *place], cwd=laptop, env={"PATH": "/usr/bin:/bin", "HOME": str(laptop)}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert waits.stderr is not None
+    code = next(found[0] for line in waits.stderr if (found := re.findall(r"[B-Z]{4}-[B-Z]{4}", line)))
+    confirmed = run(installed, home, "confirm-login", code, "--yes")
+    assert confirmed.returncode == 0, confirmed.stderr
+    waits.communicate(timeout=60)
+    return str(json.loads(run(installed, laptop, "whoami", "--json").stdout)["email"])
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 /** What a receiver gets: our own shape, Slack's, Teams' or a mail. */
 
-import { read } from "../_shared/env.ts";
+import { dashboardUrl } from "../_shared/env.ts";
 
 export interface Message {
   id: number;
@@ -18,14 +18,20 @@ export interface Message {
   secret: string | null;
 }
 
+interface Subject {
+  id?: string;
+  path?: string;
+}
+
 /** Where the dashboard shows what a message is about; nothing where its address is not known. */
 export function linkOf(message: Message): string | undefined {
-  const base = read("RUNYARD_DASHBOARD_URL")?.replace(/\/+$/, "");
-  if (!base) return undefined;
-  const { job, module, runner } = message.body as Record<string, { id?: string } | undefined>;
-  if (job?.id) return `${base}/jobs/${job.id}`;
-  if (runner?.id) return `${base}/runners/${runner.id}`;
-  return module?.id ? `${base}/modules` : base;
+  const address = dashboardUrl();
+  if (!address) return undefined;
+  const pages = `${address}/dashboard`;
+  const { job, module, runner } = message.body as Record<string, Subject | undefined>;
+  if (job?.id) return `${pages}/jobs/${job.id}`;
+  if (runner?.id) return `${pages}/runners/${runner.id}`;
+  return module?.path ? `${pages}/modules?path=${encodeURIComponent(module.path)}` : address;
 }
 
 function reasonOf(message: Message): string {

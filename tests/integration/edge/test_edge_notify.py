@@ -1,0 +1,112 @@
+"""What the function that sends makes of a message: for a webhook, Slack, Teams and by mail."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from stack.functions import find_deno
+from stack.settings import PROJECT
+from tests.support.receiver import Receiver, run_receiver
+
+FUNCTIONS = PROJECT / "supabase" / "functions"
+DASHBOARD = "https://runyard.example.com"
+ORG = "5b0a7a52-0000-4000-8000-000000000001"
+FAILED = {
+    "id": 7, "lease": ORG, "org": ORG, "organization": "Example", "event": "job.failed", "event_id": "job_event:1",
+    "title": "Plan of a/<b> & c failed", "body": {"job": {"id": 12}, "reason": "no <rights>"}, "at": "2030-01-31T02:00:00Z",
+    "attempt": 1, "secret": None,
+}  # fmt: skip
+SEND = """
+    import { seal } from "@notify/sealing.ts";
+    import { send } from "@notify/sending.ts";
+    const { message, address } = %s;
+    message.address = await seal(message.org, address);
+    console.log(JSON.stringify(await send(message)));
+"""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with run_receiver() as running:
+        yield running
+
+
+def send(
+    receiver: Receiver, channel: str, address: str = "", variables: dict[str, str] | None = None, **more: Any
+) -> Any:
+    """Send a message in Deno, which may reach the receiver alone; returns how it went."""
+    whole = {"message": {**FAILED, "channel": channel, **more}, "address": address or f"{receiver.url}/{channel}"}
+    host = receiver.url.removeprefix("http://")
+    done = subprocess.run(
+        [
+            str(find_deno()), "run", "--quiet", "--no-prompt", f"--config={FUNCTIONS / 'deno.json'}",
+            f"--allow-read={FUNCTIONS}", "--allow-env", f"--allow-net={host}", "-",
+        ],
+        input=(SEND % json.dumps(whole)).replace("@notify", f"file://{FUNCTIONS}/notify"),
+        env={
+            "PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "NOTIFICATIONS_KEY": "a key of the test",
+            "SUPABASE_URL": "https://project.example.com", "RUNYARD_DASHBOARD_URL": f"{DASHBOARD}/",
+            "RUNYARD_ALLOW_PRIVATE_RECEIVERS": "true", **(variables or {}),
+        },
+        cwd=FUNCTIONS, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def body(receiver: Receiver) -> Any:
+    (one,) = receiver.received
+    return json.loads(one.body)
+
+
+@pytest.mark.parametrize(
+    ("about", "page"),
+    [
+        ({"job": {"id": 12}}, "/dashboard/jobs/12"),
+        ({"runner": {"id": ORG}}, f"/dashboard/runners/{ORG}"),
+        ({"module": {"id": ORG, "path": "a/b c"}}, "/dashboard/modules?path=a%2Fb%20c"),
+        ({"release": {"version": "2.0.0"}}, ""),
+    ],
+)
+def test_a_webhook_links_to_the_page_of_what_it_is_about(receiver: Receiver, about: dict[str, Any], page: str) -> None:
+    assert send(receiver, "webhook", body=about)["status"] == "DELIVERED"
+    assert (body(receiver)["url"], body(receiver)["data"]) == (DASHBOARD + page, about)
+
+
+def test_slack_gets_text_in_which_nothing_of_a_job_is_markup(receiver: Receiver) -> None:
+    assert send(receiver, "slack")["status"] == "DELIVERED"
+    lines = ["*Plan of a/&lt;b&gt; &amp; c failed*", "no &lt;rights&gt;", f"<{DASHBOARD}/dashboard/jobs/12|Open>"]
+    assert body(receiver) == {"text": "\n".join(lines)}
+
+
+def test_teams_gets_a_card_with_a_button(receiver: Receiver) -> None:
+    assert send(receiver, "teams")["status"] == "DELIVERED"
+    (attachment,) = body(receiver)["attachments"]
+    card = attachment["content"]
+    assert (attachment["contentType"], card["type"]) == ("application/vnd.microsoft.card.adaptive", "AdaptiveCard")
+    assert [block["text"] for block in card["body"]] == [FAILED["title"], "no <rights>"]
+    assert [action["url"] for action in card["actions"]] == [f"{DASHBOARD}/dashboard/jobs/12"]
+
+
+def test_a_mail_goes_out_by_the_services_api_where_there_is_one(receiver: Receiver) -> None:
+    assert send(receiver, "mail", "oncall@example.org")["status"] == "KEPT"
+    assert receiver.received == []
+    service = {"MAIL_API_KEY": "k", "MAIL_FROM": "runyard@example.com", "MAIL_API_URL": f"{receiver.url}/emails"}
+    assert send(receiver, "mail", "oncall@example.org", service)["status"] == "DELIVERED"
+    (one,) = receiver.received
+    assert (one.path, one.headers["authorization"], one.headers["idempotency-key"]) == (
+        "/emails",
+        "Bearer k",
+        "7-job_event:1",
+    )
+    mail = body(receiver)
+    assert (mail["from"], mail["to"], mail["subject"]) == (
+        "runyard@example.com",
+        ["oncall@example.org"],
+        FAILED["title"],
+    )
+    assert f"{DASHBOARD}/dashboard/jobs/12" in mail["text"]

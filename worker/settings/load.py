@@ -55,7 +55,7 @@ def load_settings(
         file = Path(environ["RUNYARD_SETTINGS"])
     layers = [
         file_layer(find_file(file), problems),
-        secrets_layer(secret_folders(secrets_directory, environ)),
+        secrets_layer(secret_folders(secrets_directory, environ), problems),
         environment_layer(environ, problems),
         option_layer(options or {}),
     ]

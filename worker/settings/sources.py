@@ -1,6 +1,7 @@
 """The four sources of settings: file, secrets directory, environment, command line."""
 
 import json
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -93,16 +94,27 @@ def file_layer(path: Path | None, problems: list[Problem]) -> Layer:
     return layer
 
 
-def secrets_layer(folders: Iterable[Path]) -> Layer:
+def secrets_layer(folders: Iterable[Path], problems: list[Problem]) -> Layer:
     """Read a directory with one file per variable; files with other names are not ours."""
     layer = Layer("secrets")
     for folder in folders:
         for file in sorted(folder.iterdir()) if folder.is_dir() else ():
             path = path_of_variable(file.name)
             if path and file.is_file():
-                layer.put(path, file.read_text(encoding="utf-8").rstrip("\r\n"), f"file {file}")
-                remember_place(layer, path, f"file:{file}", f"file {file}")
+                read_secret(layer, file, path, problems)
     return layer
+
+
+def read_secret(layer: Layer, file: Path, path: tuple[str, ...], problems: list[Problem]) -> None:
+    """Put the content of a file that is named like a variable."""
+    try:
+        layer.put(path, file.read_text(encoding="utf-8").rstrip("\r\n"), f"file {file}")
+        remember_place(layer, path, f"file:{file}", f"file {file}")
+    except PermissionError:
+        remedy = f"user {os.getuid()}, as whom the runner runs, may not read it; give them the file (chown)"
+        problems.append(Problem(".".join(path), remedy, f"file {file}"))
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(Problem(".".join(path), f"cannot be read: {error}", f"file {file}"))
 
 
 def environment_layer(environ: Mapping[str, str], problems: list[Problem]) -> Layer:

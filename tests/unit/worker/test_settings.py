@@ -104,6 +104,29 @@ def test_each_layer_wins_over_the_one_before(tmp_path: Path, home: Path) -> None
     assert loaded.runner.instance == "option"
 
 
+def test_a_secret_that_may_not_be_read_is_named_with_the_user_who_should_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "WORKER_INSTANCE"
+    file.write_text("secret")
+
+    def refuse(self: Path, *_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    # Root, as whom the tests may run, can read everything.
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(SettingsError) as caught:
+        load(secrets_directory=tmp_path)
+    assert f"Runner.Instance: user {os.getuid()}" in str(caught.value)
+    assert f"file {file}" in str(caught.value)
+
+
+def test_a_secret_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "WORKER_INSTANCE").write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingsError, match=r"Runner\.Instance: cannot be read"):
+        load(secrets_directory=tmp_path)
+
+
 def test_toml_and_the_variable_that_names_the_file(tmp_path: Path) -> None:
     file = tmp_path / "runner.toml"
     file.write_text("Capacity = 4\n[JobLogStream]\nPeriodSeconds = 9\n")

@@ -98,6 +98,22 @@ comment on column private.load_hourly.beats is
 comment on column private.load_hourly.busy is 'Sum over the heartbeats of running jobs.';
 comment on column private.load_hourly.slots is 'Sum over the heartbeats of slots.';
 
+create table private.waits_hourly (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  hour timestamptz not null,
+  size smallint not null,
+  jobs bigint not null,
+  failed bigint not null,
+  succeeded bigint not null,
+  primary key (org_id, hour, size)
+);
+alter table private.waits_hourly enable row level security;
+comment on table private.waits_hourly is
+  'How long the jobs that ended in closed hours had waited: counts, which can be added up, as percentiles cannot.';
+comment on column private.waits_hourly.size is
+  'The wait from queued to claimed, one of 200 sizes, each a tenth more than the one before; 0 where it is not known.';
+comment on column private.waits_hourly.jobs is 'Jobs that had waited so long.';
+
 create table private.rolled_hours (
   hour timestamptz primary key
 );
@@ -123,12 +139,38 @@ $$;
 comment on function private.hour_stats(uuid, timestamptz, timestamptz) is
   'An organisation''s jobs that ended in a span, in numbers per hour.';
 
-create function private.hour_load(p_org uuid, p_from timestamptz, p_to timestamptz)
+create function private.wait_counts(p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval)
+returns setof private.waits_hourly
+language sql stable
+set search_path = ''
+as $$
+  select j.org_id, date_bin(p_step, j.finished_at, '2000-01-01'), coalesce(case when j.claimed_at >= j.queued_at
+      then width_bucket(ln(greatest(date_part('epoch', j.claimed_at - j.queued_at), 0.01)),
+        ln(0.01::double precision), ln(1e6::double precision), 200) end, 0)::smallint,
+    count(*), count(*) filter (where j.status = 'FAILED'), count(*) filter (where j.status = 'SUCCEEDED')
+  from public.provision_jobs as j
+  where j.org_id = p_org and j.finished_at >= p_from and j.finished_at < p_to
+  group by 1, 2, 3
+$$;
+comment on function private.wait_counts(uuid, timestamptz, timestamptz, interval) is
+  'How long an organisation''s jobs that ended in a span had waited, in counts per step and size.';
+
+create function private.wait_seconds(p_size smallint)
+returns double precision
+language sql immutable
+set search_path = ''
+as $$
+  -- The middle of the size: at most a twentieth off.
+  select 0.01 * 1e8::double precision ^ ((p_size - 0.5) / 200)
+$$;
+comment on function private.wait_seconds(smallint) is 'How many seconds a size of private.waits_hourly stands for.';
+
+create function private.load_sums(p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval)
 returns setof private.load_hourly
 language sql stable
 set search_path = ''
 as $$
-  select q.org_id, date_bin('1 hour', q.at, '2000-01-01'), sum(q.beats)::bigint, sum(q.busy)::bigint,
+  select q.org_id, date_bin(p_step, q.at, '2000-01-01'), sum(q.beats)::bigint, sum(q.busy)::bigint,
     sum(q.slots)::bigint
   from (
     select w.org_id, t.at, max(t.beats) as beats, sum(t.busy) as busy, sum(t.slots) as slots
@@ -145,8 +187,18 @@ as $$
     group by w.org_id, t.at
   ) as q group by 1, 2
 $$;
-comment on function private.hour_load(uuid, timestamptz, timestamptz) is
-  'How busy an organisation''s runners, or everybody''s, were in a span, in numbers per hour.';
+comment on function private.load_sums(uuid, timestamptz, timestamptz, interval) is
+  'How busy an organisation''s runners, or everybody''s, were in a span, in numbers per step.';
+
+create function private.open_since(p_from timestamptz)
+returns timestamptz
+language sql stable
+set search_path = ''
+as $$
+  select greatest(p_from, max(r.hour) + interval '1 hour') from private.rolled_hours as r
+$$;
+comment on function private.open_since(timestamptz) is
+  'From when on a span is not rolled up yet, and is counted from what happened in it.';
 
 create function private.roll_up()
 returns integer
@@ -166,13 +218,18 @@ begin
     insert into private.job_stats_hourly select s.* from public.organizations as o
     cross join lateral private.hour_stats(o.id, v_hour, v_hour + interval '1 hour') as s
       on conflict (org_id, hour) do nothing;
-    insert into private.load_hourly select s.* from private.hour_load(null, v_hour, v_hour + interval '1 hour') as s
+    insert into private.waits_hourly select s.* from public.organizations as o
+    cross join lateral private.wait_counts(o.id, v_hour, v_hour + interval '1 hour', '1 hour') as s
+      on conflict (org_id, hour, size) do nothing;
+    insert into private.load_hourly
+    select s.* from private.load_sums(null, v_hour, v_hour + interval '1 hour', '1 hour') as s
     on conflict (org_id, hour) do nothing;
     insert into private.rolled_hours (hour) values (v_hour) on conflict do nothing;
     v_count := v_count + 1;
   end loop;
   delete from private.job_stats_hourly where hour < now() - interval '400 days';
   delete from private.load_hourly where hour < now() - interval '400 days';
+  delete from private.waits_hourly where hour < now() - interval '8 days';
   delete from private.rolled_hours where hour < now() - interval '2 days';
   return v_count;
 end;
@@ -187,9 +244,7 @@ as $$
 declare
   v_now pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01');
   v_from pg_catalog.timestamptz := v_now - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168) - 1);
-  -- Hours that are not rolled up yet are counted from what happened in them.
-  v_open pg_catalog.timestamptz := greatest(v_from, (select max(r.hour) + interval '1 hour'
-    from private.rolled_hours as r));
+  v_open pg_catalog.timestamptz := private.open_since(v_from);
   v_jobs pg_catalog.jsonb;
 begin
   perform private.need_role(p_org, 'viewer');
@@ -212,7 +267,7 @@ begin
   left join (
     select * from private.load_hourly as h where h.org_id = p_org and h.hour >= v_from and h.hour < v_open
     union all
-    select * from private.hour_load(p_org, v_open, v_now + interval '1 hour')
+    select * from private.load_sums(p_org, v_open, v_now + interval '1 hour', '1 hour')
   ) as u on u.hour = x.hour;
   return v_jobs || jsonb_build_object('now', private.fleet_counts(p_org));
 end;

@@ -136,8 +136,12 @@ begin
         (p_filters ->> 'module_id')::pg_catalog.uuid, (p_filters ->> 'worker_id')::pg_catalog.uuid, v_types) as a
     )
     select (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (select a.status, count(*) as n from about as a
-      group by a.status) as c), array(select a.id from about as a where a.status = any (v_statuses) and a.id < v_before
-        order by case when p_sort = 'active' then private.job_rank(a.status) end, a.id desc
+      group by a.status) as c), array(
+        -- A status is ranked once, not with each of its jobs: a search may find a hundred thousand.
+        select a.id from about as a
+        join (select r.status, private.job_rank(r.status) as place from unnest(v_statuses) as r (status) offset 0) as r
+          on r.status = a.status
+        where a.id < v_before order by case when p_sort = 'active' then r.place end, a.id desc
           limit p_limit offset p_offset)
     into v_counts, v_shown;
   end if;

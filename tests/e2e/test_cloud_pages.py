@@ -118,6 +118,7 @@ def update_all(page: Page, publish: Publish) -> None:
 def sleep_and_say_why(page: Page) -> None:
     """Limits are set on the runner's page; the decision appears there with its reason."""
     row(page, "prod-eu").get_by_role("link", name="prod-eu", exact=True).click()
+    expect(page.locator(".ry-facts")).to_contain_text("Jobs may protect their own task", timeout=SOON)
     limits = page.get_by_role("region", name="Scaling", exact=True)
     limits.get_by_label("Minimum tasks").fill("3")
     limits.get_by_role("button", name="Save").click()

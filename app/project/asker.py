@@ -13,6 +13,7 @@ from app.project.models import Session
 from app.project.store import Link, OrgStore, version_of
 
 AT_ONCE = 4
+RETRY_SECONDS = 2.0
 
 log = structlog.get_logger(__name__)
 
@@ -77,14 +78,22 @@ class Asker:
                 session = await self._member()
                 if session is None:
                     return
-                async with self._turns, held.lock:
-                    await self._ask(held, session)
-        except AppError as error:
-            log.info("look_not_answered", function=held.look.function, reason=error.message)
+                if not await self._is_answered(held, session):
+                    await asyncio.sleep(RETRY_SECONDS)
         except Exception:
             log.exception("look_failed", function=held.look.function)
         finally:
             held.task = None
+
+    async def _is_answered(self, held: Held, session: Session) -> bool:
+        """Ask again; what was not answered stays old."""
+        try:
+            async with self._turns, held.lock:
+                await self._ask(held, session)
+        except AppError as error:
+            log.info("look_not_answered", function=held.look.function, reason=error.message)
+            return False
+        return True
 
     async def _ask(self, held: Held, session: Session) -> None:
         look, held.is_old, held.asked_at = held.look, False, time.monotonic()

@@ -19,7 +19,7 @@ from app.project.gate import Gate
 from app.project.models import Row, Session
 from app.project.shapes import shaped
 from app.project.snapshot import BELLS, bindings_of, read_row, read_snapshot, slim
-from app.project.store import WHOLE_TABLES, Link, OrgStore, version_of
+from app.project.store import AGAIN, WHOLE_TABLES, Link, OrgStore, version_of
 from app.project.wire import Event, Joined, Wire, WireBroken
 
 POLL_SECONDS = 10.0
@@ -130,6 +130,7 @@ class Feed:
         bindings = bindings_of(self.store.org_id)
         async with self._wire.join(topic, session.access_token, bindings, BELLS) as joined:
             await self.load(session)
+            self.store.ring(AGAIN)
             self._say_link()
             apply = asyncio.create_task(self._apply(joined))
             try:
@@ -237,6 +238,7 @@ class Feed:
     async def _poll(self, session: Session) -> None:
         try:
             await self.load(session)
+            self.store.ring(AGAIN)
             self.store.set_link(Link.POLLING)
         except SignedOut:
             return

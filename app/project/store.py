@@ -22,6 +22,8 @@ NEWS_TABLES = ("workers", "worker_instances", "provision_jobs")
 LIVE_TABLES = WHOLE_TABLES + NEWS_TABLES
 MAX_NEWS = 500
 COUNTED = ("workers", "jobs")
+# Changes may have been missed: whoever reads rows by themselves reads them again.
+AGAIN = "again"
 
 
 class Link(StrEnum):

@@ -31,7 +31,7 @@ class ScriptedRunner:
         self.beat()
 
     def _sign_in(self, name: str) -> str:
-        facts = {"hostname": "bench", "engines": {"tofu": "1.10.5"}, "capacity": 4}
+        facts = {"hostname": "bench", "engines": {"tofu": "1.10.5"}, "capacity": 4, "clouds": ["aws"]}
         body = {
             "worker_id": self.worker["id"],
             "worker_token": TOKEN,

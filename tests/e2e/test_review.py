@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_work_pages import SLOW, STEP, make_module, open_as, owner, runner, status
+from tests.support.waiting import wait_until
 
 __all__ = ["open_as", "owner", "runner"]
 
@@ -186,8 +187,10 @@ def test_a_group_shows_who_serves_it_and_plans_all_of_it(
     expect(page.get_by_test_id("group-modules").get_by_role("link")).to_have_count(2, timeout=SLOW)
     expect(page.get_by_test_id("group-runners").get_by_role("link").first).to_be_visible()
     page.get_by_role("button", name="Plan all").click()
-    for _ in range(2):
-        runner.finish(runner.claim(), "FAILED")
+    of_group = "select id from public.provision_jobs where group_path = 'fleet/eu' and org_id = %s"
+    numbers = wait_until(lambda: made if len(made := product.sql(of_group, owner.org_id)) == 2 else None)
+    for (number,) in numbers:
+        runner.finish(runner.claim(number), "FAILED")
     expect(page.get_by_test_id("group-modules").locator("[data-status=FAILED]")).to_have_count(2, timeout=SLOW)
 
 

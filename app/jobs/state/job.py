@@ -18,7 +18,7 @@ from app.project.errors import AppError, NotThere
 from app.project.looks import Look, look
 from app.project.models import Filter, Query, Row, Session
 from app.project.runtime import runtime
-from app.project.store import EVERYTHING, Changed, OrgStore
+from app.project.store import AGAIN, EVERYTHING, Changed, OrgStore
 from app.shared import state_versions as module_states
 from app.shared.job import queue, words
 from app.shared.session import say_error
@@ -32,7 +32,7 @@ class JobState(LivePage, rx.State):
     """What the job's page shows."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset(
-        {"provision_jobs", "log", "approvals", "job_comments", "workers", "overview"}
+        {"provision_jobs", "log", "approvals", "job_comments", "workers", "overview", AGAIN}
     )
 
     view: JobView = EMPTY_VIEW
@@ -95,13 +95,18 @@ class JobState(LivePage, rx.State):
         self._plan_job, self._opened, self.is_line_open = {}, {}, False
         self.why, self.state = queue.Why(), module_states.StateView()
         self._named, self._engines_of, self._lease = {}, ("", {}), None
-        mine = (Filter("id", "eq", str(self._job_id())), Filter("org_id", "eq", await self._org_id()))
-        page = await self._select("provision_jobs", Query(filters=mine, limit=1))
-        if not page.rows:
+        if not await self._read_job():
             self.view = EMPTY_VIEW
             return
-        self._job, self.is_found = page.rows[0], True
+        self.is_found = True
         await self._read_around()
+
+    async def _read_job(self) -> bool:
+        """Read the row itself; says whether it is there."""
+        mine = (Filter("id", "eq", str(self._job_id())), Filter("org_id", "eq", await self._org_id()))
+        page = await self._select("provision_jobs", Query(filters=mine, limit=1))
+        self._job = {**self._job, **(page.rows[0] if page.rows else {})}
+        return bool(page.rows)
 
     async def _read_around(self) -> None:
         """Read what stands around the row, and remember for which row it was read."""
@@ -165,6 +170,8 @@ class JobState(LivePage, rx.State):
         key = str(self._job["id"])
         told = changed.ids("provision_jobs")
         is_mine = changed.is_everything or key in told or ("provision_jobs" in changed.tables and not told)
+        if AGAIN in changed.tables:
+            is_mine = await self._read_job()
         if key in changed.ids("log"):
             self.log_seq += 1
         if is_mine or "approvals" in changed.tables:

@@ -133,13 +133,17 @@ def _tab(file: rx.Var[SourceFile]) -> rx.Component:
 
 def source_files() -> rx.Component:
     """The files that the module carries itself, readable."""
-    tabs = rx.tabs.root(rx.tabs.list(rx.foreach(State.files, _tab)), value=State.file, on_change=State.show_file)
     shown = SourceElement.create(name=State.file, text=State.text, class_name="ry-lb ry-src")
+    tabs = rx.tabs.root(
+        rx.el.div(rx.tabs.list(rx.foreach(State.files, _tab)), class_name="ry-srct"),
+        rx.tabs.content(shown, value=State.file),
+        value=State.file,
+        on_change=State.show_file,
+    )
     section = rx.el.section(
         rx.el.script(src="/source.js", type="module", custom_attrs={"async": True}),
         rx.el.div(rx.el.h2("Files", class_name="ry-h2"), class_name="ry-lt"),
-        rx.el.div(tabs, class_name="ry-srct"),
-        shown,
+        tabs,
         class_name="ry-log",
         aria_label="Files",
         custom_attrs={"data-testid": "source"},

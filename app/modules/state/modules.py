@@ -19,7 +19,7 @@ from app.project.errors import NotThere
 from app.project.looks import Look, look
 from app.project.models import Filter, Query, Row, Session
 from app.project.snapshot import JOB_COLUMNS
-from app.project.store import Changed, OrgStore
+from app.project.store import AGAIN, Changed, OrgStore
 from app.shared import state_versions as module_states
 from app.shared.job.rows import JobRow, build_row
 
@@ -54,7 +54,7 @@ NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "en
 class ModulesState(LivePage, rx.State):
     """What the modules page shows."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"modules", "groups", "provision_jobs", "worker_assignments"})
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"modules", "groups", "provision_jobs", "worker_assignments", AGAIN})
 
     nodes: list[Node] = []
     total: int = 0
@@ -193,7 +193,7 @@ class ModulesState(LivePage, rx.State):
     def _concerns(self, jobs: list[Row], changed: Changed) -> bool:
         mine = str(self._full["id"])
         touched = any(str(job.get("module_id")) == mine for job in jobs)
-        return touched or mine in changed.ids("modules") or "worker_assignments" in changed.tables
+        return touched or mine in changed.ids("modules") or changed.touches(("worker_assignments", AGAIN))
 
     def _show_tree(self, store: OrgStore) -> None:
         summary, *listed = (store.looks.held(one) for one in self._looks())

@@ -4,7 +4,7 @@ import pytest
 
 from app.jobs.state.job import JobState
 from app.project.errors import Unreachable
-from app.project.store import Changed, OrgStore
+from app.project.store import AGAIN, Changed, OrgStore
 
 JOB = {
     "id": 7,
@@ -42,3 +42,23 @@ async def test_the_last_event_is_read_even_when_the_first_try_failed(monkeypatch
     assert [event["words"] for event in state.events] == ["Succeeded"]
     await state._renew(store, MINE)
     assert reads == ["SUCCEEDED", "SUCCEEDED"]
+
+
+async def test_a_row_whose_change_nobody_heard_of_is_read_again_with_the_channel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = JobState(_reflex_internal_init=True)
+    state._job, state.is_found = dict(JOB), True
+
+    async def read(self: JobState) -> bool:
+        self._job = {**self._job, **ENDED}
+        return True
+
+    async def nothing(self: JobState) -> None:
+        """Nothing more to read here."""
+
+    monkeypatch.setattr(JobState, "_read_job", read)
+    for name in ("_read_events", "_read_heavy", "_watch_lease", "_ask_why"):
+        monkeypatch.setattr(JobState, name, nothing)
+    await state._show(OrgStore("org"), Changed({AGAIN: frozenset()}))
+    assert state.view["status"] == "SUCCEEDED"

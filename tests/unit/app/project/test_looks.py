@@ -144,6 +144,20 @@ async def test_who_cannot_be_asked_is_asked_again_later_and_shows_what_was_there
     assert shown(store) == [("a", "ONLINE")]
 
 
+async def test_what_was_not_answered_is_asked_again_without_another_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.project.asker.RETRY_SECONDS", 0.01)
+    store, _gate, asker, _rung = setting(page(worker("a")), Unreachable(), page(worker("a", status="OFFLINE")))
+    await asker.answer(RUNNERS, ME)
+    running = asyncio.create_task(asker.run())
+    store.ring("overview")
+
+    async def is_shown() -> bool:
+        return shown(store) == [("a", "OFFLINE")]
+
+    await eventually(is_shown)
+    running.cancel()
+
+
 async def test_a_change_of_which_nobody_told_is_found() -> None:
     _store, _gate, asker, _rung = setting(
         page(worker("a"), worker("b")), page(worker("a", 5), worker("b"), worker("c"))

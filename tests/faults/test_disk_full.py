@@ -82,6 +82,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_an_apply_changes_nothing(apply: A
     apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", "NEEDS_ATTENTION"))
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_before_the_news_is_delivered_changes_nothing(apply: Apply, disk: Path) -> None:
     apply.cut()
     apply.end()

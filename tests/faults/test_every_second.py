@@ -43,7 +43,7 @@ def names_in_state(bench: Bench, module: str) -> set[str]:
     return {each["name"] for each in json.loads(stored["body"])["resources"]}
 
 
-@pytest.mark.parametrize("second", sampled(SECONDS, 2))
+@pytest.mark.parametrize("second", sampled(SECONDS, 1))
 def test_a_runner_killed_in_this_second_loses_nothing(bench: Bench, tmp_path: Path, second: int) -> None:
     engine = make_engine(tmp_path / "engine", bench.tofu)
     worker = bench.register()

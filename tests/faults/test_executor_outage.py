@@ -121,6 +121,7 @@ def test_a_runner_killed_in_the_middle_of_an_apply_finds_its_executor_again(disp
     dispatched.check_whole()
 
 
+@pytest.mark.slow
 def test_a_runner_that_is_told_twice_to_leave_leaves_its_executor_at_work(dispatched: Dispatched) -> None:
     for count in (1, 2):
         dispatched.runner.signal(signal.SIGTERM)
@@ -150,6 +151,7 @@ def test_an_executor_that_is_cut_off_goes_on_and_its_runner_does_not_remove_it(d
     dispatched.check_whole()
 
 
+@pytest.mark.slow
 def test_with_the_whole_project_away_the_job_is_held_and_comes_back(dispatched: Dispatched) -> None:
     dispatched.to_executor.cut()
     dispatched.to_runner.cut()

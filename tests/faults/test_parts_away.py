@@ -13,6 +13,7 @@ from tests.faults.seen import watched
 from tests.faults.worker_engine import make_engine
 from tests.faults.worker_proxy import Proxy
 from tests.integration.worker_bench import open_bench
+from tests.support.extent import sampled
 from tests.support.stack import RunningStack
 from tests.support.waiting import wait_until
 
@@ -48,7 +49,7 @@ def _tree(pid: int) -> list[psutil.Process]:
     return [first, *first.children(recursive=True)]
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", sampled(PARTS, 1))
 @pytest.mark.parametrize(
     "seconds", [20, pytest.param(50, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.slow)]
 )

@@ -87,6 +87,7 @@ def code_of(apply: Apply) -> Any:
     return (apply.bench.job(apply.job)["error"] or {}).get("code")
 
 
+@pytest.mark.slow
 def test_in_the_middle_of_an_apply_the_job_is_left_to_a_person_with_its_lock(
     apply: Apply, image: Path, mount: Mount
 ) -> None:

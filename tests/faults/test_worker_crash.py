@@ -10,6 +10,7 @@ from tests.faults.ledger import close_ledger
 from tests.faults.worker_engine import HeldTofu, make_engine
 from tests.faults.worker_proxy import Fault, Proxy
 from tests.integration.worker_bench import Bench, WorkerProcess, bench
+from tests.support.extent import sampled
 from tests.support.waiting import wait_until
 
 __all__ = ["bench"]
@@ -39,7 +40,7 @@ def kill(runner: WorkerProcess) -> None:
     runner.wait()
 
 
-@pytest.mark.parametrize("phase", ["init", "plan", "show"])
+@pytest.mark.parametrize("phase", sampled(["init", "plan", "show"], 1))
 def test_killed_before_infrastructure_changed_the_job_runs_again(bench: Bench, engine: HeldTofu, phase: str) -> None:
     worker = bench.register()
     engine.hold(phase)

@@ -56,6 +56,7 @@ def forget_beats(bench: Bench, worker: str) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_a_bad_network_delays_jobs_and_spoils_none(bench: Bench, proxy: Proxy, engine: HeldTofu, seed: int) -> None:
     rng = random.Random(seed)

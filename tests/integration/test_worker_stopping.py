@@ -108,7 +108,8 @@ def test_a_plan_is_cancelled_inside_of_the_engine(bench: Bench, kind: str) -> No
     bench.runner(**PROMPT)
     module = bench.module(source={"files": {"main.tf": slow_plan(24 if kind == "AFTER_STEP" else 800)}})
     job = bench.enqueue("APPLY", module)
-    wait_until(lambda: "$ tofu plan" in bench.log_of(job), timeout_seconds=90)
+    # The engine hears a signal once it has begun to work, and it begins with the lock.
+    wait_until(lambda: bench.rpc("state_info", p_module=module)["lock"], timeout_seconds=90)
     cancel(bench, job, kind)
     ended = bench.wait_job(job)
     statuses = {each["name"]: each["status"] for each in ended["steps"]}

@@ -98,6 +98,7 @@ def test_deployed_asleep_awake_and_removed_without_a_trace(bench: Bench, fargate
     assert bench.job(waiting)["worker_name"] == worker["name"]
 
 
+@pytest.mark.slow
 def test_updated_with_a_drain_and_put_back_when_the_new_version_stays_silent(bench: Bench, fargate: Fargate) -> None:
     deployer(bench, RUNYARD__SCALING__ENABLED="false", RUNYARD__SCALING__STARTPATIENCESECONDS="30")
     worker, job = deploy(bench)

@@ -60,6 +60,7 @@ def last_long(bench: Bench, job: int) -> None:
         connection.execute("update provision_jobs set max_attempts = 20 where id = %s", [job])
 
 
+@pytest.mark.slow
 def test_killed_at_every_call_update_and_removal_are_finished_all_the_same(
     bench: Bench, fargate: Fargate, aws: str
 ) -> None:

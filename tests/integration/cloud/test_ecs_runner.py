@@ -12,6 +12,7 @@ import pytest
 from stack.settings import PROJECT
 from tests.integration.test_doctor_command import findings
 from tests.integration.worker_bench import Bench, bench
+from tests.support.extent import sampled
 from tests.support.waiting import wait_until
 from tests.unit.worker.dispatch.processes import Box, write_executor
 
@@ -91,7 +92,7 @@ def run_task(bench: Bench, task: dict[str, Any], folder: Path) -> Box:
     return Box(programs, override["command"], environment)
 
 
-@pytest.mark.parametrize("launch_type", ["fargate", "ec2"])
+@pytest.mark.parametrize("launch_type", sampled(["fargate", "ec2"], 1))
 def test_a_job_runs_as_a_task_and_is_told_by_its_executor(
     bench: Bench, ecs: Any, on_ecs: dict[str, Any], tmp_path: Path, launch_type: str
 ) -> None:

@@ -19,6 +19,7 @@ from tests.support.waiting import wait_until
 from tests.unit.app.guard.test_events import HANDLERS
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.anyio,
     pytest.mark.timeout(900),
     pytest.mark.skipif(

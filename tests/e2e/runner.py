@@ -16,9 +16,19 @@ TOKEN = "ryw_" + "a" * 43
 class ScriptedRunner:
     """One connected instance of a registered runner."""
 
-    def __init__(self, product: Product, person: Person, name: str = "bench-1") -> None:
-        """Register, and exchange the token for a session."""
+    def __init__(self, product: Product, person: Person, name: str = "bench-1", token: str = "") -> None:
+        """Exchange the token for a session; without one, register first."""
         self._product = product
+        self.worker = self._found(person, name) if token else self._registered(person, name)
+        self._token = self._sign_in(name, token or TOKEN)
+        self.beat()
+
+    def _found(self, person: Person, name: str) -> Any:
+        arguments = {"p_org": person.org_id, "p_search": name}
+        [worker] = self._product.rpc(person.token, "list_runners", arguments)["rows"]
+        return worker
+
+    def _registered(self, person: Person, name: str) -> Any:
         arguments = {
             "p_org": person.org_id,
             "p_name": name,
@@ -26,15 +36,13 @@ class ScriptedRunner:
             "p_token_hint": TOKEN[-4:],
             "p_options": {"capacity": 4, "is_assigned_to_all_modules": True},
         }
-        self.worker = product.rpc(person.token, "register_worker", arguments)
-        self._token = self._sign_in(name)
-        self.beat()
+        return self._product.rpc(person.token, "register_worker", arguments)
 
-    def _sign_in(self, name: str) -> str:
+    def _sign_in(self, name: str, token: str) -> str:
         facts = {"hostname": "bench", "engines": {"tofu": "1.10.5"}, "capacity": 4, "clouds": ["aws"]}
         body = {
             "worker_id": self.worker["id"],
-            "worker_token": TOKEN,
+            "worker_token": token,
             "instance": name,
             "boot_id": str(uuid.uuid4()),
             "facts": facts,

@@ -21,7 +21,8 @@ COUNTS_SIGNALS = """
 import signal, sys, time, pathlib
 seen = []
 def note(number, frame):
-    seen.append(signal.Signals(number).name); pathlib.Path("signals").write_text(" ".join(seen))
+    seen.append(signal.Signals(number).name)
+    new = pathlib.Path("signals.new"); new.write_text(" ".join(seen)); new.rename("signals")
 for each in (signal.SIGINT, signal.SIGTERM):
     signal.signal(each, note)
 print("ready", flush=True)

@@ -4,6 +4,8 @@ import asyncio
 import re
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,6 +33,7 @@ WATCH = """() => {
   };
   new MutationObserver(look).observe(document.body, {subtree: true, childList: true, characterData: true});
 }"""
+Push = Callable[[Product, Person, int], None]
 TRANSFERRED = "performance.getEntriesByType('resource').reduce((sum, entry) => sum + entry.transferSize, 0)"
 
 
@@ -53,10 +56,25 @@ async def listen(tab: Tab, arrivals: list[tuple[str, float]]) -> None:
             arrivals.append((found[1], time.time() * 1000))
 
 
-async def measure_at(product: Product, person: Person, page: Page, others: int, first: int) -> dict[str, Any]:
-    """Commit changes one by one and read from the browser when it showed each."""
-    cookie = product.cookie(person)
-    tabs = []
+@dataclass
+class Shown:
+    """Changes that were committed one by one: when the browser showed each, and when each other tab had it."""
+
+    delays: list[float]
+    arrivals: dict[str, list[float]]
+    memory_mib: int
+
+    def figures(self) -> dict[str, Any]:
+        """How many of them the browser showed, and how soon."""
+        middle = round(median(self.delays)) if self.delays else 0
+        return {"seen": f"{len(self.delays)}/{CHANGES}", "p50_ms": middle, "p95_ms": p95(self.delays)}
+
+
+async def shown(
+    product: Product, person: Person, page: Page, push: Push, others: int, first: int, pause_seconds: float
+) -> Shown:
+    """Commit changes while so many other tabs are open."""
+    cookie, tabs = product.cookie(person), []
     for _ in range(others):
         tab = await open_tab(product, cookie)
         await tab.send(LOAD, path="/dashboard/runners")
@@ -68,21 +86,25 @@ async def measure_at(product: Product, person: Person, page: Page, others: int, 
     for change in range(first, first + CHANGES):
         await asyncio.to_thread(push, product, person, change)
         committed[str(change)] = time.time() * 1000
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(pause_seconds)
     seen = await page.evaluate("window.seen")
-    delays = sorted(seen[change] - at for change, at in committed.items() if change in seen)
+    memory = memory_mib(family(product.stack.part_pid("dashboard")))
     for task in listeners:
         task.cancel()
     for tab in tabs:
         await tab.socket.close()
-    return {
-        "sessions": others + 1,
-        "seen": f"{len(delays)}/{CHANGES}",
-        "p50_ms": round(median(delays)) if delays else 0,
-        "p95_ms": p95(delays),
-        "tabs_p95_ms": p95(sorted(at - committed[change] for change, at in arrivals if change in committed)),
-        "memory_mib": memory_mib(family(product.stack.part_pid("dashboard"))),
-    }
+    return Shown(
+        sorted(seen[change] - at for change, at in committed.items() if change in seen),
+        {change: [came - at for which, came in arrivals if which == change] for change, at in committed.items()},
+        memory,
+    )
+
+
+async def measure_at(product: Product, person: Person, page: Page, others: int, first: int) -> dict[str, Any]:
+    """How soon changes are shown beside so many others."""
+    found = await shown(product, person, page, push, others, first, pause_seconds=0.6)
+    tabs = sorted(delay for delays in found.arrivals.values() for delay in delays)
+    return {"sessions": others + 1, **found.figures(), "tabs_p95_ms": p95(tabs), "memory_mib": found.memory_mib}
 
 
 def p95(delays: list[float]) -> int:

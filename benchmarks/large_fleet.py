@@ -12,23 +12,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import psycopg
 from playwright.async_api import Page, async_playwright
 
-from benchmarks.dashboard import LOAD, WATCH, listen, p95
+from benchmarks.dashboard import CHANGES, WATCH, p95, shown
 from benchmarks.outcome import Outcome
 from benchmarks.processes import cpu_seconds, family, memory_mib
-from tests.e2e.product import Person, Product, open_tab
+from tests.e2e.product import Person, Product
 from tests.support.browser import chromium_path
 from tests.support.stack import start_stack
 
 SHARE = float(os.environ.get("RUNYARD_BENCH_SHARE", "1"))
 RUNNERS, MODULES, FINISHED, QUEUED = (max(60, int(n * SHARE)) for n in (5_000, 2_000, 200_000, 20_000))
 TABS = (1, int(os.environ.get("RUNYARD_BENCH_TABS", "500")))
-CHANGES = 30
 QUIET_SECONDS = 20
 AIM_MS = 1000
 
@@ -119,31 +117,10 @@ async def walk(page: Page) -> list[dict[str, Any]]:
 
 
 async def changes(product: Product, person: Person, page: Page, others: int, first: int) -> dict[str, Any]:
-    """Commit changes one by one; read when the browser showed each, and when the last of the other tabs had it."""
-    cookie, tabs = product.cookie(person), []
-    for _ in range(others):
-        tab = await open_tab(product, cookie)
-        await tab.send(LOAD, path="/dashboard/runners")
-        tabs.append(tab)
-    arrivals: list[tuple[str, float]] = []
-    listeners = [asyncio.create_task(listen(tab, arrivals)) for tab in tabs]
-    await asyncio.sleep(5 + others / 50)
-    committed = {}
-    for change in range(first, first + CHANGES):
-        await asyncio.to_thread(push, product, person, change)
-        committed[str(change)] = time.time() * 1000
-        await asyncio.sleep(0.8)
-    seen = await page.evaluate("window.seen")
-    delays = sorted(seen[change] - at for change, at in committed.items() if change in seen)
-    last = sorted(max((at - committed[key] for which, at in arrivals if which == key), default=0) for key in committed)
-    memory = memory_mib(family(product.stack.part_pid("dashboard")))
-    for task in listeners:
-        task.cancel()
-    for tab in tabs:
-        await tab.socket.close()
-    seen_words = f"{len(delays)}/{CHANGES}"
-    figures = {"p50_ms": round(median(delays)) if delays else 0, "p95_ms": p95(delays), "last_tab_p95_ms": p95(last)}
-    return {"tabs": others + 1, "seen": seen_words, **figures, "memory_mib": memory}
+    """How soon a change is shown, and when the last of the other tabs has it."""
+    found = await shown(product, person, page, push, others, first, pause_seconds=0.8)
+    last = sorted(max(delays, default=0) for delays in found.arrivals.values())
+    return {"tabs": others + 1, **found.figures(), "last_tab_p95_ms": p95(last), "memory_mib": found.memory_mib}
 
 
 def push(product: Product, person: Person, change: int) -> None:

@@ -31,12 +31,12 @@ from app.project.hub import View
 from app.project.looks import Look
 from app.project.models import Session
 from app.project.runtime import runtime
-from app.project.store import EVERYTHING, Changed, Link, OrgStore
+from app.project.store import AGAIN, EVERYTHING, Changed, Link, OrgStore
 from app.shared.session import AppState
 
 RETRY_SECONDS = 5.0
-# The mark, the menu and the release notes are on every page.
-ALWAYS = frozenset({"link", "memberships", "worker_releases", "counts"})
+# The mark, the menu and the release notes are on every page, and every page may have missed something.
+ALWAYS = frozenset({"link", "memberships", "worker_releases", "counts", AGAIN})
 
 
 class LivePage(AppState, mixin=True):

@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.shared.feedback import failed, skeleton_rows
 from app.shared.icons import icon
+from app.shared.outputs import OutputView
 from app.shared.session import SessionState
 from app.shared.table import table
 
@@ -19,6 +20,25 @@ def settings_panel(title: str, text: str, aside: rx.Component, *children: rx.Com
         *children,
         class_name="ry-panel",
         aria_label=title,
+    )
+
+
+def titled_panel(title: str, aside: Any, *children: Any, **props: Any) -> rx.Component:
+    """A panel with its title, and what stands beside it."""
+    head = rx.el.div(rx.el.h2(title), aside, class_name="ry-ph")
+    return rx.el.section(head, *children, class_name="ry-panel", aria_label=title, **props)
+
+
+def output_item(output: rx.Var[OutputView], hidden: str) -> rx.Component:
+    """One output; of a sensitive one the name, and a word instead of the value."""
+    secret = rx.el.span(icon("eye-off"), hidden, class_name="ry-row c6 mut")
+    value = rx.el.span(output["value"], class_name="ry-mono ry-breaks")
+    return rx.el.li(
+        rx.el.div(
+            rx.el.span(output["name"], class_name="ry-mono"),
+            rx.cond(output["is_secret"], secret, value),
+            class_name="grow",
+        )
     )
 
 

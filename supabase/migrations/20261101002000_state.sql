@@ -257,13 +257,12 @@ $$;
 comment on function private.state_info(uuid) is 'Body of public.state_info.';
 grant execute on function private.state_info(uuid) to authenticated;
 
-create function private.state_version(p_module uuid, p_serial bigint)
-returns jsonb
-language plpgsql security definer
+create function private.known_version(p_module uuid, p_serial bigint)
+returns private.state_versions
+language plpgsql stable
 set search_path = ''
 as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
   v_version private.state_versions;
 begin
   select * into v_version from private.state_versions where module_id = p_module and serial = p_serial;
@@ -271,6 +270,20 @@ begin
     perform private.fail('RY404', format('There is no version %s of this state.', p_serial),
       'The newest 100 versions are kept.');
   end if;
+  return v_version;
+end;
+$$;
+comment on function private.known_version(uuid, bigint) is 'A version of a module''s state that is kept.';
+
+create function private.state_version(p_module uuid, p_serial bigint)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'admin');
+  v_version private.state_versions := private.known_version(p_module, p_serial);
+begin
   perform private.audit(v_module.org_id, 'state.read', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('serial', p_serial));
   return to_jsonb(v_version) - 'module_id';

@@ -96,12 +96,9 @@ begin
     or exists (select from private.live_jobs as q where q.state_key = p_module and q.stage in ('RUNNING', 'HELD')) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then roll back.');
   end if;
-  select * into v_version from private.state_versions where module_id = p_module and serial = p_serial;
+  v_version := private.known_version(p_module, p_serial);
   v_serial := private.state_serial(p_module);
-  if v_version.module_id is null then
-    perform private.fail('RY404', format('There is no version %s of this state.', p_serial),
-      'The newest 100 versions are kept.');
-  elsif v_version.serial = v_serial then
+  if v_version.serial = v_serial then
     perform private.fail('RY409', format('Serial %s is the current state.', p_serial), 'Choose an older version.');
   end if;
   -- An engine refuses a state that is older than what it knows: this one is the newest now.

@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.db.world import Caller, Organization, Runner, World, refused
+from tests.db.world import Caller, Organization, Runner, World, refused, this
 
 STATE = '{"serial": 1, "lineage": "x"}'
-
-
-def this(job: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"p_job": job["id"], "p_attempt": job["attempt"], **more}
 
 
 @pytest.fixture

@@ -4,11 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.db.world import Organization, Runner, World, refused
-
-
-def this(job: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"p_job": job["id"], "p_attempt": job["attempt"], **more}
+from tests.db.world import Organization, Runner, World, refused, this
 
 
 @pytest.fixture

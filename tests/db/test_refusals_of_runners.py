@@ -5,13 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.db.world import Organization, Runner, refused
+from tests.db.world import Organization, Runner, refused, this
 
 NOBODY = "5b0a7a52-0000-4000-8000-00000000dead"
-
-
-def this(job: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"p_job": job["id"], "p_attempt": job["attempt"], **more}
 
 
 RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {

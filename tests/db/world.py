@@ -36,6 +36,11 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def this(job: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The arguments that name an attempt, with others."""
+    return {"p_job": job["id"], "p_attempt": job["attempt"], **more}
+
+
 @dataclass
 class Caller:
     """Somebody with a connection: a person, a runner, an edge function."""

@@ -21,6 +21,24 @@ output "greeting" {{ value = "hello" }}
 """
 
 
+def forget_beats(bench: Bench, worker: str) -> None:
+    """Let the time pass that a silent runner has, without waiting for it."""
+    with bench.database() as database:
+        database.execute(
+            "update private.heartbeats set last_seen_at = now() - interval '2 minutes' where worker_id = %s", [worker]
+        )
+        database.execute(
+            "update private.live_jobs set lease_until = now() - interval '1 minute' where worker_id = %s", [worker]
+        )
+
+
+def lose(bench: Bench, worker: str) -> None:
+    """Let that time pass, and have what the runner held swept."""
+    forget_beats(bench, worker)
+    with bench.database() as database:
+        database.execute("select private.sweep_leases()")
+
+
 class Apply:
     """A runner behind a proxy, in the middle of a real apply that goes on until it is told to end."""
 
@@ -37,13 +55,7 @@ class Apply:
     def cut(self) -> None:
         """Cut the runner off, and let the time pass that a silent runner has."""
         self.proxy.cut()
-        with self.bench.database() as database:
-            for statement in (
-                "update private.heartbeats set last_seen_at = now() - interval '2 minutes' where worker_id = %s",
-                "update private.live_jobs set lease_until = now() - interval '1 minute' where worker_id = %s",
-            ):
-                database.execute(statement, [self.worker[0]])
-            database.execute("select private.sweep_leases()")
+        lose(self.bench, self.worker[0])
 
     def end(self) -> None:
         (self.engine.book / "go").touch()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import psutil
 import pytest
 
+from tests.faults.applying import lose
 from tests.faults.ledger import close_ledger
 from tests.faults.worker_proxy import Proxy
 from tests.integration.worker_bench import Bench, WorkerProcess
@@ -71,13 +72,7 @@ class RealApply:
         """Cut everything off, and let the time pass that a silent runner has."""
         self.to_runner.cut()
         self.to_executor.cut()
-        with self.bench.database() as database:
-            for statement in (
-                "update private.heartbeats set last_seen_at = now() - interval '2 minutes' where worker_id = %s",
-                "update private.live_jobs set lease_until = now() - interval '1 minute' where worker_id = %s",
-            ):
-                database.execute(statement, [self.worker[0]])
-            database.execute("select private.sweep_leases()")
+        lose(self.bench, self.worker[0])
 
     def mend(self) -> None:
         self.to_runner.mend()

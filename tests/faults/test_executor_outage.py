@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stack.settings import PROJECT
-from tests.faults.applying import SLOW
+from tests.faults.applying import SLOW, lose
 from tests.faults.ledger import close_ledger
 from tests.faults.worker_engine import HeldTofu, make_engine
 from tests.faults.worker_proxy import Proxy
@@ -61,13 +61,7 @@ class Dispatched:
 
     def pass_time(self) -> None:
         """Let the time pass that a silent runner has."""
-        with self.bench.database() as database:
-            for statement in (
-                "update private.heartbeats set last_seen_at = now() - interval '2 minutes' where worker_id = %s",
-                "update private.live_jobs set lease_until = now() - interval '1 minute' where worker_id = %s",
-            ):
-                database.execute(statement, [self.worker[0]])
-            database.execute("select private.sweep_leases()")
+        lose(self.bench, self.worker[0])
 
     def end(self) -> None:
         (self.engine.book / "go").touch()

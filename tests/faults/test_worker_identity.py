@@ -6,8 +6,8 @@ from pathlib import Path
 import bcrypt
 import pytest
 
+from tests.faults.applying import forget_beats
 from tests.faults.ledger import close_ledger
-from tests.faults.test_worker_network import forget_beats
 from tests.faults.worker_engine import HeldTofu, make_engine
 from tests.integration.worker_bench import Bench, WorkerProcess, bench
 from tests.support.waiting import wait_until

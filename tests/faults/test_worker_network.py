@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.applying import forget_beats
 from tests.faults.ledger import close_ledger
 from tests.faults.worker_engine import HeldTofu, make_engine
 from tests.faults.worker_proxy import Fault, Proxy
@@ -43,17 +44,6 @@ def runner_behind(bench: Bench, proxy: Proxy, engine: HeldTofu, **options: objec
     runner = bench.start_worker(worker, url=proxy.url, **engine.variables)
     bench.online(worker)
     return runner
-
-
-def forget_beats(bench: Bench, worker: str) -> None:
-    """Let the time pass that a silent runner has, without waiting for it."""
-    with bench.database() as database:
-        database.execute(
-            "update private.heartbeats set last_seen_at = now() - interval '2 minutes' where worker_id = %s", [worker]
-        )
-        database.execute(
-            "update private.live_jobs set lease_until = now() - interval '1 minute' where worker_id = %s", [worker]
-        )
 
 
 @pytest.mark.slow

@@ -75,7 +75,7 @@ def signal(pid):
 
 def follow(pid):
     """Through the open files and the root of another process."""
-    for link in glob.glob(f"/proc/{pid}/fd/*") + [f"/proc/{pid}/root/run/secrets/WORKER_TOKEN"]:
+    for link in glob.glob(f"/proc/{pid}/fd/*") + [os.path.join("/proc", str(pid), "root", "run/secrets/WORKER_TOKEN")]:
         try:
             if os.path.isfile(link):
                 read(link)

@@ -6,19 +6,14 @@ import reflex as rx
 
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
-from app.jobs.view.detail import EVENT_WORDS, EventView, OutputView
+from app.jobs.view.detail import EVENT_WORDS, EventView
 from app.jobs.view.reviews import ApprovalView
 from app.shared.elements import ago, clock_seconds, clock_time
 from app.shared.icons import icon
+from app.shared.panel import output_item, titled_panel
 from app.shared.session import SessionState
 
 View = JobState.view
-
-
-def _panel(title: str, aside: Any, *children: Any) -> rx.Component:
-    return rx.el.section(
-        rx.el.div(rx.el.h2(title), aside, class_name="ry-ph"), *children, class_name="ry-panel", aria_label=title
-    )
 
 
 def _item(mark: rx.Component, title: Any, text: Any, *more: Any) -> rx.Component:
@@ -90,7 +85,7 @@ def approvals() -> rx.Component:
         class_name="ry-list",
     )
     may_override = is_open & JobState.is_own & (SessionState.role == "owner") & (required > 0) & ~JobState.has_decided
-    return _panel(
+    return titled_panel(
         "Approvals",
         rx.cond(required > 0, rx.el.span(f"{received} of {required}", class_name="mut num"), rx.fragment()),
         rx.cond((required > 0) | (JobState.approvals.length() > 0), given, _none_asked()),
@@ -126,30 +121,18 @@ def state() -> rx.Component:
         ),
         _item(icon("history", class_name="mut"), "No state yet", "The first apply writes it."),
     )
-    panel = _panel(
+    panel = titled_panel(
         "State", rx.fragment(), rx.el.ul(rx.cond(found.is_locked, lock, unlocked), serial, class_name="ry-list")
     )
     return rx.cond(found.is_known, panel, rx.fragment())
 
 
-def _output(output: rx.Var[OutputView]) -> rx.Component:
-    secret = rx.el.span(icon("eye-off"), "secret", class_name="ry-row c6 mut")
-    value = rx.el.span(output["value"], class_name="ry-mono ry-breaks")
-    return rx.el.li(
-        rx.el.div(
-            rx.el.span(output["name"], class_name="ry-mono"),
-            rx.cond(output["is_secret"], secret, value),
-            class_name="grow",
-        )
-    )
-
-
 def outputs() -> rx.Component:
     """What the state answers; secret values stay on the runner."""
-    panel = _panel(
+    panel = titled_panel(
         "Outputs",
         rx.el.span(JobState.outputs.length(), class_name="mut num"),
-        rx.el.ul(rx.foreach(JobState.outputs, _output), class_name="ry-list"),
+        rx.el.ul(rx.foreach(JobState.outputs, lambda output: output_item(output, "secret")), class_name="ry-list"),
     )
     return rx.cond(JobState.outputs.length() > 0, panel, rx.fragment())
 
@@ -182,7 +165,7 @@ def events() -> rx.Component:
         ),
         class_name="ry-foot",
     )
-    return _panel(
+    return titled_panel(
         "Events",
         rx.fragment(),
         rx.el.ul(rx.foreach(JobState.events, _event), class_name="ry-ev three"),

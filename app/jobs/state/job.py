@@ -32,7 +32,7 @@ class JobState(LivePage, rx.State):
     """What the job's page shows."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset(
-        {"provision_jobs", "log", "approvals", "job_comments", "workers", "overview", AGAIN}
+        {"provision_jobs", "log", "approvals", "job_comments", "workers", "overview"}
     )
 
     view: JobView = EMPTY_VIEW

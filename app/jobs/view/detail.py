@@ -7,6 +7,7 @@ from typing import Any, TypedDict, cast
 from app.jobs.view import timeline
 from app.shared.job import words
 from app.shared.job.rows import span, target
+from app.shared.outputs import OutputView
 
 Row = Mapping[str, Any]
 
@@ -69,14 +70,6 @@ class EventView(TypedDict):
     at: str
     icon: str
     words: str
-
-
-class OutputView(TypedDict):
-    """One output of the state."""
-
-    name: str
-    value: str
-    is_secret: bool
 
 
 def build_view(job: Row, names: Mapping[str, str], events: Sequence[Row], engines: Row | None = None) -> JobView:

@@ -1,15 +1,14 @@
 """Below a module's facts: its jobs as a chart, its resources, files, outputs and locks."""
 
-from typing import Any
-
 import reflex as rx
 
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.modules import ModulesState
-from app.modules.view.contents import Bar, Evidence, OutputView, SourceFile, TypeCount
+from app.modules.view.contents import Bar, Evidence, SourceFile, TypeCount
 from app.shared.elements import ago
 from app.shared.icons import icon
+from app.shared.panel import output_item, titled_panel
 from app.shared.session import SessionState
 
 State = ModuleContentsState
@@ -25,11 +24,6 @@ class SourceElement(rx.Component):
     def add_custom_code(self) -> list[str]:
         """Name the element; a hyphen would break Reflex's identifiers."""
         return ['const RySource = "ry-source"']
-
-
-def _panel(title: str, aside: Any, *children: Any, **props: Any) -> rx.Component:
-    head = rx.el.div(rx.el.h2(title), aside, class_name="ry-ph")
-    return rx.el.section(head, *children, class_name="ry-panel", aria_label=title, **props)
 
 
 def _bar(bar: rx.Var[Bar]) -> rx.Component:
@@ -96,7 +90,7 @@ def resources() -> rx.Component:
         rx.cond((found.more > 0) | State.is_all, foot, rx.fragment()),
     )
     none = rx.el.div("Nothing yet. The first apply makes them.", class_name="ry-pb mut")
-    return _panel(
+    return titled_panel(
         "Resources",
         rx.el.span(many, class_name="mut num"),
         rx.cond(found.total > 0, listed, none),
@@ -104,24 +98,14 @@ def resources() -> rx.Component:
     )
 
 
-def _output(output: rx.Var[OutputView]) -> rx.Component:
-    secret = rx.el.span(icon("eye-off"), "sensitive", class_name="ry-row c6 mut")
-    value = rx.el.span(output["value"], class_name="ry-mono ry-breaks")
-    return rx.el.li(
-        rx.el.div(
-            rx.el.span(output["name"], class_name="ry-mono"),
-            rx.cond(output["is_secret"], secret, value),
-            class_name="grow",
-        )
-    )
-
-
 def outputs() -> rx.Component:
     """What the state answers; a sensitive value is named, never shown."""
-    panel = _panel(
+    panel = titled_panel(
         "Outputs",
         rx.el.span(State.contents.outputs.length(), class_name="mut num"),
-        rx.el.ul(rx.foreach(State.contents.outputs, _output), class_name="ry-list"),
+        rx.el.ul(
+            rx.foreach(State.contents.outputs, lambda output: output_item(output, "sensitive")), class_name="ry-list"
+        ),
         custom_attrs={"data-testid": "outputs"},
     )
     return rx.cond(State.contents.outputs.length() > 0, panel, rx.fragment())

@@ -54,7 +54,7 @@ NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "en
 class ModulesState(LivePage, rx.State):
     """What the modules page shows."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"modules", "groups", "provision_jobs", "worker_assignments", AGAIN})
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"modules", "groups", "provision_jobs", "worker_assignments"})
 
     nodes: list[Node] = []
     total: int = 0

@@ -1,5 +1,6 @@
 """What a module's state holds, what its files say, who has it locked, and how its last jobs went; from rows alone."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,6 +8,7 @@ from statistics import median
 from typing import Any, TypedDict
 
 from app.shared.job.words import STATUS_WORDS
+from app.shared.outputs import OutputView
 from app.shared.words import count
 
 Row = Mapping[str, Any]
@@ -31,14 +33,6 @@ class TypeCount(TypedDict):
     name: str
     number: int
     share: str
-
-
-class OutputView(TypedDict):
-    """One output of the state."""
-
-    name: str
-    value: str
-    is_secret: bool
 
 
 class SourceFile(TypedDict):
@@ -136,7 +130,7 @@ def _outputs(outputs: Mapping[str, Any]) -> tuple[OutputView, ...]:
 
 def _value(entry: Row) -> str:
     value = entry.get("value")
-    text = value if isinstance(value, str) else str(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return "" if entry.get("sensitive") else text[:2000]
 
 

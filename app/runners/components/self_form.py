@@ -125,6 +125,10 @@ def _secret_line(label: str, shown: rx.Component, button: rx.Component) -> rx.Co
     return rx.el.div(rx.el.span(label, class_name="k"), shown, button, class_name="ry-sec1")
 
 
+def _shown_line(label: str, value: rx.Var[str], copy: str) -> rx.Component:
+    return _secret_line(label, rx.el.span(value, class_name="ry-el"), copy_button(value, copy))
+
+
 def _account_credentials() -> rx.Component:
     """What a runner with a service account is known by: nothing of it is a secret."""
     trust = rx.fragment(
@@ -136,16 +140,8 @@ def _account_credentials() -> rx.Component:
     return rx.el.section(
         rx.el.span("1. It signs in with its service account", class_name="ry-lab"),
         rx.el.div(
-            _secret_line(
-                "Runner ID",
-                rx.el.span(State.worker_id, class_name="ry-el"),
-                copy_button(State.worker_id, "Copy the runner id"),
-            ),
-            _secret_line(
-                "Client ID",
-                rx.el.span(State.client_id, class_name="ry-el"),
-                copy_button(State.client_id, "Copy the client id"),
-            ),
+            _shown_line("Runner ID", State.worker_id, "Copy the runner id"),
+            _shown_line("Client ID", State.client_id, "Copy the client id"),
             class_name="ry-code",
         ),
         rx.cond(
@@ -162,11 +158,7 @@ def _credentials() -> rx.Component:
     return rx.el.section(
         rx.el.span("1. Copy the token now", class_name="ry-lab"),
         rx.el.div(
-            _secret_line(
-                "Runner ID",
-                rx.el.span(State.worker_id, class_name="ry-el"),
-                copy_button(State.worker_id, "Copy the runner id"),
-            ),
+            _shown_line("Runner ID", State.worker_id, "Copy the runner id"),
             _secret_line(
                 "Token",
                 secret(State.worker_id, "%TOKEN%", class_name="ry-whole", custom_attrs={"data-token": ""}),

@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.live.record_form import RecordForm
 from app.project.errors import AppError
 from app.project.models import Filter, Query, Session
 from app.project.store import Changed, OrgStore
-from app.settings.state.record_form import RecordForm
 from app.settings.view.accounts import (
     AccountView,
     NewSecret,

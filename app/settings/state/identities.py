@@ -4,17 +4,17 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.live.record_form import Records
 from app.project.errors import AppError
 from app.project.models import Filter, Query, Session
-from app.project.store import Changed, OrgStore
-from app.settings.state.record_form import RecordForm
+from app.project.store import AGAIN, Changed, OrgStore
 from app.shared.cloud_identities import IdentityView, build_view, check_form, trust_policy
 from app.shared.session import say_error
 
 NO_IDENTITY: IdentityView = build_view({"id": "", "name": ""}, ())
 
 
-class IdentitiesState(RecordForm, rx.State):
+class IdentitiesState(Records, rx.State):
     """The table, and the form that is open."""
 
     EMPTY: ClassVar[IdentityView] = NO_IDENTITY
@@ -23,8 +23,6 @@ class IdentitiesState(RecordForm, rx.State):
     rows: list[IdentityView] = []
     chosen: IdentityView = NO_IDENTITY
     policy: str = ""
-    removing: str = ""
-    removing_name: str = ""
 
     async def _prepare(self, session: Session) -> None:
         """Close what was open before a reload: states outlive it."""
@@ -93,18 +91,6 @@ class IdentitiesState(RecordForm, rx.State):
         return rx.toast.info(f"Testing {answer['name']}", description=f"Job #{number} assumes the role in each region.")
 
     @rx.event
-    def ask_remove(self, key: str) -> None:
-        """Ask before an identity is removed."""
-        found = self._find(key)
-        if found is not None:
-            self.removing, self.removing_name = key, found["name"]
-
-    @rx.event
-    def keep(self) -> None:
-        """Remove nothing."""
-        self.removing = self.removing_name = ""
-
-    @rx.event
     async def remove(self) -> rx.event.EventSpec | None:
         """Remove an identity."""
         if self._find(self.removing) is None:
@@ -121,7 +107,7 @@ class IdentitiesState(RecordForm, rx.State):
 
 def _concerns(store: OrgStore, changed: Changed) -> bool:
     """Say whether a change is about identities: of the many jobs that change, only tests are."""
-    if changed.touches({"cloud_identities", "workers"}):
+    if changed.touches({"cloud_identities", "workers", AGAIN}):
         return True
     jobs = (store.row("provision_jobs", key) for key in changed.ids("provision_jobs"))
     return any(job is not None and job.get("target_identity_id") for job in jobs)

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.live.page import LivePage
+from app.live.record_form import Records
 from app.project.errors import AppError
 from app.project.models import Session
 from app.project.store import Changed, OrgStore
@@ -19,14 +19,15 @@ from app.triggers.view.notifications import (
     check_form,
 )
 
-EMPTY: RuleView = build_rule({})
+NEW: RuleView = {**build_rule({}), "event_keys": ["job.failed", "job.needs_attention"]}
 PAGE = 20
 
 
-class NotificationsState(LivePage, rx.State):
+class NotificationsState(Records, rx.State):
     """Two tables and a form."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"notification_rules", "deliveries"})
+    EMPTY: ClassVar[RuleView] = NEW
 
     rows: list[RuleView] = []
     deliveries: list[DeliveryView] = []
@@ -35,15 +36,9 @@ class NotificationsState(LivePage, rx.State):
     status: str = "any"
     has_older: bool = False
     before: list[str] = []
-    is_open: bool = False
-    is_new: bool = True
-    revision: int = 0
-    errors: dict[str, str] = {}
-    chosen: RuleView = EMPTY
+    chosen: RuleView = NEW
     channel: str = "webhook"
     events: list[str] = []
-    removing: str = ""
-    removing_name: str = ""
 
     async def _prepare(self, session: Session) -> None:
         """Close what was open before a reload: states outlive it."""
@@ -81,26 +76,8 @@ class NotificationsState(LivePage, rx.State):
         await self._again()
 
     def _fill(self, chosen: RuleView, *, is_new: bool) -> None:
-        self.chosen, self.is_new, self.is_open, self.errors = chosen, is_new, True, {}
+        super()._fill(chosen, is_new=is_new)
         self.channel, self.events = chosen["channel"], list(chosen["event_keys"])
-        self.revision += 1
-
-    @rx.event
-    def add(self) -> None:
-        """Open an empty form."""
-        self._fill({**EMPTY, "event_keys": ["job.failed", "job.needs_attention"]}, is_new=True)
-
-    @rx.event
-    def edit(self, key: str) -> None:
-        """Open the form of a rule."""
-        found = next((row for row in self.rows if row["id"] == key), None)
-        if found is not None:
-            self._fill(found, is_new=False)
-
-    @rx.event
-    def set_open(self, is_open: bool) -> None:
-        """Close the form; nothing is saved."""
-        self.is_open = is_open and self.is_open
 
     @rx.event
     def set_channel(self, value: str) -> None:
@@ -144,14 +121,6 @@ class NotificationsState(LivePage, rx.State):
         else:
             await self._rpc("update_notification_rule", {"p_rule": self.chosen["id"], "p_spec": spec})
 
-    async def _act(self, name: str, args: dict[str, Any], said: str) -> rx.event.EventSpec | None:
-        try:
-            await self._rpc(name, args)
-            await self._again()
-        except AppError as error:
-            return say_error(error)
-        return rx.toast.success(said)
-
     @rx.event
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
         """Let a rule send, or not."""
@@ -167,18 +136,6 @@ class NotificationsState(LivePage, rx.State):
     async def again(self, key: str) -> rx.event.EventSpec | None:
         """Send a message again."""
         return await self._act("redeliver", {"p_delivery": int(key)}, "Queued") if key.isdigit() else None
-
-    @rx.event
-    def ask_remove(self, key: str) -> None:
-        """Ask before a rule is removed."""
-        found = next((row for row in self.rows if row["id"] == key), None)
-        if found is not None:
-            self.removing, self.removing_name = key, found["name"]
-
-    @rx.event
-    def keep(self) -> None:
-        """Remove nothing."""
-        self.removing = self.removing_name = ""
 
     @rx.event
     async def remove(self) -> rx.event.EventSpec | None:

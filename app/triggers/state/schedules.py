@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.live.page import LivePage
+from app.live.record_form import Records
 from app.project.errors import AppError
 from app.project.models import Session
 from app.project.store import Changed, OrgStore
@@ -14,16 +14,12 @@ from app.triggers.view.schedules import KINDS, ScheduleView, build_view, check_f
 EMPTY: ScheduleView = build_view({"cron": KINDS["daily"]})
 
 
-class SchedulesState(LivePage, rx.State):
+class SchedulesState(Records, rx.State):
     """The table and the form."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"schedules", "job_sets"})
 
     rows: list[ScheduleView] = []
-    is_open: bool = False
-    is_new: bool = True
-    revision: int = 0
-    errors: dict[str, str] = {}
     chosen: ScheduleView = EMPTY
     kind: str = "daily"
     operation: str = "DRIFT"
@@ -32,8 +28,6 @@ class SchedulesState(LivePage, rx.State):
     words: str = ""
     times: list[str] = []
     wrong: str = ""
-    removing: str = ""
-    removing_name: str = ""
 
     async def _prepare(self, session: Session) -> None:
         """Close what was open before a reload: states outlive it."""
@@ -43,11 +37,10 @@ class SchedulesState(LivePage, rx.State):
         rows = await self._rpc("list_schedules", {"p_org": store.org_id})
         self._assign("rows", [build_view(row) for row in rows])
 
-    async def _fill(self, chosen: ScheduleView, *, is_new: bool) -> None:
-        self.chosen, self.is_new, self.is_open, self.errors = chosen, is_new, True, {}
+    async def _open_form(self, chosen: ScheduleView, *, is_new: bool) -> None:
+        self._fill(chosen, is_new=is_new)
         self.operation, self.cron, self.zone = chosen["type"], chosen["cron"], chosen["zone"]
         self.kind = next((name for name, cron in KINDS.items() if cron == chosen["cron"]), "cron")
-        self.revision += 1
         await self._preview()
 
     async def _preview(self) -> None:
@@ -63,19 +56,14 @@ class SchedulesState(LivePage, rx.State):
     @rx.event
     async def add(self, path: str = "") -> None:
         """Open an empty form, for a path where one is named."""
-        await self._fill({**EMPTY, "path": path}, is_new=True)
+        await self._open_form({**EMPTY, "path": path}, is_new=True)
 
     @rx.event
     async def edit(self, key: str) -> None:
         """Open the form of a schedule."""
-        found = next((row for row in self.rows if row["id"] == key), None)
+        found = self._find(key)
         if found is not None:
-            await self._fill(found, is_new=False)
-
-    @rx.event
-    def set_open(self, is_open: bool) -> None:
-        """Close the form; nothing is saved."""
-        self.is_open = is_open and self.is_open
+            await self._open_form(found, is_new=False)
 
     @rx.event
     def set_operation(self, value: str) -> None:
@@ -130,26 +118,6 @@ class SchedulesState(LivePage, rx.State):
     async def run_now(self, key: str) -> rx.event.EventSpec | None:
         """Run a schedule now."""
         return await self._act("run_schedule", {"p_schedule": key}, "Started")
-
-    async def _act(self, name: str, args: dict[str, Any], said: str) -> rx.event.EventSpec | None:
-        try:
-            await self._rpc(name, args)
-            await self._again()
-        except AppError as error:
-            return say_error(error)
-        return rx.toast.success(said) if said else None
-
-    @rx.event
-    def ask_remove(self, key: str) -> None:
-        """Ask before a schedule is removed."""
-        found = next((row for row in self.rows if row["id"] == key), None)
-        if found is not None:
-            self.removing, self.removing_name = key, found["name"]
-
-    @rx.event
-    def keep(self) -> None:
-        """Remove nothing."""
-        self.removing = self.removing_name = ""
 
     @rx.event
     async def remove(self) -> rx.event.EventSpec | None:

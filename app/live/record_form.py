@@ -1,10 +1,12 @@
-"""Records of the settings that are added and edited in a dialog."""
+"""Records that are added, edited and removed in dialogs."""
 
 from typing import Any, ClassVar
 
 import reflex as rx
 
 from app.live.page import LivePage
+from app.project.errors import AppError
+from app.shared.session import say_error
 
 
 class RecordForm(LivePage, mixin=True):
@@ -41,3 +43,31 @@ class RecordForm(LivePage, mixin=True):
     def set_open(self, is_open: bool) -> None:
         """Close the form; nothing is saved."""
         self.is_open = is_open and self.is_open
+
+
+class Records(RecordForm, mixin=True):
+    """Records that are removed here, too, after a question."""
+
+    removing: str = ""
+    removing_name: str = ""
+
+    @rx.event
+    def ask_remove(self, key: str) -> None:
+        """Ask before a record is removed."""
+        found = self._find(key)
+        if found is not None:
+            self.removing, self.removing_name = key, found["name"]
+
+    @rx.event
+    def keep(self) -> None:
+        """Remove nothing."""
+        self.removing = self.removing_name = ""
+
+    async def _act(self, name: str, args: dict[str, Any], said: str) -> rx.event.EventSpec | None:
+        """Have something done to a record, and say so if there is something to say."""
+        try:
+            await self._rpc(name, args)
+            await self._again()
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.success(said) if said else None

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from tests.support.database import Database, Server, shared_server
-from tests.support.extent import ALL_VARIABLE, SEED_VARIABLE, choose_seed, is_all
+from tests.support.extent import ALL_VARIABLE, SEED_VARIABLE, choose_seed, is_all, is_usual
 from tests.support.markers import mark
 from tests.support.stack import Project, RunningStack, environment_project, start_stack
 
@@ -23,7 +23,11 @@ PID_VARIABLE = "RUNYARD_TEST_RUN_PID"
 PUBLIC = {"RUNYARD_REALTIME_ALLOW_PUBLIC": "true"}
 # How long an example takes says something about the machine, not about the product.
 hypothesis_settings.register_profile(
-    "runyard", hypothesis_settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "runyard",
+    hypothesis_settings.default,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=is_usual(),
 )
 hypothesis_settings.load_profile("runyard")
 
@@ -48,7 +52,7 @@ def pytest_report_header() -> str:
     """Say how much is run, and how to run the same again."""
     if is_all():
         return f"everything is run ({ALL_VARIABLE}=1)"
-    return f"large tests are sampled: {SEED_VARIABLE}={choose_seed()} samples the same again, {ALL_VARIABLE}=1 runs all"
+    return f"large tests are sampled: {SEED_VARIABLE}={choose_seed()} is the seed, another one samples others; {ALL_VARIABLE}=1 runs all"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from stack.settings import PROJECT
 from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
 from tests.support.stack import clean_environment
 
 pytestmark = pytest.mark.timeout(900)
@@ -176,8 +177,8 @@ def test_filters_and_search_have_live_counts(product: Product, person: Person, s
     page.get_by_role("radio", name=re.compile("ONLINE")).click()
     expect(page.get_by_test_id("show-all")).to_be_visible(timeout=SOON)
     page.wait_for_url(re.compile(r"\?status=ONLINE$"))
-    product.sql("update workers set status = 'ONLINE' where org_id = %s and name = 'prod-eu'", person.org_id)
-    expect(row(page, "prod-eu")).to_be_visible(timeout=SOON)
+    ScriptedRunner(product, person, "prod-live")
+    expect(row(page, "prod-live")).to_be_visible(timeout=SOON)
 
 
 def test_draining_asks_with_numbers_and_shows_the_reason(product: Product, person: Person, sign_in: Open) -> None:

@@ -1,7 +1,8 @@
--- Tenancy: organisations, their members and roles, invitations, and the audit log.
+-- Tenancy: organisations, their members and roles, invitations, service accounts that act with a role, and the audit
+-- log.
 -- Every later table carries org_id. A member sees the rows of the organisations of which they are a member and no
 -- other; the list of those organisations is computed once per statement (`any(array(select …))`), not once per row.
--- Bodies are definers in `private`; the thin wrappers that run as the caller are all in the api files at the end.
+-- Bodies are definers in `private`; the thin wrappers that run as the caller are all in the last file, api.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -119,7 +120,100 @@ comment on column public.audit_events.target_id is 'Which one.';
 comment on column public.audit_events.target_label is 'Its name at that time.';
 comment on column public.audit_events.detail is 'What changed; never a secret.';
 
--- ---------------------------------------------------------------------------------------------- who is a member
+create function private.is_bcrypt_hash(p_hash text)
+returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  -- Whoever sends a hash chooses what each comparison costs: 8 to 12 is neither a joke nor a way to stop everybody's
+  -- sign-in.
+  select p_hash ~ '^\$2[aby]\$(08|09|10|11|12)\$[./A-Za-z0-9]{53}$'
+$$;
+comment on function private.is_bcrypt_hash(text) is 'Whether a text is a bcrypt hash of cost 8 to 12.';
+
+create function private.is_trust(p_trust jsonb)
+returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  select coalesce(jsonb_typeof(p_trust) = 'object' and p_trust - array['issuer', 'audience', 'bound_claims'] = '{}'
+    and p_trust ->> 'issuer' ~ '^https?://' and length(p_trust ->> 'issuer') <= 500
+    and length(p_trust ->> 'audience') between 1 and 500
+    and jsonb_typeof(p_trust -> 'bound_claims') = 'object' and p_trust -> 'bound_claims' <> '{}', false)
+$$;
+comment on function private.is_trust(jsonb) is
+  'Whether a JSON object is {issuer, audience, bound_claims}; at least one claim, or every workload of the issuer '
+  'would be let in.';
+
+create function private.is_trust_list(p_trusts jsonb)
+returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  select case when jsonb_typeof(p_trusts) = 'array' then jsonb_array_length(p_trusts) <= 10
+    and not exists (select from jsonb_array_elements(p_trusts) as t where not private.is_trust(t)) else false end
+$$;
+comment on function private.is_trust_list(jsonb) is 'Whether a JSON list holds at most ten trusts, each whole.';
+
+create table public.service_accounts (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  name text not null check (name ~ '^[A-Za-z0-9]([A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?$'),
+  path text not null default '' check (path = '' or private.is_path(path)),
+  description text not null default '' check (length(description) <= 2000),
+  client_id text not null unique default 'rysa_' || replace(gen_random_uuid()::text, '-', ''),
+  trusts jsonb not null default '[]' check (private.is_trust_list(trusts)),
+  role public.member_role check (role <> 'owner'),
+  credential_version integer not null default 1,
+  has_secret boolean not null default false,
+  secret_hint text,
+  is_disabled boolean not null default false,
+  last_used_at timestamptz,
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  removed_at timestamptz,
+  constraint service_accounts_role_path_check check (role is null or path = '')
+);
+create unique index service_accounts_name_idx on public.service_accounts (org_id, lower(name)) where removed_at is null;
+alter table public.service_accounts enable row level security;
+grant select on public.service_accounts to authenticated, service_role;
+
+-- --------------------------------------------------------------------------------------------------- accounts that act
+
+create function private.acting_account()
+returns public.service_accounts
+language sql stable
+set search_path = ''
+as $$
+  select a.* from public.service_accounts as a
+  where a.id = (private.jwt() ->> 'sub')::pg_catalog.uuid and a.role is not null and a.removed_at is null
+    and not a.is_disabled
+    and a.credential_version = (private.jwt() ->> 'account_version')::integer
+$$;
+comment on function private.acting_account() is
+  'The service account that the caller''s token names, while it holds a role and the token''s credential counts; '
+  'else nothing.';
+
+create function private.need_account_role(p_org uuid)
+returns public.member_role
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_account public.service_accounts := private.acting_account();
+begin
+  if v_account.id is null then
+    perform private.fail('RY403', 'This service account may not act (any more).',
+      'It was disabled, removed, or has no role; or its secret or trust was changed after this token was given out.');
+  end if;
+  return case when v_account.org_id = p_org then v_account.role end;
+end;
+$$;
+comment on function private.need_account_role(uuid) is
+  'The role of the service account that calls; one that has proved who it is, is told why it may not act.';
+
+-- ----------------------------------------------------------------------------------------------------- who is a member
 
 create function private.my_org_ids()
 returns setof uuid
@@ -292,5 +386,359 @@ end;
 $$;
 comment on function private.audit(uuid, text, text, text, text, jsonb) is
   'Writes what the caller did to the audit log.';
+
+create policy "Members see their organisation's service accounts" on public.service_accounts
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.service_accounts is
+  'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
+comment on column public.service_accounts.path is
+  'The group it belongs to; it serves runners and modules at or below. "" is the whole organisation.';
+comment on column public.service_accounts.client_id is 'The public half of its credentials.';
+comment on column public.service_accounts.trusts is
+  'OIDC issuers that it trusts, [{issuer, audience, bound_claims}]: a token must have that audience and each of '
+  'those claims.';
+comment on column public.service_accounts.role is
+  'What it may do in the organisation, as a member of that role; null for one that opens runners'' sessions alone.';
+comment on column public.service_accounts.credential_version is
+  'Goes up with each new secret and each change of trust: tokens that were given out before are void.';
+comment on column public.service_accounts.has_secret is 'Whether it also has a client secret.';
+comment on column public.service_accounts.secret_hint is 'The last four characters of that secret.';
+comment on column public.service_accounts.is_disabled is 'A disabled one opens no session and does nothing.';
+comment on column public.service_accounts.last_used_at is 'When it last signed in.';
+create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
+create trigger ring after insert or update on public.service_accounts
+  for each row execute function private.ring_changed_row();
+
+-- ---------------------------------------------------------------------------------------------------- the installation
+-- What concerns the whole installation: one row. Whoever holds the service key changes it; no organisation can.
+
+create type public.organization_makers as enum ('EVERYBODY', 'OWNERS');
+comment on type public.organization_makers is
+  'Who may make organisations: everybody who has an account · whoever owns one already (and the first one of all).';
+
+create table private.installation (
+  is_only boolean primary key default true check (is_only),
+  maintenance_until timestamptz,
+  maintenance_reason text check (length(maintenance_reason) <= 500),
+  organization_makers public.organization_makers not null default 'EVERYBODY'
+);
+alter table private.installation enable row level security;
+comment on table private.installation is 'What concerns the whole installation: one row.';
+comment on column private.installation.is_only is 'So that there is one row.';
+comment on column private.installation.maintenance_until is 'Until then no runner takes any job; what runs, finishes.';
+comment on column private.installation.maintenance_reason is 'Why, as everybody reads it.';
+comment on column private.installation.organization_makers is 'Who may make organisations.';
+insert into private.installation default values;
+
+create function private.organization_makers()
+returns jsonb
+language sql stable security definer
+set search_path = ''
+as $$
+  select jsonb_build_object('who', i.organization_makers, 'may_create', i.organization_makers = 'EVERYBODY'
+    or not exists (select from public.organizations)
+    or exists (select from public.memberships as m where m.user_id = private.caller_id() and m.role = 'owner'))
+  from private.installation as i where i.is_only
+$$;
+comment on function private.organization_makers() is 'Body of public.organization_makers.';
+grant execute on function private.organization_makers() to authenticated;
+
+create function private.set_organization_makers(p_who public.organization_makers)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if p_who is null then
+    perform private.fail('RY422', 'It is not said who may make organisations.', 'Say EVERYBODY or OWNERS.');
+  end if;
+  update private.installation set organization_makers = p_who where is_only;
+  perform private.audit(null, 'installation.organization_makers', 'installation', null, null,
+    jsonb_build_object('who', p_who));
+  return jsonb_build_object('who', p_who);
+end;
+$$;
+comment on function private.set_organization_makers(public.organization_makers) is
+  'Body of public.set_organization_makers.';
+grant execute on function private.set_organization_makers(public.organization_makers) to service_role;
+
+-- ------------------------------------------------------------------------------------------- organisations and members
+-- What people do with organisations: create, change, invite, accept, change a role, leave.
+
+create function private.create_organization(p_name text, p_slug text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_org public.organizations;
+begin
+  if private.caller_id() is null then
+    perform private.fail('RY403', 'Nobody is signed in.', 'Sign in and try again.');
+  end if;
+  perform private.need_person();
+  if not (private.organization_makers() ->> 'may_create')::pg_catalog.bool then
+    perform private.fail('RY403', 'Only people who own an organisation make new ones on this installation.',
+      'Ask an owner to make it and to invite you.');
+  end if;
+  if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
+    perform private.fail('RY429', 'You own 20 organisations, which is the limit.',
+      'Remove one that you no longer need.');
+  end if;
+  insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;
+  insert into public.memberships (org_id, user_id, email, role)
+  values (v_org.id, private.caller_id(), coalesce(private.jwt() ->> 'email', private.caller_id()::pg_catalog.text),
+    'owner');
+  perform private.audit(v_org.id, 'organization.created', 'organization', v_org.id::pg_catalog.text, v_org.name);
+  return to_jsonb(v_org);
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('The short name "%s" is taken.', p_slug), 'Choose another one.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'The name or the short name is not valid.',
+      'A name has 1 to 100 characters; a short name has 2 to 39 lower-case letters, digits and single hyphens.');
+end;
+$$;
+comment on function private.create_organization(text, text) is 'Body of public.create_organization.';
+grant execute on function private.create_organization(text, text) to authenticated;
+
+create function private.update_organization(p_org uuid, p_name text, p_log_retention_days integer,
+  p_can_approve_own_jobs boolean)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_old pg_catalog.jsonb;
+  v_org public.organizations;
+begin
+  perform private.need_role(p_org, 'owner');
+  select to_jsonb(o) into v_old from public.organizations as o where o.id = p_org for no key update;
+  update public.organizations set
+    name = coalesce(trim(p_name), name), log_retention_days = coalesce(p_log_retention_days, log_retention_days),
+    can_approve_own_jobs = coalesce(p_can_approve_own_jobs, can_approve_own_jobs)
+  where id = p_org
+  returning * into v_org;
+  perform private.audit(p_org, 'organization.updated', 'organization', p_org::pg_catalog.text, v_org.name,
+    jsonb_build_object('changes', private.changes(v_old, to_jsonb(v_org))));
+  return to_jsonb(v_org);
+exception
+  when check_violation then
+    perform private.fail('RY422', 'The name or the retention is not valid.',
+      'A name has 1 to 100 characters; logs are kept for 1 to 3,650 days.');
+end;
+$$;
+comment on function private.update_organization(uuid, text, integer, boolean) is 'Body of public.update_organization.';
+grant execute on function private.update_organization(uuid, text, integer, boolean) to authenticated;
+
+create function private.my_organizations()
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
+      m.role) order by o.name, o.id), '[]')
+    from (
+      select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
+      union all
+      select a.org_id, a.role from private.acting_account() as a where a.id is not null
+    ) as m join public.organizations as o on o.id = m.org_id);
+end;
+$$;
+comment on function private.my_organizations() is 'Body of public.my_organizations.';
+grant execute on function private.my_organizations() to authenticated;
+
+-- --------------------------------------------------------------------------------------------------------- invitations
+
+create function private.check_role(p_role public.member_role)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if p_role is null then
+    perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator or viewer.');
+  end if;
+end;
+$$;
+comment on function private.check_role(public.member_role) is 'Refuses a member without a role.';
+
+create function private.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_invitation public.invitations;
+begin
+  perform private.need_role(p_org, case when p_role = 'owner' then 'owner' else 'admin' end::public.member_role);
+  perform private.check_role(p_role);
+  if coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$' then
+    perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.');
+  end if;
+  if exists (select from public.memberships where org_id = p_org and lower(email) = lower(trim(p_email))) then
+    perform private.fail('RY409', format('%s is already a member.', trim(p_email)), 'Change their role instead.');
+  end if;
+  update public.invitations set revoked_at = now()
+  where org_id = p_org and lower(email) = lower(trim(p_email)) and accepted_at is null and revoked_at is null;
+  insert into public.invitations (org_id, email, role, invited_by)
+  values (p_org, lower(trim(p_email)), p_role, private.caller_id()) returning * into v_invitation;
+  insert into private.invitation_tokens (invitation_id, token_hash) values (v_invitation.id, p_token_hash);
+  perform private.audit(p_org, 'member.invited', 'invitation', v_invitation.id::pg_catalog.text, v_invitation.email,
+    jsonb_build_object('role', p_role));
+  return to_jsonb(v_invitation);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'That is not an e-mail address.', 'Write it as name@example.org.');
+end;
+$$;
+comment on function private.invite_member(uuid, text, public.member_role, text) is 'Body of public.invite_member.';
+grant execute on function private.invite_member(uuid, text, public.member_role, text) to authenticated;
+
+create function private.accept_invitation(p_invitation uuid, p_token_hash text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_invitation public.invitations;
+  v_member public.memberships;
+begin
+  perform private.need_person();
+  select i.* into v_invitation
+  from public.invitations as i join private.invitation_tokens as t on t.invitation_id = i.id
+  where i.id = p_invitation and t.token_hash = p_token_hash and i.accepted_at is null and i.revoked_at is null
+    and i.expires_at > now()
+  for update of i;
+  -- One message for wrong, used, withdrawn and expired: a guess must not learn which.
+  if v_invitation.id is null then
+    perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.');
+  end if;
+  if v_invitation.email <> lower(coalesce(private.jwt() ->> 'email', '')) then
+    perform private.fail('RY403', 'This invitation is for another e-mail address.',
+      'Sign in with the address that was invited.');
+  end if;
+  insert into public.memberships (org_id, user_id, email, role)
+  values (v_invitation.org_id, private.caller_id(), v_invitation.email, v_invitation.role)
+  on conflict (org_id, user_id) do update set email = excluded.email returning * into v_member;
+  update public.invitations set accepted_at = now() where id = p_invitation;
+  perform private.audit(v_invitation.org_id, 'member.joined', 'member', private.caller_id()::pg_catalog.text,
+    v_invitation.email, jsonb_build_object('role', v_member.role));
+  return to_jsonb(v_member);
+end;
+$$;
+comment on function private.accept_invitation(uuid, text) is 'Body of public.accept_invitation.';
+grant execute on function private.accept_invitation(uuid, text) to authenticated;
+
+create function private.revoke_invitation(p_invitation uuid)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_invitation public.invitations;
+begin
+  select * into v_invitation from public.invitations where id = p_invitation
+    and org_id in (select private.my_org_ids());
+  if v_invitation.id is null then
+    perform private.fail('RY404', 'There is no such invitation.');
+  end if;
+  perform private.need_role(v_invitation.org_id, 'admin');
+  update public.invitations set revoked_at = now()
+  where id = p_invitation and accepted_at is null and revoked_at is null returning * into v_invitation;
+  if not found then
+    perform private.fail('RY409', 'This invitation was already accepted or withdrawn.');
+  end if;
+  perform private.audit(v_invitation.org_id, 'invitation.revoked', 'invitation', p_invitation::pg_catalog.text,
+    v_invitation.email);
+  return to_jsonb(v_invitation);
+end;
+$$;
+comment on function private.revoke_invitation(uuid) is 'Body of public.revoke_invitation.';
+grant execute on function private.revoke_invitation(uuid) to authenticated;
+
+-- ------------------------------------------------------------------------------------------------------------- members
+
+create function private.lock_member(p_org uuid, p_user uuid)
+returns public.memberships
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_member public.memberships;
+begin
+  -- Two owners who demote each other at once must not leave the organisation without one.
+  perform from public.organizations where id = p_org for update;
+  select * into v_member from public.memberships where org_id = p_org and user_id = p_user for update;
+  if v_member.user_id is null then
+    perform private.fail('RY404', 'That person is not a member.');
+  end if;
+  return v_member;
+end;
+$$;
+comment on function private.lock_member(uuid, uuid) is 'Locks the organisation and one membership for a change.';
+
+create function private.keep_an_owner(p_org uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if not exists (select from public.memberships where org_id = p_org and role = 'owner') then
+    perform private.fail('RY409', 'An organisation needs an owner.', 'Make somebody else an owner first.');
+  end if;
+end;
+$$;
+comment on function private.keep_an_owner(uuid) is 'Refuses to leave an organisation without an owner.';
+
+create function private.set_member_role(p_org uuid, p_user uuid, p_role public.member_role)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_member public.memberships;
+begin
+  perform private.need_role(p_org, 'admin');
+  perform private.check_role(p_role);
+  v_member := private.lock_member(p_org, p_user);
+  if v_member.role = 'owner' or p_role = 'owner' then
+    perform private.need_role(p_org, 'owner');
+  end if;
+  update public.memberships set role = p_role where org_id = p_org and user_id = p_user;
+  perform private.keep_an_owner(p_org);
+  perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email,
+    jsonb_build_object('from', v_member.role, 'to', p_role));
+  return to_jsonb(v_member) || jsonb_build_object('role', p_role);
+end;
+$$;
+comment on function private.set_member_role(uuid, uuid, public.member_role) is 'Body of public.set_member_role.';
+grant execute on function private.set_member_role(uuid, uuid, public.member_role) to authenticated;
+
+create function private.remove_member(p_org uuid, p_user uuid)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_member public.memberships;
+begin
+  perform private.need_role(p_org, case when p_user = private.caller_id() then 'viewer'
+    else 'admin' end::public.member_role);
+  v_member := private.lock_member(p_org, p_user);
+  if v_member.role = 'owner' then
+    perform private.need_role(p_org, 'owner');
+  end if;
+  -- Before the membership goes: it says what the log calls somebody who leaves.
+  perform private.audit(p_org, 'member.removed', 'member', p_user::pg_catalog.text, v_member.email);
+  delete from public.memberships where org_id = p_org and user_id = p_user;
+  perform private.keep_an_owner(p_org);
+  return to_jsonb(v_member);
+end;
+$$;
+comment on function private.remove_member(uuid, uuid) is 'Body of public.remove_member.';
+grant execute on function private.remove_member(uuid, uuid) to authenticated;
 
 revoke execute on all functions in schema private from public;

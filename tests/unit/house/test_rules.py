@@ -9,9 +9,12 @@ import pytest
 from stack.settings import PROJECT
 
 LONGEST_FILE = 450
+# A migration is a whole topic, tables and functions; what is read together is not cut for the sake of a number.
+LONGEST_MIGRATION = 750
 # Written by a tool, or a list that would not be clearer in two parts.
 GENERATED = re.compile(
-    r"(requirements.*\.txt|\.lock|lock/.*|go\.(sum|mod)|\.svg|LICENSE.*|\.schema\.json|docs/reference/.*)$"
+    r"(requirements.*\.txt|\.lock|lock/.*|go\.(sum|mod)|\.svg|LICENSE.*|\.schema\.json|docs/reference/.*"
+    r"|migrations/\d+_api\.sql)$"
 )
 
 
@@ -34,7 +37,11 @@ def test_no_file_is_too_long_to_read() -> None:
     long = {
         str(path.relative_to(PROJECT)): text_of(path).count("\n") for path in code if not GENERATED.search(str(path))
     }
-    assert {name: lines for name, lines in long.items() if lines > LONGEST_FILE} == {}
+    assert {name: lines for name, lines in long.items() if lines > longest(name)} == {}
+
+
+def longest(name: str) -> int:
+    return LONGEST_MIGRATION if name.startswith("supabase/migrations/") else LONGEST_FILE
 
 
 def test_no_lock_file_names_a_registry() -> None:

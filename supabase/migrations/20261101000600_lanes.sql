@@ -1,0 +1,621 @@
+-- Routing: which runner may take which job, and who comes first. A *lane* is a class of jobs with the same routing
+-- needs: organisation, priority, nearest assigned path, labels, pin, type. Which runners may serve a lane, and how near
+-- they are, is written down in lane_workers when runners, assignments or labels change; never when a runner comes or
+-- goes. So a claim costs the same with 10 runners or 5,000, and with 100,000 jobs ahead that this runner may not take.
+-- Availability is read at claim time, once per lane, not once per job.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+create table private.lanes (
+  id integer generated always as identity primary key,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  priority smallint not null,
+  scope text not null,
+  labels text[] not null,
+  job_type public.job_type,
+  pinned_worker_id uuid,
+  pinned_instance_name text,
+  excluded_worker_id uuid,
+  engine public.engine,
+  engine_version text,
+  cloud text,
+  created_at timestamptz not null default now(),
+  unique nulls not distinct (org_id, scope, labels, priority, job_type, pinned_worker_id, pinned_instance_name,
+    excluded_worker_id,
+    engine, engine_version, cloud)
+);
+alter table private.lanes enable row level security;
+comment on table private.lanes is 'Classes of jobs with the same routing needs.';
+comment on column private.lanes.priority is 'The jobs'' priority; lower runs sooner.';
+comment on column private.lanes.scope is
+  'The nearest path at or above the jobs'' modules that has an assignment; "" when there is none.';
+comment on column private.lanes.labels is 'Labels that a runner must have.';
+comment on column private.lanes.job_type is
+  'The type of job, where some runner of the organisation is choosy about types; null otherwise.';
+comment on column private.lanes.pinned_worker_id is 'The only runner that may serve it.';
+comment on column private.lanes.pinned_instance_name is 'The only instance name that may serve it.';
+comment on column private.lanes.excluded_worker_id is
+  'A runner that must not: the one that the job itself updates or removes. Pinned to it all the same: it updates '
+  'itself, and nobody else can.';
+comment on column private.lanes.engine is 'The engine that its jobs need; null for jobs that need none.';
+comment on column private.lanes.engine_version is 'What the module requires of the engine''s version.';
+comment on column private.lanes.cloud is 'The cloud that its jobs act in: jobs about runners and cloud identities.';
+
+create table private.lane_workers (
+  worker_id uuid not null references public.workers (id) on delete cascade,
+  lane_id integer not null references private.lanes (id) on delete cascade,
+  priority smallint not null,
+  distance smallint not null,
+  instance_name text,
+  primary key (worker_id, lane_id)
+);
+create index lane_workers_lane_id_idx on private.lane_workers (lane_id, distance, worker_id);
+alter table private.lane_workers enable row level security;
+comment on table private.lane_workers is
+  'Which runners may serve which lane, and how near they are. Rebuilt when runners, labels or assignments change.';
+comment on column private.lane_workers.priority is 'The lane''s priority.';
+comment on column private.lane_workers.distance is
+  'Levels between the lane''s path and the assignment; 100: all modules; 200: shared.';
+comment on column private.lane_workers.instance_name is 'The instance name that the lane is pinned to.';
+
+create table private.shared_worker_orgs (
+  worker_id uuid not null references public.workers (id) on delete cascade,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  primary key (worker_id, org_id)
+);
+create index shared_worker_orgs_org_id_idx on private.shared_worker_orgs (org_id);
+alter table private.shared_worker_orgs enable row level security;
+comment on table private.shared_worker_orgs is
+  'For whom a shared runner works, where the installation''s file says so; one without a row works for everybody.';
+
+create type private.offer as (engines jsonb, engine_note text, clouds jsonb, is_degraded boolean);
+comment on type private.offer is
+  'What an instance has for jobs: engines and versions, what it says about them, clouds it can act in, its health.';
+
+create view private.instance_liveness as
+select
+  i.id as instance_id,
+  i.worker_id,
+  i.name,
+  h.session_id,
+  h.last_seen_at,
+  h.is_draining,
+  i.capacity,
+  row(
+    -- With a dispatcher the image's engines count, not the host's.
+    case when coalesce(i.facts ->> 'dispatcher', 'local') <> 'local' then i.facts -> 'dispatcher_engines'
+      else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb) end,
+    i.engine_note, i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
+  )::private.offer as offer,
+  coalesce(h.last_seen_at > now() - interval '60 seconds', false) as is_fresh,
+  (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
+from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
+comment on view private.instance_liveness is
+  'The one place that says whether an instance is alive: a beat within 60 s. Used by claim, explanation, sweep and '
+  'pages.';
+comment on column private.instance_liveness.is_draining is 'Whether it says that it is draining.';
+comment on column private.instance_liveness.offer is 'What it has for jobs.';
+comment on column private.instance_liveness.is_fresh is 'Whether its last beat is less than 60 s old.';
+comment on column private.instance_liveness.used is 'Slots in use.';
+
+create view private.lane_instances as
+select
+  lw.lane_id,
+  lw.worker_id,
+  lw.distance,
+  i.instance_id,
+  i.offer,
+  i.is_fresh,
+  lw.instance_name is null or i.name = lw.instance_name as is_named,
+  not w.is_disabled and not w.never_contacted as is_in_use,
+  not w.is_disabled and not w.is_draining and i.is_fresh and not i.is_draining
+    and (lw.instance_name is null or i.name = lw.instance_name) as is_willing,
+  i.capacity - i.used as free
+from private.lane_workers as lw
+inner join public.workers as w on w.id = lw.worker_id and w.removed_at is null
+inner join private.instance_liveness as i on i.worker_id = lw.worker_id;
+comment on view private.lane_instances is
+  'The processes of the runners that may serve a lane, and how they are now. The claim and the explanation both read '
+  'it.';
+comment on column private.lane_instances.distance is 'How near its runner is to the lane.';
+comment on column private.lane_instances.offer is 'What it has for jobs.';
+comment on column private.lane_instances.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
+comment on column private.lane_instances.is_named is 'Whether it is called what the lane asks for.';
+comment on column private.lane_instances.is_in_use is 'Whether its runner is enabled and was seen at all.';
+comment on column private.lane_instances.is_willing is
+  'Whether it would take a job if it had a slot: it is there, enabled, not draining, and called as the lane asks.';
+comment on column private.lane_instances.free is 'Free slots.';
+
+-- --------------------------------------------------------------------------------------------------------------- rules
+
+create function private.lane_fit(p_lane integer, p_worker uuid)
+returns table (lane_id integer, worker_id uuid, priority smallint, distance smallint, instance_name text, reason text)
+language sql stable
+set search_path = ''
+as $$
+  select l.id, w.id, l.priority, reach.distance, l.pinned_instance_name, case
+    when l.pinned_worker_id <> w.id then 'PINNED_ELSEWHERE'
+    when l.pinned_worker_id = l.excluded_worker_id then null
+    when w.is_shared and o.shared_runners = 'NEVER' then 'SHARED_REFUSED'
+    when kept.is_for_others then 'SHARED_ELSEWHERE'
+    when l.excluded_worker_id = w.id then 'IS_TARGET'
+    when reach.distance is null then 'NOT_ASSIGNED'
+    when l.job_type is null and w.is_choosy then 'TYPE_REFUSED'
+    when l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
+    when not w.labels @> l.labels then 'LABELS_MISSING'
+  end
+  from private.lanes as l
+  join public.organizations as o on o.id = l.org_id
+  join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
+  cross join lateral (
+    select least(
+      case when l.pinned_worker_id = l.excluded_worker_id then 0 end,
+      case when w.is_shared then 200 end,
+      case when w.is_assigned_to_all_modules then 100 end,
+      (
+        select min(case a.path when '' then 100 else private.path_depth(l.scope) - private.path_depth(a.path) end)
+        from public.worker_assignments as a
+        where a.worker_id = w.id and (a.path = '' or l.scope = a.path or starts_with(l.scope, a.path || '/'))
+      )
+    )::smallint as distance
+  ) as reach
+  left join lateral (
+    select bool_and(s.org_id <> l.org_id) as is_for_others from private.shared_worker_orgs as s where s.worker_id = w.id
+  ) as kept on w.is_shared
+  where (p_lane is null or l.id = p_lane) and (p_worker is null or w.id = p_worker)
+$$;
+comment on function private.lane_fit(integer, uuid) is
+  'The rules that do not change by the minute: for a lane and a runner, how near it is and, where it may not serve, '
+  'why. The claim and the explanation both use it.';
+
+-- ------------------------------------------------------------------- locks, always in this order: routing, state, rows
+
+create function private.lock_routing(p_org uuid, p_is_change boolean)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- Whoever puts a job into a lane shares the lock; whoever changes runners or assignments has it alone, so that no
+  -- job lands in a lane that was computed from yesterday's assignments. A shared runner concerns every organisation.
+  if p_is_change and p_org is null then
+    perform pg_advisory_xact_lock(private.lock_key('routing'));
+    return;
+  end if;
+  if p_is_change then
+    perform pg_advisory_xact_lock_shared(private.lock_key('routing')),
+      pg_advisory_xact_lock(private.lock_key('routing', p_org::pg_catalog.text));
+  else
+    perform pg_advisory_xact_lock_shared(private.lock_key('routing')),
+      pg_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text));
+  end if;
+end;
+$$;
+comment on function private.lock_routing(uuid, boolean) is
+  'Holds still what routing is computed from: shared for placing jobs, alone for changing runners.';
+
+create function private.lock_states(p_org uuid, p_states uuid[])
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.lock_routing(p_org, false);
+  -- In one order everywhere, so that two who want the same states never wait for each other.
+  perform pg_advisory_xact_lock(private.lock_key('state', s.id::pg_catalog.text))
+  from (select distinct s as id from unnest(p_states) as s order by s) as s;
+end;
+$$;
+comment on function private.lock_states(uuid, uuid[]) is
+  'Serialises what happens to the queues of these states of one organisation. Taken before any row of them.';
+
+create function private.lock_state(p_org uuid, p_state uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.lock_states(p_org, array[p_state]);
+end;
+$$;
+comment on function private.lock_state(uuid, uuid) is 'The same for one state.';
+
+-- --------------------------------------------------------------------------------------------------------------- lanes
+
+create function private.is_choosy_about_types(p_org uuid)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return exists (select from public.workers as w where w.org_id = p_org and w.removed_at is null and w.is_choosy)
+    or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and w.is_choosy);
+end;
+$$;
+comment on function private.is_choosy_about_types(uuid) is
+  'Whether some runner of the organisation refuses some types; only then is the type part of the lane.';
+
+create function private.nearest_scope(p_org uuid, p_path text)
+returns text
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_prefixes pg_catalog.text[] := private.path_prefixes(coalesce(p_path, ''));
+  v_scope pg_catalog.text;
+begin
+  select a.path into v_scope from public.worker_assignments as a
+  where a.org_id = p_org and a.path = any (v_prefixes) order by length(a.path) desc limit 1;
+  return coalesce(v_scope, '');
+end;
+$$;
+comment on function private.nearest_scope(uuid, text) is
+  'The nearest path at or above a module''s path that some runner is assigned to; "" for none, and for jobs without a '
+  'module.';
+
+create function private.excluded_worker(p_job public.provision_jobs)
+returns uuid
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if p_job.target_worker_id is null then
+    return null;
+  end if;
+  return (
+    select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.id = p_job.pinned_worker_id
+      or w.is_assigned_to_all_modules or exists (
+        select from public.worker_assignments as a where a.worker_id = w.id and a.path = '')));
+end;
+$$;
+comment on function private.excluded_worker(public.provision_jobs) is
+  'The runner that a job is about, where it could take the job itself: being pinned to it, or serving everything.';
+
+create function private.lane_of(p_job public.provision_jobs)
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_lane integer;
+  v_scope pg_catalog.text := private.nearest_scope(p_job.org_id, p_job.module_path);
+  v_type public.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
+  v_excluded pg_catalog.uuid := private.excluded_worker(p_job);
+  v_engine public.engine := p_job.payload #>> '{module,engine}';
+  v_version pg_catalog.text := nullif(trim(p_job.payload #>> '{module,engine_version}'), '');
+  -- A runner that updates itself needs no rights in a cloud.
+  v_cloud pg_catalog.text := case when v_excluded is distinct from p_job.pinned_worker_id or v_excluded is null
+    then p_job.payload #>> '{lifecycle,identity,provider}' end;
+begin
+  -- Twice at most: where somebody else makes the lane at the same moment, it is there when the insert has waited for
+  -- it.
+  for n in 1 .. 2 loop
+    select l.id into v_lane from private.lanes as l
+    where l.org_id = p_job.org_id and l.scope = v_scope and l.labels = p_job.labels and l.priority = p_job.priority
+      and l.job_type is not distinct from v_type and l.pinned_worker_id is not distinct from p_job.pinned_worker_id
+      and l.pinned_instance_name is not distinct from p_job.pinned_instance_name
+      and l.excluded_worker_id is not distinct from v_excluded and l.engine is not distinct from v_engine
+      and l.engine_version is not distinct from v_version and l.cloud is not distinct from v_cloud;
+    if v_lane is not null then
+      return v_lane;
+    end if;
+    insert into private.lanes as l (
+      org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id, engine,
+        engine_version,
+      cloud
+    ) values (
+      p_job.org_id, p_job.priority, v_scope, p_job.labels, v_type, p_job.pinned_worker_id, p_job.pinned_instance_name,
+        v_excluded,
+      v_engine, v_version, v_cloud
+    ) on conflict do nothing returning l.id into v_lane;
+    if v_lane is not null then
+      insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
+      select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
+      from private.lane_fit(v_lane, null) as f where f.reason is null;
+      return v_lane;
+    end if;
+  end loop;
+  return v_lane;
+end;
+$$;
+comment on function private.lane_of(public.provision_jobs) is
+  'The lane of a job; made, with the runners that may serve it, when it is the first of its kind.';
+
+create function private.ring_lane(p_lane integer)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_org pg_catalog.uuid;
+  v_is_shared boolean;
+begin
+  if not private.may_ring('lane:' || p_lane, interval '50 milliseconds') then
+    return;
+  end if;
+  select l.org_id, exists (
+    select from private.lane_workers as lw join public.workers as w on w.id = lw.worker_id
+    where lw.lane_id = l.id and w.is_shared
+  ) into v_org, v_is_shared from private.lanes as l where l.id = p_lane;
+  perform private.ring('queue:' || v_org, 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
+  if v_is_shared then
+    perform private.ring('queue:shared', 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
+  end if;
+end;
+$$;
+comment on function private.ring_lane(integer) is 'Wakes the runners that may take jobs of this lane.';
+
+-- In a wrong lane is a job when types count now or no longer, when nobody is assigned to the lane's path any more, when
+-- the runner is assigned nearer than that, or when the job is about the runner.
+create function private.misplaced_jobs(p_org uuid, p_worker uuid)
+returns table (first_job bigint, jobs bigint[])
+language sql stable
+set search_path = ''
+as $$
+  with lane as materialized (
+    select l.id, l.scope, (l.job_type is null) = private.is_choosy_about_types(l.org_id) as is_of_another_kind,
+      l.scope <> '' and not exists (
+        select from public.worker_assignments as a where a.org_id = l.org_id and a.path = l.scope) as is_abandoned
+    from private.lanes as l
+    where (p_org is null or l.org_id = p_org) and exists (select from private.live_jobs as q where q.lane_id = l.id
+      and q.stage = 'READY')
+  ), misplaced as (
+    select q.job_id, case when l.is_abandoned then private.nearest_scope(j.org_id, j.module_path)
+      else l.scope end as scope
+    from lane as l
+    join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
+    join public.provision_jobs as j on j.id = q.job_id
+    where l.is_of_another_kind or l.is_abandoned
+    union all
+    select q.job_id, a.path from lane as l
+    join public.worker_assignments as a on a.worker_id = p_worker and length(a.path) > length(l.scope)
+      and starts_with(a.path, l.scope)
+    join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
+    join public.provision_jobs as j on j.id = q.job_id
+      and (j.module_path = a.path or starts_with(j.module_path, a.path || '/'))
+    union all
+    select q.job_id, '' from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
+      and q.stage = 'READY'
+    where j.target_worker_id = p_worker
+  ), nearest as (
+    select m.job_id, (array_agg(m.scope order by length(m.scope) desc))[1] as scope from misplaced as m
+      group by m.job_id
+  )
+  select min(j.id), array_agg(j.id)
+  from nearest as n
+  join public.provision_jobs as j on j.id = n.job_id
+  join private.live_jobs as q on q.job_id = n.job_id
+  group by q.lane_id, j.type, j.target_worker_id, n.scope
+$$;
+comment on function private.misplaced_jobs(uuid, uuid) is
+  'Ready jobs that may be in the wrong lane after a change of a runner; those that share their next lane together.';
+
+create function private.reroute(p_org uuid, p_worker uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_moved pg_catalog.record;
+  v_lane integer;
+begin
+  delete from private.lane_workers as lw where lw.worker_id = p_worker;
+  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
+  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name from private.lane_fit(null, p_worker) as f
+    where f.reason is null;
+  -- One question for all that share the answer: a runner must be welcome also when 100,000 jobs wait for it.
+  for v_moved in select m.jobs, j as job from private.misplaced_jobs(p_org, p_worker) as m
+    join public.provision_jobs as j on j.id = m.first_job loop
+    v_lane := private.lane_of(v_moved.job);
+    update private.live_jobs as q set lane_id = v_lane where q.job_id = any (v_moved.jobs) and q.stage = 'READY'
+      and q.lane_id <> v_lane;
+  end loop;
+  perform private.ring_lane(q.lane_id) from (
+    select distinct lw.lane_id from private.lane_workers as lw where lw.worker_id = p_worker limit 100
+  ) as q where exists (select from private.live_jobs as j where j.lane_id = q.lane_id and j.stage = 'READY');
+end;
+$$;
+comment on function private.reroute(uuid, uuid) is
+  'After a change of a runner or its assignments: its lanes, and the ready jobs that belong to another one now. The '
+  'caller holds the routing lock alone.';
+
+-- ------------------------------------------------------------------------------------------------------ shared runners
+
+create function private.set_shared_runners(p_org uuid, p_use public.shared_use)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.need_role(p_org, 'admin');
+  if p_use is null then
+    perform private.fail('RY422', 'Shared runners are used NEVER, when NONE_FITS, or when NONE_AVAILABLE.');
+  end if;
+  perform private.lock_routing(p_org, true);
+  update public.organizations set shared_runners = p_use where id = p_org;
+  delete from private.lane_workers as lw using private.lanes as l, public.workers as w
+  where l.id = lw.lane_id and l.org_id = p_org and w.id = lw.worker_id and w.is_shared;
+  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
+  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
+  from private.lanes as l cross join lateral private.lane_fit(l.id, null) as f
+  where l.org_id = p_org and f.reason is null and f.distance = 200
+  on conflict do nothing;
+  perform private.audit(p_org, 'organization.shared_runners', 'organization', p_org::pg_catalog.text, null,
+    jsonb_build_object('use', p_use));
+  return jsonb_build_object('shared_runners', p_use);
+end;
+$$;
+comment on function private.set_shared_runners(uuid, public.shared_use) is 'Body of public.set_shared_runners.';
+grant execute on function private.set_shared_runners(uuid, public.shared_use) to authenticated;
+
+-- --------------------------------------------------------------------------------------------------------------- heads
+-- Heads: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. Whoever changes
+-- a state's queue holds the state's lock, and lets the most urgent of those that wait be next.
+
+create function private.make_ready(p_job bigint)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+  v_lane integer;
+begin
+  select * into v_job from public.provision_jobs as j where j.id = p_job;
+  v_lane := private.lane_of(v_job);
+  update private.live_jobs as q
+  set stage = 'READY', lane_id = v_lane, ready_seq = nextval('private.ready_seq'), not_before_at = null
+  where q.job_id = p_job and q.stage in ('WAITING', 'BACKOFF');
+  if found then
+    perform private.ring_lane(v_lane);
+  end if;
+end;
+$$;
+comment on function private.make_ready(bigint) is
+  'Puts a job at the end of its lane and wakes the runners of that lane.';
+
+-- In two parts, because there are two indexes.
+create view private.states_in_use as
+select q.state_key from private.live_jobs as q where q.stage <> 'WAITING'
+union all
+select q.state_key from private.live_jobs as q where q.stage = 'WAITING';
+comment on view private.states_in_use is 'States that a job is queued, running or held for.';
+comment on column private.states_in_use.state_key is 'What only one job at a time may act on.';
+
+create view private.locked_states as
+select l.module_id as state_key from private.state_locks as l
+where not exists (select from private.live_jobs as q where q.job_id = l.job_id);
+comment on view private.locked_states is
+  'States that a job which is over has left locked. Until somebody unlocks one, no other job may begin.';
+comment on column private.locked_states.state_key is 'The state: a module.';
+
+create function private.is_state_in_use(p_state uuid)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return exists (select from private.states_in_use as u where u.state_key = p_state);
+end;
+$$;
+comment on function private.is_state_in_use(uuid) is 'Whether a job is queued, running or held for a state.';
+
+create function private.is_state_locked(p_state uuid)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return exists (select from private.locked_states as l where l.state_key = p_state);
+end;
+$$;
+comment on function private.is_state_locked(uuid) is
+  'Whether a job that is over has left the state locked.';
+
+create function private.refresh_head(p_state uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_next private.live_jobs;
+  v_head private.live_jobs;
+begin
+  select * into v_next from private.live_jobs as q
+  where q.state_key = p_state and q.stage = 'WAITING' order by q.priority, q.job_id limit 1;
+  if v_next.job_id is null or private.is_state_locked(p_state) then
+    return;
+  end if;
+  select * into v_head from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING';
+  if v_head.job_id is not null then
+    -- Somebody more urgent takes the place of one that has not begun; one that runs is never displaced.
+    update private.live_jobs as q set stage = 'WAITING', lane_id = null
+    where q.job_id = v_head.job_id and q.stage in ('READY', 'BACKOFF') and q.priority > v_next.priority;
+    if not found then
+      return;
+    end if;
+  end if;
+  if v_next.not_before_at > now() then
+    update private.live_jobs as q set stage = 'BACKOFF' where q.job_id = v_next.job_id;
+  else
+    perform private.make_ready(v_next.job_id);
+  end if;
+end;
+$$;
+comment on function private.refresh_head(uuid) is
+  'Makes the most urgent waiting job of a state its next one, if none is next, running or held. The caller holds the '
+  'state''s lock.';
+
+create function private.state_key(p_job public.provision_jobs)
+returns uuid
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  -- A look at a state whose last job needs attention must be able to run while that job holds the state.
+  return case when p_job.payload #>> '{options,inspects}' is not null
+    then md5('inspect:' || p_job.module_id)::pg_catalog.uuid
+    else coalesce(p_job.module_id, p_job.target_worker_id, p_job.target_identity_id) end;
+end;
+$$;
+comment on function private.state_key(public.provision_jobs) is 'What only one job at a time may act on.';
+
+create function private.lock_job_states(p_jobs bigint[])
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.lock_states(q.org_id, q.states) from (
+    select q.org_id, array_agg(q.state_key) as states from private.live_jobs as q where q.job_id = any (p_jobs)
+    group by q.org_id order by q.org_id
+  ) as q;
+end;
+$$;
+comment on function private.lock_job_states(bigint[]) is
+  'Serialises what happens to the queues of these jobs'' states.';
+
+create function private.try_lock_state(p_org uuid, p_state uuid)
+returns boolean
+language plpgsql
+set search_path = ''
+as $$
+begin
+  return pg_try_advisory_xact_lock_shared(private.lock_key('routing'))
+    and pg_try_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text))
+    and pg_try_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+end;
+$$;
+comment on function private.try_lock_state(uuid, uuid) is 'The same locks as lock_state, if they can be had at once.';
+
+create function private.try_lock_job(p_job private.live_jobs)
+returns boolean
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- The row is asked again behind the lock: meanwhile it may have been given back, taken by another or displaced.
+  return private.try_lock_state(p_job.org_id, p_job.state_key) and exists (
+    select from private.live_jobs as q
+    where q.job_id = p_job.job_id and q.stage = p_job.stage and q.attempt = p_job.attempt for update skip locked);
+end;
+$$;
+comment on function private.try_lock_job(private.live_jobs) is
+  'Locks a job and the queue of its state, if that can be had at once and the job still stands where it stood when it '
+  'was looked at.';
+
+create function private.need_pinned_runner(p_job public.provision_jobs)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  perform private.fail('RY409', format('The runner that it is pinned to, "%s", was removed.', w.name),
+    'Nothing could run it. Enqueue a new job: it goes where the module''s jobs go now.')
+  from public.workers as w where w.id = p_job.pinned_worker_id and w.removed_at is not null;
+end;
+$$;
+comment on function private.need_pinned_runner(public.provision_jobs) is
+  'Refuses to queue a job again that would wait for ever for a runner that is gone.';
+
+revoke execute on all functions in schema private from public;

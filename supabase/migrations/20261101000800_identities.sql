@@ -1,0 +1,489 @@
+-- What admins do with identities that are not people: cloud identities, service accounts, and programs that people sign
+-- in.
+-- No cloud identity is a secret: it is a role to assume, with an external id that is meant to be told to the other
+-- side.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+-- ---------------------------------------------------------------------------------------------------- cloud identities
+
+create function private.my_identity(p_identity uuid)
+returns public.cloud_identities
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_identity public.cloud_identities;
+begin
+  select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null
+    and org_id in (select private.my_org_ids()) for update;
+  if v_identity.id is null then
+    perform private.fail('RY404', 'There is no such cloud identity.');
+  end if;
+  perform private.need_role(v_identity.org_id, 'admin');
+  return v_identity;
+end;
+$$;
+comment on function private.my_identity(uuid) is 'A cloud identity that the caller may change.';
+
+create function private.create_cloud_identity(p_org uuid, p_spec jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_identity public.cloud_identities;
+begin
+  perform private.need_role(p_org, 'admin');
+  perform private.refuse_unknown_keys(p_spec, array['name', 'provider', 'account_id', 'role_arn', 'regions',
+    'network']);
+  insert into public.cloud_identities (org_id, name, provider, account_id, role_arn, regions, network, created_by)
+  values (p_org, trim(p_spec ->> 'name'), coalesce(p_spec ->> 'provider', 'aws'),
+    coalesce(p_spec ->> 'account_id', split_part(p_spec ->> 'role_arn', ':', 5)),
+    p_spec ->> 'role_arn', private.text_list(p_spec -> 'regions'),
+      coalesce(p_spec -> 'network', '{"create_vpc": true}'),
+    private.caller_id())
+  returning * into v_identity;
+  perform private.audit(p_org, 'cloud_identity.created', 'cloud_identity', v_identity.id::pg_catalog.text,
+    v_identity.name);
+  return to_jsonb(v_identity);
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('There is already a cloud identity "%s".', p_spec ->> 'name'),
+      'Choose another name.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A field of the cloud identity is missing or not valid.',
+      'It needs a name, a role ARN like arn:aws:iam::123456789012:role/runyard, and at least one region.');
+end;
+$$;
+comment on function private.create_cloud_identity(uuid, jsonb) is 'Body of public.create_cloud_identity.';
+grant execute on function private.create_cloud_identity(uuid, jsonb) to authenticated;
+
+create function private.update_cloud_identity(p_identity uuid, p_spec jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_identity public.cloud_identities := private.my_identity(p_identity);
+begin
+  perform private.refuse_unknown_keys(p_spec, array['name', 'role_arn', 'account_id', 'regions', 'network']);
+  v_identity := jsonb_populate_record(v_identity, p_spec);
+  update public.cloud_identities set name = trim(v_identity.name), role_arn = v_identity.role_arn,
+    account_id = v_identity.account_id, regions = v_identity.regions, network = v_identity.network,
+    verified_at = case when p_spec ?| array['role_arn', 'account_id', 'regions', 'network'] then null
+      else verified_at end,
+    verification_error = case when p_spec ?| array['role_arn', 'account_id', 'regions', 'network'] then null
+      else verification_error end
+  where id = p_identity returning * into v_identity;
+  perform private.audit(v_identity.org_id, 'cloud_identity.updated', 'cloud_identity', p_identity::pg_catalog.text,
+    v_identity.name);
+  return to_jsonb(v_identity);
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('There is already a cloud identity "%s".', p_spec ->> 'name'),
+      'Choose another name.');
+  when check_violation or not_null_violation or invalid_text_representation then
+    perform private.fail('RY422', 'A field of the cloud identity is not valid.', 'Check the role ARN and the regions.');
+end;
+$$;
+comment on function private.update_cloud_identity(uuid, jsonb) is 'Body of public.update_cloud_identity.';
+grant execute on function private.update_cloud_identity(uuid, jsonb) to authenticated;
+
+create function private.remove_cloud_identity(p_identity uuid)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_identity public.cloud_identities := private.my_identity(p_identity);
+begin
+  perform private.fail('RY409', format('%s runners are deployed with it.', count(*)),
+    'Remove them first: afterwards nothing could reach them.')
+  from public.workers where cloud_identity_id = p_identity and removed_at is null having count(*) > 0;
+  update public.cloud_identities set removed_at = now() where id = p_identity returning * into v_identity;
+  perform private.audit(v_identity.org_id, 'cloud_identity.removed', 'cloud_identity', p_identity::pg_catalog.text,
+    v_identity.name);
+  return to_jsonb(v_identity);
+end;
+$$;
+comment on function private.remove_cloud_identity(uuid) is 'Body of public.remove_cloud_identity.';
+grant execute on function private.remove_cloud_identity(uuid) to authenticated;
+
+-- ---------------------------------------------------------------------------------------------------- service accounts
+-- Service accounts: identities of runners and pipelines. A secret is a hash in `private`; trust in an OIDC issuer is no
+-- secret at all. One with a role acts as a member of that role does: through the same functions, with a token that the
+-- edge function service-account-token signs. Every call asks the account's row, so what an admin changes counts at
+-- once.
+
+create table private.service_account_secrets (
+  service_account_id uuid primary key references public.service_accounts (id) on delete cascade,
+  hash text not null check (private.is_bcrypt_hash(hash)),
+  created_at timestamptz not null default now()
+);
+alter table private.service_account_secrets enable row level security;
+comment on table private.service_account_secrets is 'Hashes of service accounts'' client secrets.';
+comment on column private.service_account_secrets.hash is 'bcrypt hash; the secret is shown once and never stored.';
+
+create function private.my_account(p_account uuid)
+returns public.service_accounts
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_account public.service_accounts;
+begin
+  select * into v_account from public.service_accounts where id = p_account and removed_at is null
+    and org_id in (select private.my_org_ids()) for update;
+  if v_account.id is null then
+    perform private.fail('RY404', 'There is no such service account.');
+  end if;
+  perform private.need_role(v_account.org_id, 'admin');
+  return v_account;
+end;
+$$;
+comment on function private.my_account(uuid) is 'A service account that the caller may change.';
+
+create function private.set_account_secret(p_account uuid, p_hash text, p_hint text)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  insert into private.service_account_secrets (service_account_id, hash) values (p_account, p_hash)
+  on conflict (service_account_id) do update set hash = excluded.hash, created_at = now();
+  update public.service_accounts set has_secret = true, secret_hint = right(p_hint, 4),
+    credential_version = credential_version + 1
+  where id = p_account;
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'The secret must come as a bcrypt hash of cost 8 to 12.',
+      'Make the secret where you show it; send only its hash.');
+end;
+$$;
+comment on function private.set_account_secret(uuid, text, text) is 'Stores the hash of a service account''s secret.';
+
+create function private.check_account_role(p_role text, p_path text)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if p_role is not null and p_role not in ('viewer', 'operator', 'admin') then
+    perform private.fail('RY422', 'A service account may be viewer, operator or admin.',
+      'Owners are people: somebody must answer for the organisation.');
+  end if;
+  if p_role is not null and coalesce(p_path, '') <> '' then
+    perform private.fail('RY422', 'A service account with a role serves the whole organisation.',
+      'Leave its path empty, or its role; make two accounts where you need both.');
+  end if;
+end;
+$$;
+comment on function private.check_account_role(text, text) is
+  'Refuses a role that no service account may have: roles count in the whole organisation, and owners are people.';
+
+create function private.create_service_account(p_org uuid, p_spec jsonb, p_secret_hash text, p_secret_hint text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_account public.service_accounts;
+begin
+  perform private.need_role(p_org, 'admin');
+  perform private.refuse_unknown_keys(p_spec, array['name', 'path', 'description', 'trusts', 'role']);
+  if coalesce(p_spec -> 'trusts', '[]') = '[]' and p_secret_hash is null then
+    perform private.fail('RY422', 'A service account needs a trusted issuer or a secret.',
+      'Name the OIDC issuer and audience, or make a secret.');
+  end if;
+  perform private.check_account_role(p_spec ->> 'role', p_spec ->> 'path');
+  if coalesce(p_spec ->> 'path',
+    '') <> '' and not exists (select from public.groups where org_id = p_org and path = p_spec ->> 'path') then
+    perform private.fail('RY404', format('There is no group "%s".', p_spec ->> 'path'),
+      'Create it first, or leave the path empty for the whole organisation.');
+  end if;
+  insert into public.service_accounts (org_id, name, path, description, trusts, role, created_by)
+  values (p_org, trim(p_spec ->> 'name'), coalesce(p_spec ->> 'path', ''), coalesce(p_spec ->> 'description', ''),
+    coalesce(p_spec -> 'trusts', '[]'), (p_spec ->> 'role')::public.member_role,
+      private.caller_id()) returning * into v_account;
+  if p_secret_hash is not null then
+    perform private.set_account_secret(v_account.id, p_secret_hash, p_secret_hint);
+  end if;
+  perform private.audit(p_org, 'service_account.created', 'service_account', v_account.id::pg_catalog.text,
+    v_account.name,
+    jsonb_build_object('role', v_account.role));
+  return (select to_jsonb(a) from public.service_accounts as a where a.id = v_account.id);
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('There is already a service account "%s".', p_spec ->> 'name'),
+      'Choose another name.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A field of the service account is missing or not valid.',
+      'Each of at most ten trusts is {issuer, audience, bound_claims}: an https address, and at least one claim.');
+end;
+$$;
+comment on function private.create_service_account(uuid, jsonb, text, text) is 'Body of public.create_service_account.';
+grant execute on function private.create_service_account(uuid, jsonb, text, text) to authenticated;
+
+create function private.end_account_sessions(p_account uuid, p_reason text)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_worker pg_catalog.uuid;
+begin
+  for v_worker in select distinct s.worker_id from private.sessions as s where s.service_account_id = p_account
+    and s.ended_at is null order by 1 loop
+    perform private.end_sessions(v_worker, null, p_account, p_reason);
+    perform private.refresh_worker_status(v_worker);
+    perform private.ring_worker(v_worker);
+  end loop;
+end;
+$$;
+comment on function private.end_account_sessions(uuid, text) is
+  'Ends the sessions that were opened with a service account.';
+
+create function private.update_service_account(p_account uuid, p_spec jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_old public.service_accounts := private.my_account(p_account);
+  v_account public.service_accounts;
+begin
+  perform private.refuse_unknown_keys(p_spec, array['name', 'description', 'trusts', 'role', 'is_disabled']);
+  perform private.check_account_role(p_spec ->> 'role', v_old.path);
+  v_account := jsonb_populate_record(v_old, p_spec);
+  update public.service_accounts set name = trim(v_account.name), description = v_account.description,
+    trusts = v_account.trusts,
+    role = v_account.role, is_disabled = v_account.is_disabled,
+    credential_version = credential_version + case when v_account.trusts <> v_old.trusts then 1 else 0 end
+  where id = p_account returning * into v_account;
+  if v_account.is_disabled then
+    perform private.end_account_sessions(p_account, 'its service account was disabled');
+  elsif v_account.trusts <> v_old.trusts then
+    perform private.end_account_sessions(p_account, 'its service account trusts other issuers now');
+  end if;
+  perform private.refresh_worker_status(w.id) from (
+    select o.id from public.workers as o where o.service_account_id = p_account
+      and o.removed_at is null order by o.id) as w;
+  perform private.audit(v_account.org_id, 'service_account.updated', 'service_account', p_account::pg_catalog.text,
+    v_account.name,
+    jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_account))));
+  return to_jsonb(v_account);
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('There is already a service account "%s".', p_spec ->> 'name'),
+      'Choose another name.');
+  when check_violation or not_null_violation or invalid_text_representation then
+    perform private.fail('RY422', 'A field of the service account is not valid.',
+      'Each of at most ten trusts is {issuer, audience, bound_claims}: an https address, and at least one claim.');
+end;
+$$;
+comment on function private.update_service_account(uuid, jsonb) is 'Body of public.update_service_account.';
+grant execute on function private.update_service_account(uuid, jsonb) to authenticated;
+
+create function private.rotate_service_account_secret(p_account uuid, p_secret_hash text, p_secret_hint text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_account public.service_accounts := private.my_account(p_account);
+begin
+  perform private.set_account_secret(p_account, p_secret_hash, p_secret_hint);
+  perform private.end_account_sessions(p_account, 'its service account''s secret was rotated');
+  perform private.audit(v_account.org_id, 'service_account.secret_rotated', 'service_account',
+    p_account::pg_catalog.text, v_account.name);
+  return (select to_jsonb(a) from public.service_accounts as a where a.id = p_account);
+end;
+$$;
+comment on function private.rotate_service_account_secret(uuid, text, text) is
+  'Body of public.rotate_service_account_secret.';
+grant execute on function private.rotate_service_account_secret(uuid, text, text) to authenticated;
+
+create function private.remove_service_account(p_account uuid)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_account public.service_accounts := private.my_account(p_account);
+begin
+  perform private.fail('RY409', format('%s runners sign in with it.', count(*)),
+    'Give them a token or another service account first.')
+  from public.workers as w where w.service_account_id = p_account and w.removed_at is null having count(*) > 0;
+  update public.service_accounts set removed_at = now(), is_disabled = true, has_secret = false, secret_hint = null
+    where id = p_account returning * into v_account;
+  delete from private.service_account_secrets where service_account_id = p_account;
+  perform private.end_account_sessions(p_account, 'its service account was removed');
+  perform private.audit(v_account.org_id, 'service_account.removed', 'service_account', p_account::pg_catalog.text,
+    v_account.name);
+  return to_jsonb(v_account);
+end;
+$$;
+comment on function private.remove_service_account(uuid) is 'Body of public.remove_service_account.';
+grant execute on function private.remove_service_account(uuid) to authenticated;
+
+create function private.service_account_for(p_client_id text)
+returns jsonb
+language sql stable security definer
+set search_path = ''
+as $$
+  select jsonb_build_object('id', a.id, 'org_id', a.org_id, 'name', a.name, 'trusts', a.trusts, 'version',
+    a.credential_version, 'hashes', coalesce((select jsonb_agg(jsonb_build_object('token_id', s.service_account_id,
+      'hash', s.hash))
+      from private.service_account_secrets as s where s.service_account_id = a.id), '[]'))
+  from public.service_accounts as a where a.client_id = p_client_id and a.removed_at is null and not a.is_disabled
+$$;
+comment on function private.service_account_for(text) is 'Body of public.service_account_for.';
+grant execute on function private.service_account_for(text) to service_role;
+
+create function private.use_service_account(p_account uuid)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_account public.service_accounts;
+begin
+  update public.service_accounts set last_used_at = now()
+  where id = p_account and removed_at is null and not is_disabled and role is not null returning * into v_account;
+  if v_account.id is null then
+    perform private.fail('RY403', 'This service account holds no role in the organisation.',
+      'An admin gives it one under Settings → Service accounts, or with `runyard accounts update --role`.');
+  end if;
+  return jsonb_build_object('role', v_account.role, 'version', v_account.credential_version);
+end;
+$$;
+comment on function private.use_service_account(uuid) is 'Body of public.use_service_account.';
+grant execute on function private.use_service_account(uuid) to service_role;
+
+-- ---------------------------------------------------------------------------------------- programs that people sign in
+-- Signing a program in by a short code: it shows the code, somebody who is signed in confirms it on a page, and the
+-- program gets a login of theirs from the edge function device-login (RFC 8628). No password is typed into a terminal.
+
+create table private.device_logins (
+  device_hash text primary key check (device_hash ~ '^[0-9a-f]{64}$'),
+  user_code text not null unique check (user_code ~ '^[B-Z]{8}$'),
+  program text not null check (length(program) between 1 and 200),
+  address text not null default '' check (length(address) <= 200),
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null default now() + interval '10 minutes',
+  decided_by uuid,
+  is_confirmed boolean
+);
+create index device_logins_expires_at_idx on private.device_logins (expires_at);
+alter table private.device_logins enable row level security;
+comment on table private.device_logins is 'Programs that wait to be signed in; a row lives for ten minutes.';
+comment on column private.device_logins.device_hash is 'SHA-256 (hex) of the secret that the program polls with.';
+comment on column private.device_logins.user_code is 'What the person compares and confirms.';
+comment on column private.device_logins.program is 'What the program says it is, and on which machine.';
+comment on column private.device_logins.address is 'Where the request came from.';
+comment on column private.device_logins.expires_at is 'After this the code is void.';
+comment on column private.device_logins.decided_by is 'Who confirmed or declined it.';
+comment on column private.device_logins.is_confirmed is 'What they said; null until then.';
+
+create function private.start_device_login(p_device_hash text, p_user_code text, p_program text, p_address text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  delete from private.device_logins where expires_at < now() - interval '1 hour';
+  insert into private.device_logins (device_hash, user_code, program, address)
+  values (p_device_hash, p_user_code, left(p_program, 200), left(coalesce(p_address, ''), 200));
+  return jsonb_build_object('expires_in', 600);
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'That code is in use.', 'Draw another one.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A field of the login is missing or not valid.',
+      'Send the SHA-256 of the device''s secret, a code of eight letters from B to Z, and the program''s name.');
+end;
+$$;
+comment on function private.start_device_login(text, text, text, text) is 'Body of public.start_device_login.';
+grant execute on function private.start_device_login(text, text, text, text) to service_role;
+
+create function private.need_device_login(p_user_code text)
+returns private.device_logins
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_login private.device_logins;
+begin
+  perform private.need_person();
+  select * into v_login from private.device_logins
+  where user_code = upper(regexp_replace(p_user_code, '[^A-Za-z]', '', 'g')) and expires_at > now()
+    and is_confirmed is null
+  for update;
+  if v_login.device_hash is null then
+    perform private.fail('RY404', 'No program waits with this code.',
+      'It may be mistyped, older than ten minutes, or used already: start `runyard login` again.');
+  end if;
+  return v_login;
+end;
+$$;
+comment on function private.need_device_login(text) is 'The login that waits with a code, however the code is written.';
+
+create function private.device_login(p_user_code text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_login private.device_logins := private.need_device_login(p_user_code);
+begin
+  return jsonb_build_object('user_code', v_login.user_code, 'program', v_login.program, 'address', v_login.address,
+    'created_at', v_login.created_at, 'expires_at', v_login.expires_at);
+end;
+$$;
+comment on function private.device_login(text) is 'Body of public.device_login.';
+grant execute on function private.device_login(text) to authenticated;
+
+create function private.decide_device_login(p_user_code text, p_is_confirmed boolean)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_login private.device_logins := private.need_device_login(p_user_code);
+begin
+  if p_is_confirmed is null then
+    perform private.fail('RY422', 'Confirm it or decline it.', 'Send true or false.');
+  end if;
+  update private.device_logins set is_confirmed = p_is_confirmed, decided_by = private.caller_id()
+  where device_hash = v_login.device_hash;
+  return jsonb_build_object('user_code', v_login.user_code, 'is_confirmed', p_is_confirmed);
+end;
+$$;
+comment on function private.decide_device_login(text, boolean) is 'Body of public.decide_device_login.';
+grant execute on function private.decide_device_login(text, boolean) to authenticated;
+
+create function private.take_device_login(p_device_hash text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_login private.device_logins;
+begin
+  select * into v_login from private.device_logins where device_hash = p_device_hash for update;
+  if v_login.device_hash is null or v_login.expires_at <= now() then
+    return jsonb_build_object('status', 'expired');
+  elsif v_login.is_confirmed is null then
+    return jsonb_build_object('status', 'pending');
+  end if;
+  -- It is good for one login.
+  delete from private.device_logins where device_hash = p_device_hash;
+  return jsonb_build_object('status', case when v_login.is_confirmed then 'confirmed' else 'declined' end,
+    'user_id', case when v_login.is_confirmed then v_login.decided_by end);
+end;
+$$;
+comment on function private.take_device_login(text) is 'Body of public.take_device_login.';
+grant execute on function private.take_device_login(text) to service_role;
+
+revoke execute on all functions in schema private from public;

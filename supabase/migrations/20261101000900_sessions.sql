@@ -1,0 +1,486 @@
+-- Sessions: how a process becomes an instance of a runner, and how every later call knows who it is.
+-- The edge function verifies the token (bcrypt, once) and calls open_worker_session with the secret key; the runner
+-- then holds a short JWT with the session's id. Its calls name no runner: identity comes from that id alone, and the
+-- row is read every time, so that revoking is immediate.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+create unlogged table private.rate_limits (
+  key text primary key,
+  window_started_at timestamptz not null,
+  used integer not null
+) with (fillfactor = 50);
+alter table private.rate_limits enable row level security;
+comment on table private.rate_limits is 'Counters of attempts per address and per runner. UNLOGGED: a crash forgives.';
+comment on column private.rate_limits.window_started_at is 'Start of the window.';
+comment on column private.rate_limits.used is 'Attempts in it.';
+
+create function private.rate_limit(p_key text, p_limit integer, p_window_seconds integer)
+returns boolean
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_used integer;
+begin
+  if num_nulls(p_key, p_limit, p_window_seconds) > 0 then
+    perform private.fail('RY422', 'A limit needs a key, a number and a time.', 'Send all three.');
+  end if;
+  insert into private.rate_limits as r (key, window_started_at, used) values (left(p_key, 500), now(), 1)
+  on conflict (key) do update set
+    window_started_at = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then now()
+      else r.window_started_at end,
+    used = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then 1 else least(r.used + 1,
+      1000000) end
+  returning used into v_used;
+  return v_used <= p_limit;
+end;
+$$;
+comment on function private.rate_limit(text, integer, integer) is 'Body of public.rate_limit.';
+grant execute on function private.rate_limit(text, integer, integer) to service_role;
+
+create function private.worker_token_hashes(p_worker uuid)
+returns jsonb
+language sql stable security definer
+set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object('token_id', t.id, 'hash', t.hash) order by t.created_at desc), '[]')
+  from (
+    select t.id, t.hash, t.created_at from private.worker_tokens as t join public.workers as w on w.id = t.worker_id
+    where t.worker_id = p_worker and w.removed_at is null and t.revoked_at is null
+      and (t.expires_at is null or t.expires_at > now())
+    order by t.created_at desc limit 2
+  ) as t
+$$;
+comment on function private.worker_token_hashes(uuid) is 'Body of public.worker_token_hashes.';
+grant execute on function private.worker_token_hashes(uuid) to service_role;
+
+-- ------------------------------------------------------------------------------------------------------------- opening
+
+create function private.is_credential_live(p_session private.sessions)
+returns boolean
+language sql stable
+set search_path = ''
+as $$
+  select exists (select from private.worker_tokens as t
+      where t.id = p_session.token_id and t.revoked_at is null and (t.expires_at is null or t.expires_at > now()))
+    or exists (select from public.service_accounts as a join public.workers as w on w.service_account_id = a.id
+      where a.id = p_session.service_account_id and w.id = p_session.worker_id and a.removed_at is null
+        and not a.is_disabled)
+$$;
+comment on function private.is_credential_live(private.sessions) is
+  'Whether the token or the service account that opened a session is still good.';
+
+create function private.attempt_session(p_session private.sessions, p_job bigint, p_attempt integer)
+returns uuid
+language sql stable
+set search_path = ''
+as $$
+  -- A change belongs to its attempt, whatever became of the runner's process; before it, only the session that took
+  -- the job over counts. Where the attempt has no job any more, the fence says so, and what it did can be handed over.
+  select case when q.job_id is null then p_session.id
+    when q.has_touched or q.session_id = n.id then coalesce(q.session_id, n.id, p_session.id) end
+  from (select) as one
+  left join private.live_jobs as q
+    on q.job_id = p_job and q.attempt = p_attempt and q.instance_id = p_session.instance_id
+    and q.stage in ('RUNNING', 'HELD')
+  left join lateral (
+    select o.id from private.sessions as o where o.instance_id = p_session.instance_id and o.ended_at is null limit 1
+  ) as n on true
+  where p_job is not null and private.is_credential_live(p_session)
+    and (q.job_id is not null or p_session.ended_at > now() - interval '7 days')
+$$;
+comment on function private.attempt_session(private.sessions, bigint, integer) is
+  'The session that an executor of an ended one speaks for, while what opened its own is still good. Null where it '
+  'ended with its session.';
+
+create function private.executor_session()
+returns uuid
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_claims pg_catalog.jsonb := private.jwt();
+begin
+  if v_claims ->> 'role' in ('executor', 'engine') then
+    return (
+      select private.attempt_session(s, (v_claims ->> 'job')::bigint, (v_claims ->> 'att')::integer)
+      from private.sessions as s where s.id = (v_claims ->> 'sid')::pg_catalog.uuid);
+  end if;
+  return null;
+end;
+$$;
+comment on function private.executor_session() is
+  'The session that the calling executor or engine speaks for although its own has ended. Null for everybody else.';
+
+create function private.refuse_second_process(p_worker public.workers, p_instance text, p_boot_id uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_other pg_catalog.record;
+begin
+  select l.name, l.last_seen_at into v_other
+  from private.sessions as s join private.instance_liveness as l on l.instance_id = s.instance_id
+    and l.session_id = s.id
+  where s.worker_id = p_worker.id and s.ended_at is null and s.boot_id <> p_boot_id and l.is_fresh
+    and (l.name = p_instance or not p_worker.allow_multiple_instances)
+  limit 1;
+  if v_other.name is null then
+    return;
+  end if;
+  if v_other.name = p_instance then
+    perform private.fail('RY409', format('Another process is connected as instance "%s" of runner "%s".', p_instance,
+      p_worker.name),
+        'Stop it, or give this process a name of its own. It can take over 60 s after the other one''s last beat.');
+  end if;
+  perform private.fail('RY409', format('Runner "%s" accepts one process, and "%s" is connected.', p_worker.name,
+    v_other.name), 'Stop the other process, or allow multiple instances in the runner''s settings.');
+end;
+$$;
+comment on function private.refuse_second_process(public.workers, text, uuid) is
+  'Refuses a second process while the first is fresh. The same process (boot id) may always come back.';
+
+create function private.take_over(p_worker public.workers, p_instance public.worker_instances, p_session uuid,
+  p_boot_id uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- The same process that comes back keeps its jobs; another process does not inherit what it did not start.
+  update private.live_jobs as q set session_id = p_session from private.sessions as s
+  where q.stage = 'RUNNING' and q.instance_id = p_instance.id and s.id = q.session_id and s.boot_id = p_boot_id;
+  -- … but has a lease's time to say what it found on disk (worker_recover).
+  update private.live_jobs as q set lease_until = greatest(q.lease_until, now() + interval '60 seconds')
+  where q.stage = 'RUNNING' and q.instance_id = p_instance.id and q.session_id <> p_session;
+  perform private.end_sessions(p_worker.id, case when p_worker.allow_multiple_instances then p_instance.id end, null,
+    format('another process took over (epoch %s)', p_instance.epoch + 1));
+end;
+$$;
+comment on function private.take_over(public.workers, public.worker_instances, uuid, uuid) is
+  'Ends the sessions that a new one replaces.';
+
+create function private.check_facts(p_facts jsonb, p_instance uuid)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if jsonb_typeof(p_facts) <> 'object' or coalesce(p_facts ->> 'capacity', '1') !~ '^[0-9]{1,6}$'
+    or jsonb_typeof(coalesce(nullif(p_facts -> 'engines', 'null'), '{}')) <> 'object'
+    -- News are added to what is known: both together have one size, or they would grow with every heartbeat.
+    or (select octet_length((i.facts || p_facts)::pg_catalog.text) from public.worker_instances as i
+      where i.id = p_instance) > 65536 then
+    perform private.fail('RY422', 'What a runner tells of its host is not valid.',
+      'All of it is an object of at most 64 KiB; capacity is a number, and engines an object of names and versions.');
+  end if;
+end;
+$$;
+comment on function private.check_facts(jsonb, uuid) is
+  'Refuses facts about a host that cannot be read, or that are too much with what its instance told before.';
+
+create function private.announce_instance(p_worker public.workers, p_instance uuid, p_session uuid, p_boot_id uuid,
+  p_facts jsonb)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.check_facts(p_facts, p_instance);
+  update public.worker_instances as i set
+    epoch = i.epoch + 1, boot_id = p_boot_id, status = 'ONLINE', connected_at = now(), disconnected_at = null,
+      last_error = null,
+    hostname = coalesce(left(p_facts ->> 'hostname', 255), i.hostname), facts = i.facts || p_facts,
+    engines = coalesce(nullif(p_facts -> 'engines', 'null'), i.engines),
+      version = coalesce(left(p_facts ->> 'version', 50), i.version),
+    capacity = least(p_worker.capacity, coalesce((p_facts ->> 'capacity')::integer, p_worker.capacity))
+  where i.id = p_instance;
+  insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, tick_at)
+  values (p_instance, p_session, p_worker.id, now(), date_bin('15 minutes', now(), '2000-01-01'))
+  on conflict (instance_id) do update set session_id = excluded.session_id, last_seen_at = excluded.last_seen_at,
+    is_draining = false;
+  if p_facts ->> 'version' is not null then
+    update public.workers set version = left(p_facts ->> 'version', 50)
+    where id = p_worker.id and version is distinct from left(p_facts ->> 'version', 50);
+  end if;
+  perform private.record_worker_event(p_worker.id, 'connected', null,
+    (select i.name from public.worker_instances as i where i.id = p_instance));
+  perform private.refresh_worker_status(p_worker.id);
+end;
+$$;
+comment on function private.announce_instance(public.workers, uuid, uuid, uuid, jsonb) is
+  'Records the connection: instance, first beat, status.';
+
+create function private.open_worker_session(
+  p_worker uuid, p_instance text, p_boot_id uuid, p_facts jsonb, p_token uuid, p_service_account uuid
+)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+  v_instance public.worker_instances;
+  v_session pg_catalog.uuid := gen_random_uuid();
+begin
+  -- The states of the jobs that the instance has come before the runner: who ends one of them may go on to change the
+  -- runner.
+  perform private.lock_job_states(array(
+    select q.job_id from private.live_jobs as q join public.worker_instances as i on i.id = q.instance_id
+    where i.worker_id = p_worker and i.name = p_instance and q.stage = 'RUNNING'));
+  select * into v_worker from public.workers where id = p_worker and removed_at is null for no key update;
+  if v_worker.id is null then
+    perform private.fail('RY404', 'There is no such runner.', 'Check WORKER_ID; the runner may have been removed.');
+  end if;
+  perform private.check_worker_credential(p_worker, p_token, p_service_account);
+  if coalesce(p_instance, '') !~ '^[A-Za-z0-9._-]{1,100}$' or p_boot_id is null then
+    perform private.fail('RY422', 'An instance name has 1 to 100 letters, digits, dots, hyphens or underscores.',
+      'Set the instance''s name in the runner''s settings.');
+  end if;
+  perform private.refuse_second_process(v_worker, p_instance, p_boot_id);
+  insert into public.worker_instances as i (worker_id, org_id, is_shared, name)
+  values (p_worker, v_worker.org_id, v_worker.is_shared, p_instance)
+  on conflict (worker_id, name) do update set name = excluded.name returning * into v_instance;
+  perform private.take_over(v_worker, v_instance, v_session, p_boot_id);
+  insert into private.sessions (id, worker_id, instance_id, token_id, service_account_id, epoch, boot_id, expires_at)
+  values (v_session, p_worker, v_instance.id, p_token, p_service_account, v_instance.epoch + 1, p_boot_id,
+    (select t.expires_at from private.worker_tokens as t where t.id = p_token));
+  update private.worker_tokens set last_used_at = now() where id = p_token;
+  update public.service_accounts set last_used_at = now() where id = p_service_account;
+  perform private.announce_instance(v_worker, v_instance.id, v_session, p_boot_id, coalesce(p_facts, '{}'));
+  return jsonb_build_object(
+    'session_id', v_session, 'instance_id', v_instance.id, 'instance_name', p_instance, 'epoch', v_instance.epoch + 1,
+    'worker_id', p_worker, 'worker_name', v_worker.name, 'org_id', v_worker.org_id, 'is_shared', v_worker.is_shared,
+    'org_slug', (select o.slug from public.organizations as o where o.id = v_worker.org_id),
+    'labels', v_worker.labels, 'capacity', v_worker.capacity, 'lease_seconds', 60, 'heartbeat_seconds', 15);
+end;
+$$;
+comment on function private.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid) is
+  'Body of public.open_worker_session.';
+grant execute on function private.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid) to service_role;
+
+create function private.renew_worker_session(p_session uuid, p_job bigint, p_attempt integer)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_session private.sessions;
+begin
+  update private.sessions as s set renewed_at = now()
+  from public.workers as w
+  where s.id = p_session and w.id = s.worker_id and w.removed_at is null and private.is_credential_live(s)
+    and (s.ended_at is null or private.attempt_session(s, p_job, p_attempt) is not null)
+  returning s.* into v_session;
+  if v_session.id is null then
+    perform private.fail('RY401', 'This session has ended.', 'Open a new one with the runner''s token.');
+  end if;
+  return (
+    select jsonb_build_object('session_id', v_session.id, 'instance_id', v_session.instance_id, 'epoch',
+      v_session.epoch, 'worker_id', w.id, 'worker_name', w.name, 'org_id', w.org_id, 'is_shared', w.is_shared)
+    from public.workers as w where w.id = v_session.worker_id);
+end;
+$$;
+comment on function private.renew_worker_session(uuid, bigint, integer) is 'Body of public.renew_worker_session.';
+grant execute on function private.renew_worker_session(uuid, bigint, integer) to service_role;
+
+-- ------------------------------------------------------------------------------------------------------ who is calling
+
+create type private.runner as (
+  session_id uuid, worker_id uuid, instance_id uuid, org_id uuid, worker_name text, instance_name text,
+    capacity integer,
+  worker_status public.worker_status, instance_status public.worker_status, version text, is_open boolean,
+    is_free boolean,
+  tick_at timestamptz
+);
+comment on type private.runner is 'The runner that is calling, as its session says.';
+
+create function private.this_runner()
+returns private.runner
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_runner private.runner;
+  v_session pg_catalog.uuid := private.jwt() ->> 'sid';
+  v_as pg_catalog.uuid;
+  v_reason pg_catalog.text;
+begin
+  loop
+    -- "Free" is what the claim asks of others, slots aside: enabled, not draining, fresh.
+    select coalesce(v_as, s.id), w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version,
+      not (w.is_disabled or w.is_draining), not (w.is_disabled or w.is_draining) and not h.is_draining
+        and h.last_seen_at > now() - interval '60 seconds', h.tick_at
+    into v_runner
+    from private.sessions as s
+    join public.workers as w on w.id = s.worker_id
+    join public.worker_instances as i on i.id = s.instance_id
+    left join private.heartbeats as h on h.instance_id = s.instance_id
+    where s.id = v_session and w.removed_at is null
+      and (v_as is not null or s.ended_at is null and (s.expires_at is null or s.expires_at > now()));
+    exit when v_runner.session_id is not null or v_as is not null;
+    -- Nearly never: the second look is for an executor whose runner has another session by now.
+    v_as := private.executor_session();
+    exit when v_as is null;
+  end loop;
+  if v_runner.session_id is null then
+    select coalesce(s.end_reason, case when s.expires_at <= now() then 'its token expired' end) into v_reason
+    from private.sessions as s where s.id = v_session;
+    perform private.fail('RY401', 'This session has ended: ' || coalesce(v_reason, 'it is not known') || '.',
+      'Stop. If the runner should go on, open a new session with its token.');
+  end if;
+  return v_runner;
+end;
+$$;
+comment on function private.this_runner() is
+  'The calling runner, from the session id in its token alone. Refuses ended sessions and removed runners; an '
+  'executor in the middle of a change outlives its session.';
+
+create function private.worker_close_session(p_reason text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_runner private.runner := private.this_runner();
+begin
+  perform private.end_sessions(v_runner.worker_id, v_runner.instance_id, null,
+    coalesce(nullif(left(trim(p_reason), 200), ''), 'the process left'));
+  perform private.record_worker_event(v_runner.worker_id, 'disconnected', left(p_reason, 200), v_runner.instance_name);
+  perform private.refresh_worker_status(v_runner.worker_id);
+  return jsonb_build_object('closed', true);
+end;
+$$;
+comment on function private.worker_close_session(text) is 'Body of public.worker_close_session.';
+grant execute on function private.worker_close_session(text) to worker;
+
+-- ----------------------------------------------------------------------------------------------------------- the fence
+-- The fence: which attempt of a job a caller may speak for. Every call of a runner or an executor about a job passes
+-- it; it is what makes requeueing safe, and what lets an attempt that was out of contact come back before a person
+-- released it.
+
+create function private.check_scope(p_job bigint, p_attempt integer)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_claims pg_catalog.jsonb := private.jwt();
+begin
+  if v_claims ->> 'role' in ('executor', 'engine')
+    and (v_claims ->> 'job', v_claims ->> 'att') is distinct from (p_job::pg_catalog.text, p_attempt::pg_catalog.text)
+      then
+    perform private.fail('RY403', format('This credential is not for attempt %s of job %s.', p_attempt, p_job),
+      'An executor or an engine works on the one job that it was started for.');
+  end if;
+end;
+$$;
+comment on function private.check_scope(bigint, integer) is
+  'Refuses an executor (a process that a runner started for one job) or an engine (what that job runs) that names '
+  'another job or attempt than its token does.';
+
+create function private.known_job(p_runner private.runner, p_job bigint)
+returns public.provision_jobs
+language sql stable
+set search_path = ''
+as $$
+  select j.* from public.provision_jobs as j
+  where j.id = p_job and (j.org_id = p_runner.org_id or exists (
+    select from public.job_events as e where e.job_id = j.id and e.event = 'claimed'
+      and e.actor_id = p_runner.worker_id))
+$$;
+comment on function private.known_job(private.runner, bigint) is
+  'A job that a runner may hear about: of its organisation, or once given to it. Null for every other, as for one '
+  'that does not exist.';
+
+create function private.resume_held(p_runner private.runner, p_job bigint, p_attempt integer)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+begin
+  -- Without waiting, because a heartbeat asks, too: whoever must not miss it holds the row already.
+  update private.live_jobs as q set
+    stage = 'RUNNING', session_id = p_runner.session_id, unlisted_at = null, lease_until = now() + interval '60 seconds'
+  where q.job_id = (
+    select h.job_id from private.live_jobs as h
+    where h.job_id = p_job and h.attempt = p_attempt and h.stage = 'HELD' and h.instance_id = p_runner.instance_id
+      for update skip locked);
+  if not found then
+    return;
+  end if;
+  update public.provision_jobs set status = 'PROCESSING', error = null where id = p_job returning * into v_job;
+  perform private.record_job_event(v_job, 'resumed', 'NEEDS_ATTENTION', 'PROCESSING', 'worker', p_runner.worker_id,
+    p_runner.worker_name, 'The runner is in contact again and still has this attempt.');
+end;
+$$;
+comment on function private.resume_held(private.runner, bigint, integer) is
+  'The attempt that holds a job has come back before a person released it: it goes on, and its end will be believed.';
+
+create function private.locked_job(p_runner private.runner, p_job bigint, p_attempt integer)
+returns private.live_jobs
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_live private.live_jobs;
+begin
+  -- The lock keeps sweep and cancel out until this call has written what it came to write. A job of somebody else is
+  -- not touched: whoever guesses numbers must not hold up other runners.
+  select * into v_live from private.live_jobs as q
+  where q.job_id = p_job and q.instance_id = p_runner.instance_id for update;
+  if v_live.stage = 'HELD' then
+    perform private.resume_held(p_runner, p_job, p_attempt);
+    select * into v_live from private.live_jobs as q where q.job_id = p_job;
+  end if;
+  return v_live;
+end;
+$$;
+comment on function private.locked_job(private.runner, bigint, integer) is
+  'The row of a job of this instance, locked; the attempt that holds it goes on, if it is the one that asks. Null '
+  'where the job is over or another''s.';
+
+create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer)
+returns private.live_jobs
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_live private.live_jobs;
+begin
+  perform private.check_scope(p_job, p_attempt);
+  select * into v_live from private.live_jobs as q
+  where q.job_id = p_job and q.attempt = p_attempt
+    and (q.stage = 'RUNNING' and q.session_id = p_runner.session_id or q.stage = 'HELD'
+      and q.instance_id = p_runner.instance_id);
+  if v_live.job_id is null then
+    perform private.fail('RY410', format('Attempt %s of job %s is not this runner''s any more.', p_attempt, p_job),
+      'Stop working on it; what it wrote until now is kept.',
+      (select jsonb_build_object('job', j.id, 'attempt', j.attempt, 'status', j.status)::pg_catalog.text
+        from private.known_job(p_runner, p_job) as j where j.id is not null));
+  end if;
+  return v_live;
+end;
+$$;
+comment on function private.fenced_job(private.runner, bigint, integer) is
+  'The fence: the attempt that holds the job, if it is this session''s, or this instance''s while a person is waited '
+  'for. It makes requeueing safe.';
+
+create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer)
+returns private.live_jobs
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.locked_job(p_runner, p_job, p_attempt);
+  return private.fenced_job(p_runner, p_job, p_attempt);
+end;
+$$;
+comment on function private.owned_job(private.runner, bigint, integer) is
+  'The running attempt behind the fence, locked for what the call has to write.';
+
+revoke execute on all functions in schema private from public;

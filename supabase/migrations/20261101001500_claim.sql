@@ -1,0 +1,492 @@
+-- The claim: exactly one runner gets a job, and it is the right one. Rules that change rarely are in lane_workers
+-- already. What is left for the moment of the claim: is this runner open, has it a free slot, and is nobody nearer
+-- available for the lane. A read-only look comes first, so that idle runners that poll write nothing. Then lock, then
+-- count in the *next* statement: counting in the same statement counts what was there before the lock was got, and
+-- broke a limit of 4 in 58 of 60 rounds. worker_job tells an executor, which a runner's dispatcher started for one job,
+-- what the claim gave.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+-- --------------------------------------------------------------------------------------------------------- maintenance
+-- Maintenance, of an organisation or of the installation: nothing new is claimed, what runs finishes, and every job
+-- that waits says until when and why. It ends by itself.
+
+create function private.maintenance(p_org uuid)
+returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  -- Whichever lasts longer.
+  return (
+    select case
+      when greatest(i.maintenance_until, o.maintenance_until) is null
+        or greatest(i.maintenance_until, o.maintenance_until) <= now() then null
+      when o.maintenance_until > coalesce(i.maintenance_until, '-infinity') then
+        jsonb_build_object('scope', 'organization', 'until', o.maintenance_until, 'reason', o.maintenance_reason)
+      else jsonb_build_object('scope', 'installation', 'until', i.maintenance_until, 'reason', i.maintenance_reason) end
+    from private.installation as i left join public.organizations as o on o.id = p_org where i.is_only);
+end;
+$$;
+comment on function private.maintenance(uuid) is
+  'The maintenance that keeps an organisation''s jobs from being taken now: whose it is, until when and why; null '
+  'when there is none.';
+
+create function private.my_maintenance(p_org uuid)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.need_role(p_org, 'viewer');
+  return private.maintenance(p_org);
+end;
+$$;
+comment on function private.my_maintenance(uuid) is 'Body of public.maintenance.';
+grant execute on function private.my_maintenance(uuid) to authenticated;
+
+create function private.check_maintenance(p_until timestamptz, p_reason text)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if p_until is null then
+    return;
+  end if;
+  if p_until <= now() or p_until > now() + interval '30 days' then
+    perform private.fail('RY422', 'Maintenance ends at a time within the next 30 days.',
+      'Send the time of its end, or none to end it now.');
+  end if;
+  if length(trim(coalesce(p_reason, ''))) not between 1 and 500 then
+    perform private.fail('RY422', 'Maintenance needs a reason of at most 500 characters.',
+      'Say why jobs wait: every member reads it.');
+  end if;
+end;
+$$;
+comment on function private.check_maintenance(timestamptz, text) is 'Refuses a maintenance without an end or a reason.';
+
+create function private.wake_lanes(p_org uuid)
+returns void
+language sql
+set search_path = ''
+as $$
+  select private.ring_lane(l.id) from private.lanes as l
+  where (p_org is null or l.org_id = p_org) and exists (select from private.live_jobs as q where q.lane_id = l.id
+    and q.stage = 'READY')
+  limit 1000
+$$;
+comment on function private.wake_lanes(uuid) is
+  'Wakes the runners of every lane with a ready job, of one organisation or of all.';
+
+create function private.set_maintenance(p_org uuid, p_until timestamptz, p_reason text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.need_role(p_org, 'admin');
+  perform private.check_maintenance(p_until, p_reason);
+  update public.organizations set maintenance_until = p_until, maintenance_reason = case when p_until is not null
+    then trim(p_reason) end
+  where id = p_org;
+  perform private.audit(p_org, case when p_until is null then 'organization.maintenance_ended'
+    else 'organization.maintenance' end,
+    'organization', p_org::pg_catalog.text, null, jsonb_build_object('until', p_until, 'reason', p_reason));
+  perform private.ring_org(p_org, 'organizations', p_org::pg_catalog.text);
+  if p_until is null then
+    perform private.wake_lanes(p_org);
+  end if;
+  return jsonb_build_object('maintenance', private.maintenance(p_org));
+end;
+$$;
+comment on function private.set_maintenance(uuid, timestamptz, text) is 'Body of public.set_maintenance.';
+grant execute on function private.set_maintenance(uuid, timestamptz, text) to authenticated;
+
+create function private.set_installation_maintenance(p_until timestamptz, p_reason text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.check_maintenance(p_until, p_reason);
+  update private.installation set maintenance_until = p_until, maintenance_reason = case when p_until is not null
+    then trim(p_reason) end
+  where is_only;
+  perform private.audit(null, case when p_until is null then 'installation.maintenance_ended'
+    else 'installation.maintenance' end,
+    'installation', null, null, jsonb_build_object('until', p_until, 'reason', p_reason));
+  if p_until is null then
+    perform private.wake_lanes(null);
+  end if;
+  return jsonb_build_object('maintenance', private.maintenance(null));
+end;
+$$;
+comment on function private.set_installation_maintenance(timestamptz, text) is
+  'Body of public.set_installation_maintenance.';
+grant execute on function private.set_installation_maintenance(timestamptz, text) to service_role;
+
+create function private.open_transactions()
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  -- While one is open, vacuum cannot remove what claims leave in their index, and each claim steps over all of it.
+  return (
+    select coalesce(jsonb_agg(to_jsonb(a) order by a.seconds desc), '[]') from (
+      select a.pid, a.usename as role, a.application_name as application, a.state,
+        round(extract(epoch from now() - a.xact_start))::integer as seconds
+      from pg_catalog.pg_stat_activity as a
+      where a.xact_start is not null and a.backend_type = 'client backend' and a.pid <> pg_backend_pid()
+      order by a.xact_start limit 5
+    ) as a);
+end;
+$$;
+comment on function private.open_transactions() is 'Body of public.open_transactions.';
+grant execute on function private.open_transactions() to service_role;
+
+-- ----------------------------------------------------------------------------------------------------------- the claim
+
+create function private.is_requirement_met(p_version text, p_part text)
+returns boolean
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  v_match pg_catalog.text[] := regexp_match(trim(p_part), '^(~>|==|>=|<=|!=|>|<|=)?\s*v?([0-9][0-9A-Za-z.+-]*)$');
+  v_have pg_catalog.text := private.version_key(p_version);
+  v_want pg_catalog.text := private.version_key(v_match[2]);
+  v_parts pg_catalog.text[] := string_to_array(v_match[2], '.');
+begin
+  return case v_match[1]
+    when '>=' then v_have collate "C" >= v_want
+    when '<=' then v_have collate "C" <= v_want
+    when '>' then v_have collate "C" > v_want
+    when '<' then v_have collate "C" < v_want
+    when '!=' then v_have <> v_want
+    -- ~> 1.10 lets the last part that is written grow, and no other.
+    when '~>' then v_have collate "C" >= v_want and (cardinality(v_parts) = 1
+      or starts_with(v_have, left(v_want, 10 * (least(cardinality(v_parts), 3) - 1))))
+    else v_have = v_want end;
+end;
+$$;
+comment on function private.is_requirement_met(text, text) is
+  'Whether a version meets one part of a requirement, such as >=1.10 or ~> 1.10; null when either cannot be read.';
+
+create function private.meets_requirement(p_version text, p_required text)
+returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  -- What cannot be read here is left to the runner, which refuses it with words.
+  select coalesce(bool_and(coalesce(private.is_requirement_met(p_version, r.part), true)), true)
+  from regexp_split_to_table(coalesce(nullif(trim(p_required), ''), '>=0'), ',') as r (part)
+$$;
+comment on function private.meets_requirement(text, text) is
+  'Whether an engine''s version is one that a module accepts: the same rules as the runner''s own check.';
+
+create function private.shortfall(p_lane private.lanes, p_offer private.offer)
+returns text
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  -- Rights in a cloud are there when somebody says so; an engine is taken to be there when nobody has told.
+  if p_lane.cloud is not null and not coalesce(p_offer.clouds ? p_lane.cloud, false) then
+    return 'cloud_missing';
+  end if;
+  if p_lane.engine is not null and jsonb_typeof(p_offer.engines) = 'object' then
+    if not p_offer.engines ? p_lane.engine::pg_catalog.text then
+      return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
+        else 'engine_missing' end;
+    end if;
+    if not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
+      return 'engine_version';
+    end if;
+  end if;
+  return case when p_offer.is_degraded then 'degraded' end;
+end;
+$$;
+comment on function private.shortfall(private.lanes, private.offer) is
+  'What an instance lacks now to run a lane''s jobs: null for nothing, else cloud_missing, engine_preparing, '
+  'engine_missing, engine_version or degraded.';
+
+create function private.has_nearer(p_lane private.lanes, p_distance smallint)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if not exists (
+    select from private.lane_workers as n where n.lane_id = p_lane.id and n.distance < p_distance
+  ) then
+    return false;
+  end if;
+  if exists (
+    select from private.lane_instances as n
+    where n.lane_id = p_lane.id and n.distance < p_distance and n.is_willing and n.free > 0
+      and private.shortfall(p_lane, n.offer) is null
+  ) then
+    return true;
+  end if;
+  -- 200 is the distance of a shared runner: it may have to wait for own ones that are only busy or away.
+  return p_distance >= 200
+    and (select o.shared_runners = 'NONE_FITS' from public.organizations as o where o.id = p_lane.org_id)
+    and exists (
+      select from private.lane_instances as n
+      where n.lane_id = p_lane.id and n.distance < p_distance and n.is_in_use and n.is_named
+        and coalesce(private.shortfall(p_lane, n.offer), 'degraded') in ('degraded', 'engine_preparing')
+    );
+end;
+$$;
+comment on function private.has_nearer(private.lanes, smallint) is
+  'Whether a runner nearer than this is available for the lane (there, willing, a free slot, lacking nothing), or, '
+  'before a shared one, is meant for it: enabled, seen, and not without what its jobs need. The claim and the '
+  'explanation both use it.';
+
+-- -------------------------------------------------------------------------------------------------------------- taking
+
+create type private.open_lane as (lane_id integer, priority smallint);
+comment on type private.open_lane is 'A lane that a runner may take jobs from now.';
+
+create function private.open_lanes(p_runner private.runner)
+returns private.open_lane[]
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return array(
+    select row(lw.lane_id, lw.priority)::private.open_lane
+    from (
+      select w.lane_id, w.priority, w.distance from private.lane_workers as w
+      -- One entry of the index for each lane; "exists" may be planned as a look at every ready job of everybody.
+      cross join lateral (
+        select from private.live_jobs as q where q.lane_id = w.lane_id and q.stage = 'READY' limit 1
+      ) as ready
+      where w.worker_id = p_runner.worker_id
+        and (w.instance_name is null or w.instance_name = p_runner.instance_name)
+      -- First which lanes have work at all: the rules below are dearer, and a runner may serve hundreds of lanes.
+      offset 0
+    ) as lw
+    join private.lanes as l on l.id = lw.lane_id
+    join private.instance_liveness as self on self.instance_id = p_runner.instance_id
+    where private.shortfall(l, self.offer) is null and private.maintenance(l.org_id) is null
+      and (lw.distance = 0 or not private.has_nearer(l, lw.distance))
+  );
+end;
+$$;
+comment on function private.open_lanes(private.runner) is
+  'Lanes that have a ready job which this instance may take now: it lacks nothing for it, nobody nearer is available, '
+  'and there is no maintenance.';
+
+create function private.free_slots(p_runner private.runner, p_request uuid, p_slots integer)
+returns integer
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return (
+    select case when bool_or(q.claim_request_id = p_request) then 0
+      else greatest(0, least(p_slots, p_runner.capacity - count(*))) end
+    from private.live_jobs as q where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING'
+  );
+end;
+$$;
+comment on function private.free_slots(private.runner, uuid, integer) is
+  'How many jobs this request may take: what the instance has free, and none when it was answered before. The caller '
+  'holds the instance''s lock.';
+
+create function private.pick_jobs(p_lanes private.open_lane[], p_count integer)
+returns bigint[]
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- Look first how many to take from which lane, so that no job is locked that will not be taken: another runner
+  -- that skipped it would go to sleep beside work.
+  return array(
+    with wanted as materialized (
+      select c.lane_id, c.priority, count(*) as n from (
+        select l.lane_id, l.priority from unnest(p_lanes) as l
+        cross join lateral (
+          select q.ready_seq from private.live_jobs as q
+          where q.stage = 'READY' and q.lane_id = l.lane_id order by q.ready_seq limit p_count
+        ) as c
+        order by l.priority, c.ready_seq limit p_count
+      ) as c group by c.lane_id, c.priority
+    )
+    select c.job_id from wanted as w
+    cross join lateral (
+      select q.job_id, q.ready_seq from private.live_jobs as q
+      where q.stage = 'READY' and q.lane_id = w.lane_id order by q.ready_seq limit w.n for update skip locked
+    ) as c
+    order by w.priority, c.ready_seq);
+end;
+$$;
+comment on function private.pick_jobs(private.open_lane[], integer) is
+  'Locks the next jobs of these lanes, in order of priority and of becoming ready.';
+
+create function private.job_for_runner(p_job public.provision_jobs, p_org_slug text)
+returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return jsonb_build_object(
+    'id', p_job.id, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds', 60, 'org_id', p_job.org_id,
+      'org_slug', p_org_slug,
+    'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id',
+      p_job.target_worker_id,
+    'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'labels', p_job.labels, 'max_attempts',
+      p_job.max_attempts,
+    'created_by_label', p_job.created_by_label);
+end;
+$$;
+comment on function private.job_for_runner(public.provision_jobs, text) is 'A job as its runner gets it.';
+
+create function private.claimed_json(p_instance uuid, p_request uuid)
+returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return (
+    select coalesce(jsonb_agg(private.job_for_runner(j, o.slug) order by j.priority, q.ready_seq), '[]')
+    from private.live_jobs as q
+    join public.provision_jobs as j on j.id = q.job_id
+    join public.organizations as o on o.id = j.org_id
+    where q.instance_id = p_instance and q.stage = 'RUNNING' and q.claim_request_id = p_request
+  );
+end;
+$$;
+comment on function private.claimed_json(uuid, uuid) is
+  'What this request has taken already, so that a repeated claim gets the same answer; nothing otherwise.';
+
+create function private.take_jobs(p_runner private.runner, p_request uuid, p_slots integer)
+returns bigint[]
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_lanes private.open_lane[] := private.open_lanes(p_runner);
+  v_free integer;
+  v_jobs bigint[] := '{}';
+begin
+  if v_lanes = '{}' then
+    return v_jobs;
+  end if;
+  perform pg_advisory_xact_lock(private.lock_key('instance', p_runner.instance_id::pg_catalog.text));
+  v_free := private.free_slots(p_runner, p_request, p_slots);
+  if v_free > 0 then
+    v_jobs := private.pick_jobs(v_lanes, v_free);
+    update private.live_jobs as q set
+      stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id,
+        instance_id = p_runner.instance_id,
+      session_id = p_runner.session_id, claim_request_id = p_request, claimed_at = now(),
+      lease_until = now() + interval '60 seconds', log_day = (now() at time zone 'utc')::pg_catalog.date,
+        has_touched = false,
+      unlisted_at = null
+    where q.job_id = any (v_jobs);
+  end if;
+  return v_jobs;
+end;
+$$;
+comment on function private.take_jobs(private.runner, uuid, integer) is
+  'Takes up to so many jobs out of their lanes for the runner: a new attempt, a lease. The caller writes their '
+  'records.';
+
+create function private.record_claims(p_runner private.runner, p_jobs bigint[])
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_answer pg_catalog.jsonb;
+begin
+  with claimed as (
+    update public.provision_jobs as j set
+      status = 'CLAIMED', attempt = j.attempt + 1, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
+      instance_id = p_runner.instance_id, instance_name = p_runner.instance_name, claimed_at = now(),
+        started_at = null, phase = null,
+      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0, error = null,
+        result = null,
+      plan_summary = null
+    where j.id = any (p_jobs)
+    returning j as job
+  ), noted as (
+    insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status,
+      to_status, reason)
+    select (c.job).org_id, (c.job).id, (c.job).attempt, 'worker', p_runner.worker_id, p_runner.worker_name, 'claimed',
+      'QUEUED', 'CLAIMED',
+      'Instance ' || p_runner.instance_name
+    from claimed as c order by (c.job).id
+  )
+  select jsonb_agg(private.job_for_runner(c.job, o.slug) order by array_position(p_jobs, (c.job).id)) into v_answer
+  from claimed as c join public.organizations as o on o.id = (c.job).org_id;
+  return v_answer;
+end;
+$$;
+comment on function private.record_claims(private.runner, bigint[]) is
+  'Writes the records and events of jobs that were just taken, and answers the jobs as their runner gets them.';
+
+create function private.worker_claim(p_request_id uuid, p_slots integer)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_runner private.runner := private.this_runner();
+  v_jobs bigint[] := '{}';
+begin
+  if p_request_id is null or p_slots is null or p_slots not between 1 and 256 then
+    perform private.fail('RY422', 'A claim needs a request id and 1 to 256 slots.');
+  end if;
+  if v_runner.is_free then
+    v_jobs := private.take_jobs(v_runner, p_request_id, p_slots);
+  end if;
+  return jsonb_build_object('jobs', case when v_jobs <> '{}' then private.record_claims(v_runner, v_jobs)
+    else private.claimed_json(v_runner.instance_id, p_request_id) end);
+end;
+$$;
+comment on function private.worker_claim(uuid, integer) is 'Body of public.worker_claim.';
+grant execute on function private.worker_claim(uuid, integer) to worker;
+
+-- --------------------------------------------------------------------------------------------- the executor's own call
+
+create function private.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_runner private.runner := private.this_runner();
+  v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
+  v_answer pg_catalog.jsonb;
+begin
+  -- In the middle of a change the executor holds its attempt by itself, whether its runner is there or not.
+  if v_live.has_touched and private.jwt() ->> 'role' = 'executor' then
+    update private.live_jobs as q set lease_until = now() + interval '60 seconds', unlisted_at = null
+    where q.job_id = p_job;
+  end if;
+  -- Until then the runner beats for it; what is left of its last beat is what an executor may rely on. Where there is
+  -- none, the server has crashed: no lease ends before it has been up for as long.
+  select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds',
+    15,
+    'lease_seconds', greatest(0, round(extract(epoch from coalesce(
+      (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id),
+        pg_postmaster_start_time())
+      + interval '60 seconds' - now()))))
+  into v_answer;
+  if p_has_payload then
+    select each || v_answer into v_answer
+    from jsonb_array_elements(private.claimed_json(v_live.instance_id, v_live.claim_request_id)) as each
+    where (each ->> 'id')::bigint = p_job;
+  end if;
+  return v_answer;
+end;
+$$;
+comment on function private.worker_job(bigint, integer, boolean) is 'Body of public.worker_job.';
+grant execute on function private.worker_job(bigint, integer, boolean) to worker, executor;
+
+revoke execute on all functions in schema private from public;

@@ -1,0 +1,573 @@
+-- Releases of the runner, and how they reach runners: the installation publishes releases with its service key (no
+-- organisation can), a policy says when runners may be updated, a rollout updates them in waves. Before the end of
+-- jobs, because the end of an update moves its rollout on.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+create table public.worker_releases (
+  id uuid primary key default gen_random_uuid(),
+  version text not null unique check (private.version_key(version) is not null),
+  channel text not null default 'stable' check (channel in ('stable', 'beta')),
+  notes text not null default '',
+  is_breaking boolean not null default false,
+  artifacts jsonb not null default '[]' check (jsonb_typeof(artifacts) = 'array'),
+  published_at timestamptz not null default now(),
+  withdrawn_at timestamptz,
+  withdrawn_reason text
+);
+alter table public.worker_releases enable row level security;
+grant select on public.worker_releases to authenticated, worker, service_role;
+
+create policy "Everybody who is signed in sees releases" on public.worker_releases for
+  select to authenticated using (true);
+create policy "Runners see releases" on public.worker_releases for select to worker using (true);
+comment on table public.worker_releases is 'Published versions of the runner, with their notes.';
+comment on column public.worker_releases.channel is 'stable or beta.';
+comment on column public.worker_releases.notes is 'What is new (Markdown).';
+comment on column public.worker_releases.is_breaking is 'Whether something must be changed before updating.';
+comment on column public.worker_releases.artifacts is 'What to download: [{name, url, sha256}].';
+comment on column public.worker_releases.withdrawn_reason is 'Why.';
+-- squawk-ignore require-concurrent-index-creation
+create index worker_releases_newest_idx on public.worker_releases ((private.version_key(version) collate "C") desc)
+where channel = 'stable' and withdrawn_at is null;
+create type public.rollout_status as enum ('RUNNING', 'PAUSED', 'SUCCEEDED', 'FAILED', 'ABORTED');
+comment on type public.rollout_status is 'Where a rollout is. SUCCEEDED, FAILED and ABORTED are final.';
+
+create table public.rollouts (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  version text not null,
+  status public.rollout_status not null default 'RUNNING',
+  wave integer not null default 1,
+  waves jsonb not null default '[]',
+  reason text,
+  is_by_policy boolean not null default false,
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  finished_at timestamptz
+);
+create index rollouts_org_id_idx on public.rollouts (org_id, created_at desc);
+create unique index rollouts_running_idx on public.rollouts (org_id) where status in ('RUNNING', 'PAUSED');
+alter table public.rollouts enable row level security;
+grant select on public.rollouts to authenticated, service_role;
+
+create policy "Members see their organisation's rollouts" on public.rollouts
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.rollouts is
+  'Updating the outdated runners in waves: one, then a quarter, then the rest. One at a time per organisation.';
+comment on column public.rollouts.status is 'Where it is.';
+comment on column public.rollouts.wave is 'The wave that is running, from 1.';
+comment on column public.rollouts.waves is 'The runners of each wave: [[worker id, …], …].';
+comment on column public.rollouts.reason is 'Why it paused, failed or was aborted.';
+comment on column public.rollouts.is_by_policy is
+  'Whether the organisation''s update policy started it; its waves then begin only while that allows it.';
+create trigger touch before update on public.rollouts for each row execute function private.touch_updated_at();
+
+-- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
+alter table public.provision_jobs add constraint
+  provision_jobs_rollout_id_fkey foreign key (rollout_id) references public.rollouts (id);
+
+create function private.latest_version()
+returns text
+language sql stable
+set search_path = ''
+as $$
+  select r.version from public.worker_releases as r where r.channel = 'stable' and r.withdrawn_at is null
+  order by private.version_key(r.version) collate "C" desc limit 1
+$$;
+comment on function private.latest_version() is 'The newest stable release that was not withdrawn.';
+
+create function private.publish_release(p_spec jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_release public.worker_releases;
+begin
+  perform private.refuse_unknown_keys(p_spec, array['version', 'channel', 'notes', 'is_breaking', 'artifacts']);
+  select * into v_release from public.worker_releases where version = p_spec ->> 'version';
+  if v_release.id is not null then
+    if (v_release.notes, v_release.channel, v_release.artifacts) is distinct from
+      (coalesce(p_spec ->> 'notes', ''), coalesce(p_spec ->> 'channel', 'stable'),
+        coalesce(p_spec -> 'artifacts', '[]')) then
+      perform private.fail('RY409', format('Release %s is published already, with other content.', v_release.version),
+        'Publish a new version.');
+    end if;
+    return to_jsonb(v_release);
+  end if;
+  insert into public.worker_releases (version, channel, notes, is_breaking, artifacts)
+  values (p_spec ->> 'version', coalesce(p_spec ->> 'channel', 'stable'), coalesce(p_spec ->> 'notes', ''),
+    coalesce((p_spec ->> 'is_breaking')::boolean, false),
+    coalesce(p_spec -> 'artifacts', '[]')) returning * into v_release;
+  perform private.audit(null, 'release.published', 'release', v_release.id::pg_catalog.text, v_release.version);
+  return to_jsonb(v_release);
+exception
+  when check_violation or not_null_violation or invalid_text_representation then
+    perform private.fail('RY422', 'The release is not valid.',
+      'It needs a version such as 1.4.0, and the channel stable or beta.');
+end;
+$$;
+comment on function private.publish_release(jsonb) is 'Body of public.publish_release.';
+grant execute on function private.publish_release(jsonb) to service_role;
+
+-- --------------------------------------------------------------------------------------------------- updates by policy
+-- Updates by policy: whether outdated runners are updated by themselves, at once or between certain hours. The rollouts
+-- and their waves are those that a person starts; a policy only says when one may begin and go on.
+
+create table public.update_policies (
+  org_id uuid primary key references public.organizations (id) on delete cascade,
+  mode text not null check (mode in ('OFF', 'WINDOW', 'NOW')),
+  days integer[] not null default '{6,0}' check (days <@ '{0,1,2,3,4,5,6}' and cardinality(days) between 1 and 7),
+  begins_at time not null default '02:00',
+  ends_at time not null default '05:00',
+  zone text not null default 'UTC',
+  updated_by_label text not null,
+  updated_at timestamptz not null default now(),
+  constraint update_policies_window_check check (begins_at <> ends_at)
+);
+alter table public.update_policies enable row level security;
+grant select on public.update_policies to authenticated, service_role;
+
+create policy "Members see their organisation's update policy" on public.update_policies
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.update_policies is
+  'When an organisation''s outdated runners update by themselves; none is OFF.';
+comment on column public.update_policies.mode is
+  'OFF: a person starts it · WINDOW: between the hours below · NOW: as soon as a release is out.';
+comment on column public.update_policies.days is 'Days on which a window begins: 0 is Sunday.';
+comment on column public.update_policies.begins_at is 'When a window begins.';
+comment on column public.update_policies.ends_at is 'When it ends; the next day, where that is earlier.';
+comment on column public.update_policies.zone is 'The time zone of these hours.';
+comment on column public.update_policies.updated_by_label is 'Who changed it last.';
+create trigger touch before update on public.update_policies for each row execute function private.touch_updated_at();
+create trigger ring after insert or update on public.update_policies
+  for each row execute function private.ring_changed_row();
+
+create function private.is_in_window(p_policy public.update_policies, p_at timestamptz)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_local pg_catalog.timestamp := p_at at time zone p_policy.zone;
+  v_is_overnight boolean := p_policy.ends_at < p_policy.begins_at;
+  v_is_after_midnight boolean := v_is_overnight and v_local::pg_catalog.time < p_policy.ends_at;
+  v_day integer := extract(dow from v_local - case when v_is_after_midnight then interval '1 day' else interval '0'
+    end);
+begin
+  return v_day = any (p_policy.days) and (v_is_after_midnight
+    or v_local::pg_catalog.time >= p_policy.begins_at and (v_is_overnight
+      or v_local::pg_catalog.time < p_policy.ends_at));
+end;
+$$;
+comment on function private.is_in_window(public.update_policies, timestamptz) is
+  'Whether a window is open at that time.';
+
+create function private.may_update(p_org uuid)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return coalesce((select p.mode = 'NOW' or p.mode = 'WINDOW' and private.is_in_window(p, now())
+    from public.update_policies as p where p.org_id = p_org), false);
+end;
+$$;
+comment on function private.may_update(uuid) is 'Whether an organisation''s policy lets runners update now.';
+
+create function private.next_window(p_policy public.update_policies)
+returns timestamptz
+language sql stable
+set search_path = ''
+as $$
+  select min(d.at) from (
+    select (((now() at time zone p_policy.zone)::pg_catalog.date + n) + p_policy.begins_at) at time zone p_policy.zone
+      as at,
+      extract(dow from (now() at time zone p_policy.zone)::pg_catalog.date + n)::integer as day
+    from generate_series(0, 7) as n) as d
+  where d.day = any (p_policy.days) and d.at > now()
+$$;
+comment on function private.next_window(public.update_policies) is 'When the next window begins.';
+
+-- -------------------------------------------------------------------------------------------------- jobs about runners
+
+create function private.lifecycle_job(p_worker public.workers, p_type public.job_type, p_lifecycle jsonb)
+returns public.provision_jobs
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+  v_identity public.cloud_identities;
+begin
+  select * into v_identity from public.cloud_identities where id = p_worker.cloud_identity_id;
+  v_job.org_id := p_worker.org_id;
+  v_job.type := p_type;
+  v_job.target_worker_id := p_worker.id;
+  v_job.approvals_required := 0;
+  v_job.priority := 50;
+  v_job.max_attempts := 3;
+  v_job.created_by := private.caller_id();
+  v_job.created_by_label := private.caller_label(p_worker.org_id);
+  v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object(
+    'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'region', p_worker.region,
+    'identity', jsonb_build_object('id', v_identity.id, 'provider', v_identity.provider, 'account_id',
+      v_identity.account_id, 'role_arn', v_identity.role_arn,
+      'external_id', v_identity.external_id, 'network', v_identity.network),
+    'cloud', p_worker.cloud, 'desired_count', p_worker.desired_count,
+    'version', coalesce(private.latest_version(), 'latest'))
+    || coalesce(p_worker.cloud -> 'task', '{}') || coalesce(p_lifecycle, '{}'));
+  return v_job;
+end;
+$$;
+comment on function private.lifecycle_job(public.workers, public.job_type, jsonb) is
+  'A job about a cloud-hosted runner, not yet written.';
+
+create function private.refuse_second_lifecycle_job(p_worker uuid)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  perform private.fail('RY409', format('Job %s is already at work on this runner.', q.job_id), 'Wait until it is done.')
+  from private.live_jobs as q where q.state_key = p_worker and q.stage <> 'WAITING';
+end;
+$$;
+comment on function private.refuse_second_lifecycle_job(uuid) is
+  'One job at a time deploys, updates or removes a runner.';
+
+-- ------------------------------------------------------------------------------------------------------------ rollouts
+-- Updates. A cloud-hosted runner is updated by a job that another one runs. A self-hosted runner that was started with
+-- the permission updates itself: the job is pinned to it, is given back when the process restarts, and ends when the
+-- new version claims it again. Rollouts: all outdated runners that a job can update get the newest release in waves:
+-- one, then a quarter, then the rest. A wave begins when the one before has succeeded; a failure pauses the rollout,
+-- and a person decides.
+
+create function private.updates_itself(p_worker uuid, p_version text)
+returns boolean
+language sql stable
+set search_path = ''
+as $$
+  select coalesce(bool_and(exists (
+    select from public.worker_releases as r cross join jsonb_array_elements(r.artifacts) as a
+    where r.version = p_version and a ->> 'name' = n.facts ->> 'self_update')), false)
+  from public.worker_instances as n join private.instance_liveness as i on i.instance_id = n.id
+  where n.worker_id = p_worker and i.is_fresh
+$$;
+comment on function private.updates_itself(uuid, text) is
+  'Whether every live instance of a runner was started with the permission to update itself, and the release has its '
+  'file.';
+
+create function private.outdated_workers(p_org uuid)
+returns setof public.workers
+language sql stable
+set search_path = ''
+as $$
+  select w.* from public.workers as w
+  where w.org_id = p_org and w.removed_at is null and private.is_version_less(w.version, private.latest_version())
+    and (w.type = 'cloud-hosted'
+      or w.type = 'self-hosted' and not (w.is_draining or w.is_disabled)
+        and private.updates_itself(w.id, private.latest_version()))
+    and not private.is_state_in_use(w.id)
+$$;
+comment on function private.outdated_workers(uuid) is
+  'Runners older than the newest stable release that a job can update, without a job about them.';
+
+create function private.self_update_job(p_worker public.workers, p_version text, p_instance text)
+returns public.provision_jobs
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs := private.lifecycle_job(p_worker, 'UPDATE_WORKER', null);
+begin
+  v_job.pinned_worker_id := p_worker.id;
+  v_job.pinned_instance_name := p_instance;
+  v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object(
+    'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'version', p_version, 'is_own', true,
+      'allow_downgrade',
+    private.is_version_less(p_version, p_worker.version),
+    'artifacts', (select r.artifacts from public.worker_releases as r where r.version = p_version)));
+  return v_job;
+end;
+$$;
+comment on function private.self_update_job(public.workers, text, text) is
+  'The job by which an instance of a self-hosted runner updates itself, not yet written.';
+
+create function private.update_jobs(p_worker public.workers, p_version text)
+returns setof public.provision_jobs
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if p_worker.type = 'cloud-hosted' then
+    return next private.lifecycle_job(p_worker, 'UPDATE_WORKER', jsonb_build_object('version', p_version));
+    return;
+  end if;
+  return query select (private.self_update_job(p_worker, p_version, i.name)).* from private.instance_liveness as i
+    where i.worker_id = p_worker.id and i.is_fresh order by i.name;
+  if not found then
+    -- It left after it was chosen. The job says so when nobody has taken it for a while.
+    return next private.self_update_job(p_worker, p_version, null);
+  end if;
+end;
+$$;
+comment on function private.update_jobs(public.workers, text) is
+  'The jobs that update a runner, not yet written: one, or one for each instance of a runner that updates itself.';
+
+create function private.need_updatable(p_worker public.workers, p_version text)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.refuse_second_lifecycle_job(p_worker.id);
+  if not exists (select from public.worker_releases as r where r.version = p_version and r.withdrawn_at is null) then
+    perform private.fail('RY404', format('There is no release %s, or it was withdrawn.', coalesce(p_version, 'yet')),
+      'Choose a release that is listed in the notes.');
+  end if;
+  if p_worker.type = 'cloud-hosted' then
+    return;
+  end if;
+  if p_worker.type <> 'self-hosted' or not private.updates_itself(p_worker.id, p_version) then
+    perform private.fail('RY422', format('"%s" does not update itself to %s.', p_worker.name, p_version),
+      'Update it where it runs. Or start it, from its one file, with the setting Update.Enabled; the release needs a '
+      'file for its platform.');
+  elsif p_worker.is_draining or p_worker.is_disabled then
+    perform private.fail('RY409', format('"%s" takes no jobs, and its update is one.', p_worker.name),
+      'Let it take jobs again first.');
+  end if;
+end;
+$$;
+comment on function private.need_updatable(public.workers, text) is
+  'Refuses to queue an update that no job can carry out.';
+
+create function private.update_one_worker(p_worker uuid, p_version text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_version pg_catalog.text := coalesce(p_version, private.latest_version());
+  v_new public.provision_jobs;
+  v_job public.provision_jobs;
+  v_first public.provision_jobs;
+begin
+  perform private.need_updatable(v_worker, v_version);
+  -- An older version is given only to whoever names it.
+  if v_worker.version = v_version or p_version is null and private.is_version_less(v_version, v_worker.version) then
+    perform private.fail('RY409', format('"%s" already runs %s.', v_worker.name, v_worker.version),
+      'There is nothing newer.');
+  end if;
+  for v_new in select * from private.update_jobs(v_worker, v_version) loop
+    v_job := private.add_job(v_new, format('Update %s to %s', v_worker.name, v_version));
+    v_first := coalesce(v_first, v_job);
+  end loop;
+  perform private.audit(v_worker.org_id, 'worker.update_queued', 'worker', p_worker::pg_catalog.text, v_worker.name,
+    jsonb_build_object('job', v_first.id, 'version', v_version));
+  return to_jsonb(v_first);
+end;
+$$;
+comment on function private.update_one_worker(uuid, text) is 'Body of public.update_one_worker.';
+grant execute on function private.update_one_worker(uuid, text) to authenticated;
+
+create function private.plan_waves(p_workers uuid[])
+returns jsonb
+language sql immutable
+set search_path = ''
+as $$
+  select jsonb_agg(w.ids order by w.n) from (
+    select x.n, jsonb_agg(x.id order by x.i) as ids from (
+      select u.id, u.i, case when u.i = 1 then 1 when u.i <= 1 + ceil((cardinality(p_workers) - 1) * 0.25) then 2
+        else 3 end as n
+      from unnest(p_workers) with ordinality as u (id, i)
+    ) as x group by x.n
+  ) as w
+$$;
+comment on function private.plan_waves(uuid[]) is 'Runners in waves: the first, a quarter of the others, the rest.';
+
+create function private.start_wave(p_rollout public.rollouts)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+begin
+  for v_job in
+    select u.* from public.workers as w cross join lateral private.update_jobs(w, p_rollout.version) as u
+    where w.id in (select x::pg_catalog.uuid
+      from jsonb_array_elements_text(p_rollout.waves -> (p_rollout.wave - 1)) as x)
+      and w.removed_at is null and not private.is_state_in_use(w.id)
+    order by w.id
+  loop
+    v_job.rollout_id := p_rollout.id;
+    v_job.created_by := p_rollout.created_by;
+    perform private.add_job(v_job, format('Wave %s of the rollout of %s', p_rollout.wave, p_rollout.version));
+  end loop;
+end;
+$$;
+comment on function private.start_wave(public.rollouts) is 'Queues the jobs of a rollout''s present wave.';
+
+create function private.start_rollout(p_org uuid, p_workers uuid[], p_by uuid, p_is_by_policy boolean)
+returns public.rollouts
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_rollout public.rollouts;
+begin
+  insert into public.rollouts (org_id, version, waves, created_by, is_by_policy)
+  values (p_org, private.latest_version(), private.plan_waves(p_workers), p_by, p_is_by_policy) returning *
+    into v_rollout;
+  perform private.start_wave(v_rollout);
+  return v_rollout;
+end;
+$$;
+comment on function private.start_rollout(uuid, uuid[], uuid, boolean) is
+  'Starts a rollout of the newest release to these runners.';
+
+create function private.update_outdated_workers(p_org uuid)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_rollout public.rollouts;
+  v_workers pg_catalog.uuid[];
+begin
+  perform private.need_role(p_org, 'admin');
+  select array_agg(w.id order by w.status, w.name) into v_workers from private.outdated_workers(p_org) as w;
+  if v_workers is null then
+    perform private.fail('RY409', 'No runner is outdated that a job could update.',
+      'Self-hosted runners without that permission are updated where they run.');
+  end if;
+  v_rollout := private.start_rollout(p_org, v_workers, private.caller_id(), false);
+  perform private.audit(p_org, 'rollout.started', 'rollout', v_rollout.id::pg_catalog.text, v_rollout.version,
+    jsonb_build_object('runners', cardinality(v_workers)));
+  return to_jsonb(v_rollout);
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'A rollout is under way already.', 'Wait for it, or abort it.');
+end;
+$$;
+comment on function private.update_outdated_workers(uuid) is 'Body of public.update_outdated_workers.';
+grant execute on function private.update_outdated_workers(uuid) to authenticated;
+
+create function private.advance_rollout(p_rollout uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_rollout public.rollouts;
+  v_failed bigint;
+begin
+  select * into v_rollout from public.rollouts where id = p_rollout for update;
+  if v_rollout.status <> 'RUNNING' then
+    return;
+  end if;
+  if exists (select from public.worker_releases as r where r.version = v_rollout.version
+    and r.withdrawn_at is not null) then
+    update public.rollouts set status = 'PAUSED', reason = format('Release %s was withdrawn.', version)
+      where id = p_rollout;
+    return;
+  end if;
+  select max(j.id) into v_failed from public.provision_jobs as j
+  where j.rollout_id = p_rollout and j.status in ('FAILED', 'CANCELLED', 'NEEDS_ATTENTION')
+    and j.finished_at >= v_rollout.updated_at;
+  if v_failed is not null then
+    update public.rollouts set status = 'PAUSED', reason = format('Job %s did not succeed.', v_failed)
+      where id = p_rollout;
+    return;
+  end if;
+  if exists (select from public.provision_jobs as j where j.rollout_id = p_rollout
+    and j.status in ('QUEUED', 'CLAIMED', 'PROCESSING', 'NEEDS_ATTENTION')) then
+    return;
+  end if;
+  if v_rollout.wave >= jsonb_array_length(v_rollout.waves) then
+    update public.rollouts set status = 'SUCCEEDED', finished_at = now(), reason = null where id = p_rollout;
+    return;
+  end if;
+  -- What the policy started goes on when the policy allows it again.
+  if v_rollout.is_by_policy and not private.may_update(v_rollout.org_id) then
+    return;
+  end if;
+  update public.rollouts set wave = wave + 1 where id = p_rollout returning * into v_rollout;
+  perform private.start_wave(v_rollout);
+end;
+$$;
+comment on function private.advance_rollout(uuid) is
+  'Takes a rollout one step further: pause at a failure or when the release was withdrawn, the next wave, or done.';
+
+-- --------------------------------------------------------------------------------- what the end of such a job leads to
+
+create function private.undrain_after_update(p_worker uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- However the update ended, also without a last word of its runner: what it drained takes jobs again. What a person
+  -- drained stays so.
+  update public.workers set is_draining = false, drain_reason = null
+  where id = p_worker and is_draining and drain_reason like 'Update to %' and removed_at is null;
+  if found then
+    perform private.refresh_worker_status(p_worker);
+    perform private.ring_worker(p_worker);
+  end if;
+end;
+$$;
+comment on function private.undrain_after_update(uuid) is 'Lets a runner take jobs again whose update did not succeed.';
+
+create function private.note_identity(p_identity uuid, p_job public.provision_jobs)
+returns void
+language sql
+set search_path = ''
+as $$
+  -- The job tried what was frozen into it: its verdict is no news about an identity that was changed meanwhile.
+  update public.cloud_identities as c set
+    verified_at = case when p_job.status = 'SUCCEEDED' then now() else c.verified_at end,
+    verification_error = case when p_job.status = 'SUCCEEDED' then null
+      else left(coalesce(p_job.error ->> 'message', c.verification_error), 2000) end
+  where c.id = p_identity and p_job.status in ('SUCCEEDED', 'FAILED')
+    and (c.account_id, c.role_arn, c.external_id, c.network) = (p_job.payload #>> '{lifecycle,identity,account_id}',
+      p_job.payload #>> '{lifecycle,identity,role_arn}', p_job.payload #>> '{lifecycle,identity,external_id}',
+        p_job.payload #> '{lifecycle,identity,network}')
+$$;
+comment on function private.note_identity(uuid, public.provision_jobs) is
+  'Writes down what a job found out about a cloud identity.';
+
+create function private.after_lifecycle_job(p_job public.provision_jobs)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if p_job.type = 'REMOVE_WORKER' and p_job.status = 'SUCCEEDED' then
+    -- Taking the record out needs the routing lock alone, which the end of a job must not ask for: the sweep does it.
+    update public.workers set cloud = cloud || '{"is_gone": true}', is_disabled = true
+      where id = p_job.target_worker_id;
+  elsif p_job.type = 'VERIFY_IDENTITY' then
+    perform private.note_identity(p_job.target_identity_id, p_job);
+  elsif p_job.type = 'DEPLOY_WORKER' and (p_job.status = 'SUCCEEDED' or p_job.error ->> 'code' in ('cloud_identity',
+    'cloud_account')) then
+    -- A deployment that failed for another reason says nothing about the role.
+    perform private.note_identity((select w.cloud_identity_id from public.workers as w
+      where w.id = p_job.target_worker_id), p_job);
+  end if;
+  if p_job.type = 'UPDATE_WORKER' and p_job.status in ('FAILED', 'CANCELLED') then
+    perform private.undrain_after_update(p_job.target_worker_id);
+  end if;
+  if p_job.rollout_id is not null then
+    perform private.advance_rollout(p_job.rollout_id);
+  end if;
+end;
+$$;
+comment on function private.after_lifecycle_job(public.provision_jobs) is
+  'What follows from a job about a runner: its record goes, its identity is proven, its rollout goes on.';
+
+revoke execute on all functions in schema private from public;

@@ -1,0 +1,402 @@
+-- What people decide about jobs: cancel, retry, the way out of NEEDS_ATTENTION, approve and confirm, comment, and break
+-- an engine's lock.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+create function private.my_job(p_job bigint, p_role public.member_role)
+returns public.provision_jobs
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+begin
+  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  if v_job.id is null then
+    perform private.fail('RY404', format('There is no job %s.', p_job));
+  end if;
+  perform private.need_role(v_job.org_id, p_role);
+  perform private.lock_state(v_job.org_id, private.state_key(v_job));
+  perform from private.live_jobs as q where q.job_id = p_job for update;
+  select * into v_job from public.provision_jobs where id = p_job for no key update;
+  return v_job;
+end;
+$$;
+comment on function private.my_job(bigint, public.member_role) is
+  'A job that the caller may decide about, with everything locked that a decision changes.';
+
+create function private.cancel_job(p_job bigint, p_kind public.cancel_kind, p_reason text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+begin
+  if v_job.status in ('AWAITING_APPROVAL', 'QUEUED') then
+    v_job := private.end_job(p_job, 'CANCELLED', 'cancelled', private.caller_kind(), private.caller_id(),
+      private.caller_label(v_job.org_id), p_reason);
+  elsif v_job.status in ('CLAIMED', 'PROCESSING') then
+    -- Asking again may only ask for more: from "after this step" to "now".
+    update public.provision_jobs set
+      cancel_kind = greatest(cancel_kind, coalesce(p_kind, 'GRACEFUL')),
+        cancel_requested_at = coalesce(cancel_requested_at, now()),
+      cancel_requested_by = private.caller_label(v_job.org_id)
+    where id = p_job returning * into v_job;
+    update private.live_jobs set cancel_kind = v_job.cancel_kind where job_id = p_job;
+    perform private.record_job_event(v_job, 'cancel_requested', null, null, private.caller_kind(), private.caller_id(),
+      private.caller_label(v_job.org_id), p_reason,
+      jsonb_build_object('kind', v_job.cancel_kind));
+    perform private.ring_worker(v_job.worker_id);
+  elsif v_job.status = 'NEEDS_ATTENTION' then
+    perform private.fail('RY409', 'Nothing is running; the job needs a decision.',
+      'Resolve it: look with a refresh-only plan, retry it, or mark it as failed.');
+  else
+    perform private.fail('RY409', format('The job is %s already.', v_job.status), 'What is done cannot be cancelled.');
+  end if;
+  perform private.audit(v_job.org_id, 'job.cancelled', 'job', p_job::pg_catalog.text,
+    v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('kind', p_kind, 'reason', p_reason));
+  return to_jsonb(v_job);
+end;
+$$;
+comment on function private.cancel_job(bigint, public.cancel_kind, text) is 'Body of public.cancel_job.';
+grant execute on function private.cancel_job(bigint, public.cancel_kind, text) to authenticated;
+
+create function private.retry_job(p_job bigint, p_reason text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_old public.provision_jobs := private.my_job(p_job, 'operator');
+  v_new public.provision_jobs := v_old;
+  v_module public.modules;
+begin
+  if v_old.status not in ('FAILED', 'CANCELLED') then
+    perform private.fail('RY409', format('The job is %s; only a failed or cancelled one can be retried.', v_old.status),
+      case when v_old.status = 'NEEDS_ATTENTION' then 'Resolve it first.' else 'Enqueue a new one instead.' end);
+  end if;
+  select * into v_module from public.modules where id = v_old.module_id and deleted_at is null;
+  if v_old.module_id is null then
+    perform private.need_role(v_old.org_id, 'admin');
+  elsif v_module.id is null then
+    perform private.fail('RY409', 'Its module was removed.', 'Nothing is left to run it for.');
+  end if;
+  perform private.need_pinned_runner(v_old);
+  if v_old.plan_job_id is not null then
+    perform private.check_saved_plan(v_old.org_id, v_old.type, v_old.module_id, v_old.plan_job_id);
+  end if;
+  v_new.retry_of := p_job;
+  v_new.idempotency_key := null;
+  v_new.rollout_id := null;
+  v_new.needs_confirmation := false;
+  v_new.created_by := private.caller_id();
+  v_new.created_by_label := private.caller_label(v_old.org_id);
+  -- What the module asks for now counts, unless the job asked for more.
+  if v_old.type in ('APPLY', 'DESTROY') then
+    v_new.approvals_required := greatest(v_old.approvals_required, v_module.approvals_required);
+  end if;
+  v_new.approval_deadline_at := case when v_new.approvals_required > 0
+    then now() + make_interval(secs => coalesce(v_module.approval_timeout_seconds, 86400)) end;
+  v_new := private.add_job(v_new, coalesce(p_reason, format('Retry of job %s.', p_job)));
+  perform private.record_job_event(v_old, 'retried_as', null, null, private.caller_kind(), private.caller_id(),
+    private.caller_label(v_old.org_id), p_reason,
+    jsonb_build_object('job', v_new.id));
+  perform private.audit(v_old.org_id, 'job.retried', 'job', p_job::pg_catalog.text,
+    v_old.type || ' ' || coalesce(v_old.module_path, ''), jsonb_build_object('as', v_new.id));
+  return to_jsonb(v_new);
+end;
+$$;
+comment on function private.retry_job(bigint, text) is 'Body of public.retry_job.';
+grant execute on function private.retry_job(bigint, text) to authenticated;
+
+-- ----------------------------------------------------------------------------------------------------------- attention
+
+create function private.inspect_job(p_job public.provision_jobs)
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_new bigint;
+begin
+  if p_job.module_id is null then
+    perform private.fail('RY422', 'This job acts on no module, so there is nothing to plan.',
+      'Retry it, or mark it as failed.');
+  end if;
+  v_new := (private.add_module_jobs(p_job.org_id, 'PLAN', array[p_job.module_id], null,
+    jsonb_build_object('refresh_only', true, 'inspects', p_job.id, 'lock', false)))[1];
+  perform private.place_jobs(p_job.org_id, array[v_new], format('To see what job %s left behind.', p_job.id));
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_new);
+end;
+$$;
+comment on function private.inspect_job(public.provision_jobs) is
+  'Enqueues a refresh-only plan that may run although the job holds the state: it looks and writes nothing.';
+
+create function private.fail_held(p_job public.provision_jobs, p_proof text)
+returns public.provision_jobs
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_lock private.state_locks;
+  v_job public.provision_jobs;
+begin
+  select * into v_lock from private.state_locks where module_id = p_job.module_id and job_id = p_job.id;
+  v_job := private.end_job(p_job.id, 'FAILED', 'marked_failed', private.caller_kind(), private.caller_id(),
+    private.caller_label(p_job.org_id), 'Marked as failed');
+  -- Ending a job releases its lock and lets the next one begin; this lock stays unless the caller showed that they know
+  -- it, and with it everybody waits.
+  if v_lock.module_id is not null and p_proof is null then
+    insert into private.state_locks select v_lock.*;
+    update private.live_jobs as q set stage = 'WAITING', lane_id = null
+    where q.state_key = p_job.module_id and q.stage in ('READY', 'BACKOFF');
+  end if;
+  return v_job;
+end;
+$$;
+comment on function private.fail_held(public.provision_jobs, text) is
+  'Marks a held job as failed; its state lock goes only with the lock''s id as proof.';
+
+create function private.resolve_attention(p_job bigint, p_action text, p_proof text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+  v_live private.live_jobs;
+  v_answer pg_catalog.jsonb;
+begin
+  if v_job.status <> 'NEEDS_ATTENTION' then
+    perform private.fail('RY409', format('The job is %s; there is nothing to resolve.', v_job.status),
+      'Look at it again.');
+  end if;
+  select * into v_live from private.live_jobs where job_id = p_job;
+  if p_action = 'refresh_plan' then
+    v_answer := private.inspect_job(v_job);
+  elsif p_action = 'retry' then
+    perform private.need_pinned_runner(v_job);
+    perform private.requeue_job(v_live, 'retried', private.caller_kind(), private.caller_id(),
+      private.caller_label(v_job.org_id),
+      'Decided to run it again', interval '0');
+    -- A person's decision to try again is worth one attempt more than the limit.
+    update public.provision_jobs set max_attempts = least(20, greatest(max_attempts, attempt + 1)), error = null
+      where id = p_job returning to_jsonb(provision_jobs.*) into v_answer;
+  elsif p_action = 'mark_failed' then
+    perform private.fail('RY422', 'That is not the id of the lock that is held.',
+      'Copy it from the state''s page, or leave it empty to keep the lock.')
+    from private.state_locks as l where l.module_id = v_job.module_id and l.lock_id <> p_proof;
+    v_answer := to_jsonb(private.fail_held(v_job, p_proof));
+  elsif p_action = 'release_lock' then
+    perform private.release_with_proof(v_job.module_id, p_proof);
+    v_answer := to_jsonb(v_job);
+  else
+    perform private.fail('RY422', 'An action is refresh_plan, retry, mark_failed or release_lock.');
+  end if;
+  perform private.record_job_event(v_job, 'resolved', null, null, private.caller_kind(), private.caller_id(),
+    private.caller_label(v_job.org_id), p_action);
+  perform private.audit(v_job.org_id, 'job.resolved', 'job', p_job::pg_catalog.text,
+    v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('action', p_action));
+  return v_answer;
+end;
+$$;
+comment on function private.resolve_attention(bigint, text, text) is 'Body of public.resolve_attention.';
+grant execute on function private.resolve_attention(bigint, text, text) to authenticated;
+
+-- ----------------------------------------------------------------------------------------------- plan, review, confirm
+-- Plan, review, confirm. A plan that is to be applied (option confirm, or its module applies by itself) is followed by
+-- a job of its own when it has changes. No runner waits meanwhile: the plan's file is an artifact, and the apply waits
+-- here for a member to confirm that plan, or for the module's approvals. What was planned is what is applied, also when
+-- the module has changed since: the payload is the plan's, with the commit that it was made from. When the state has
+-- moved on, the plan is worth nothing: it is refused, and an apply that still waits for somebody ends by itself.
+
+-- ------------------------------------------------------------------------------------------------------------ deciding
+
+create function private.check_own_approval(p_job public.provision_jobs, p_override_reason text)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  -- An organisation has an owner: who is alone is one.
+  v_is_alone boolean := not exists (
+    select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id()
+      and m.role <= 'operator');
+  -- A confirmation is no approval: where no approval is asked for, who asked may give it.
+  v_is_own boolean := p_job.approvals_required > 0 and p_job.created_by = private.caller_id() and not (
+    select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
+begin
+  if not coalesce(v_is_own, false) then
+    if p_override_reason is not null then
+      perform private.fail('RY422', 'There is nothing to override: you may approve this job.',
+        'Approve it without a reason for an override.');
+    end if;
+  elsif not v_is_alone and p_override_reason is not null then
+    perform private.fail('RY403', 'You are not alone: somebody else can approve it.',
+      'Ask another operator, admin or owner.');
+  elsif p_override_reason is null then
+    perform private.fail('RY403', 'You asked for this job; somebody else approves it.', case when v_is_alone
+      then 'You are the only one who could: give a reason, and approve it all the same.'
+      else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
+  elsif trim(p_override_reason) = '' then
+    perform private.fail('RY422', 'An override needs a reason.', 'Say why you approve a job of your own.');
+  end if;
+end;
+$$;
+comment on function private.check_own_approval(public.provision_jobs, text) is
+  'Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and '
+  'may.';
+
+create function private.approve_job(p_job bigint, p_decision text, p_comment text, p_override_reason text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+  v_is_override boolean := p_decision = 'approve' and p_override_reason is not null;
+  v_comment pg_catalog.text := coalesce(case when v_is_override then trim(p_override_reason) else p_comment end, '');
+  v_label pg_catalog.text := private.caller_label(v_job.org_id);
+begin
+  if p_decision is null or p_decision not in ('approve', 'reject') then
+    perform private.fail('RY422', 'A decision is "approve" or "reject".');
+  end if;
+  if v_job.status <> 'AWAITING_APPROVAL' then
+    perform private.fail('RY409', format('The job is %s; it does not wait for approval.', v_job.status),
+      'Look at it again.');
+  end if;
+  if p_decision = 'approve' then
+    perform private.check_own_approval(v_job, p_override_reason);
+    perform private.check_state_is_planned(v_job.plan_job_id);
+    perform private.refuse_locked_modules(array[v_job.module_id]);
+  end if;
+  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override)
+  values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override);
+  perform private.audit(v_job.org_id, 'job.' || case when v_is_override then 'approval_overridden'
+    when p_decision = 'approve' and v_job.approvals_required = 0 then 'confirmed' else p_decision end,
+    'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
+    jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment));
+  if p_decision = 'reject' then
+    return to_jsonb(private.end_job(p_job, 'CANCELLED', 'rejected', private.caller_kind(), private.caller_id(),
+      v_label, v_comment));
+  end if;
+  -- Nobody else is there to approve the rest of what an override stands for.
+  update public.provision_jobs set approvals_received = case when v_is_override then approvals_required
+    else approvals_received + 1 end
+  where id = p_job returning * into v_job;
+  if v_job.approvals_received >= v_job.approvals_required then
+    update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = p_job returning * into v_job;
+    perform private.record_job_event(v_job, case when v_job.approvals_required = 0 then 'confirmed' else 'approved' end,
+      'AWAITING_APPROVAL', 'QUEUED', private.caller_kind(), private.caller_id(), v_label, v_comment);
+    perform private.queue_jobs(v_job.org_id, array[p_job]);
+  else
+    perform private.record_job_event(v_job, 'approval', null, null, private.caller_kind(), private.caller_id(),
+      v_label, v_comment);
+  end if;
+  return to_jsonb(v_job);
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'You have already decided about this job.', 'Another member must decide now.');
+  when check_violation then
+    perform private.fail('RY422', 'The comment is too long.', 'At most 2,000 characters.');
+end;
+$$;
+comment on function private.approve_job(bigint, text, text, text) is 'Body of public.approve_job.';
+grant execute on function private.approve_job(bigint, text, text, text) to authenticated;
+
+-- ---------------------------------------------------------------------------------------------------- what is reviewed
+
+create function private.plan_changes(p_job bigint, p_address text)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+  v_answer pg_catalog.jsonb;
+begin
+  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  if v_job.id is null then
+    perform private.fail('RY404', format('There is no job %s.', p_job));
+  end if;
+  select convert_from(a.body, 'UTF8')::pg_catalog.jsonb into v_answer from private.artifacts as a
+  where a.job_id in (v_job.id, v_job.plan_job_id) and a.name = 'changes.json' order by a.job_id, a.attempt desc limit 1;
+  v_answer := coalesce(v_answer, '{"resources": []}');
+  return case when p_address is null then v_answer else jsonb_set(v_answer, '{resources}', coalesce((
+    select jsonb_agg(r) from jsonb_array_elements(v_answer -> 'resources') as r where r ->> 'address' = p_address),
+    '[]')) end;
+end;
+$$;
+comment on function private.plan_changes(bigint, text) is 'Body of public.plan_changes.';
+grant execute on function private.plan_changes(bigint, text) to authenticated;
+
+create table public.job_comments (
+  id bigint generated always as identity primary key,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  job_id bigint not null references public.provision_jobs (id) on delete cascade,
+  user_id uuid not null,
+  user_label text not null,
+  body text not null check (length(trim(body)) between 1 and 4000),
+  created_at timestamptz not null default now()
+);
+create index job_comments_job_id_idx on public.job_comments (job_id, id);
+create index job_comments_org_id_idx on public.job_comments (org_id);
+alter table public.job_comments enable row level security;
+grant select on public.job_comments to authenticated, service_role;
+
+create policy "Members see their organisation's comments" on public.job_comments
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.job_comments is 'What members say to each other about a job. Never changed, never removed.';
+comment on column public.job_comments.user_label is 'Their name at that time.';
+comment on column public.job_comments.body is 'What they said, at most 4,000 characters.';
+create trigger ring after insert on public.job_comments for each row execute function private.ring_changed_row();
+
+create function private.comment_on_job(p_job bigint, p_body text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_org pg_catalog.uuid := (
+    select j.org_id from public.provision_jobs as j where j.id = p_job and j.org_id in (select private.my_org_ids()));
+  v_comment public.job_comments;
+begin
+  if v_org is null then
+    perform private.fail('RY404', format('There is no job %s.', p_job));
+  end if;
+  perform private.need_role(v_org, 'viewer');
+  insert into public.job_comments (org_id, job_id, user_id, user_label, body)
+  values (v_org, p_job, private.caller_id(), private.caller_label(v_org), trim(p_body)) returning * into v_comment;
+  return to_jsonb(v_comment);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A comment has 1 to 4,000 characters.', 'Say something, or less.');
+end;
+$$;
+comment on function private.comment_on_job(bigint, text) is 'Body of public.comment_on_job.';
+grant execute on function private.comment_on_job(bigint, text) to authenticated;
+
+-- ----------------------------------------------------------------------------------------------- the lock of an engine
+
+create function private.force_unlock_state(p_module uuid, p_lock_id text)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'admin');
+  v_lock private.state_locks;
+begin
+  perform private.lock_state(v_module.org_id, p_module);
+  v_lock := private.release_with_proof(p_module, p_lock_id);
+  perform private.audit(v_module.org_id, 'state.force_unlocked', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('lock_id', p_lock_id, 'job', v_lock.job_id, 'attempt', v_lock.attempt));
+  perform private.ring_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
+  return jsonb_build_object('unlocked', true, 'job_id', v_lock.job_id);
+end;
+$$;
+comment on function private.force_unlock_state(uuid, text) is 'Body of public.force_unlock_state.';
+grant execute on function private.force_unlock_state(uuid, text) to authenticated;
+
+revoke execute on all functions in schema private from public;

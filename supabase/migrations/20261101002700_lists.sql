@@ -1,0 +1,478 @@
+-- What pages list: runners, jobs and modules, a page at a time, with search, order and true counts. A table that REST
+-- cuts at a thousand rows is no list: what is beyond would not exist for the reader.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+create function private.check_page(p_filters jsonb, p_known text[], p_sort text, p_sorts text[], p_limit integer,
+  p_offset integer)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  perform private.refuse_unknown_keys(p_filters, p_known);
+  if p_sort is null or p_sort <> all (p_sorts) then
+    perform private.fail('RY422', 'There is no such order.', format('Orders: %s.', array_to_string(p_sorts, ', ')));
+  end if;
+  if coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_offset, -1) not between 0 and 1000000 then
+    perform private.fail('RY422', 'A page has 1 to 200 rows and begins at 0 to 1,000,000.');
+  end if;
+end;
+$$;
+comment on function private.check_page(jsonb, text[], text, text[], integer, integer) is
+  'Refuses a page that nobody could turn to.';
+
+create function private.search_pattern(p_search text)
+returns text
+language sql immutable
+set search_path = ''
+as $$
+  select '%' || regexp_replace(nullif(trim(left(p_search, 200)), ''), '([\\%_])', '\\\1', 'g') || '%'
+$$;
+comment on function private.search_pattern(text) is
+  'The pattern of what somebody typed into a search box; null for nothing.';
+
+-- ---------------------------------------------------------------------------------------------------------------- jobs
+
+create function private.job_rank(p_status public.job_status)
+returns integer
+language sql immutable
+set search_path = ''
+as $$
+  select case when p_status in ('CLAIMED', 'PROCESSING') then 1 when p_status in ('NEEDS_ATTENTION',
+    'AWAITING_APPROVAL') then 2
+    when p_status = 'QUEUED' then 3 else 4 end
+$$;
+comment on function private.job_rank(public.job_status) is
+  'Running jobs first, then those that need somebody, then the queue, then what is over.';
+
+create function private.job_counts(p_org uuid, p_types text[])
+returns jsonb
+language plpgsql stable
+set search_path = ''
+-- From the index alone: there may be years of jobs, and their rows are wide.
+set enable_seqscan = off
+as $$
+begin
+  if p_types = '{}' then
+    return (select coalesce(jsonb_object_agg(c.status, c.n), '{}')
+      from (select j.status, count(*) as n from public.provision_jobs as j where j.org_id = p_org
+        group by j.status) as c);
+  end if;
+  return (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
+    select j.status, count(*) as n from public.provision_jobs as j
+    where j.org_id = p_org and j.type::pg_catalog.text = any (p_types) group by j.status) as c);
+end;
+$$;
+comment on function private.job_counts(uuid, text[]) is
+  'How many jobs of an organisation there are, by status; of some types, where they are named.';
+
+create function private.jobs_about(p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid,
+  p_types text[])
+returns table (id bigint, status public.job_status)
+language plpgsql stable
+set search_path = ''
+set plan_cache_mode = force_custom_plan
+-- By the indexes of modules and runners, also when a tenth of all jobs is found: the rows are wide.
+set enable_seqscan = off
+as $$
+declare
+  -- What somebody types is part of a module's path or of a runner's name, or a job's number: few of those, and their
+  -- jobs by an index.
+  v_modules pg_catalog.uuid[] := case when p_pattern is null then array[p_module] else array(
+    select m.id from public.modules as m where m.org_id = p_org and m.path ilike p_pattern) end;
+  v_workers pg_catalog.uuid[] := case when p_pattern is null then array[p_worker] else array(
+    select w.id from public.workers as w where (w.org_id = p_org or w.is_shared) and w.name ilike p_pattern) end;
+  v_number bigint := substring(p_search from '^\s*#?(\d{1,18})\s*$')::bigint;
+begin
+  return query select j.id, j.status from public.provision_jobs as j
+  where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.id = v_number)
+    and (p_module is null or j.module_id = p_module) and (p_worker is null or j.worker_id = p_worker)
+    and (p_types = '{}' or j.type::pg_catalog.text = any (p_types));
+end;
+$$;
+comment on function private.jobs_about(uuid, text, text, uuid, uuid, text[]) is
+  'Jobs of a module or a runner, and those that a search finds.';
+
+create function private.list_jobs(
+  p_org uuid, p_search text, p_filters jsonb, p_sort text, p_limit integer, p_offset integer, p_before bigint
+)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+-- What is not asked for must not be in the plan: with it, the pages of the queue come from one index alone.
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+  v_all public.job_status[] := enum_range(null::public.job_status);
+  v_statuses public.job_status[];
+  v_types pg_catalog.text[] := private.text_list(p_filters -> 'type');
+  v_pattern pg_catalog.text := private.search_pattern(p_search);
+  v_before bigint := coalesce(p_before, 9223372036854775807);
+  v_counts pg_catalog.jsonb;
+  v_shown bigint[];
+  v_rows pg_catalog.jsonb;
+begin
+  perform private.need_role(p_org, 'viewer');
+  perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id'], p_sort,
+    array['active', 'newest'], p_limit, p_offset);
+  v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
+  if v_pattern is null and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id') = 2 then
+    v_counts := private.job_counts(p_org, v_types);
+    -- Status by status: each is a stretch of that index, in order.
+    v_shown := array(
+      select j.id from unnest(v_statuses) as s (status)
+      cross join lateral (
+        select k.id, k.status from public.provision_jobs as k
+        where k.org_id = p_org and k.status = s.status and k.id < v_before
+          and (v_types = '{}' or k.type::pg_catalog.text = any (v_types))
+        order by k.id desc limit p_offset + p_limit
+      ) as j
+      order by case when p_sort = 'active' then private.job_rank(j.status) end, j.id desc
+        limit p_limit offset p_offset);
+  else
+    with about as materialized (
+      select a.id, a.status from private.jobs_about(p_org, v_pattern, p_search,
+        (p_filters ->> 'module_id')::pg_catalog.uuid, (p_filters ->> 'worker_id')::pg_catalog.uuid, v_types) as a
+    )
+    select (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (select a.status, count(*) as n from about as a
+      group by a.status) as c), array(
+        -- A status is ranked once, not with each of its jobs: a search may find a hundred thousand.
+        select a.id from about as a
+        join (select r.status, private.job_rank(r.status) as place from unnest(v_statuses) as r (status) offset 0) as r
+          on r.status = a.status
+        where a.id < v_before order by case when p_sort = 'active' then r.place end, a.id desc
+          limit p_limit offset p_offset)
+    into v_counts, v_shown;
+  end if;
+  select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] || jsonb_build_object(
+    'target_name', (select w.name from public.workers as w where w.id = j.target_worker_id)) order by s.place), '[]')
+  into v_rows
+  from unnest(v_shown) with ordinality as s (id, place) join public.provision_jobs as j on j.id = s.id;
+  return jsonb_build_object('counts', v_counts, 'rows', v_rows, 'total', (
+    select coalesce(sum(c.value::bigint), 0) from jsonb_each_text(v_counts) as c
+      where c.key::public.job_status = any (v_statuses)));
+exception
+  when invalid_text_representation then
+    perform private.fail('RY422', 'A filter of the list is not valid.', sqlerrm);
+end;
+$$;
+comment on function private.list_jobs(uuid, text, jsonb, text, integer, integer, bigint) is 'Body of public.list_jobs.';
+grant execute on function private.list_jobs(uuid, text, jsonb, text, integer, integer, bigint) to authenticated;
+
+-- ------------------------------------------------------------------------------------------------------------- modules
+
+create function private.list_modules(p_org uuid, p_search text, p_filters jsonb, p_sort text, p_limit integer,
+  p_offset integer)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  v_pattern pg_catalog.text := private.search_pattern(p_search);
+  v_group pg_catalog.text := p_filters ->> 'group_path';
+  v_answer pg_catalog.jsonb;
+begin
+  perform private.need_role(p_org, 'viewer');
+  perform private.check_page(p_filters, array['group_path', 'in_group', 'drift'], p_sort,
+    array['path', '-path', 'newest'], p_limit, p_offset);
+  with found as materialized (
+    select m.id, m.path, m.group_path, m.created_at from public.modules as m
+    where m.org_id = p_org and m.deleted_at is null and (v_pattern is null or m.path ilike v_pattern)
+      and (v_group is null or m.group_path = v_group or starts_with(m.group_path, v_group || '/'))
+      and (not coalesce(p_filters ? 'in_group', false) or m.group_path = p_filters ->> 'in_group')
+      and (p_filters -> 'drift' is distinct from 'true' or m.drift_since is not null)
+  ), shown as (
+    select f.id, row_number() over () as place from (
+      select f.id from found as f order by case when p_sort = 'path' then f.path end, case when p_sort = '-path'
+        then f.path end desc, case when p_sort = 'newest' then f.created_at end desc, f.id
+          limit p_limit offset p_offset) as f
+  )
+  select jsonb_build_object(
+    'total', (select count(*) from found),
+    'drifted', (select count(*) from public.modules as d where d.org_id = p_org and d.drift_since is not null
+      and d.deleted_at is null),
+    'counts', (select coalesce(jsonb_object_agg(c.group_path, c.n), '{}')
+      from (select f.group_path, count(*) as n from found as f group by f.group_path order by f.group_path
+        limit 1000) as c),
+    'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'inputs', 'env', 'extra_files', 'hooks']
+      || jsonb_build_object('last_job', (
+        select jsonb_build_object('id', j.id, 'type', j.type, 'status', j.status, 'finished_at', j.finished_at)
+        from public.provision_jobs as j where j.module_id = m.id order by j.id desc limit 1)) order by s.place), '[]')
+      from shown as s join public.modules as m on m.id = s.id)) into v_answer;
+  return v_answer;
+end;
+$$;
+comment on function private.list_modules(uuid, text, jsonb, text, integer, integer) is 'Body of public.list_modules.';
+grant execute on function private.list_modules(uuid, text, jsonb, text, integer, integer) to authenticated;
+
+-- ------------------------------------------------------------------------------------------------------------- runners
+-- The fleet by the page: what is wrong with which runner, how many there are of each kind, how far a rollout is, and
+-- one change to many runners. After the releases, because the newest of them says who is out of date.
+
+create function private.runner_health(p_org uuid, p_workers uuid[])
+returns table (worker_id uuid, health text[], reason text, updates_itself boolean)
+language sql stable
+set search_path = ''
+as $$
+  with newest as materialized (
+    select l.version, array(
+      select a ->> 'name' from public.worker_releases as r cross join jsonb_array_elements(r.artifacts) as a
+      where r.version = l.version) as files
+    from private.latest_version() as l (version)
+  ), fleet as materialized (
+    select w.id, w.version, w.status, w.status_reason, w.never_contacted from public.workers as w
+    where (w.org_id = p_org or w.is_shared) and w.removed_at is null and (p_workers is null or w.id = any (p_workers))
+  ), older as materialized (
+    -- Version by version: a fleet has few of them, and to compare two is dear.
+    select v.version from (select distinct f.version from fleet as f) as v
+    cross join newest as n where private.is_version_less(v.version, n.version)
+  ), said as (
+    select f.id, f.status, t.reason, coalesce(t.updates_itself, false) as updates_itself, array_remove(array[
+      case when f.status = 'OFFLINE' and f.never_contacted then 'never_contacted' end,
+      case when f.status = 'OFFLINE' and f.status_reason like 'No heartbeat%' then 'out_of_contact' end,
+      case when t.reason is not null then 'degraded' end,
+      case when o.version is not null then 'outdated' end,
+      case when t.is_open then 'not_isolated' end], null) as health
+    from fleet as f cross join newest as n left join older as o on o.version = f.version
+    -- Runner by runner, by its index: a page asks for fifty of thousands.
+    cross join lateral (
+      select bool_or(i.facts ->> 'isolation' = 'none') as is_open,
+        bool_and(coalesce(i.facts ->> 'self_update' = any (n.files), false)) as updates_itself,
+        max(coalesce(i.facts #>> '{degraded,reason}',
+          case when i.engine_note like 'no engine%' then 'No engine was found on it.' end)) as reason
+      from public.worker_instances as i where i.worker_id = f.id and i.status <> 'OFFLINE'
+    ) as t
+  )
+  select s.id, case when s.health = '{}' and s.status <> 'OFFLINE' then '{healthy}' else s.health end, s.reason,
+    s.updates_itself
+  from said as s
+$$;
+comment on function private.runner_health(uuid, uuid[]) is
+  'What is wrong with an organisation''s runners, or some of them: never_contacted, out_of_contact, degraded (and '
+  'why), outdated, not_isolated; healthy where nothing is.';
+
+create function private.runner_facets(p_org uuid)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  v_answer pg_catalog.jsonb;
+begin
+  perform private.need_role(p_org, 'viewer');
+  with fleet as materialized (
+    select w.id, w.is_shared, w.type, w.version, w.region, w.labels, w.is_draining or w.is_disabled as is_off, h.health,
+      h.updates_itself
+    from public.workers as w join private.runner_health(p_org, null) as h on h.worker_id = w.id
+  ), value as (
+    select 'version' as name, f.version as value from fleet as f
+    union all
+    select 'region', f.region from fleet as f
+    union all
+    select 'label', l from fleet as f cross join unnest(f.labels) as l
+    union all
+    select 'health', h from fleet as f cross join unnest(f.health) as h
+  ), counted as (
+    select v.name, v.value, count(*) as n,
+      row_number() over (partition by v.name order by count(*) desc, v.value) as place
+    from value as v where v.value is not null group by v.name, v.value
+  )
+  select jsonb_build_object('latest', private.latest_version(), 'counts', (
+      select coalesce(jsonb_object_agg(c.name, c.counts), '{}') from (
+        select c.name, jsonb_object_agg(c.value, c.n) as counts from counted as c where c.place <= 100 group by c.name
+      ) as c),
+    'updated_by_job', (
+      select count(*) from fleet as f where not f.is_shared and 'outdated' = any (f.health)
+        and (f.type = 'cloud-hosted' or f.updates_itself and not f.is_off)),
+    'outdated', (select count(*) from fleet as f where not f.is_shared and 'outdated' = any (f.health)))
+  into v_answer;
+  return v_answer;
+end;
+$$;
+comment on function private.runner_facets(uuid) is 'Body of public.runner_facets.';
+grant execute on function private.runner_facets(uuid) to authenticated;
+
+create function private.runner_processes(p_worker uuid)
+returns jsonb
+language sql stable
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'left_at', max(i.disconnected_at),
+    'processes', coalesce(jsonb_agg(jsonb_build_object('id', i.id, 'name', i.name, 'hostname', i.hostname,
+      'status', i.status, 'version', i.version, 'capacity', i.capacity, 'engines', i.engines,
+      'engine_note', i.engine_note) order by i.name) filter (where i.status <> 'OFFLINE'), '[]'),
+    'pulses', coalesce(jsonb_object_agg(i.id, jsonb_build_object('at', l.last_seen_at, 'used', l.used,
+      'capacity', i.capacity)) filter (where i.status <> 'OFFLINE'), '{}'))
+  from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id
+  where i.worker_id = p_worker
+$$;
+comment on function private.runner_processes(uuid) is
+  'The connected processes of a runner, and apart from them what changes with every heartbeat.';
+
+create function private.list_runners(p_org uuid, p_search text, p_filters jsonb, p_sort text, p_limit integer,
+  p_offset integer)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+-- What is not asked for must not be in the plan.
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+  v_pattern pg_catalog.text := private.search_pattern(p_search);
+  v_statuses pg_catalog.text[] := private.text_list(p_filters -> 'status');
+  v_types pg_catalog.text[] := private.text_list(p_filters -> 'type');
+  v_labels pg_catalog.text[] := private.text_list(p_filters -> 'label');
+  v_versions pg_catalog.text[] := private.text_list(p_filters -> 'version');
+  v_regions pg_catalog.text[] := private.text_list(p_filters -> 'region');
+  v_health pg_catalog.text[] := private.text_list(p_filters -> 'health');
+  v_ids pg_catalog.uuid[];
+  v_answer pg_catalog.jsonb;
+begin
+  perform private.need_role(p_org, 'viewer');
+  perform private.check_page(p_filters, array['id', 'status', 'type', 'label', 'version', 'region', 'health'], p_sort,
+    array['name', '-name', 'status', 'newest'], p_limit, p_offset);
+  if p_filters ? 'id' then
+    v_ids := private.text_list(p_filters -> 'id')::pg_catalog.uuid[];
+  end if;
+  if v_health <> '{}' then
+    v_ids := array(select h.worker_id from private.runner_health(p_org, v_ids) as h where h.health && v_health);
+  end if;
+  with found as materialized (
+    select w.id, w.is_shared, lower(w.name) as name, w.status, w.created_at from public.workers as w
+    where (w.org_id = p_org or w.is_shared) and w.removed_at is null and (v_ids is null or w.id = any (v_ids))
+      and (v_pattern is null or w.name ilike v_pattern or array_to_string(w.labels, ' ') ilike v_pattern)
+      and w.labels @> v_labels
+      and (v_versions = '{}' or w.version = any (v_versions))
+      and (v_regions = '{}' or w.region = any (v_regions))
+      and (v_types = '{}' or w.type::pg_catalog.text = any (v_types))
+  ), kept as (
+    select f.* from found as f where v_statuses = '{}' or f.status::pg_catalog.text = any (v_statuses)
+  ), shown as materialized (
+    select k.id, row_number() over () as place from (
+      select k.id from kept as k order by case when p_sort = 'status' then k.status end,
+        case when p_sort = 'name' then k.is_shared end, case when p_sort in ('name', 'status') then k.name end,
+        case when p_sort = '-name' then k.name end desc, case when p_sort = 'newest' then k.created_at end desc, k.id
+      limit p_limit offset p_offset) as k
+  )
+  select jsonb_build_object(
+    'total', (select count(*) from kept),
+    'counts', (
+      select coalesce(jsonb_object_agg(c.status, c.n), '{}')
+      from (select f.status, count(*) as n from found as f group by f.status) as c),
+    'rows', (
+      select coalesce(jsonb_agg(to_jsonb(w) || private.runner_processes(w.id) || jsonb_build_object(
+        'last_seen_at', l.last_seen_at, 'used', l.used, 'slots', coalesce(nullif(l.capacity, 0), w.capacity),
+        'instances', l.fresh, 'live_status', l.status, 'health', h.health, 'health_reason', h.reason,
+        'updates_itself', h.updates_itself) order by s.place), '[]')
+      from shown as s join public.workers as w on w.id = s.id
+      join private.worker_liveness as l on l.worker_id = s.id
+      join private.runner_health(p_org, array(select s.id from shown as s)) as h on h.worker_id = s.id))
+  into v_answer;
+  return v_answer;
+exception
+  when invalid_text_representation then
+    perform private.fail('RY422', 'A filter of the list is not valid.', sqlerrm);
+end;
+$$;
+comment on function private.list_runners(uuid, text, jsonb, text, integer, integer) is 'Body of public.list_runners.';
+grant execute on function private.list_runners(uuid, text, jsonb, text, integer, integer) to authenticated;
+
+create function private.rollout_progress(p_org uuid)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  v_answer pg_catalog.jsonb;
+begin
+  perform private.need_role(p_org, 'viewer');
+  with rollout as (
+    select r.* from public.rollouts as r where r.org_id = p_org and r.status in ('RUNNING', 'PAUSED')
+  ), latest as (
+    select distinct on (j.target_worker_id) j.target_worker_id::pg_catalog.text as worker_id, j.status
+    from rollout as r join public.provision_jobs as j on j.rollout_id = r.id
+    order by j.target_worker_id, j.id desc
+  )
+  select jsonb_build_object('id', r.id, 'version', r.version, 'status', r.status, 'wave', r.wave, 'reason', r.reason,
+    'waves', (
+      select coalesce(jsonb_agg(jsonb_build_object('runners', w.runners, 'done', w.done, 'failed', w.failed)
+        order by w.place), '[]')
+      from (
+        select x.place, count(*) as runners, count(*) filter (where l.status = 'SUCCEEDED') as done,
+          count(*) filter (where l.status in ('FAILED', 'CANCELLED', 'NEEDS_ATTENTION')) as failed
+        from jsonb_array_elements(r.waves) with ordinality as x (wave, place)
+        cross join jsonb_array_elements_text(x.wave) as m (worker_id)
+        left join latest as l on l.worker_id = m.worker_id group by x.place
+      ) as w))
+  into v_answer from rollout as r;
+  return v_answer;
+end;
+$$;
+comment on function private.rollout_progress(uuid) is 'Body of public.rollout_progress.';
+grant execute on function private.rollout_progress(uuid) to authenticated;
+
+create function private.change_runner(p_worker uuid, p_change text, p_options jsonb)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_labels pg_catalog.text[];
+begin
+  case p_change
+    when 'drain' then perform private.drain_worker(p_worker, p_options ->> 'reason');
+    when 'resume' then perform private.resume_worker(p_worker);
+    when 'disable' then perform private.set_worker_disabled(p_worker, true);
+    when 'enable' then perform private.set_worker_disabled(p_worker, false);
+    when 'update' then perform private.update_one_worker(p_worker, null);
+    else
+      select array(select distinct l from unnest(w.labels || private.text_list(p_options -> 'labels')) as l order by l)
+      into v_labels from public.workers as w where w.id = p_worker;
+      perform private.update_worker(p_worker, jsonb_build_object('labels', v_labels));
+  end case;
+end;
+$$;
+comment on function private.change_runner(uuid, text, jsonb) is 'One of the changes that change_runners makes.';
+
+create function private.change_runners(p_org uuid, p_workers uuid[], p_change text, p_options jsonb)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+  v_done integer := 0;
+  v_refused pg_catalog.jsonb := '[]';
+begin
+  perform private.need_role(p_org, 'operator');
+  perform private.refuse_unknown_keys(p_options, array['reason', 'labels']);
+  if p_change is null or p_change <> all (array['drain', 'resume', 'disable', 'enable', 'update', 'label']) then
+    perform private.fail('RY422', 'There is no such change of runners.',
+      'Changes: drain, resume, disable, enable, update, label.');
+  end if;
+  if coalesce(cardinality(p_workers), 0) not between 1 and 200 then
+    perform private.fail('RY422', 'One to 200 runners are changed at a time.');
+  end if;
+  for v_worker in
+    select w.* from public.workers as w
+    where w.id = any (p_workers) and w.org_id = p_org and w.removed_at is null order by w.id
+  loop
+    -- One that refuses keeps the others from nothing, and says why.
+    begin
+      perform private.change_runner(v_worker.id, p_change, p_options);
+      v_done := v_done + 1;
+    exception
+      when sqlstate 'RY403' or sqlstate 'RY404' or sqlstate 'RY409' or sqlstate 'RY422' then
+        v_refused := v_refused || jsonb_build_array(
+          jsonb_build_object('id', v_worker.id, 'name', v_worker.name, 'why', sqlerrm));
+    end;
+  end loop;
+  return jsonb_build_object('done', v_done, 'refused', v_refused);
+end;
+$$;
+comment on function private.change_runners(uuid, uuid[], text, jsonb) is 'Body of public.change_runners.';
+grant execute on function private.change_runners(uuid, uuid[], text, jsonb) to authenticated;
+
+revoke execute on all functions in schema private from public;

@@ -1,0 +1,481 @@
+-- The sweep: what time does to runners and jobs. Any beat may run it, and pg_cron where it is installed; one at a time.
+-- It can be run twice at once, and it can be missed for an hour: it looks at the clock, not at how often it ran. After
+-- a crash the beats are gone (UNLOGGED): nobody is called dead before the server has been up for 60 s. It may run
+-- inside of a beat, which already holds rows of its runner. So it waits for nobody: what it cannot lock at once is left
+-- to the next sweep. Housekeeping: what would otherwise pile up. Log partitions are made ahead and dropped when every
+-- organisation's retention is over; hours are rolled up; sessions, ticks, counters and artifacts go after their time.
+set lock_timeout = '5s';
+set statement_timeout = '60s';
+
+create function private.is_past_grace()
+returns boolean
+language sql stable
+set search_path = ''
+as $$
+  select pg_postmaster_start_time() < now() - interval '60 seconds'
+$$;
+comment on function private.is_past_grace() is
+  'Whether the server has been up long enough for every living runner to have beaten.';
+
+create function private.sweep_workers()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_worker pg_catalog.uuid;
+  v_count integer := 0;
+begin
+  for v_worker in
+    select w.id from public.workers as w
+    where w.status <> 'OFFLINE' and w.removed_at is null
+      and not exists (select from private.instance_liveness as i where i.worker_id = w.id and i.is_fresh)
+    for no key update of w skip locked
+  loop
+    perform private.refresh_worker_status(v_worker);
+    perform private.ring_lane(lw.lane_id) from private.lane_workers as lw
+    where lw.worker_id = v_worker and exists (select from private.live_jobs as j where j.lane_id = lw.lane_id
+      and j.stage = 'READY');
+    v_count := v_count + 1;
+  end loop;
+  update public.worker_instances as i set status = 'OFFLINE', disconnected_at = now()
+  where i.id in (
+    select o.id from public.worker_instances as o join public.workers as w on w.id = o.worker_id
+    where o.status <> 'OFFLINE' and not exists (select from private.instance_liveness as l where l.instance_id = o.id
+      and l.is_fresh)
+    for no key update of w, o skip locked);
+  return v_count;
+end;
+$$;
+comment on function private.sweep_workers() is
+  'Marks runners and instances OFFLINE that have not beaten for 60 s, and wakes those who may take their place.';
+
+create function private.sweep_sessions()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_session pg_catalog.record;
+  v_count integer := 0;
+begin
+  for v_session in
+    select s.worker_id, s.instance_id, s.token_id from private.sessions as s
+      join public.workers as w on w.id = s.worker_id
+    where s.ended_at is null and s.expires_at <= now() order by w.id limit 500 for no key update of w, s skip locked
+  loop
+    perform private.end_sessions(v_session.worker_id, v_session.instance_id, v_session.token_id, 'its token expired');
+    perform private.refresh_worker_status(v_session.worker_id);
+    v_count := v_count + 1;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.sweep_sessions() is
+  'Ends the sessions whose token has expired. Their calls are refused already; this says so on the runner''s page.';
+
+create function private.sweep_leases()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job private.live_jobs;
+  v_count integer := 0;
+begin
+  for v_job in
+    select q.* from private.live_jobs as q
+    left join private.heartbeats as h on h.instance_id = q.instance_id and h.session_id = q.session_id
+    where q.stage = 'RUNNING' and (
+      greatest(q.lease_until, h.last_seen_at + interval '60 seconds') < now()
+        or q.unlisted_at < now() - interval '30 seconds')
+    order by q.state_key limit 500
+  loop
+    if private.try_lock_job(v_job) then
+      perform private.lose_job(v_job.job_id, case when v_job.unlisted_at is null
+        then 'No heartbeat for 60 s.' else 'The runner does not know of this attempt any more.' end);
+      v_count := v_count + 1;
+    end if;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.sweep_leases() is 'Requeues or flags jobs whose lease has run out.';
+
+create function private.sweep_backoff()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job private.live_jobs;
+  v_count integer := 0;
+begin
+  for v_job in select * from private.live_jobs as q where q.stage = 'BACKOFF'
+    and q.not_before_at <= now() order by q.not_before_at limit 500 loop
+    if private.try_lock_job(v_job) then
+      perform private.make_ready(v_job.job_id);
+      v_count := v_count + 1;
+    end if;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.sweep_backoff() is 'Makes jobs ready whose pause is over.';
+
+create function private.sweep_approvals()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job bigint;
+  v_count integer := 0;
+begin
+  for v_job in
+    select j.id from public.provision_jobs as j
+    where j.status = 'AWAITING_APPROVAL' and j.approval_deadline_at <= now()
+      order by j.id limit 500 for no key update skip locked
+  loop
+    perform private.end_job(v_job, 'CANCELLED', 'approval_expired', 'system', null, 'system',
+      'Nobody approved it in time.');
+    v_count := v_count + 1;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.sweep_approvals() is 'Cancels jobs that were not approved in time.';
+
+create function private.sweep_triggers()
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+begin
+  return jsonb_build_object('scheduled', private.sweep_schedules(), 'placed', private.sweep_sets(),
+    'rollouts', private.sweep_update_policies(), 'woken', private.wake_notifier());
+exception
+  -- Somebody is at it, or one of them cannot run: that must not keep leases from ending. The next sweep tries again.
+  when others then
+    raise warning 'sweep of schedules and sets: %', sqlerrm;
+    return '{}';
+end;
+$$;
+comment on function private.sweep_triggers() is
+  'What starts by itself: schedules, jobs of sets, updates by policy, and the delivery of notifications.';
+
+create function private.log_days()
+returns setof date
+language sql stable
+set search_path = ''
+as $$
+  select to_date(right(c.relname, 8), 'YYYYMMDD')
+  from pg_catalog.pg_inherits as i join pg_catalog.pg_class as c on c.oid = i.inhrelid
+  where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass order by 1
+$$;
+comment on function private.log_days() is 'The days that have a log partition, the oldest first.';
+
+create function private.drop_old_log_partitions()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_day pg_catalog.date;
+  v_keep integer := coalesce((select max(o.log_retention_days) from public.organizations as o), 30);
+  v_count integer := 0;
+begin
+  for v_day in select d from private.log_days() as d where d < current_date - v_keep loop
+    execute format('drop table private.%I', private.log_partition_name(v_day));
+    v_count := v_count + 1;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.drop_old_log_partitions() is
+  'Drops the log partitions that no organisation keeps any more.';
+
+create table private.log_retention (
+  org_id uuid primary key references public.organizations (id) on delete cascade,
+  kept_from date not null
+);
+alter table private.log_retention enable row level security;
+comment on table private.log_retention is
+  'How far each organisation''s old logs were deleted, so that no day is looked through twice.';
+comment on column private.log_retention.kept_from is 'Nothing of the days before is left.';
+
+create function private.delete_old_logs()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_day pg_catalog.date;
+  v_orgs pg_catalog.uuid[];
+  v_deleted integer;
+  v_count integer := 0;
+begin
+  -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A
+  -- part at a time: it may run inside of a beat, which must not take long.
+  for v_day in select d from private.log_days() as d loop
+    v_orgs := array(
+      select o.id from public.organizations as o left join private.log_retention as r on r.org_id = o.id
+      where v_day < current_date - o.log_retention_days and v_day >= coalesce(r.kept_from, v_day));
+    continue when v_orgs = '{}';
+    delete from public.job_log_chunks as c
+    where (c.log_day, c.job_id, c.attempt, c.seq) in (
+      select l.log_day, l.job_id, l.attempt, l.seq from public.job_log_chunks as l
+      where l.log_day = v_day and l.org_id = any (v_orgs) limit 20000 - v_count);
+    get diagnostics v_deleted = row_count;
+    v_count := v_count + v_deleted;
+    exit when v_count = 20000;
+    insert into private.log_retention as r (org_id, kept_from) select o, v_day + 1 from unnest(v_orgs) as o
+    on conflict (org_id) do update set kept_from = excluded.kept_from;
+    exit when clock_timestamp() > now() + interval '2 seconds';
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.delete_old_logs() is
+  'Deletes log chunks that are older than their own organisation''s retention.';
+
+create function private.forget_instances()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_silent pg_catalog.record;
+  v_count integer;
+begin
+  -- A process that was killed says no good-bye, and where each has a name of its own, as in a cluster, it never comes
+  -- back.
+  for v_silent in
+    select s.worker_id, s.instance_id from private.sessions as s join public.workers as w on w.id = s.worker_id
+    where s.ended_at is null and s.renewed_at < now() - interval '7 days' and not exists (
+      select from private.heartbeats as h where h.instance_id = s.instance_id
+        and h.last_seen_at > now() - interval '7 days')
+    order by s.worker_id limit 500 for no key update of w skip locked
+  loop
+    perform private.end_sessions(v_silent.worker_id, v_silent.instance_id, null, 'it was silent for a week');
+  end loop;
+  -- The last one of a runner stays: it is what its page can tell.
+  delete from public.worker_instances as i where i.id in (
+    select o.id from public.worker_instances as o
+    where o.status = 'OFFLINE' and o.disconnected_at < now() - interval '7 days'
+      and exists (select from public.worker_instances as n where n.worker_id = o.worker_id
+        and n.connected_at > o.connected_at)
+      and not exists (select from private.sessions as s where s.instance_id = o.id and s.ended_at is null)
+    limit 500 for update skip locked);
+  get diagnostics v_count = row_count;
+  return v_count;
+end;
+$$;
+comment on function private.forget_instances() is
+  'Ends sessions that were silent for a week, and forgets processes that were gone for a week when another came after '
+  'them.';
+
+create function private.forget_lanes()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_org pg_catalog.uuid;
+  v_deleted integer;
+  v_count integer := 0;
+begin
+  -- Every claim asks each lane of its runner for jobs, and pins, labels and priorities that nobody uses any more leave
+  -- some behind. With the routing lock alone, so that nobody is about to put a job into one of them.
+  for v_org in
+    select distinct l.org_id from private.lanes as l where l.created_at < now() - interval '1 day'
+      and not exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY')
+        order by 1 limit 100
+  loop
+    if pg_try_advisory_xact_lock_shared(private.lock_key('routing'))
+      and pg_try_advisory_xact_lock(private.lock_key('routing', v_org::pg_catalog.text)) then
+      delete from private.lanes as l where l.org_id = v_org and l.created_at < now() - interval '1 day'
+        and not exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY');
+      get diagnostics v_deleted = row_count;
+      v_count := v_count + v_deleted;
+    end if;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.forget_lanes() is 'Removes lanes that have no job; whoever needs one again makes it anew.';
+
+create function private.housekeeping()
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
+  delete from private.sessions where ended_at < now() - interval '7 days';
+  delete from private.rate_limits where window_started_at < now() - interval '1 day';
+  delete from private.rings where rung_at < now() - interval '1 hour';
+  delete from private.worker_ticks where at < now() - interval '31 days';
+  delete from private.artifacts where created_at < now() - interval '30 days';
+  delete from private.uploads where created_at < now() - interval '1 hour';
+  delete from public.job_sets where finished_at < now() - interval '90 days';
+  delete from public.deliveries where finished_at < now() - interval '30 days';
+  return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),
+    'forgotten_instances', private.forget_instances(),
+    'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs()
+      else 0 end,
+    'forgotten_lanes', private.forget_lanes());
+end;
+$$;
+comment on function private.housekeeping() is 'Removes what is past its time; makes log partitions ahead.';
+
+create function private.sweep()
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_done pg_catalog.jsonb := '{}';
+begin
+  if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
+    return jsonb_build_object('skipped', 'Another sweep is running.');
+  end if;
+  v_done := jsonb_build_object('removed', private.sweep_removals(), 'ended', private.sweep_sessions());
+  if private.is_past_grace() then
+    v_done := v_done || jsonb_build_object('lost', private.sweep_leases(), 'unheard', private.sweep_updates());
+  end if;
+  v_done := v_done || jsonb_build_object('ready', private.sweep_backoff(), 'expired', private.sweep_approvals());
+  if private.is_past_grace() then
+    v_done := v_done || jsonb_build_object('offline', private.sweep_workers());
+  end if;
+  v_done := v_done || private.sweep_triggers();
+  if private.is_due('housekeeping', interval '5 minutes') then
+    v_done := v_done || private.housekeeping();
+  end if;
+  -- Noted at its end, whoever ran it: a sweep that fails is one that has not run.
+  insert into private.clocks (name, ran_at) values ('swept', now())
+  on conflict (name) do update set ran_at = excluded.ran_at;
+  return v_done;
+end;
+$$;
+comment on function private.sweep() is 'Body of public.sweep.';
+grant execute on function private.sweep() to service_role;
+
+create function private.sweep_if_due()
+returns void
+language plpgsql
+set search_path = '' set lock_timeout = '100ms'
+as $$
+begin
+  if not private.is_due('sweep', interval '5 seconds') then
+    return;
+  end if;
+  begin
+    perform private.sweep();
+  exception
+    -- A beat must not fail because of somebody else's job, nor because there was too much of it for the time that a
+    -- call has.
+    when query_canceled or others then raise warning 'sweep: %', sqlerrm;
+  end;
+end;
+$$;
+comment on function private.sweep_if_due() is
+  'Runs the sweep from a beat, every 5 s at most. A failing sweep does not fail the beat.';
+
+do $$
+begin
+  if exists (select from pg_catalog.pg_extension where extname = 'pg_cron') then
+    execute $cron$ select cron.schedule('runyard-sweep', '10 seconds', 'select private.sweep()') $cron$;
+  end if;
+end;
+$$;
+
+-- ------------------------------------------------------------------------------------- figures for a monitoring system
+-- Figures of the installation as a whole, for a monitoring system: counts and times, no names and no organisations.
+-- After the sweep, whose clock says how far behind it is.
+
+create function private.recent_waits()
+returns jsonb
+language sql stable
+set search_path = ''
+as $$
+  -- Organisation by organisation, by its index: jobs that ended lately were claimed lately.
+  select jsonb_build_object('count', count(*), 'sum', coalesce(sum(w.seconds), 0),
+    'p50', percentile_cont(0.5) within group (order by w.seconds),
+    'p95', percentile_cont(0.95) within group (order by w.seconds),
+    'p99', percentile_cont(0.99) within group (order by w.seconds))
+  from public.organizations as o
+  cross join lateral (
+    select extract(epoch from j.claimed_at - j.queued_at)::double precision as seconds from public.provision_jobs as j
+    where j.org_id = o.id and j.finished_at > now() - interval '5 minutes' and j.claimed_at >= j.queued_at
+  ) as w
+$$;
+comment on function private.recent_waits() is
+  'How long the jobs that ended within the last five minutes had waited, in seconds.';
+
+create function private.installation_metrics()
+returns jsonb
+language sql stable security definer
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'jobs', (
+      select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
+        select j.status, sum(j.n) as n from public.organizations as o
+        cross join lateral (
+          select p.status, count(*) as n from public.provision_jobs as p
+          where p.org_id = o.id
+            and p.status in ('AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING', 'NEEDS_ATTENTION')
+          group by p.status
+        ) as j group by j.status
+      ) as c),
+    'oldest_queued_seconds', (
+      select coalesce(max(extract(epoch from now() - q.queued_at)), 0) from public.organizations as o
+      cross join lateral (
+        select p.queued_at from public.provision_jobs as p where p.org_id = o.id and p.status = 'QUEUED'
+        order by p.id limit 1
+      ) as q),
+    'waits', private.recent_waits(),
+    'runners', (
+      select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
+        select w.status, count(*) as n from public.workers as w where w.removed_at is null group by w.status) as c),
+    'slots', (select coalesce(sum(i.capacity), 0) from private.instance_liveness as i where i.is_fresh),
+    'slots_used', (select count(*) from private.live_jobs as l where l.stage = 'RUNNING'),
+    'sweep_lag_seconds', (
+      select extract(epoch from now() - max(c.ran_at)) from private.clocks as c where c.name = 'swept'),
+    'deliveries', (
+      select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
+        select d.status, count(*) as n from public.deliveries as d group by d.status) as c),
+    'organizations', (select count(*) from public.organizations))
+$$;
+comment on function private.installation_metrics() is 'Body of public.installation_metrics.';
+grant execute on function private.installation_metrics() to service_role;
+
+-- -------------------------------------------------------------------------------------------------------------- health
+-- Is the installation well? For its operator: what keeps vacuum back, whether the sweep comes by, what pages follow.
+
+create function private.installation_health()
+returns jsonb
+language sql stable security definer
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'postgres', current_setting('server_version'),
+    'bytes', pg_database_size(current_database()),
+    'connections', (select count(*) from pg_catalog.pg_stat_activity as a where a.datname = current_database()),
+    'most_connections', current_setting('max_connections')::integer,
+    'oldest_transaction_seconds', coalesce((
+      select extract(epoch from max(clock_timestamp() - a.xact_start))::integer from pg_catalog.pg_stat_activity as a
+      where a.datname = current_database() and a.backend_type = 'client backend' and a.pid <> pg_backend_pid()), 0),
+    'swept_seconds_ago', (select extract(epoch from now() - max(c.ran_at))::integer from private.clocks as c
+      where c.name in ('sweep', 'housekeeping')),
+    'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
+      where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
+    'organizations', (select count(*) from public.organizations),
+    'unfinished_jobs', (select count(*) from private.live_jobs),
+    'runners_online', (select count(*) from public.workers as w where w.removed_at is null and w.status = 'ONLINE'))
+$$;
+comment on function private.installation_health() is 'Body of public.installation_health.';
+grant execute on function private.installation_health() to service_role;
+
+revoke execute on all functions in schema private from public;

@@ -5,10 +5,11 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 PY := .venv/bin/python
+SETUP := scripts/setup
 PYTEST_WORKERS ?= 2
 
 .PHONY: help setup setup-lint setup-test up down status env mail dashboard reset migrate test test-all lint format unit faults bench engines docs screenshots \
-  wheels worker-binary release-check lock clean
+  wheels worker-binary version freeze release-check lock clean
 
 help: ## Show this help
 	@echo "Runyard runs Terraform, OpenTofu and Pulumi on runners that you own, and shows the fleet live."
@@ -25,13 +26,13 @@ help: ## Show this help
 	@echo "  make test ARGS='-k name'           only some tests"
 
 setup: ## Make or update .venv (the other targets do it by themselves)
-	@scripts/setup run
+	@$(SETUP) run
 
 setup-lint:
-	@scripts/setup lint
+	@$(SETUP) lint
 
 setup-test:
-	@scripts/setup test
+	@$(SETUP) test
 
 up: setup ## Start everything and print the address and the sign-in; Ctrl-C stops it
 	@exec $(PY) -m cli up $(if $(filter 0 no false,$(DEMO)),--no-demo) $(ARGS)
@@ -43,7 +44,7 @@ status: setup ## Show addresses, keys and the health of each part
 	@$(PY) -m cli status
 
 env: ## Print SUPABASE_URL and the keys as shell exports: eval "$(make env)"
-	@scripts/setup run >&2
+	@$(SETUP) run >&2
 	@$(PY) -m cli env
 
 mail: setup ## Show the mails that the local stack kept instead of sending, newest first, with their links
@@ -107,6 +108,12 @@ wheels: setup-lint ## Build the wheels of the command line and of the runner int
 
 worker-binary: setup-lint ## Build the runner as one file for this platform into dist/
 	@$(PY) scripts/worker_binary.py
+
+version: setup-lint ## Say the version's places; V=1.4.0 writes another one into them
+	@$(PY) scripts/versions.py $(V)
+
+freeze: setup-lint ## Write down the migrations of the version that is about to be released
+	@$(PY) scripts/frozen.py
 
 release-check: setup-lint ## Check and build what a release offers, as the release's first job does
 	@$(PY) scripts/release_check.py $(ARGS)

@@ -41,11 +41,16 @@ def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     made.add_argument("version", help="as 1.4.0 or v1.4.0")
-    made.add_argument("--channel", choices=("stable", "beta"), default="stable")
+    made.add_argument(
+        "--channel", choices=("stable", "beta"), help="stable if none is named; beta for a version as 1.4.0-rc.1"
+    )
     made.add_argument("--notes", type=Path, help="a Markdown file; the changelog's section if none is named")
     made.add_argument("--breaking", action="store_true", help="say that people must read the notes first")
     made.add_argument(
         "--artifact", action="append", default=[], metavar="FILE=URL", help="a file and where it is offered"
+    )
+    made.add_argument(
+        "--offered", action="append", default=[], metavar="FOLDER=URL", help="all files of a folder, offered below URL"
     )
     made.add_argument("--withdraw", metavar="REASON", help="take the release back")
     made.add_argument("--dry-run", action="store_true", help="print what would be sent")
@@ -58,10 +63,10 @@ def release(arguments: argparse.Namespace) -> dict[str, Any]:
     notes = arguments.notes.read_text(encoding="utf-8") if arguments.notes else changelog_section(version)
     return {
         "version": version,
-        "channel": arguments.channel,
+        "channel": arguments.channel or ("beta" if "-" in version else "stable"),
         "notes": notes.strip(),
         "is_breaking": arguments.breaking,
-        "artifacts": [artifact(text) for text in arguments.artifact],
+        "artifacts": [artifact(text) for text in [*arguments.artifact, *offered(arguments.offered)]],
     }
 
 
@@ -77,6 +82,18 @@ def artifact(text: str) -> dict[str, str]:
         raise ValueError(f"{text!r} is not FILE=URL")
     path = Path(file)
     return {"name": path.name, "url": url, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+def offered(folders: list[str]) -> list[str]:
+    """Name each file of a folder as `--artifact` does."""
+    found = []
+    for text in folders:
+        folder, sign, url = text.partition("=")
+        files = sorted(file for file in Path(folder).glob("*") if file.is_file())
+        if not sign or not files:
+            raise ValueError(f"{text!r} is not FOLDER=URL with a file in the folder")
+        found += [f"{file}={url.rstrip('/')}/{file.name}" for file in files]
+    return found
 
 
 def changelog_section(version: str, file: Path = ROOT / "CHANGELOG.md") -> str:

@@ -1,6 +1,6 @@
 """What a maintainer runs before tagging a version, and the release's first job: everything that needs no GitHub.
 
-Makes in `--dist` what a release offers beside the images: wheel, one-file binary, chart, SBOM and notes.
+Makes in `--dist` what a release offers beside the images: wheels, one-file binary, chart, SBOM, checksums and notes.
 """
 
 import argparse
@@ -10,15 +10,17 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import checksums
+import frozen
 import publish_release
+import versions
 import wheels
 import worker_binary
 
@@ -60,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--words", action="store_true", help="check version and changelog alone, build nothing")
     given = parser.parse_args(argv)
-    tag = given.tag or f"v{dict(versions(given.root))['pyproject.toml']}"
+    tag = given.tag or f"v{versions.current(given.root)}"
     release = Release(tag, given.root, given.dist, given.plain)
     # Nothing is built for a release whose words are not right.
     if not run(release, WORDS):
@@ -84,22 +86,12 @@ def run(release: Release, checks: dict[str, Callable[[Release], str]]) -> bool:
     return is_good
 
 
-def versions(root: Path) -> Iterator[tuple[str, str]]:
-    """Every place that says the version."""
-    yield "pyproject.toml", tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
-    for name in ("worker/version.py", "cli/version.py"):
-        yield name, _only(r'__version__ = "([^"]+)"', root / name)
-    chart = root / CHART / "Chart.yaml"
-    yield "Chart.yaml's version", _only(r"^version: (.+)$", chart)
-    yield "Chart.yaml's appVersion", _only(r'^appVersion: "(.+)"$', chart)
-
-
 def check_version(release: Release) -> str:
     """All places say the tag's version."""
-    others = {place: found for place, found in versions(release.root) if found != release.version}
+    others = [f"{place} says {found}" for place, found in versions.read(release.root) if found != release.version]
     if others:
-        told = ", ".join(f"{place} says {found}" for place, found in others.items())
-        raise Wrong(f"the tag is {release.tag}, but {told}; set all of them to {release.version}")
+        told = ", ".join(others)
+        raise Wrong(f"the tag is {release.tag}, but {told}; `make version V={release.version}` sets all of them")
     return release.version
 
 
@@ -113,10 +105,20 @@ def check_changelog(release: Release) -> str:
     return f"{len(notes.splitlines())} lines of notes"
 
 
+def check_migrations(release: Release) -> str:
+    """The migrations that people get are written down, and those that people have are as they were."""
+    file = release.root / frozen.RELEASES / release.version / frozen.LIST
+    if not file.exists() or frozen.listed(file) != frozen.checksums(release.root):
+        raise Wrong(f"the migrations of {release.version} are not those of {file.name}; `make freeze` writes them down")
+    if found := frozen.faults(release.root):
+        raise Wrong(f"{'; '.join(found)}; restore the files and put the change into a new one")
+    return f"{len(frozen.listed(file))} files, frozen from now on"
+
+
 def check_wheels(release: Release) -> str:
-    """Both wheels have the version, the programs, and nothing but their own folder."""
-    made = {"worker": worker_binary.build_wheel(release.dist), "cli": wheels.build_runyard(release.dist)}
-    return ", ".join(f"{wheel.name} ({check_wheel(wheel, top, release.version)} files)" for top, wheel in made.items())
+    """Each wheel has the version, the programs, and nothing but its own folder."""
+    made = [(build(release.dist), top) for top, build in WHEELS.items()]
+    return ", ".join(f"{wheel.name} ({check_wheel(wheel, top, release.version)} files)" for wheel, top in made)
 
 
 def check_wheel(wheel: Path, top: str, version: str) -> int:
@@ -125,7 +127,8 @@ def check_wheel(wheel: Path, top: str, version: str) -> int:
         names = archive.namelist()
         metadata_file = next(name for name in names if name.endswith(".dist-info/METADATA"))
         metadata = archive.read(metadata_file).decode()
-        scripts = archive.read(metadata_file.replace("METADATA", "entry_points.txt")).decode()
+        programs = metadata_file.replace("METADATA", "entry_points.txt")
+        scripts = archive.read(programs).decode() if programs in names else ""
     if f"\nVersion: {version}\n" not in metadata:
         raise Wrong(f"{wheel.name} does not carry the version {version}")
     tops = {name.partition("/")[0] for name in names if ".dist-info/" not in name}
@@ -186,15 +189,20 @@ def check_sbom(release: Release) -> str:
     return f"{target.name}, {len(found)} packages"
 
 
-WORDS = {"version": check_version, "changelog": check_changelog}
-FILES = {"wheels": check_wheels, "binary": check_binary, "chart": check_chart, "sbom": check_sbom}
+def check_checksums(release: Release) -> str:
+    """Everything that was made has its checksum beside it."""
+    return f"{len(checksums.write(release.dist).read_text(encoding='utf-8').splitlines())} files"
 
 
-def _only(pattern: str, file: Path) -> str:
-    found = re.search(pattern, file.read_text(encoding="utf-8"), re.MULTILINE)
-    if found is None:
-        raise Wrong(f"{file} says no version")
-    return found.group(1).strip()
+WHEELS = {"worker": worker_binary.build_wheel, "cli": wheels.build_runyard, "stack": wheels.build_stack}
+WORDS = {"version": check_version, "changelog": check_changelog, "migrations": check_migrations}
+FILES = {
+    "wheels": check_wheels,
+    "binary": check_binary,
+    "chart": check_chart,
+    "sbom": check_sbom,
+    "checksums": check_checksums,
+}
 
 
 def _wheel(release: Release) -> Path:

@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from cli.version import __version__
+
 ORGANISATION = ("Example Platform", "example-platform")
 
 GROUPS = {
@@ -92,7 +94,7 @@ RELEASES = (
         "notes": "### Fixed\n\n- Logs of a job that was cut off are shipped on the next start.\n",
     },
     {
-        "version": "0.1.0",
+        "version": __version__,
         "notes": (
             "### Added\n\n- OpenTofu, Terraform and Pulumi as steps, each with its own section in the log.\n"
             "- State kept in the database, fenced by attempt.\n- `runyard-worker doctor`.\n\n"

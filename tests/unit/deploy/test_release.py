@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,38 +12,38 @@ import pytest
 from stack.settings import PROJECT
 from worker.version import __version__
 
-NAMES = (
-    "pyproject.toml",
-    "CHANGELOG.md",
-    "worker/version.py",
-    "cli/version.py",
-    "deploy/helm/runyard-worker/Chart.yaml",
-)
+PLACES = ("worker/version.py", "cli/version.py", "deploy/helm/runyard-worker/Chart.yaml")
+NAMES = ("CHANGELOG.md", *PLACES)
+FIRST, SECOND = "20260101000000_first.sql", "20260201000000_second.sql"
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A clone that is ready to be released: the changelog has the version's section."""
+    """A clone that is ready to be released: the changelog has the version's section, its migrations are written down."""
     for name in NAMES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(PROJECT / name, tmp_path / name)
     changelog = tmp_path / "CHANGELOG.md"
     if f"## {__version__}" not in changelog.read_text():
         changelog.write_text(changelog.read_text().replace("## Unreleased", f"## {__version__}"))
+    (tmp_path / "supabase" / "migrations").mkdir(parents=True)
+    for name in (FIRST, SECOND):
+        migration(tmp_path, name).write_text(f"select '{name}';\n")
+    assert call("frozen.py", "--root", tmp_path).returncode == 0
     return tmp_path
 
 
+def migration(clone: Path, name: str) -> Path:
+    return clone / "supabase" / "migrations" / name
+
+
+def call(script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, f"scripts/{script}", *map(str, arguments)]
+    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=900, check=False)
+
+
 def check(clone: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "scripts/release_check.py",
-        "--root",
-        str(clone),
-        "--dist",
-        str(clone / "dist"),
-        *options,
-    ]
-    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=550, check=False)
+    return call("release_check.py", "--root", clone, "--dist", clone / "dist", *options)
 
 
 def test_a_version_with_a_changelog_section_is_ready_and_the_section_becomes_the_notes(clone: Path) -> None:
@@ -51,16 +52,13 @@ def test_a_version_with_a_changelog_section_is_ready_and_the_section_becomes_the
     assert "### Added" in (clone / "dist" / "NOTES.md").read_text()
 
 
-@pytest.mark.parametrize(
-    "name", ["worker/version.py", "cli/version.py", "deploy/helm/runyard-worker/Chart.yaml", "pyproject.toml"]
-)
+@pytest.mark.parametrize("name", PLACES)
 def test_a_place_that_says_another_version_is_named(clone: Path, name: str) -> None:
     file = clone / name
     file.write_text(re.sub(re.escape(__version__), "0.0.7", file.read_text()))
     done = check(clone, "--tag", f"v{__version__}")
     assert done.returncode == 1
-    assert f"{Path(name).name}" in done.stdout
-    assert "says 0.0.7" in done.stdout
+    assert f"{name} says 0.0.7" in done.stdout
     assert not list((clone / "dist").glob("*.whl")), "nothing is built for a release whose words are not right"
 
 
@@ -73,12 +71,91 @@ def test_a_version_without_a_changelog_section_builds_nothing(clone: Path) -> No
     assert not (clone / "dist").exists()
 
 
-@pytest.mark.slow
-def test_wheel_binary_and_sbom_are_made_and_say_the_version(clone: Path) -> None:
-    shutil.copy(PROJECT / "requirements.txt", clone)
-    done = check(clone, "--plain")
-    assert done.returncode == 0, done.stdout + done.stderr
-    made = {path.name for path in (clone / "dist").iterdir()}
-    wheels = {f"{name}-{__version__}-py3-none-any.whl" for name in ("runyard", "runyard_worker")}
-    assert wheels | {f"runyard-worker-{__version__}.cdx.json"} <= made
-    assert any(name.endswith(".pex") for name in made)
+@pytest.mark.parametrize("version", ["0.2.0", "1.10.0-rc.1"])
+def test_one_command_writes_a_version_into_every_place(clone: Path, version: str) -> None:
+    done = call("versions.py", version, "--root", clone)
+    assert done.returncode == 0, done.stderr
+    assert {line.split()[0] for line in done.stdout.splitlines()} == {version}
+    assert f"has no section for {version}" in check(clone, "--words").stdout
+
+
+@pytest.mark.parametrize("version", ["v0.2.0", "0.2", "00.2.0", "latest", "0.2.0 ", "0.2.0\n"])
+def test_what_is_no_version_is_written_nowhere(clone: Path, version: str) -> None:
+    done = call("versions.py", version, "--root", clone)
+    assert (done.returncode, "is not a version" in done.stderr) == (2, True)
+    assert f'"{__version__}"' in (clone / "worker/version.py").read_text()
+
+
+def test_a_release_whose_migrations_are_not_written_down_is_not_ready(clone: Path) -> None:
+    migration(clone, SECOND).write_text("select 'mended in the last minute';\n")
+    done = check(clone, "--words")
+    assert (done.returncode, "make freeze" in done.stdout) == (1, True)
+    assert call("frozen.py", "--root", clone).returncode == 0, "nobody has this version yet"
+    assert check(clone, "--words").returncode == 0
+
+
+@pytest.fixture
+def after_a_release(clone: Path) -> Path:
+    """The clone at the next version; people have the one before."""
+    call("versions.py", "99.0.0", "--root", clone)
+    (clone / "CHANGELOG.md").write_text("# Changelog\n\n## 99.0.0\n\n- It is faster.\n")
+    return clone
+
+
+def test_after_a_release_migrations_are_added(after_a_release: Path) -> None:
+    migration(after_a_release, "20260301000000_third.sql").write_text("select 3;\n")
+    call("frozen.py", "--root", after_a_release)
+    done = check(after_a_release, "--words")
+    assert done.returncode == 0, done.stdout
+    assert "3 files, frozen" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda clone: migration(clone, FIRST).write_text("select 'changed';\n"), f"{FIRST} is in {__version__} and was changed"),
+        (lambda clone: migration(clone, FIRST).unlink(), f"{FIRST} is in {__version__} and was removed"),
+        (
+            lambda clone: migration(clone, "20260101000001_between.sql").write_text("select 1;\n"),
+            f"20260101000001_between.sql would run before migrations that {__version__} has already run",
+        ),
+    ],
+)  # fmt: skip
+def test_after_a_release_its_migrations_stay_as_they_were(
+    after_a_release: Path, damage: Callable[[Path], object], told: str
+) -> None:
+    damage(after_a_release)
+    call("frozen.py", "--root", after_a_release)
+    done = check(after_a_release, "--words")
+    assert done.returncode == 1
+    assert told in done.stdout
+
+
+def test_a_version_that_is_tagged_is_not_written_down_again(clone: Path) -> None:
+    git = ["git", "-C", str(clone), "-c", "user.name=t", "-c", "user.email=t@example.com"]
+    for command in (["init", "--quiet"], ["commit", "--quiet", "--allow-empty", "-m", "x"], ["tag", f"v{__version__}"]):
+        subprocess.run([*git, *command], check=True)
+    done = call("frozen.py", "--root", clone)
+    assert (done.returncode, "is released" in done.stderr) == (1, True)
+
+
+def test_migrations_of_released_versions_are_as_they_were() -> None:
+    # `frozen` is what `make freeze` and `make release-check` call.
+    code = "import sys; sys.path.insert(0, 'scripts'); import frozen; print('\\n'.join(frozen.faults(frozen.ROOT)))"
+    found = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "", "put the change into a new migration"
+
+
+def test_checksums_are_those_that_sha256sum_compares(tmp_path: Path) -> None:
+    (tmp_path / "a file").write_bytes(b"a")
+    (tmp_path / "b").write_bytes(b"b")
+    assert call("checksums.py", tmp_path).returncode == 0
+    assert call("checksums.py", tmp_path).returncode == 0, "it does not count itself"
+    compare = ["sha256sum", "--strict", "--check", "SHA256SUMS"]
+    told = subprocess.run(compare, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines() == ["a file: OK", "b: OK"]
+
+
+def test_a_release_that_offers_nothing_is_none(tmp_path: Path) -> None:
+    done = call("checksums.py", tmp_path)
+    assert (done.returncode, "offers nothing" in done.stderr) == (1, True)

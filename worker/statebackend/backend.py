@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 
 from worker.api.replies import JobRef, StateReply
 from worker.errors import Fatal, Fenced, Locked, Rejected, WorkerError
-from worker.statebackend.http import LARGEST_HEAD, BadRequest, Request, Response, read_request
+from worker.statebackend.http import LARGEST_HEAD, BadRequest, Exchange, Request, Response
 
 _REQUEST_SECONDS = 300.0
 
@@ -81,9 +81,10 @@ class StateBackend:
         }
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        exchange = Exchange(reader)
         try:
-            response = await asyncio.wait_for(self._respond(reader), _REQUEST_SECONDS)
-            writer.write(response.encode())
+            response = await asyncio.wait_for(self._respond(exchange), _REQUEST_SECONDS)
+            writer.write(exchange.spell(response))
             await writer.drain()
         except (ConnectionError, TimeoutError):
             pass
@@ -92,12 +93,13 @@ class StateBackend:
             with suppress(Exception):
                 await writer.wait_closed()
 
-    async def _respond(self, reader: asyncio.StreamReader) -> Response:
+    async def _respond(self, exchange: Exchange) -> Response:
         try:
-            request = await read_request(reader)
+            request = await exchange.head()
+            # Whoever else is on this machine is not listened to any longer than that.
             if not self._is_ours(request):
                 return Response(401, b'{"error":"not this job"}')
-            return await self._answer(request)
+            return await self._answer(request, await exchange.body())
         except BadRequest as error:
             return Response(error.status, json.dumps({"error": str(error)}).encode())
         except WorkerError as error:
@@ -108,23 +110,30 @@ class StateBackend:
         is_right = secrets.compare_digest(f"{user}:{password}".encode(), f"{self._user}:{self._password}".encode())
         return secrets.compare_digest(request.path.encode(), self._path.encode()) and is_right
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: Request, body: bytes) -> Response:
         match request.method:
             case "GET":
                 state = await self.store.state_get(self._ref)
                 return Response(200, state.body.encode()) if state.exists and state.body else Response(404)
             case "POST":
-                await self.store.state_put(self._ref, request.body.decode(), request.query.get("ID"))
+                await self.store.state_put(self._ref, _text_of(body), request.query.get("ID"))
                 self.has_written = True
                 return Response(200)
             case "LOCK":
-                await self.store.state_lock(self._ref, _lock_of(request.body))
+                await self.store.state_lock(self._ref, _lock_of(body))
                 return Response(200)
             case "UNLOCK":
-                await self.store.state_unlock(self._ref, str(_lock_of(request.body).get("ID", "")))
+                await self.store.state_unlock(self._ref, str(_lock_of(body).get("ID", "")))
                 return Response(200)
             case _:
                 return Response(405)
+
+
+def _text_of(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(400, "the state is not UTF-8") from error
 
 
 def _lock_of(body: bytes) -> dict[str, Any]:

@@ -1,18 +1,16 @@
-"""As much of HTTP/1.1 as an engine's state backend needs."""
+"""One request and one answer of HTTP/1.1 on a connection, by h11."""
 
 import asyncio
 import base64
 import binascii
 from dataclasses import dataclass
+from http import HTTPStatus
 from urllib.parse import parse_qs, urlsplit
+
+import h11
 
 LARGEST_HEAD = 64 * 1024
 LARGEST_BODY = 256 * 1024 * 1024
-_REASONS = {
-    200: "OK", 204: "No Content", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found",
-    405: "Method Not Allowed", 411: "Length Required", 413: "Content Too Large", 423: "Locked",
-    503: "Service Unavailable",
-}  # fmt: skip
 
 
 class BadRequest(Exception):
@@ -26,20 +24,19 @@ class BadRequest(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """One request."""
+    """A request's head."""
 
     method: str
     path: str
     query: dict[str, str]
-    headers: dict[str, str]
-    body: bytes
+    authorization: str
 
     def basic_auth(self) -> tuple[str, str]:
         """Return user and password, empty when there are none."""
-        kind, _, encoded = self.headers.get("authorization", "").partition(" ")
+        kind, _, encoded = self.authorization.partition(" ")
         try:
             decoded = base64.b64decode(encoded, validate=True).decode() if kind.lower() == "basic" else ""
-        except (binascii.Error, UnicodeDecodeError):
+        except (binascii.Error, ValueError):
             decoded = ""
         user, _, password = decoded.partition(":")
         return user, password
@@ -52,47 +49,51 @@ class Response:
     status: int
     body: bytes = b""
 
-    def encode(self) -> bytes:
-        """Spell it; the connection is closed after each answer."""
-        head = (
-            f"HTTP/1.1 {self.status} {_REASONS.get(self.status, 'Status')}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(self.body)}\r\nConnection: close\r\n\r\n"
+
+class Exchange:
+    """A connection for as long as it takes to answer once; it is closed afterwards."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        """Nothing is read yet."""
+        self._reader = reader
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=LARGEST_HEAD)
+
+    async def head(self) -> Request:
+        """Read the request up to its body, or say what is wrong with it."""
+        event = await self._next()
+        if not isinstance(event, h11.Request):
+            raise BadRequest(400, "the request is not complete")
+        try:
+            parts = urlsplit(event.target.decode("ascii"))
+        except ValueError as error:
+            raise BadRequest(400, "the address is not one") from error
+        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        found = [value for name, value in event.headers if name == b"authorization"]
+        return Request(event.method.decode("ascii"), parts.path, query, b"".join(found[:1]).decode("latin-1"))
+
+    async def body(self) -> bytes:
+        """Read the body, however it is framed, up to the largest that is taken."""
+        parts, size = [], 0
+        while isinstance(event := await self._next(), h11.Data):
+            parts.append(event.data)
+            size += len(event.data)
+            if size > LARGEST_BODY:
+                raise BadRequest(413, "the state is too large")
+        return b"".join(parts)
+
+    def spell(self, response: Response) -> bytes:
+        """The answer's bytes; none when the connection is in no state to be answered."""
+        headers = {"content-type": "application/json", "content-length": str(len(response.body)), "connection": "close"}
+        head = h11.Response(
+            status_code=response.status, reason=HTTPStatus(response.status).phrase, headers=list(headers.items())
         )
-        return head.encode() + self.body
+        events = (head, h11.Data(data=response.body), h11.EndOfMessage())
+        return b"".join(self._http.send(event) or b"" for event in events)
 
-
-async def read_request(reader: asyncio.StreamReader) -> Request:
-    """Read one request or say what is wrong with it."""
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.LimitOverrunError as error:
-        raise BadRequest(413, "the head is too long") from error
-    except asyncio.IncompleteReadError as error:
-        raise BadRequest(400, "the request is not complete") from error
-    method, target, headers = _parse_head(head)
-    parts = urlsplit(target)
-    query = {key: values[0] for key, values in parse_qs(parts.query).items()}
-    return Request(method, parts.path, query, headers, await _read_body(reader, headers))
-
-
-def _parse_head(head: bytes) -> tuple[str, str, dict[str, str]]:
-    first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
-    words = first.split(" ")
-    if len(words) != 3:
-        raise BadRequest(400, "the request line is not HTTP")
-    pairs = (line.partition(":") for line in lines)
-    return words[0], words[1], {name.strip().lower(): value.strip() for name, _, value in pairs}
-
-
-async def _read_body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
-    if "transfer-encoding" in headers:
-        raise BadRequest(411, "a length is required")
-    length = headers.get("content-length", "0")
-    if not length.isdigit():
-        raise BadRequest(400, "the length is not a number")
-    if int(length) > LARGEST_BODY:
-        raise BadRequest(413, "the state is too large")
-    try:
-        return await reader.readexactly(int(length))
-    except asyncio.IncompleteReadError as error:
-        raise BadRequest(400, "the body is not complete") from error
+    async def _next(self) -> object:
+        try:
+            while (event := self._http.next_event()) is h11.NEED_DATA:
+                self._http.receive_data(await self._reader.read(LARGEST_HEAD))
+        except h11.RemoteProtocolError as error:
+            raise BadRequest(error.error_status_hint, f"the request is not HTTP: {error}") from error
+        return event

@@ -1,8 +1,7 @@
-"""What a job is made of: its payload, its steps, its control, its hooks, its state backend."""
+"""What a job is made of: its payload, its steps, its control, its hooks."""
 
 import asyncio
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from worker.job.outcome import failure
 from worker.job.spec import read_spec
 from worker.jobs.reporter import Reporter
 from worker.settings import Settings, load_settings
-from worker.statebackend.backend import StateBackend
 from worker.steps.fetch import find_folder
 from worker.steps.recipes import recipe
 
@@ -261,76 +259,3 @@ async def test_a_changing_phase_does_not_begin_when_the_server_refuses_its_repor
         await reporter.confirmed()
     running.cancel()
     assert told == ["gone"]
-
-
-# ---------------------------------------------------------------------------------------------- state backend
-
-
-async def call(
-    backend: StateBackend, method: str, *, query: str = "", body: bytes = b"", **changed: str
-) -> httpx.Response:
-    told = backend.variables() | changed
-    async with httpx.AsyncClient() as http:
-        return await http.request(
-            method,
-            told["TF_HTTP_ADDRESS"] + query,
-            content=body,
-            auth=(told["TF_HTTP_USERNAME"], told["TF_HTTP_PASSWORD"]),
-        )
-
-
-async def test_the_state_backend_speaks_to_the_servers_functions() -> None:
-    state: dict[str, str] = {}
-
-    def answer(name: str, body: dict[str, Any]) -> Any:
-        if name == "worker_state_put":
-            state["body"] = body["p_body"]
-        return {"exists": bool(state), "body": state.get("body")}
-
-    network = Network(answer)
-    async with StateBackend(network.server(), REF) as backend:
-        assert (await call(backend, "GET")).status_code == 404
-        lock = json.dumps({"ID": "abc", "Who": "me"}).encode()
-        assert (await call(backend, "LOCK", body=lock)).status_code == 200
-        assert (await call(backend, "POST", query="?ID=abc", body=b'{"serial":1}')).status_code == 200
-        assert (await call(backend, "GET")).json() == {"serial": 1}
-        assert (await call(backend, "UNLOCK", body=lock)).status_code == 200
-        assert (await call(backend, "DELETE")).status_code == 405
-    assert network.named("worker_state_put")[0]["p_lock_id"] == "abc"
-    assert {(body["p_job"], body["p_attempt"]) for _, body in network.calls} == {(1, 1)}
-
-
-async def test_only_the_jobs_own_engine_is_answered() -> None:
-    network = Network(lambda *_: {"exists": True, "body": "{}"})
-    async with StateBackend(network.server(), REF) as backend:
-        address = backend.variables()["TF_HTTP_ADDRESS"]
-        assert (await call(backend, "GET", TF_HTTP_PASSWORD="guessed")).status_code == 401
-        assert (await call(backend, "GET", TF_HTTP_ADDRESS=address.rsplit("/", 1)[0] + "/other")).status_code == 401
-        assert address.startswith("http://127.0.0.1:")
-    assert network.calls == []
-
-
-async def test_a_foreign_lock_is_shown_and_a_stale_attempt_cannot_write() -> None:
-    holder = json.dumps({"ID": "theirs", "Who": "someone"})
-    network = Network(
-        lambda name, _: refusal("RY423", details=holder) if name == "worker_state_lock" else refusal("RY410")
-    )
-    async with StateBackend(network.server(), REF) as backend:
-        locked = await call(backend, "LOCK", body=b'{"ID":"mine"}')
-        assert (locked.status_code, locked.json()["ID"]) == (423, "theirs")
-        assert (await call(backend, "POST", body=b"{}")).status_code == 403
-
-
-@pytest.mark.parametrize(
-    "raw", [b"NONSENSE\r\n\r\n", b"GET / HTTP/1.1\r\ncontent-length: x\r\n\r\n", b"\r\n\r\n", b"GET"]
-)
-async def test_a_broken_request_does_not_disturb_the_backend(raw: bytes) -> None:
-    network = Network(lambda *_: {"exists": False})
-    async with StateBackend(network.server(), REF) as backend:
-        port = int(backend.variables()["TF_HTTP_ADDRESS"].split(":")[2].split("/")[0])
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(raw)
-        writer.write_eof()
-        assert b"40" in await reader.read()
-        writer.close()
-        assert (await call(backend, "GET")).status_code == 404

@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]
 
 from stack.settings import PROJECT
+from tests.integration.release.workflow import jobs_of
 
 FILES = sorted((PROJECT / ".github" / "workflows").glob("*.yml"))
 PUBLIC = re.compile(r"gh release create|docker buildx imagetools create|publish_release\.py")
-
-
-def jobs_of(file: Path) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = yaml.safe_load(file.read_text())["jobs"]
-    return found
 
 
 def commands(job: dict[str, Any]) -> str:

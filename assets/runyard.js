@@ -220,8 +220,18 @@
   customElements.define("ry-link-note", LinkNote);
   function say(form, answer) {
     const box = form.querySelector("[data-problem]");
-    box.textContent = answer.ok ? "" : [answer.message || "The server did not answer.", answer.hint].filter(Boolean).join(" ");
-    box.hidden = answer.ok;
+    const isAsked = answer.ok || (answer.needs_code && !answer.message);
+    box.textContent = isAsked ? "" : [answer.message || "The server did not answer.", answer.hint].filter(Boolean).join(" ");
+    box.hidden = isAsked;
+  }
+  /* The account asks for a second step: the form keeps what was typed, and asks for the code. */
+  function askCode(form, answer) {
+    if (answer.refresh_token) sessionStorage.setItem(HANDED, new URLSearchParams({ refresh_token: answer.refresh_token }).toString());
+    const input = form.querySelector("[data-code] input");
+    input.closest("[data-code]").hidden = false;
+    Object.assign(input, { disabled: false, required: true });
+    input.focus();
+    input.select();
   }
   function arrive(form, answer) {
     const done = form.parentElement.querySelector("[data-done]");
@@ -250,6 +260,7 @@
     if (form.dataset.auth === "accept" && answer.status === 401) { window.location.assign("/login?next=/invite"); return; }
     if (form.dataset.auth === "accept" && answer.ok) sessionStorage.removeItem(KEPT);
     say(form, answer);
+    if (answer.needs_code) askCode(form, answer);
     if (answer.ok) arrive(form, answer);
   });
   if (window.location.pathname.startsWith("/invite") && window.location.hash.length > 1) {

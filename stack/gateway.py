@@ -16,9 +16,11 @@ from starlette.types import ASGIApp
 
 from stack.auth.access import Access
 from stack.auth.app import AuthApp
+from stack.auth.factors import Factors
 from stack.auth.limits import Limiter, Limits
 from stack.auth.mails import Mails
 from stack.auth.passwords import Passwords
+from stack.auth.sealing import Seal
 from stack.auth.service import AuthService
 from stack.auth.sessions import Sessions
 from stack.auth.store import Store
@@ -114,7 +116,8 @@ def _auth_service(settings: Settings, services: Services, ring: KeyRing, config:
         own = (*options.redirect_urls, *local)
         options = replace(options, site_url=settings.dashboard_url, redirect_urls=own)
     letters = Mails(services.store, sessions, limits, options, ring)
-    return AuthService(services.store, sessions, services.passwords, limits, options, letters)
+    factors = Factors(services.store, sessions, limits, options, Seal("factors", ring.secret))
+    return AuthService(services.store, sessions, services.passwords, limits, options, letters, factors)
 
 
 def _health(services: Services) -> Callable[[Request], Awaitable[Response]]:

@@ -19,6 +19,7 @@ from app.project.errors import AppError, Refused, SignedOut, Unreachable
 from app.project.invitations import hash_of
 from app.project.models import Session
 from app.project.runtime import Runtime
+from app.project.two_steps import NeedsCode, complete
 
 MAX_BODY = 16 * 1024
 MAX_FIELD = 1024
@@ -62,10 +63,18 @@ def _answer(runtime: Runtime, action: Action) -> Callable[[Request], Awaitable[R
             return _problem(error, 503)
         except SignedOut as error:
             return _problem(error, 401)
+        except NeedsCode as error:
+            return await _ask_code(runtime, error)
         except AppError as error:
             return _problem(error, 400)
 
     return endpoint
+
+
+async def _ask_code(runtime: Runtime, error: NeedsCode) -> Response:
+    """Have the page ask for the code. What the password gave is given up: it is sent again, with the code."""
+    await runtime.gate.client.sign_out_token(error.auth.access_token)
+    return JSONResponse({"message": error.message, "hint": error.hint, "needs_code": True}, status_code=400)
 
 
 def _problem(error: AppError, status: int) -> JSONResponse:
@@ -93,6 +102,7 @@ async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) ->
     except Refused as error:
         # One sentence for every refusal, so that nobody learns which addresses exist.
         raise Refused("Incorrect email or password.", "Check both and try again.") from error
+    auth = await complete(runtime.gate.client, auth, fields.get("code", ""), _address(request))
     return await _welcome(runtime, auth)
 
 
@@ -147,6 +157,12 @@ async def reset(runtime: Runtime, request: Request, fields: dict[str, str]) -> R
     """Set a new password with a recovery link, sign in, and end every other session: one of them may be a thief's."""
     client = runtime.gate.client
     auth = await _follow(client, fields)
+    try:
+        auth = await complete(client, auth, fields.get("code", ""), _address(request))
+    except NeedsCode as error:
+        # A link is good once: the page goes on with what it was worth.
+        left = {"refresh_token": error.auth.refresh_token, "needs_code": True}
+        return JSONResponse({"message": error.message, "hint": error.hint, **left}, status_code=400)
     await client.set_password(auth.access_token, fields.get("password", ""))
     session = await runtime.gate.open(auth)
     await runtime.gate.end_others(session)

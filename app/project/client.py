@@ -19,6 +19,7 @@ from app.project.models import Page, Query, Session
 from app.project.settings import Settings
 
 _EXPIRED_CODES = {"PGRST301", "PGRST302", "PGRST303"}
+_OVER_CODES = {"bad_jwt", "session_not_found", "user_not_found"}
 
 
 def to_app_error(error: APIError) -> AppError:
@@ -138,10 +139,11 @@ class Client:
 
     async def sign_out(self, session: Session, scope: str = "local") -> None:
         """End the session at the project, or the person's `others`, so that their refresh tokens are dead too."""
-        headers = {
-            "apikey": self._settings.publishable_key,
-            "Authorization": f"Bearer {session.access_token}",
-        }
+        await self.sign_out_token(session.access_token, scope)
+
+    async def sign_out_token(self, token: str, scope: str = "local") -> None:
+        """End the session that a token belongs to."""
+        headers = {"apikey": self._settings.publishable_key, "Authorization": f"Bearer {token}"}
         url = f"{self._settings.supabase_url}/auth/v1/logout"
         try:
             await self._http.post(url, params={"scope": scope}, headers=headers)
@@ -179,6 +181,21 @@ class Client:
         except httpx.HTTPError as error:
             raise Unreachable from error
 
+    async def ask_auth(
+        self, method: str, path: str, token: str, body: Mapping[str, Any] | None = None, address: str = ""
+    ) -> Any:
+        """Ask Auth something as the person whose token this is, and return its JSON."""
+        headers = {"apikey": self._settings.publishable_key, "Authorization": f"Bearer {token}"}
+        headers |= {"x-forwarded-for": address} if address else {}
+        url = f"{self._settings.supabase_url}/auth/v1/{path}"
+        try:
+            answer = await self._http.request(method, url, headers=headers, json=None if body is None else dict(body))
+        except httpx.HTTPError as error:
+            raise Unreachable("The sign-in service did not answer.") from error
+        if answer.is_success:
+            return answer.json()
+        raise _auth_refusal(answer)
+
     async def metrics(self, credential: str) -> httpx.Response:
         """Ask the project's metrics function with the credential that was given; it judges it."""
         headers = {"apikey": self._settings.publishable_key, "Authorization": credential}
@@ -204,6 +221,16 @@ def _must_have_session(session: AuthSession | None) -> AuthSession:
     if session is None:
         raise Refused("Auth answered without a session.", "Confirm the e-mail first.")
     return session
+
+
+def _auth_refusal(answer: httpx.Response) -> AppError:
+    """Turn Auth's refusal into the reaction it asks for."""
+    if answer.is_server_error:
+        return Unreachable("The sign-in service did not answer.")
+    code = answer.headers.get("x-sb-error-code", "")
+    if code in _OVER_CODES:
+        return SignedOut()
+    return Refused(_auth_words(answer), "Nothing was changed.", code)
 
 
 def _auth_words(answer: httpx.Response) -> str:

@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 
 from supabase_auth.types import Session as AuthSession
 
+from app.project import two_steps
 from app.project.client import Client, expiry_of
 from app.project.clock import ProjectClock
 from app.project.errors import Refused, SignedOut
@@ -30,7 +31,9 @@ class Gate:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def open(self, auth: AuthSession) -> Session:
-        """Start a session for what Auth just answered."""
+        """Start a session for what Auth just answered; one that lacks its code is none."""
+        if two_steps.is_half(auth):
+            raise two_steps.NeedsCode(auth, "", "")
         session = Session(
             sid=new_sid(),
             user_id=auth.user.id,
@@ -73,16 +76,22 @@ class Gate:
         )
         await self.client.sign_out(proof)
 
+    async def raise_level(self, session: Session, factor: str, code: str) -> None:
+        """Confirm a device; this session goes on with two factors, every other one with one alone is over."""
+        auth = await self.with_token(session, lambda token: two_steps.confirm(self.client, token, factor, code))
+        await self._adopt(session, auth)
+        await self.sessions.end_others(session.user_id, session.sid)
+
     async def change_password(self, session: Session, current: str, password: str) -> None:
         """Change a password for who knows the old one, and end every other session: one of them may be a thief's."""
         await self.prove(session, current)
-        await self._with_token(session, lambda token: self.client.set_password(token, password))
+        await self.with_token(session, lambda token: self.client.set_password(token, password))
         await self.end_others(session)
 
     async def change_email(self, session: Session, current: str, email: str, redirect_to: str) -> None:
         """Have a new address confirmed by mail, for who knows the password."""
         await self.prove(session, current)
-        await self._with_token(session, lambda token: self.client.set_email(token, email, redirect_to))
+        await self.with_token(session, lambda token: self.client.set_email(token, email, redirect_to))
 
     async def fresh(self, session: Session, *, is_forced: bool = False) -> Session:
         """Return the session with a token that still lives for a while."""
@@ -103,10 +112,14 @@ class Gate:
             auth = await self.client.refresh(current.refresh_token)
         except Refused as error:
             return await self._after_refusal(current, error)
-        current.access_token, current.refresh_token = auth.access_token, auth.refresh_token
-        current.expires_at = expiry_of(auth)
-        await self.sessions.put(current)
-        return current
+        return await self._adopt(current, auth)
+
+    async def _adopt(self, session: Session, auth: AuthSession) -> Session:
+        """Go on with newer tokens."""
+        session.access_token, session.refresh_token = auth.access_token, auth.refresh_token
+        session.expires_at = expiry_of(auth)
+        await self.sessions.put(session)
+        return session
 
     async def _after_refusal(self, lost: Session, error: Refused) -> Session:
         """Another process may have used the refresh token a moment earlier: take its result."""
@@ -119,18 +132,19 @@ class Gate:
 
     async def rpc(self, session: Session, name: str, args: Mapping[str, Any] | None = None) -> Any:
         """Call a database function as this person."""
-        return await self._with_token(session, lambda token: self.client.rpc(token, name, args))
+        return await self.with_token(session, lambda token: self.client.rpc(token, name, args))
 
     async def invoke(self, session: Session, name: str, body: Mapping[str, Any]) -> Any:
         """Call an edge function as this person."""
-        return await self._with_token(session, lambda token: self.client.invoke(token, name, body))
+        return await self.with_token(session, lambda token: self.client.invoke(token, name, body))
 
     async def select(self, session: Session, table: str, query: Query | None = None) -> Page:
         """Read rows as this person."""
-        page: Page = await self._with_token(session, lambda token: self.client.select(token, table, query))
+        page: Page = await self.with_token(session, lambda token: self.client.select(token, table, query))
         return Page([shaped(table, row) for row in page.rows], page.total)
 
-    async def _with_token(self, session: Session, call: Callable[[str], Awaitable[Any]]) -> Any:
+    async def with_token(self, session: Session, call: Callable[[str], Awaitable[Any]]) -> Any:
+        """Ask the project for something with this person's token, renewed where it has to be."""
         session = await self.fresh(session)
         try:
             return await call(session.access_token)

@@ -52,6 +52,27 @@ def _form(action: str, *fields: rx.Component, submit: str) -> rx.Component:
     )
 
 
+def _code() -> rx.Component:
+    """Shown when the account asks for it (runyard.js)."""
+    return rx.el.div(
+        rx.el.label("Code", html_for="code", class_name="ry-lab"),
+        rx.input(
+            id="code",
+            name="code",
+            auto_complete="one-time-code",
+            disabled=True,
+            max_length=10,
+            placeholder="123 456",
+            class_name="ry-mono",
+            custom_attrs={"inputMode": "numeric", "spellCheck": "false"},
+        ),
+        rx.el.small("Your authenticator app shows it. Lost the device? Ask whoever runs this installation."),
+        class_name="ry-f",
+        hidden=True,
+        custom_attrs={"data-code": ""},
+    )
+
+
 def _done(title: str, text: str) -> rx.Component:
     return rx.el.div(
         icon("mail-check", "", class_name="t-grn"),
@@ -81,6 +102,7 @@ def sign_in() -> rx.Component:
             "login",
             _email(),
             _field("password", "Password", "password", "current-password", forgotten),
+            _code(),
             submit="Sign in",
         ),
         below=_below("New here?", "Create account", "/sign-up"),
@@ -122,6 +144,7 @@ def reset_password() -> rx.Component:
         _form(
             "reset",
             _field("password", "New password", "password", "new-password", hint="8 characters or more."),
+            _code(),
             submit="Set the password",
         ),
     )

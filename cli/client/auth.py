@@ -6,6 +6,7 @@ from typing import Any
 
 from cli.client.api import Api, refusal, said_by
 from cli.client.http import Connection
+from cli.client.two_steps import Ask, complete, nobody_to_ask
 from cli.errors import SignedOut
 
 # Renewed a little early: a token must not expire between here and the database.
@@ -30,14 +31,15 @@ class Session:
         return time.time() > self.expires_at - EARLY_SECONDS
 
 
-def sign_in(connection: Connection, key: str, email: str, password: str) -> Session:
-    """Sign in with a password."""
-    return _grant(connection, key, "password", {"email": email, "password": password})
+def sign_in(connection: Connection, key: str, email: str, password: str, ask: Ask = nobody_to_ask) -> Session:
+    """Sign in with a password, and with the code that the account may ask for."""
+    said = _grant(connection, key, "password", {"email": email, "password": password})
+    return _session(complete(connection, key, said, ask))
 
 
 def refresh(connection: Connection, key: str, token: str) -> Session:
     """Go on with a login; one that was ended elsewhere is said to have expired."""
-    return _grant(connection, key, "refresh_token", {"refresh_token": token})
+    return _session(_grant(connection, key, "refresh_token", {"refresh_token": token}))
 
 
 def sign_out(connection: Connection, key: str, token: str) -> None:
@@ -62,11 +64,11 @@ def start_device(connection: Connection, program: str) -> dict[str, Any]:
     return dict(reply.json())
 
 
-def poll_device(connection: Connection, device_code: str) -> Session | None:
+def poll_device(connection: Connection, key: str, device_code: str, ask: Ask) -> Session | None:
     """The login, once somebody has confirmed the code; nothing yet until then."""
     reply = connection.request("POST", DEVICE, {}, {"grant_type": DEVICE_GRANT, "device_code": device_code})
     if not reply.is_error:
-        return _session(reply.json())
+        return _session(complete(connection, key, reply.json(), ask))
     if reply.status == TOO_MANY or "authorization_pending" in reply.text:
         return None
     message, hint = said_by(reply)
@@ -78,11 +80,11 @@ def _session(said: dict[str, Any]) -> Session:
     return Session(said["access_token"], said["refresh_token"], expires_at, said["user"].get("email", ""))
 
 
-def _grant(connection: Connection, key: str, grant: str, body: dict[str, str]) -> Session:
+def _grant(connection: Connection, key: str, grant: str, body: dict[str, str]) -> dict[str, Any]:
     reply = connection.request("POST", f"/auth/v1/token?grant_type={grant}", {"apikey": key}, body)
     if reply.is_error:
         raise _not_signed_in(grant, body, refusal("Auth", reply).message)
-    return _session(reply.json())
+    return dict(reply.json())
 
 
 def _not_signed_in(grant: str, body: dict[str, str], said: str) -> SignedOut:

@@ -12,8 +12,9 @@ from cli.client import auth
 from cli.client.http import Connection
 from cli.client.identity import address
 from cli.client.profiles import Profile, profiles_of
+from cli.client.two_steps import Ask
 from cli.command import Here, command, new_app
-from cli.errors import NotFound, Usage
+from cli.errors import NotFound, SignedOut, Usage
 from cli.output import say
 from cli.version import __version__
 
@@ -30,6 +31,9 @@ def login(
     password_stdin: Annotated[
         bool, typer.Option("--password-stdin", help="Read the password from standard input.")
     ] = False,
+    code: Annotated[
+        str | None, typer.Option(help="The code of your authenticator app, where the account asks for one.")
+    ] = None,
     profile: Annotated[str, typer.Option(help="The name that this login is kept by.")] = "default",
     dashboard: Annotated[
         str, typer.Option(help="Where the dashboard is, for `runyard open`.", envvar="RUNYARD_DASHBOARD_URL")
@@ -47,9 +51,9 @@ def login(
     who = email or os.environ.get("RUNYARD_EMAIL")
     connection = Connection(where)
     session = (
-        auth.sign_in(connection, api_key, who, _password(password_stdin))
+        auth.sign_in(connection, api_key, who, _password(password_stdin), _asker(code))
         if who
-        else _by_code(connection, dashboard, open_browser)
+        else _by_code(connection, api_key, dashboard, open_browser, _asker(code))
     )
     kept = Profile(profile, where.rstrip("/"), api_key, session.email, "", dashboard.rstrip("/"), keyring)
     profiles_of(os.environ).save(kept, session)
@@ -107,7 +111,23 @@ def whoami(here: Here) -> None:
     here.printer.row(shown, (who, "url", "profile", "organizations"))
 
 
-def _by_code(connection: Connection, dashboard: str, open_browser: bool) -> auth.Session:
+def _asker(given: str | None) -> Ask:
+    """The code that was given, once; else whoever sits here is asked."""
+    codes = [given] if given else []
+
+    def ask(problem: str) -> str:
+        if codes:
+            return codes.pop()
+        if not sys.stdin.isatty():
+            raise SignedOut(problem or "This account asks for a code at every sign-in.", "Give it with --code.")
+        if problem:
+            say(problem)
+        return str(typer.prompt("Code of your authenticator app"))
+
+    return ask
+
+
+def _by_code(connection: Connection, key: str, dashboard: str, open_browser: bool, ask: Ask) -> auth.Session:
     """Show a code, and wait until somebody has confirmed or declined it in a browser."""
     asked = auth.start_device(connection, f"runyard {__version__} on {platform.node() or 'a machine'}")
     page = asked.get("verification_uri_complete") or f"{dashboard.rstrip('/') or 'your dashboard'}/device"
@@ -119,7 +139,7 @@ def _by_code(connection: Connection, dashboard: str, open_browser: bool) -> auth
 
         webbrowser.open(page)
     while True:
-        if session := auth.poll_device(connection, asked["device_code"]):
+        if session := auth.poll_device(connection, key, asked["device_code"], ask):
             return session
         time.sleep(asked["interval"])
 

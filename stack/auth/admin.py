@@ -4,6 +4,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from stack.auth.errors import AuthError, Unsupported, user_not_found, validation
+from stack.auth.factors import drop_factor
 from stack.auth.mails import RECOVERY
 from stack.auth.requests import Answer, Request, text_of
 from stack.auth.service import AuthService
@@ -15,6 +16,7 @@ from stack.auth.users import (
     clean_id,
     clean_metadata,
     create_user,
+    factor_json,
     user_json,
     users_json,
 )
@@ -106,6 +108,22 @@ class AdminService:
                 await tx.do("end_all_sessions", user_id=wanted)
             await tx.do("soft_delete_user" if is_soft else "delete_user", id=wanted)
         return Answer({})
+
+    async def list_factors(self, request: Request, user_id: str) -> Answer:
+        """GET /admin/users/id/factors."""
+        async with self._auth.store.transaction() as tx:
+            rows = await tx.all("factors_of", ids=[clean_id(user_id)])
+        return Answer([factor_json(row) for row in rows])
+
+    async def delete_factor(self, request: Request, user_id: str, factor_id: str) -> Answer:
+        """DELETE /admin/users/id/factors/id: for somebody who lost the device."""
+        wanted = {"id": clean_id(factor_id, "factor_id"), "user_id": clean_id(user_id)}
+        async with self._auth.store.transaction() as tx:
+            row = await tx.one("factor_by_id", **wanted)
+            if row is None:
+                raise AuthError(404, "mfa_factor_not_found", "Factor not found")
+            await drop_factor(tx, row)
+        return Answer(factor_json(row))
 
     async def generate_link(self, request: Request) -> Answer:
         """POST /admin/generate_link: a recovery link to hand over by other means than mail."""

@@ -16,6 +16,7 @@ from stack.auth.errors import API_VERSION, AuthError, Unsupported
 from stack.auth.requests import Answer, Request, parse_pairs
 from stack.auth.service import AuthService
 from stack.auth.sessions import Client
+from stack.auth.users import clean_id
 
 LARGEST_BODY = 1024 * 1024
 WRONG_METHOD = 405
@@ -24,7 +25,6 @@ NOT_SPOKEN = (
     "otp",
     "magiclink",
     "sso",
-    "factors",
     "authorize",
     "callback",
     "reauthenticate",
@@ -52,6 +52,7 @@ class AuthApp:
             ("POST", "logout"): service.log_out,
             ("POST", "recover"): service.mails.recover,
             ("POST", "verify"): service.mails.verify,
+            ("POST", "factors"): service.factors.enrol,
             ("GET", "settings"): self._settings,
             ("GET", "health"): _health,
         }
@@ -95,17 +96,36 @@ class AuthApp:
         if first == "admin":
             self._admin.check(request)
             return await self._administer(request, rest)
+        if first == "factors" and rest:
+            return await self._factor(request, rest)
         if first in NOT_SPOKEN:
             raise Unsupported(f"/{first}")
         if any(path == request.path for _, path in self._routes):
             raise AuthError(405, "method_not_allowed", f"Method {request.method} is not allowed here")
         raise AuthError(404, "not_found", "Not found")
 
+    async def _factor(self, request: Request, path: str) -> Answer:
+        factor_id, _, act = path.partition("/")
+        factors = self._service.factors
+        acts = {
+            ("DELETE", ""): factors.remove,
+            ("POST", "challenge"): factors.challenge,
+            ("POST", "verify"): factors.verify,
+        }
+        if act not in ("", "challenge", "verify"):
+            raise AuthError(404, "not_found", "Not found")
+        if (request.method, act) not in acts:
+            raise AuthError(405, "method_not_allowed", f"Method {request.method} is not allowed here")
+        return await acts[request.method, act](request, clean_id(factor_id, "factor_id"))
+
     async def _administer(self, request: Request, path: str) -> Answer:
         kind, _, user_id = path.partition("/")
         if path == "generate_link" and request.method == "POST":
             return await self._admin.generate_link(request)
-        if kind != "users" or "/" in user_id:
+        user_id, _, rest = user_id.partition("/")
+        if kind == "users" and rest.partition("/")[0] == "factors":
+            return await self._administer_factors(request, user_id, rest.removeprefix("factors").strip("/"))
+        if kind != "users" or rest:
             raise Unsupported(f"/admin/{path}"[:80])
         if not user_id:
             collection: dict[str, Handler] = {"GET": self._admin.list, "POST": self._admin.create}
@@ -115,6 +135,13 @@ class AuthApp:
             one = {"GET": self._admin.show, "PUT": self._admin.update, "DELETE": self._admin.delete}
             if request.method in one:
                 return await one[request.method](request, user_id)
+        raise AuthError(405, "method_not_allowed", f"Method {request.method} is not allowed here")
+
+    async def _administer_factors(self, request: Request, user_id: str, factor_id: str) -> Answer:
+        if request.method == "GET" and not factor_id:
+            return await self._admin.list_factors(request, user_id)
+        if request.method == "DELETE" and factor_id:
+            return await self._admin.delete_factor(request, user_id, factor_id)
         raise AuthError(405, "method_not_allowed", f"Method {request.method} is not allowed here")
 
     async def _settings(self, request: Request) -> Answer:

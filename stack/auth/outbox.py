@@ -2,16 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 
 import orjson
 import psycopg
-from joserfc import jwe
-from joserfc.jwk import OctKey
 
+from stack.auth.sealing import Seal
 from stack.auth.store import Transaction
-
-HEADER = {"alg": "dir", "enc": "A256GCM"}
 
 
 @dataclass(frozen=True)
@@ -29,11 +25,11 @@ class Outbox:
     """Seals and opens mails with a key that is made of the stack's own secret."""
 
     def __init__(self, secret: str) -> None:
-        self._key = OctKey.import_key(sha256(b"outbox:" + secret.encode()).digest())
+        self._seal = Seal("outbox", secret)
 
     async def keep(self, tx: Transaction, kind: str, email: str, link: str, code: str) -> None:
         """Add a mail; the oldest ones go."""
-        content = jwe.encrypt_compact(HEADER, orjson.dumps({"link": link, "code": code}), self._key)
+        content = self._seal.close(orjson.dumps({"link": link, "code": code}))
         await tx.do("insert_outbox", kind=kind, email=email, content=content)
         await tx.do("trim_outbox")
 
@@ -45,6 +41,5 @@ class Outbox:
         return [Mail(kind, email, **self._open(content), created_at=made) for kind, email, content, made in rows]
 
     def _open(self, content: str) -> dict[str, str]:
-        plaintext = jwe.decrypt_compact(content, self._key).plaintext
-        opened: dict[str, str] = orjson.loads(plaintext or b"{}")
+        opened: dict[str, str] = orjson.loads(self._seal.open(content))
         return opened

@@ -4,6 +4,7 @@ import uuid
 from typing import Any
 
 from stack.auth.errors import AuthError, Unsupported, invalid_credentials, validation
+from stack.auth.factors import Factors, need_second
 from stack.auth.limits import Limits
 from stack.auth.mails import Mails
 from stack.auth.options import Options, SignUp
@@ -18,7 +19,14 @@ class AuthService:
     """The handlers of the public endpoints."""
 
     def __init__(
-        self, store: Store, sessions: Sessions, passwords: Passwords, limits: Limits, options: Options, mails: Mails
+        self,
+        store: Store,
+        sessions: Sessions,
+        passwords: Passwords,
+        limits: Limits,
+        options: Options,
+        mails: Mails,
+        factors: Factors,
     ) -> None:
         self.store = store
         self.sessions = sessions
@@ -26,6 +34,7 @@ class AuthService:
         self.limits = limits
         self.options = options
         self.mails = mails
+        self.factors = factors
 
     async def sign_up(self, request: Request) -> Answer:
         """POST /signup: a confirmed user and a session, since no mail is sent."""
@@ -104,6 +113,8 @@ class AuthService:
         email = clean_email(values["email"]) if values.get("email") else None
         async with self.store.transaction() as tx:
             signed_in = await self.sessions.signed_in(tx, request.token)
+            if password is not None or (email is not None and email != signed_in.user["email"]):
+                await need_second(tx, signed_in)
         hashed = await self._changed_password(signed_in.user, password)
         async with self.store.transaction() as tx:
             row = await change_user(tx, signed_in.user, password=hashed, user_metadata=metadata)

@@ -15,6 +15,7 @@ from stack.auth.tokens import Identity, KeyRing, TokenError
 from stack.auth.users import is_banned, user_json
 
 LOOPBACK = ("127.0.0.1", "::1")
+FIRST, SECOND = "aal1", "aal2"
 TOKEN_BYTES = 24
 TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")
 
@@ -45,6 +46,8 @@ class SignedIn:
 
     user: Row
     session_id: uuid.UUID
+    # Whether a second factor was given for it.
+    is_second: bool = False
 
 
 class Sessions:
@@ -70,6 +73,19 @@ class Sessions:
         token = _random_token()
         await self._keep(tx, token, user["id"], session_id, parent=None)
         return await self._answer(tx, row or user, session_id, token)
+
+    async def raise_level(self, tx: Transaction, signed_in: SignedIn, factor_id: uuid.UUID) -> dict[str, Any]:
+        """The same session with a second factor given, and new tokens; what had one factor alone is over."""
+        session_id, user = signed_in.session_id, signed_in.user
+        await tx.one("lock_session", id=session_id)
+        await tx.do("raise_session", session_id=session_id, factor_id=factor_id)
+        await tx.do("insert_amr", session_id=session_id, method="totp")
+        await tx.do("end_lower_sessions", user_id=user["id"])
+        active = await tx.one("active_refresh_token", session_id=session_id)
+        await tx.do("revoke_family", session_id=session_id)
+        token = _random_token()
+        await self._keep(tx, token, user["id"], session_id, parent=active["token"] if active else None)
+        return await self._answer(tx, user, session_id, token)
 
     async def refresh(self, token: str, client: Client) -> dict[str, Any]:
         """Swap a refresh token for the next one; the refusal of a reused one is committed with its revocations."""
@@ -151,7 +167,7 @@ class Sessions:
             "app_metadata": user["raw_app_meta_data"] or {},
             "user_metadata": user["raw_user_meta_data"] or {},
             "role": user["role"],
-            "aal": "aal1",
+            "aal": SECOND if any(entry["method"] == "totp" for entry in amr) else FIRST,
             "amr": amr,
             "session_id": str(session_id),
             "is_anonymous": user["is_anonymous"],
@@ -178,7 +194,7 @@ class Sessions:
         session = await tx.one("session_by_id", id=session_id)
         if session is None or session["user_id"] != user_id:
             raise AuthError(403, "session_not_found", "Session from session_id claim in JWT does not exist")
-        return SignedIn(user, session_id)
+        return SignedIn(user, session_id, session["aal"] == SECOND)
 
 
 def _random_token() -> str:

@@ -43,13 +43,30 @@ async def user_json(tx: Transaction, row: Row) -> dict[str, Any]:
 async def users_json(tx: Transaction, rows: list[Row]) -> list[dict[str, Any]]:
     """Users with their identities."""
     identities = await tx.all("identities_of", ids=[row["id"] for row in rows])
+    factors = await tx.all("factors_of", ids=[row["id"] for row in rows])
     by_user: dict[uuid.UUID, list[dict[str, Any]]] = {}
     for identity in identities:
         by_user.setdefault(identity["user_id"], []).append(_identity_json(identity))
-    return [_user_json(row, by_user.get(row["id"], [])) for row in rows]
+    second: dict[uuid.UUID, list[dict[str, Any]]] = {}
+    for factor in factors:
+        second.setdefault(factor["user_id"], []).append(factor_json(factor))
+    return [_user_json(row, by_user.get(row["id"], []), second.get(row["id"], [])) for row in rows]
 
 
-def _user_json(row: Row, identities: list[dict[str, Any]]) -> dict[str, Any]:
+def factor_json(row: Row) -> dict[str, Any]:
+    """A second factor without its secret, which is told once."""
+    name = {"friendly_name": row["friendly_name"]} if row["friendly_name"] else {}
+    return {
+        "id": str(row["id"]),
+        "created_at": moment(row["created_at"]),
+        "updated_at": moment(row["updated_at"]),
+        "status": row["status"],
+        **name,
+        "factor_type": row["factor_type"],
+    }
+
+
+def _user_json(row: Row, identities: list[dict[str, Any]], factors: list[dict[str, Any]]) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "id": str(row["id"]),
         "aud": row["aud"],
@@ -64,6 +81,7 @@ def _user_json(row: Row, identities: list[dict[str, Any]]) -> dict[str, Any]:
         "app_metadata": row["raw_app_meta_data"] or {},
         "user_metadata": row["raw_user_meta_data"] or {},
         "identities": identities,
+        **({"factors": factors} if factors else {}),
         "created_at": moment(row["created_at"]),
         "updated_at": moment(row["updated_at"]),
         "is_anonymous": row["is_anonymous"],
@@ -108,12 +126,12 @@ def clean_metadata(value: Any, name: str) -> dict[str, Any] | None:
     return value
 
 
-def clean_id(value: str) -> uuid.UUID:
-    """A user's id."""
+def clean_id(value: str, name: str = "user_id") -> uuid.UUID:
+    """An id that stands in an address."""
     try:
         return uuid.UUID(value)
     except (ValueError, AttributeError, TypeError) as error:
-        raise AuthError(404, "validation_failed", "user_id must be an UUID") from error
+        raise AuthError(404, "validation_failed", f"{name} must be an UUID") from error
 
 
 def seconds_of(duration: str) -> float:

@@ -65,6 +65,10 @@ begin
   if to_regtype('auth.aal_level') is null then
     create type auth.aal_level as enum ('aal1', 'aal2', 'aal3');
   end if;
+  if to_regtype('auth.factor_type') is null then
+    create type auth.factor_type as enum ('totp', 'webauthn', 'phone');
+    create type auth.factor_status as enum ('unverified', 'verified');
+  end if;
 end
 $$;
 
@@ -98,6 +102,36 @@ create table if not exists auth.refresh_tokens (
 create index if not exists refresh_tokens_parent_idx on auth.refresh_tokens (parent);
 create index if not exists refresh_tokens_session_id_revoked_idx on auth.refresh_tokens (session_id, revoked);
 create index if not exists refresh_tokens_user_id_idx on auth.refresh_tokens (user_id);
+
+-- Second factors. A secret here is the Auth service's and the owner's alone: no role of the API has any right.
+create table if not exists auth.mfa_factors (
+  id uuid primary key,
+  user_id uuid not null references auth.users (id) on delete cascade,
+  friendly_name text,
+  factor_type auth.factor_type not null,
+  status auth.factor_status not null,
+  created_at timestamptz not null,
+  updated_at timestamptz not null,
+  secret text,
+  phone text,
+  last_challenged_at timestamptz unique,
+  web_authn_credential jsonb,
+  web_authn_aaguid uuid
+);
+create unique index if not exists mfa_factors_user_friendly_name_unique on auth.mfa_factors (friendly_name, user_id)
+  where trim(friendly_name) <> '';
+create index if not exists mfa_factors_user_id_idx on auth.mfa_factors (user_id);
+
+create table if not exists auth.mfa_challenges (
+  id uuid primary key,
+  factor_id uuid not null references auth.mfa_factors (id) on delete cascade,
+  created_at timestamptz not null,
+  verified_at timestamptz,
+  ip_address inet not null,
+  otp_code text,
+  web_authn_session_data jsonb
+);
+create index if not exists mfa_challenge_created_at_idx on auth.mfa_challenges (created_at desc);
 
 create table if not exists auth.audit_log_entries (
   instance_id uuid,
@@ -152,6 +186,8 @@ begin
     execute format('grant all on auth.%I to postgres, dashboard_user', item.tablename);
   end loop;
   alter type auth.aal_level owner to supabase_auth_admin;
+  alter type auth.factor_type owner to supabase_auth_admin;
+  alter type auth.factor_status owner to supabase_auth_admin;
   alter function auth.jwt() owner to supabase_auth_admin;
   alter function auth.uid() owner to supabase_auth_admin;
   alter function auth.role() owner to supabase_auth_admin;

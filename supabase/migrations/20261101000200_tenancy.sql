@@ -221,7 +221,9 @@ language plpgsql stable security definer
 set search_path = ''
 as $$
 begin
-  return query select m.org_id from public.memberships as m where m.user_id = private.caller_id();
+  -- Nothing rather than an error: Realtime asks every subscriber's policies at once.
+  return query select m.org_id from public.memberships as m
+  where m.user_id = private.caller_id() and private.is_proved();
   if not found then
     return query select a.org_id from private.acting_account() as a where a.id is not null;
   end if;
@@ -238,7 +240,7 @@ set search_path = ''
 as $$
 begin
   return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and m.role in ('owner', 'admin');
+  where m.user_id = private.caller_id() and m.role in ('owner', 'admin') and private.is_proved();
   if not found then
     return query select a.org_id from private.acting_account() as a where a.role = 'admin';
   end if;
@@ -289,9 +291,11 @@ begin
   if private.is_account() then
     perform private.fail('RY403', 'This is for people, not for service accounts.', 'Sign in yourself and do it.');
   end if;
+  perform private.need_proved();
 end;
 $$;
-comment on function private.need_person() is 'Refuses a service account where somebody must answer for what is done.';
+comment on function private.need_person() is
+  'Refuses a service account where somebody must answer for what is done, and a sign-in that lacks its second step.';
 
 create function private.need_role(p_org uuid, p_role public.member_role)
 returns void
@@ -311,6 +315,7 @@ begin
     perform private.fail('RY404', 'There is no such organisation, or you are not a member of it.',
       'Check that you are signed in with the right account.');
   end if;
+  perform private.need_proved();
   if v_role > p_role then
     perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, p_role),
       'Ask an owner or admin of the organisation.');
@@ -537,6 +542,7 @@ language plpgsql stable security definer
 set search_path = ''
 as $$
 begin
+  perform private.need_proved();
   return (
     select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
       m.role) order by o.name, o.id), '[]')

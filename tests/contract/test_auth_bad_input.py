@@ -76,7 +76,7 @@ def test_an_unknown_grant(http: httpx.Client, grant: str) -> None:
     ("method", "path"),
     [
         ("POST", "token?grant_type=pkce"), ("POST", "token?grant_type=id_token"), ("POST", "otp"), ("POST", "magiclink"),
-        ("GET", "authorize?provider=github"), ("POST", "sso"), ("POST", "factors"), ("POST", "resend"), ("GET", "reauthenticate"),
+        ("GET", "authorize?provider=github"), ("POST", "sso"), ("POST", "resend"), ("GET", "reauthenticate"),
         ("POST", "invite"),
     ],
 )  # fmt: skip

@@ -19,6 +19,7 @@ import pytest
 from cli.client.identity import person
 from cli.errors import ExitCode
 from stack.settings import PROJECT
+from tests.support.authenticator import Authenticator
 from tests.support.stack import RunningStack, clean_environment
 from tests.support.terminal import Terminal
 from tests.support.waiting import wait_until
@@ -220,3 +221,48 @@ def test_doctor_names_what_is_wrong(terminal: Terminal, running_stack: RunningSt
     (terminal.home / "profiles.json").chmod(0o644)
     open_to_all = terminal.run("doctor")
     assert (open_to_all.returncode, "chmod 600" in open_to_all.stdout) == (ExitCode.UNHEALTHY, True)
+
+
+@pytest.fixture
+def app_of(running_stack: RunningStack, account: dict[str, str]) -> Authenticator:
+    """The authenticator of somebody who has turned two-step sign-in on."""
+    url, headers = f"{running_stack.url}/auth/v1", {"apikey": running_stack.publishable_key}
+    said = httpx.post(f"{url}/token?grant_type=password", json=account, headers=headers, timeout=30).json()
+    headers |= {"authorization": f"Bearer {said['access_token']}"}
+    made = httpx.post(f"{url}/factors", json={"factor_type": "totp"}, headers=headers, timeout=30).json()
+    app = Authenticator(made["totp"]["secret"])
+    place = f"{url}/factors/{made['id']}"
+    challenge = httpx.post(f"{place}/challenge", json={}, headers=headers, timeout=30).json()["id"]
+    given = {"challenge_id": challenge, "code": app.code()}
+    httpx.post(f"{place}/verify", json=given, headers=headers, timeout=30).raise_for_status()
+    return app
+
+
+def test_an_account_with_two_steps_is_asked_for_its_code(
+    terminal: Terminal, running_stack: RunningStack, account: dict[str, str], app_of: Authenticator
+) -> None:
+    arguments = ("login", running_stack.url, "--key", running_stack.publishable_key, "--email", account["email"])
+    arguments = (*arguments, "--password-stdin")
+    typed = f"{account['password']}\n"
+    without = terminal.run(*arguments, typed=typed)
+    assert (without.returncode, "--code" in without.stderr) == (ExitCode.SIGNED_OUT, True)
+    wrong = terminal.run(*arguments, "--code", app_of.wrong(), typed=typed)
+    assert (wrong.returncode, "That code is not right" in wrong.stderr) == (ExitCode.SIGNED_OUT, True)
+    done = terminal.run(*arguments, "--code", app_of.code(), typed=typed)
+    assert done.returncode == 0, done.stderr
+    assert terminal.json("whoami")["email"] == account["email"]
+    expire(terminal)
+    assert terminal.json("orgs", "list") == [], "a login that was renewed still has both steps"
+
+
+def test_an_environment_with_a_password_alone_is_told_of_the_code(
+    terminal: Terminal, running_stack: RunningStack, account: dict[str, str], app_of: Authenticator
+) -> None:
+    environment = {
+        "SUPABASE_URL": running_stack.url,
+        "SUPABASE_PUBLISHABLE_KEY": running_stack.publishable_key,
+        "RUNYARD_EMAIL": account["email"],
+        "RUNYARD_PASSWORD": account["password"],
+    }
+    done = terminal.also(**environment).run("whoami")
+    assert (done.returncode, "asks for a code" in done.stderr) == (ExitCode.SIGNED_OUT, True)

@@ -4,15 +4,12 @@ from typing import Any
 
 import reflex as rx
 
+from app.settings.components.two_steps import line, two_step_dialogs, two_step_lines
 from app.settings.state.account import AccountState
 from app.shared.layout import head, page
 from app.shared.session import SessionState
 
 State = AccountState
-
-
-def _line(label: str, value: Any, *acts: rx.Component) -> rx.Component:
-    return rx.el.div(rx.el.b(label), rx.el.div(value), rx.el.span(*acts, class_name="ry-acts"), class_name="ry-kv")
 
 
 def _button(label: str, what: str, **props: Any) -> rx.Component:
@@ -84,22 +81,19 @@ def account() -> rx.Component:
     """The account's page."""
     sign_in = rx.el.section(
         rx.el.div(rx.el.h2("Sign-in"), class_name="ry-ph"),
-        _line("Email", SessionState.email, _button("Change", "email", aria_label="Change the address")),
-        _line(
+        line("Email", SessionState.email, _button("Change", "email", aria_label="Change the address")),
+        line(
             "Password",
             rx.el.span("Changing it ends every other session.", class_name="mut"),
             _button("Change", "password", aria_label="Change the password"),
         ),
-        _line(
-            "Two-step verification",
-            rx.el.span("Not offered yet: sign-in does not ask for a second factor.", class_name="mut"),
-        ),
+        two_step_lines(State.is_loading),
         class_name="ry-panel",
         aria_label="Sign-in",
     )
     sessions = rx.el.section(
         rx.el.div(rx.el.h2("Sessions"), class_name="ry-ph"),
-        _line(
+        line(
             "Other browsers",
             rx.el.span("Signs you out everywhere but here, at once.", class_name="mut"),
             rx.button(
@@ -110,7 +104,7 @@ def account() -> rx.Component:
                 color_scheme="gray",
             ),
         ),
-        _line(
+        line(
             "Command line",
             rx.fragment(
                 rx.el.span("runyard login", class_name="ry-mono"),
@@ -126,5 +120,5 @@ def account() -> rx.Component:
         sessions,
         title="Account",
         active="",
-        dialogs=_dialogs(),
+        dialogs=[*_dialogs(), *two_step_dialogs()],
     )

@@ -10,6 +10,12 @@ create table if not exists auth.mfa_amr_claims (
   unique (session_id, authentication_method)
 );
 
+-- The newest time step whose code a factor has accepted: no code serves twice.
+create table if not exists auth.runyard_totp_steps (
+  factor_id uuid primary key references auth.mfa_factors (id) on delete cascade,
+  step bigint not null
+);
+
 -- Mails that would have been sent. `runyard` shows them to whoever may read the stack's secrets;
 -- no role of the API has any right here.
 create table if not exists auth.runyard_outbox (
@@ -52,6 +58,8 @@ grant execute on function auth.runyard_is_invited(text) to supabase_auth_admin;
 
 alter table auth.runyard_mailed_tokens owner to supabase_auth_admin;
 alter table auth.runyard_mailed_tokens enable row level security;
+alter table auth.runyard_totp_steps owner to supabase_auth_admin;
+alter table auth.runyard_totp_steps enable row level security;
 alter table auth.mfa_amr_claims owner to supabase_auth_admin;
 alter table auth.mfa_amr_claims enable row level security;
 alter table auth.runyard_outbox owner to supabase_auth_admin;

@@ -126,9 +126,10 @@ values (%(id)s, %(user_id)s, now(), now(), 'aal1', %(user_agent)s, %(ip)s)
 -- name: insert_amr
 insert into auth.mfa_amr_claims (session_id, created_at, updated_at, authentication_method)
 values (%(session_id)s, now(), now(), %(method)s)
+on conflict (session_id, authentication_method) do update set created_at = now(), updated_at = now()
 
 -- name: amr_of
-select authentication_method, created_at from auth.mfa_amr_claims where session_id = %(session_id)s order by created_at
+select authentication_method, created_at from auth.mfa_amr_claims where session_id = %(session_id)s order by created_at desc
 
 -- name: session_by_id
 select * from auth.sessions where id = %(id)s
@@ -174,3 +175,68 @@ delete from auth.sessions where user_id = %(user_id)s
 
 -- name: end_other_sessions
 delete from auth.sessions where user_id = %(user_id)s and id <> %(session_id)s
+
+-- name: factors_of
+select * from auth.mfa_factors where user_id = any(%(ids)s) order by created_at
+
+-- name: lock_user
+-- Two devices that are added at once do not both take the last place.
+select id from auth.users where id = %(id)s for update
+
+-- name: factor_by_id
+-- Locked: a code is looked at by one request at a time.
+select * from auth.mfa_factors where id = %(id)s and user_id = %(user_id)s for update
+
+-- name: insert_factor
+insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, created_at, updated_at, secret)
+values (%(id)s, %(user_id)s, %(friendly_name)s, 'totp', 'unverified', now(), now(), %(secret)s)
+on conflict do nothing
+returning *
+
+-- name: drop_stale_factors
+-- What was begun and never confirmed.
+delete from auth.mfa_factors
+where user_id = %(user_id)s and status = 'unverified' and created_at < now() - interval '5 minutes'
+
+-- name: drop_unverified_factors
+delete from auth.mfa_factors where user_id = %(user_id)s and status = 'unverified'
+
+-- name: verify_factor
+update auth.mfa_factors set status = 'verified', updated_at = now() where id = %(id)s and status = 'unverified'
+
+-- name: delete_factor
+delete from auth.mfa_factors where id = %(id)s
+
+-- name: insert_challenge
+insert into auth.mfa_challenges (id, factor_id, created_at, ip_address)
+values (%(id)s, %(factor_id)s, now(), coalesce(%(ip)s::inet, '0.0.0.0'))
+returning *
+
+-- name: drop_old_challenges
+delete from auth.mfa_challenges where factor_id = %(factor_id)s and created_at < now() - interval '1 hour'
+
+-- name: challenge_by_id
+select *, created_at > now() - make_interval(secs => %(seconds)s) as is_live
+from auth.mfa_challenges where id = %(id)s and factor_id = %(factor_id)s for update
+
+-- name: mark_challenge_verified
+update auth.mfa_challenges set verified_at = now() where id = %(id)s
+
+-- name: use_step
+-- A row comes back only for a newer step than any before.
+insert into auth.runyard_totp_steps as s (factor_id, step) values (%(factor_id)s, %(step)s)
+on conflict (factor_id) do update set step = excluded.step where s.step < excluded.step
+returning step
+
+-- name: raise_session
+update auth.sessions set aal = 'aal2', factor_id = %(factor_id)s, updated_at = now() where id = %(session_id)s
+
+-- name: end_lower_sessions
+delete from auth.sessions where user_id = %(user_id)s and coalesce(aal, 'aal1') < 'aal2'
+
+-- name: forget_factor_method
+delete from auth.mfa_amr_claims as c using auth.sessions as s
+where s.id = c.session_id and s.factor_id = %(factor_id)s and c.authentication_method = 'totp'
+
+-- name: lower_sessions
+update auth.sessions set aal = 'aal1', factor_id = null, updated_at = now() where factor_id = %(factor_id)s

@@ -1,0 +1,118 @@
+"""Two-step sign-in: whether a login lacks its code, giving it, and the devices that make codes. Auth keeps them."""
+
+import base64
+import json
+from dataclasses import dataclass
+
+from supabase_auth.types import Session as AuthSession
+
+from app.project.client import Client
+from app.project.errors import Refused
+
+ISSUER = "Runyard"
+WRONG = "mfa_verification_failed"
+
+
+class NeedsCode(Refused):
+    """The password was right, and the account asks for a code as well; `auth` is what the password gave."""
+
+    def __init__(self, auth: AuthSession, message: str, hint: str) -> None:
+        """Keep the login that has come half way."""
+        self.auth = auth
+        super().__init__(message, hint, "needs_code")
+
+
+@dataclass(frozen=True)
+class Device:
+    """An authenticator app of somebody."""
+
+    id: str
+    name: str
+    created_at: str
+
+
+@dataclass(frozen=True)
+class NewDevice:
+    """A device to be confirmed: what its app reads, shown once."""
+
+    id: str
+    picture: str
+    secret: str
+
+
+def is_half(auth: AuthSession) -> bool:
+    """Say whether a login has given one factor and its account asks for two."""
+    return bool(_verified(auth)) and _level(auth.access_token) != "aal2"
+
+
+def _verified(auth: AuthSession) -> list[str]:
+    return [factor.id for factor in auth.user.factors or [] if factor.status == "verified"]
+
+
+def _level(token: str) -> str:
+    """Read a token that Auth itself has just handed over."""
+    payload = token.split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return str(claims.get("aal", ""))
+
+
+async def complete(client: Client, auth: AuthSession, code: str, address: str = "") -> AuthSession:
+    """Give the code where the account asks for one; any of somebody's devices may have made it."""
+    if not is_half(auth):
+        return auth
+    if not code.strip():
+        raise NeedsCode(auth, "", "")
+    for factor in _verified(auth):
+        try:
+            return await _verify(client, auth.access_token, factor, code, address)
+        except Refused as error:
+            if error.code != WRONG:
+                raise NeedsCode(auth, error.message, "Wait a minute and try again.") from error
+    raise NeedsCode(auth, "That code is not right.", "Codes change every 30 seconds, and each is good once.")
+
+
+async def _verify(client: Client, token: str, factor: str, code: str, address: str = "") -> AuthSession:
+    challenge = await client.ask_auth("POST", f"factors/{factor}/challenge", token, {}, address)
+    given = {"challenge_id": challenge["id"], "code": code.replace(" ", "")}
+    said = await client.ask_auth("POST", f"factors/{factor}/verify", token, given, address)
+    return AuthSession.model_validate(said)
+
+
+async def devices(client: Client, token: str) -> list[Device]:
+    """List somebody's confirmed devices."""
+    user = await client.ask_auth("GET", "user", token)
+    found = [factor for factor in user.get("factors") or [] if factor["status"] == "verified"]
+    return [Device(f["id"], f.get("friendly_name") or "Authenticator app", f["created_at"]) for f in found]
+
+
+async def add(client: Client, token: str, name: str) -> NewDevice:
+    """Begin with a device: its app reads the picture, then its first code confirms it."""
+    await _drop_unconfirmed(client, token)
+    made = await client.ask_auth(
+        "POST", "factors", token, {"factor_type": "totp", "friendly_name": name, "issuer": ISSUER}
+    )
+    drawn = base64.b64encode(str(made["totp"]["qr_code"]).encode()).decode()
+    return NewDevice(made["id"], f"data:image/svg+xml;base64,{drawn}", made["totp"]["secret"])
+
+
+async def _drop_unconfirmed(client: Client, token: str) -> None:
+    """Forget what was begun and left: its name would be taken."""
+    user = await client.ask_auth("GET", "user", token)
+    for factor in user.get("factors") or []:
+        if factor["status"] != "verified":
+            await client.ask_auth("DELETE", f"factors/{factor['id']}", token)
+
+
+async def confirm(client: Client, token: str, factor: str, code: str) -> AuthSession:
+    """Confirm a device with a code of it; the login has two factors from then on."""
+    try:
+        return await _verify(client, token, factor, code)
+    except Refused as error:
+        if error.code != WRONG:
+            raise
+        raise Refused("That code is not right.", "Codes change every 30 seconds, and each is good once.") from error
+
+
+async def remove(client: Client, token: str, factor: str) -> None:
+    """Remove a device."""
+    await client.ask_auth("DELETE", f"factors/{factor}", token)

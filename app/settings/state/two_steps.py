@@ -1,0 +1,113 @@
+"""Two-step sign-in of my account: the devices that make codes, one that is being added, one that may go."""
+
+from typing import Any, TypedDict
+
+import reflex as rx
+
+from app.project import two_steps
+from app.project.errors import AppError
+from app.project.models import Session
+from app.project.runtime import runtime
+from app.shared.session import AppState, say_error
+
+LONGEST_NAME = 60
+FIRST_NAME = "Authenticator app"
+
+
+class DeviceView(TypedDict):
+    """A device as the page lists it."""
+
+    id: str
+    name: str
+    created_at: str
+
+
+class TwoStepsState(AppState, rx.State):
+    """What the page shows; a new device's secret is here only while its dialog is open."""
+
+    devices: list[DeviceView] = []
+    is_on: bool = False
+    is_adding: bool = False
+    new_id: str = ""
+    picture: str = ""
+    secret: str = ""
+    error: str = ""
+    removing_id: str = ""
+    removing_name: str = ""
+
+    async def _load(self, session: Session) -> None:
+        """Read the devices; what a reload would have left open is closed."""
+        self._close()
+        client = runtime().gate.client
+        found = await runtime().gate.with_token(session, lambda token: two_steps.devices(client, token))
+        self.devices = [{"id": one.id, "name": one.name, "created_at": one.created_at} for one in found]
+        self.is_on = bool(found)
+
+    def _close(self) -> None:
+        self.is_adding, self.new_id, self.picture, self.secret, self.error = False, "", "", "", ""
+        self.removing_id = self.removing_name = ""
+
+    async def _mine(self) -> Session:
+        return await (await self._who())._must_session()
+
+    @rx.event
+    def begin(self) -> None:
+        """Ask what the device is called."""
+        self._close()
+        self.is_adding = True
+
+    @rx.event
+    def close(self) -> None:
+        """Leave it as it is."""
+        self._close()
+
+    @rx.event
+    async def add(self, form: dict[str, Any]) -> None:
+        """Get the picture that the app reads."""
+        name = str(form.get("name") or "").strip()[:LONGEST_NAME] or FIRST_NAME
+        client, session = runtime().gate.client, await self._mine()
+        try:
+            made = await runtime().gate.with_token(session, lambda token: two_steps.add(client, token, name))
+        except AppError as error:
+            self.error = _words(error)
+            return
+        self.new_id, self.picture, self.secret, self.error = made.id, made.picture, made.secret, ""
+
+    @rx.event
+    async def confirm(self, form: dict[str, Any]) -> Any:
+        """Confirm the device with a code of it."""
+        if not self.new_id:
+            return None
+        session = await self._mine()
+        try:
+            await runtime().gate.raise_level(session, self.new_id, str(form.get("code") or ""))
+            await self._load(session)
+        except AppError as error:
+            self.error = _words(error)
+            return None
+        return rx.toast.success("Two-step sign-in is on", description="Every other session of yours has ended.")
+
+    @rx.event
+    def ask_remove(self, key: str) -> None:
+        """Ask before a device goes."""
+        found = next((one for one in self.devices if one["id"] == key), None)
+        if found is not None:
+            self.removing_id, self.removing_name = key, found["name"]
+
+    @rx.event
+    async def remove(self) -> Any:
+        """Remove the device that was asked about."""
+        if not self.removing_id:
+            return None
+        client, session, factor = runtime().gate.client, await self._mine(), self.removing_id
+        try:
+            await runtime().gate.with_token(session, lambda token: two_steps.remove(client, token, factor))
+            await self._load(session)
+        except AppError as error:
+            self._close()
+            return say_error(error)
+        return rx.toast.success("The device is removed")
+
+
+def _words(error: AppError) -> str:
+    return f"{error.message} {error.hint}"

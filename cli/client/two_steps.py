@@ -1,0 +1,60 @@
+"""The second step of a sign-in: the code of an authenticator app, where the account asks for one."""
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+from cli.client.api import refusal
+from cli.client.http import Connection
+from cli.errors import SignedOut
+
+# Asks for a code; the words say what was wrong with the one before, if there was one.
+Ask = Callable[[str], str]
+TRIES = 3
+WRONG = "mfa_verification_failed"
+
+
+def complete(connection: Connection, key: str, said: dict[str, Any], ask: Ask) -> dict[str, Any]:
+    """What Auth says once the code was given; the same as before where the account asks for none."""
+    factors = [one["id"] for one in said["user"].get("factors") or [] if one["status"] == "verified"]
+    if not factors or _level(said["access_token"]) == "aal2":
+        return said
+    headers = {"apikey": key, "Authorization": f"Bearer {said['access_token']}"}
+    problem = ""
+    for _ in range(TRIES):
+        code = ask(problem).replace(" ", "")
+        for factor in factors:
+            whole = _verify(connection, headers, factor, code)
+            if whole is not None:
+                return whole
+        problem = "That code is not right: codes change every 30 seconds, and each is good once."
+    raise SignedOut(problem, "Check the clock of the device that makes the codes, and sign in again.")
+
+
+def nobody_to_ask(_: str) -> str:
+    """Refuse where no person is there to give a code."""
+    raise SignedOut(
+        "This account asks for a code at every sign-in, and nobody is here to give it.",
+        "In a script use a service account, which has no second step.",
+    )
+
+
+def _verify(connection: Connection, headers: dict[str, str], factor: str, code: str) -> dict[str, Any] | None:
+    """Auth's answer to a code; nothing when it is not the right one."""
+    challenge = connection.request("POST", f"/auth/v1/factors/{factor}/challenge", headers, {})
+    if challenge.is_error:
+        raise refusal("Auth", challenge)
+    given = {"challenge_id": challenge.json()["id"], "code": code}
+    reply = connection.request("POST", f"/auth/v1/factors/{factor}/verify", headers, given)
+    if not reply.is_error:
+        return dict(reply.json())
+    if WRONG in reply.text:
+        return None
+    raise refusal("Auth", reply)
+
+
+def _level(token: str) -> str:
+    payload = token.split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return str(claims.get("aal", ""))

@@ -1,0 +1,67 @@
+"""Somebody with a second factor: a sign-in without its code sees nothing and does nothing, wherever it asks."""
+
+import pytest
+
+from tests.db.world import Caller, Organization, World, refused
+
+LACKS = "This sign-in lacks its second step."
+
+
+def add_factor(world: World, user_id: str, status: str = "verified") -> None:
+    world.owner.connection.execute(
+        "insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at)"
+        " values (gen_random_uuid(), %s, 'totp', %s, now(), now())",
+        [user_id, status],
+    )
+
+
+def sign_in(org: Organization, aal: str) -> Caller:
+    return org.world.caller("authenticated", sub=org.owner.id, email=org.owner.email, aal=aal)
+
+
+def test_without_the_code_nothing_is_seen_and_nothing_done(world: World, org: Organization) -> None:
+    module = org.module("a/b")
+    add_factor(world, org.owner.id)
+    half = sign_in(org, "aal1")
+    for table in ("organizations", "memberships", "modules", "audit_events"):
+        assert half.rows(f"select 1 from public.{table}") == []
+    with refused("RY403", LACKS):
+        half.call("my_organizations")
+    with refused("RY403", LACKS):
+        half.call("enqueue_job", p_org=org.id, p_type="PLAN", p_module=module)
+    with refused("RY403", LACKS):
+        half.call("create_organization", p_name="Other", p_slug="other-org")
+
+
+def test_a_token_that_says_nothing_of_its_level_counts_as_one_step(world: World, org: Organization) -> None:
+    add_factor(world, org.owner.id)
+    with refused("RY403", LACKS):
+        org.owner.call("my_organizations")
+
+
+def test_with_the_code_everything_is_as_before(world: World, org: Organization) -> None:
+    module = org.module("a/b")
+    add_factor(world, org.owner.id)
+    whole = sign_in(org, "aal2")
+    assert [one["id"] for one in whole.call("my_organizations")] == [org.id]
+    assert whole.call("enqueue_job", p_org=org.id, p_type="PLAN", p_module=module)["status"] == "QUEUED"
+    assert whole.rows("select id::text from public.organizations") == [org.id]
+
+
+@pytest.mark.parametrize("aal", ["aal1", "aal2"])
+def test_a_factor_that_was_never_confirmed_asks_for_nothing(world: World, org: Organization, aal: str) -> None:
+    add_factor(world, org.owner.id, "unverified")
+    assert sign_in(org, aal).call("my_organizations")
+
+
+def test_a_stranger_learns_no_more_than_before(world: World, org: Organization) -> None:
+    stranger = world.user()
+    add_factor(world, stranger.id)
+    with refused("RY404", "There is no such organisation"):
+        stranger.call("update_organization", p_org=org.id, p_name="Mine")
+
+
+def test_service_accounts_are_asked_for_no_code(world: World, org: Organization) -> None:
+    acting = org.acting(org.account("viewer"))
+    add_factor(world, org.owner.id)
+    assert [one["id"] for one in acting.call("my_organizations")] == [org.id]

@@ -1,0 +1,109 @@
+"""Two-step sign-in in a real browser, by keyboard and under axe: turned on, asked for, kept through a new password, removed."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.e2e.product import Person, Product
+from tests.e2e.test_accessibility import findings
+from tests.e2e.test_accounts import FLEET, SOON, fill_in, mailed_link, sign_in
+from tests.support.authenticator import Authenticator
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def browse(product: Product, chromium: Browser) -> Iterator[Callable[[], Page]]:
+    """Somebody at a browser of their own."""
+    contexts: list[BrowserContext] = []
+
+    def page() -> Page:
+        contexts.append(chromium.new_context(base_url=product.url))
+        opened = contexts[-1].new_page()
+        opened.set_default_timeout(SOON)
+        return opened
+
+    yield page
+    for context in contexts:
+        context.close()
+
+
+def turn_on(page: Page, name: str = "Telephone") -> Authenticator:
+    """Add a device by keyboard alone."""
+    page.goto("/dashboard/account")
+    button = page.get_by_test_id("two-steps-add")
+    expect(button).to_be_enabled(timeout=SOON)
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Name of the device")).to_be_focused(timeout=SOON)
+    page.keyboard.type(name)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("img", name="QR code for your authenticator app")).to_be_visible(timeout=SOON)
+    expect(page.get_by_label("Code")).to_be_focused(timeout=SOON)
+    return Authenticator(page.get_by_test_id("two-steps-secret").inner_text())
+
+
+def give_code(page: Page, code: str) -> None:
+    page.get_by_label("Code").fill(code)
+    page.keyboard.press("Enter")
+
+
+def test_it_is_turned_on_asked_for_and_removed(product: Product, browse: Callable[[], Page]) -> None:
+    person, page, elsewhere = product.person("steps"), browse(), browse()
+    sign_in(page, person)
+    sign_in(elsewhere, person)
+    app = turn_on(page)
+    assert findings(page) == []
+    give_code(page, app.wrong())
+    expect(page.get_by_test_id("two-steps-error")).to_contain_text("That code is not right.", timeout=SOON)
+    give_code(page, app.code())
+    expect(page.get_by_test_id("two-steps-device")).to_contain_text("Telephone", timeout=SOON)
+    expect(page.get_by_role("alertdialog")).to_have_count(0)
+    assert findings(page) == []
+    elsewhere.goto("/dashboard/runners")
+    elsewhere.wait_for_url(re.compile("/login"))
+
+    fill_in(elsewhere, person.email, person.password, "Sign in")
+    expect(elsewhere.get_by_label("Code")).to_be_focused(timeout=SOON)
+    assert findings(elsewhere) == []
+    give_code(elsewhere, app.wrong())
+    expect(elsewhere.get_by_text("That code is not right.")).to_be_visible(timeout=SOON)
+    give_code(elsewhere, app.code())
+    elsewhere.wait_for_url(FLEET)
+    expect(elsewhere.get_by_role("button", name=re.compile(person.org_name))).to_be_visible(timeout=SOON)
+
+    elsewhere.goto("/dashboard/account")
+    elsewhere.get_by_role("button", name="Remove Telephone").click()
+    expect(elsewhere.get_by_role("alertdialog")).to_contain_text("It is the last one")
+    assert findings(elsewhere) == []
+    elsewhere.get_by_role("button", name="Remove device").click()
+    expect(elsewhere.get_by_test_id("two-steps-device")).to_have_count(0, timeout=SOON)
+    third = browse()
+    sign_in(third, person)
+
+
+def test_a_link_alone_sets_no_password(product: Product, browse: Callable[[], Page]) -> None:
+    """Whoever reads somebody's mail has one factor of two."""
+    person, page = product.person("recover"), browse()
+    sign_in(page, person)
+    app = turn_on(page)
+    give_code(page, app.code())
+    expect(page.get_by_test_id("two-steps-device")).to_be_visible(timeout=SOON)
+
+    other = browse()
+    other.goto("/forgotten")
+    other.get_by_label("E-mail").fill(person.email)
+    other.get_by_role("button", name="Send the link").click()
+    other.goto(wait_until(lambda: mailed_link(product, person.email)))
+    other.get_by_label("New password").fill("another-horse-battery")
+    other.get_by_role("button", name="Set the password").click()
+    expect(other.get_by_label("Code")).to_be_focused(timeout=SOON)
+    give_code(other, app.wrong())
+    expect(other.get_by_text("That code is not right.")).to_be_visible(timeout=SOON)
+    give_code(other, app.code())
+    other.wait_for_url(FLEET)
+    changed = Person(person.email, "another-horse-battery", person.org_id, person.org_name, person.token)
+    expect(other.get_by_role("button", name=re.compile(changed.org_name))).to_be_visible(timeout=SOON)

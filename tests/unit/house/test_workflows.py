@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from cli.engines.cache import find
+from cli.engines.ladder import ensure
 from stack.settings import PROJECT
 from tests.integration.release.workflow import jobs_of
+from tests.support.actionlint import ACTIONLINT
+from tests.support.extent import is_all
 
 FILES = sorted((PROJECT / ".github" / "workflows").glob("*.yml"))
 PUBLIC = re.compile(r"gh release create|docker buildx imagetools create|publish_release\.py")
@@ -34,6 +38,15 @@ def test_every_job_ends_by_itself(file: Path) -> None:
 def test_zizmor_finds_nothing() -> None:
     command = [str(Path(sys.executable).parent / "zizmor"), "--offline", "--no-progress", "--quiet", ".github"]
     found = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_actionlint_finds_nothing() -> None:
+    # Each night it is fetched or built where it is missing: half a minute.
+    program = ensure(ACTIONLINT) if is_all() else find(ACTIONLINT)
+    if program is None:
+        pytest.skip("actionlint is not there; `make test-all` provides it")
+    found = subprocess.run([str(program), "-no-color"], cwd=PROJECT, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
 
 

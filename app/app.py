@@ -3,6 +3,7 @@
 import reflex as rx
 from starlette.types import ASGIApp
 
+from app.faults import page as faults
 from app.figures import page as figures
 from app.guard.events import DenyByDefault
 from app.http.headers import with_headers
@@ -31,6 +32,7 @@ PAGES = (
     *job_page.ROUTES,
     *modules.ROUTES,
     *figures.ROUTES,
+    *faults.ROUTES,
     *settings.ROUTES,
     *not_found.ROUTES,
 )

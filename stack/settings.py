@@ -58,6 +58,9 @@ class Settings(BaseSettings):
     allow_private_receivers: bool = Field(
         default=False, description="Whether notifications may go to addresses inside this network, and without TLS"
     )
+    drill_seconds: int = Field(
+        default=20, ge=1, le=60, description="How long “Break something” cuts off or freezes the demo's runner"
+    )
     cache: Path | None = Field(default=None, description="Folder for what every clone can share: packages, engines")
     pg_max_connections: int = Field(default=100, description="PostgreSQL's max_connections")
 

@@ -21,6 +21,7 @@ class Settings:
     docs_directory: Path = Path("site")
     session_directory: Path | None = None
     session_key: str = field(default="", repr=False)
+    faults_socket: Path | None = None
     request_timeout_seconds: float = 10.0
 
 
@@ -40,6 +41,8 @@ def read_settings(env: Mapping[str, str] | None = None) -> Settings:
         docs_directory=Path(env.get("RUNYARD_DOCS_DIRECTORY", "site")),
         session_directory=Path(env["RUNYARD_SESSION_DIRECTORY"]) if env.get("RUNYARD_SESSION_DIRECTORY") else None,
         session_key=env.get("RUNYARD_SESSION_KEY", ""),
+        # Set by what starts the embedded stack with its demo, and by nothing else.
+        faults_socket=Path(env["RUNYARD_FAULTS_SOCKET"]) if env.get("RUNYARD_FAULTS_SOCKET") else None,
     )
 
 

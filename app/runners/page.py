@@ -15,6 +15,8 @@ from app.runners.components.tiles import tiles
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import BulkState
 from app.runners.state.runners import RunnersState
+from app.shared.faults import PAGE as FAULTS_PAGE
+from app.shared.faults import FaultsOfferState
 from app.shared.first_steps import FirstStepsState, first_steps
 from app.shared.icons import icon
 from app.shared.layout import head, page
@@ -36,6 +38,11 @@ def _head() -> rx.Component:
         color_scheme="gray",
         class_name="hide-s",
     )
+    broken = rx.link(
+        rx.button(icon("skull"), "Break something", variant="surface", color_scheme="gray", tab_index=-1),
+        href=FAULTS_PAGE,
+        class_name="hide-s",
+    )
     add = rx.button(
         icon("plus"),
         "Add runner",
@@ -50,7 +57,8 @@ def _head() -> rx.Component:
         rx.el.span(" · ", aria_hidden="true"),
         doc_link("Scale to zero", "scale-to-zero"),
     )
-    return head("Runners", text, notes, rx.cond(SessionState.can_admin, add, rx.fragment()))
+    offered = rx.cond(FaultsOfferState.is_offered, broken, rx.fragment())
+    return head("Runners", text, offered, notes, rx.cond(SessionState.can_admin, add, rx.fragment()))
 
 
 def _how_they_update() -> rx.Component:
@@ -179,6 +187,6 @@ ROUTES = (
         "/dashboard/runners",
         "Runners",
         runners,
-        [AddRunnerState.come_back, BulkState.clear, RunnersState.load, FirstStepsState.load],
+        [AddRunnerState.come_back, BulkState.clear, RunnersState.load, FirstStepsState.load, FaultsOfferState.load],
     ),
 )

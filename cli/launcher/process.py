@@ -62,6 +62,11 @@ class PartRunner:
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def pid(self) -> int:
+        """The process now; 0 before the first."""
+        return self.process.pid if self.process is not None else 0
+
     async def start(self) -> None:
         """Start and return when healthy; raise when it will not become so."""
         self._stopping.clear()
@@ -78,7 +83,7 @@ class PartRunner:
         """Stop the process and end the supervision."""
         self._stopping.set()
         if self.process is not None and self.process.returncode is None:
-            self._signal(self.part.stop_signal)
+            self.signal(self.part.stop_signal)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.process.wait(), self.part.stop_seconds)
         self._kill_group()
@@ -89,7 +94,7 @@ class PartRunner:
     async def restart(self) -> None:
         """End the process in an orderly way; the supervision starts it again at once."""
         self._delay = 0
-        self._signal(self.part.stop_signal)
+        self.signal(self.part.stop_signal)
 
     async def _keep_running(self) -> None:
         while not self._stopping.is_set():
@@ -175,7 +180,8 @@ class PartRunner:
             self.status = PartStatus.HEALTHY if is_healthy else PartStatus.UNHEALTHY
         return is_healthy
 
-    def _signal(self, number: signal.Signals) -> None:
+    def signal(self, number: signal.Signals) -> None:
+        """Send the process a signal, while there is one."""
         if self.process is not None and self.process.returncode is None:
             self.process.send_signal(number)
 

@@ -44,15 +44,18 @@ NO_RUNNERS = (
 )
 
 
-async def prepare_demo(settings: Settings, secrets: Secrets) -> Demo:
-    """Make what is missing of the demo, through the API as anybody would; safe to run again."""
+async def prepare_demo(settings: Settings, secrets: Secrets, own_url: str = "") -> Demo:
+    """Make what is missing of the demo, through the API as anybody would; safe to run again.
+
+    `own_url` is where its first runner reaches the API, if that way is to be one that can be cut.
+    """
     shared, own, older = await asyncio.to_thread(_prepare, settings, secrets)
     if own is None or older is None:
         return Demo(DEMO_EMAIL, secrets.demo_password, note=NO_RUNNERS)
     await _begin_engine()
     parts = [
         *([runner_part(settings, SHARED, shared)] if shared else []),
-        runner_part(settings, OWN, own),
+        runner_part(settings, OWN, own, url=own_url),
         runner_part(settings, OLDER, older, script=PROJECT / "scripts" / "older_runner.py"),
         activity_part(settings, secrets),
     ]
@@ -158,7 +161,9 @@ def isolation_here(settings: Settings, credentials: Credentials) -> Found:
     return Found(are_kept and verdicts.get("Isolation") == "ok", are_kept)
 
 
-def runner_part(settings: Settings, name: str, credentials: Credentials, script: Path | None = None) -> Part:
+def runner_part(
+    settings: Settings, name: str, credentials: Credentials, script: Path | None = None, url: str = ""
+) -> Part:
     """Describe a demo runner: the real program, with the three variables that a person would set."""
     program = [sys.executable, str(script)] if script else [str(Path(sys.prefix) / "bin" / "runyard-worker")]
     folder = settings.home / "demo" / name
@@ -166,7 +171,7 @@ def runner_part(settings: Settings, name: str, credentials: Credentials, script:
         "WORKER_ID": credentials["id"],
         "WORKER_TOKEN": credentials["token"],
         "WORKER_INSTANCE": name,
-        "SUPABASE_URL": settings.url,
+        "SUPABASE_URL": url or settings.url,
         # Nothing is read from there; it names what jobs are to be kept away from.
         "RUNYARD_SECRETS": str(settings.home),
         "RUNYARD__ENGINE__ADDITIONAL_BINARY_PATHS": str(binary_folder(ENGINES["tofu"])),

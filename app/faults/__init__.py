@@ -1,0 +1,1 @@
+"""Break something: the demo's faults and the ledger."""

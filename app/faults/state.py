@@ -1,0 +1,67 @@
+"""The page's state: asks the launcher, again and again while something is broken."""
+
+from typing import ClassVar
+
+import reflex as rx
+
+from app.faults.view import KINDS, NOTHING, Faults, build
+from app.live.page import LivePage
+from app.project.errors import AppError
+from app.project.launcher import ask
+from app.project.models import Session
+from app.project.runtime import runtime
+from app.project.store import Changed, OrgStore
+from app.shared.faults import PAGE, look
+from app.shared.session import say_error
+
+BUSY_MS, IDLE_MS = 700, 5000
+
+
+class FaultsState(LivePage, rx.State):
+    """What is broken now, what happened, and the ledger."""
+
+    TOPICS: ClassVar[frozenset[str]] = frozenset()
+
+    is_here: bool = False
+    may_break: bool = False
+    faults: Faults = NOTHING
+
+    async def _prepare(self, session: Session) -> None:
+        await self._look()
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        """Nothing of the project is shown here but the ledger, which the launcher brings."""
+
+    async def _look(self) -> None:
+        who = await self._who()
+        answer = await look(who.org_id)
+        self._assign("is_here", bool(answer))
+        self._assign("may_break", who.role == "owner")
+        self._assign("faults", build(answer) if answer else NOTHING)
+
+    @rx.event
+    async def follow(self) -> rx.event.EventSpec | None:
+        """Look again in a moment, while somebody sees it."""
+        if self.router.url.path.rstrip("/") != PAGE or not self.is_here:
+            return None
+        await self._look()
+        return self._again_soon()
+
+    def _again_soon(self) -> rx.event.EventSpec:
+        pause = BUSY_MS if self.faults["is_running"] else IDLE_MS
+        wait = f"new Promise((done) => setTimeout(done, {pause}))"
+        return rx.call_script(wait, callback=FaultsState.follow)
+
+    @rx.event
+    async def break_it(self, kind: str) -> rx.event.EventSpec | list[rx.event.EventSpec]:
+        """Ask the launcher to break something; it and the database judge who may."""
+        if kind not in {key for key, _, _ in KINDS}:
+            return []
+        try:
+            session = await runtime().gate.fresh(await (await self._who())._must_session())
+            question = {"do": "break", "kind": kind, "token": session.access_token}
+            await ask(runtime().settings.faults_socket, question)
+        except AppError as error:
+            return say_error(error)
+        await self._look()
+        return self._again_soon()

@@ -1,0 +1,83 @@
+"""“Break something” in a browser: in the demo the steps and the zeros appear; elsewhere there is no button, and a reason."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from cli.launcher.demo.prepare import DEMO_EMAIL
+from tests.conftest import _open_folder
+from tests.e2e.product import Person, Product
+from tests.e2e.test_work_pages import open_as
+from tests.integration.worker_bench import find_tofu
+from tests.support.stack import start_stack
+
+__all__ = ["open_as"]
+pytestmark = pytest.mark.timeout(900)
+SLOW = 60_000
+# A fault, a restart, a person's decision and a second apply.
+DRILL = 400_000
+PAGE = "/dashboard/break-something"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    """The product as `make up` starts it, with short outages."""
+    if find_tofu() is None:
+        pytest.skip("there is no OpenTofu; `make engines` provides it")
+    home = _open_folder(tmp_path_factory.mktemp("demo"))
+    with start_stack(home, RUNYARD_DRILL_SECONDS="3") as stack:
+        if not (stack.settings.run_folder / "faults.sock").exists():
+            pytest.skip("the demo has no runners on this machine: nothing shuts its jobs in")
+        yield Product(stack)
+
+
+def open_demo(demo: Product, chromium: Browser) -> Page:
+    """Sign in as the account that `make up` names."""
+    owner = Person(DEMO_EMAIL, demo.stack.secrets.demo_password, "", "", "")
+    context = chromium.new_context(base_url=demo.url)
+    name, _, value = demo.cookie(owner).partition("=")
+    context.add_cookies([{"name": name, "value": value, "url": demo.url}])
+    return context.new_page()
+
+
+def test_a_runner_killed_in_its_apply_is_told_step_by_step_and_the_ledger_stays_zero(
+    demo: Product, chromium: Browser
+) -> None:
+    page = open_demo(demo, chromium)
+    page.goto("/dashboard/runners")
+    page.get_by_role("link", name="Break something").click(timeout=SLOW)
+    page.get_by_test_id("break-apply").click(timeout=SLOW)
+    steps = page.get_by_test_id("fault-steps")
+    expect(steps).to_contain_text("Killed build-host-01", timeout=DRILL)
+    expect(page.get_by_test_id("break-apply")).to_be_disabled()
+    expect(steps).to_contain_text("never run again by itself", timeout=DRILL)
+    expect(page.get_by_test_id("fault-ended")).to_have_attribute("data-ended", "recovered", timeout=DRILL)
+    counts = page.locator('[data-testid^="count-"]')
+    assert [each.get_attribute("data-count") for each in counts.all()] == ["0"] * 11
+    expect(page.get_by_test_id("count-double_applied")).to_contain_text("applies")
+    expect(page.get_by_test_id("break-apply")).to_be_enabled(timeout=SLOW)
+    page.context.close()
+
+
+def test_another_organisation_of_the_same_stack_has_no_button(demo: Product, chromium: Browser) -> None:
+    person = demo.person("other")
+    context = chromium.new_context(base_url=demo.url)
+    name, _, value = demo.cookie(person).partition("=")
+    context.add_cookies([{"name": name, "value": value, "url": demo.url}])
+    page = context.new_page()
+    page.goto(PAGE)
+    expect(page.get_by_test_id("no-faults")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_test_id("break-apply")).to_have_count(0)
+    context.close()
+
+
+def test_without_a_demo_there_is_no_button_and_the_page_says_why(
+    product: Product, open_as: Callable[[Person], Page]
+) -> None:
+    page = open_as(product.person("hosted"))
+    page.goto("/dashboard/runners")
+    expect(page.get_by_role("heading", name="Runners", exact=True)).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("link", name="Break something")).to_have_count(0)
+    page.goto(PAGE)
+    expect(page.get_by_test_id("no-faults")).to_contain_text("are somebody's", timeout=SLOW)

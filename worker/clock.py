@@ -41,6 +41,34 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
+# Beyond the first a clock is worth a word, beyond the second tokens and signatures are refused.
+SKEW_WARNING_SECONDS = 5
+SKEW_LIMIT_SECONDS = 60
+# A skew is told again when it is another, not when the network was slower.
+_SKEW_STEP_SECONDS = 3
+
+
+class Skew:
+    """How far this machine's clock is from the server's, from the time in its answers."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self.told: int | None = None
+
+    def note(self, server_time: str | None, asked_at: datetime, answered_at: datetime) -> None:
+        """Compare with the moment between question and answer; a slow answer says nothing about a small skew."""
+        try:
+            theirs = datetime.fromisoformat(server_time or "")
+            skew = (asked_at + (answered_at - asked_at) / 2 - theirs).total_seconds()
+        except (TypeError, ValueError):
+            return
+        doubt = abs((answered_at - asked_at).total_seconds()) / 2
+        if abs(skew) <= SKEW_WARNING_SECONDS + doubt:
+            self.told = None
+        elif self.told is None or abs(skew - self.told) > _SKEW_STEP_SECONDS + doubt:
+            self.told = round(skew)
+
+
 def jittered(seconds: float, spread: float = 0.2) -> float:
     """Spread a delay so that a fleet does not beat in step."""
     return seconds * random.uniform(1 - spread, 1 + spread)

@@ -54,6 +54,7 @@ class HostFacts:
             "engine_note": self._finder.note() or (None if engines else "no engine was found"),
             "last_error": self._standing.last_error,
             "degraded": self._standing.degraded,
+            "clock_off": self._standing.skew.told,
         }
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from worker.clock import Skew
 from worker.enums import WorkerStatus
 from worker.program import Handover
 
@@ -21,6 +22,8 @@ class Standing:
     jobs_failed: int = field(default=0)
     handover: Handover | None = None
     degraded: dict[str, str] | None = None
+    # How far the machine's clock is from the server's.
+    skew: Skew = field(default_factory=Skew)
     # In which clouds it has proven that it can act; none while nobody knows.
     clouds: list[str] | None = None
 

@@ -170,11 +170,13 @@ as $$
 begin
   if jsonb_typeof(p_facts) <> 'object' or coalesce(p_facts ->> 'capacity', '1') !~ '^[0-9]{1,6}$'
     or jsonb_typeof(coalesce(nullif(p_facts -> 'engines', 'null'), '{}')) <> 'object'
+    or coalesce(p_facts ->> 'clock_off', '0') !~ '^-?[0-9]{1,9}$'
     -- News are added to what is known: both together have one size, or they would grow with every heartbeat.
     or (select octet_length((i.facts || p_facts)::pg_catalog.text) from public.worker_instances as i
       where i.id = p_instance) > 65536 then
     perform private.fail('RY422', 'What a runner tells of its host is not valid.',
-      'All of it is an object of at most 64 KiB; capacity is a number, and engines an object of names and versions.');
+      'All of it is an object of at most 64 KiB; capacity and clock_off are numbers, and engines an object of names '
+      'and versions.');
   end if;
 end;
 $$;

@@ -210,8 +210,52 @@ grant execute on function private.list_modules(uuid, text, jsonb, text, integer,
 -- The fleet by the page: what is wrong with which runner, how many there are of each kind, how far a rollout is, and
 -- one change to many runners. After the releases, because the newest of them says who is out of date.
 
+create function private.idle_workers(p_org uuid, p_workers uuid[])
+returns setof uuid
+language sql stable
+set search_path = ''
+as $$
+  with old as materialized (
+    -- The first of each lane is enough; and mostly there is none.
+    select l.id as lane_id from private.lanes as l
+    cross join lateral (
+      select q.job_id from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY'
+      order by q.ready_seq limit 1
+    ) as head
+    join public.provision_jobs as j on j.id = head.job_id and j.queued_at < now() - interval '2 minutes'
+    where l.org_id = p_org and private.maintenance(p_org) is null
+  ), idle as materialized (
+    select i.worker_id, i.name, i.offer from public.workers as w
+    join private.instance_liveness as i on i.worker_id = w.id
+    where exists (select from old) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
+      and (p_workers is null or w.id = any (p_workers)) and not w.is_disabled and not w.is_draining
+      and i.is_fresh and not i.is_draining and i.used < i.capacity
+      -- Whoever has just come, or has just taken one, is about to take the next.
+      and not exists (select from public.worker_instances as n where n.id = i.instance_id
+        and n.connected_at > now() - interval '2 minutes')
+      and not exists (
+        select from (select j.claimed_at from public.provision_jobs as j where j.worker_id = w.id
+          order by j.id desc limit 1) as last where last.claimed_at > now() - interval '2 minutes')
+  ), fit as materialized (
+    select o.lane_id, f.offer from old as o join private.lanes as l on l.id = o.lane_id
+    cross join (select distinct i.offer from idle as i) as f where private.shortfall(l, f.offer) is null
+  ), near as materialized (
+    select d.lane_id, d.distance from (
+      select distinct lw.lane_id, lw.distance from idle as i join private.lane_workers as lw on lw.worker_id = i.worker_id
+      join old as o on o.lane_id = lw.lane_id) as d
+    join private.lanes as l on l.id = d.lane_id where d.distance = 0 or not private.has_nearer(l, d.distance)
+  )
+  select distinct i.worker_id from idle as i join private.lane_workers as lw on lw.worker_id = i.worker_id
+  join fit as f on f.lane_id = lw.lane_id and f.offer = i.offer
+  join near as n on n.lane_id = lw.lane_id and n.distance = lw.distance
+  where lw.instance_name is null or lw.instance_name = i.name
+$$;
+comment on function private.idle_workers(uuid, uuid[]) is
+  'Runners with a free slot that take nothing, although a job which they may take, by the claim''s own rules, has '
+  'waited for two minutes.';
+
 create function private.runner_health(p_org uuid, p_workers uuid[])
-returns table (worker_id uuid, health text[], reason text, updates_itself boolean)
+returns table (worker_id uuid, health text[], reason text, updates_itself boolean, clock_off integer)
 language sql stable
 set search_path = ''
 as $$
@@ -227,30 +271,37 @@ as $$
     -- Version by version: a fleet has few of them, and to compare two is dear.
     select v.version from (select distinct f.version from fleet as f) as v
     cross join newest as n where private.is_version_less(v.version, n.version)
+  ), idle as materialized (
+    select i.id from private.idle_workers(p_org, p_workers) as i (id)
   ), said as (
-    select f.id, f.status, t.reason, coalesce(t.updates_itself, false) as updates_itself, array_remove(array[
+    select f.id, f.status, t.reason, coalesce(t.updates_itself, false) as updates_itself, t.clock_off, array_remove(array[
       case when f.status = 'OFFLINE' and f.never_contacted then 'never_contacted' end,
       case when f.status = 'OFFLINE' and f.status_reason like 'No heartbeat%' then 'out_of_contact' end,
       case when t.reason is not null then 'degraded' end,
+      case when t.clock_off <> 0 then 'clock_off' end,
+      case when i.id is not null then 'takes_no_jobs' end,
       case when o.version is not null then 'outdated' end,
       case when t.is_open then 'not_isolated' end], null) as health
     from fleet as f cross join newest as n left join older as o on o.version = f.version
+    left join idle as i on i.id = f.id
     -- Runner by runner, by its index: a page asks for fifty of thousands.
     cross join lateral (
       select bool_or(i.facts ->> 'isolation' = 'none') as is_open,
         bool_and(coalesce(i.facts ->> 'self_update' = any (n.files), false)) as updates_itself,
         max(coalesce(i.facts #>> '{degraded,reason}',
-          case when i.engine_note like 'no engine%' then 'No engine was found on it.' end)) as reason
+          case when i.engine_note like 'no engine%' then 'No engine was found on it.' end)) as reason,
+        (array_agg((i.facts ->> 'clock_off')::integer order by abs((i.facts ->> 'clock_off')::integer) desc nulls last)
+        )[1] as clock_off
       from public.worker_instances as i where i.worker_id = f.id and i.status <> 'OFFLINE'
     ) as t
   )
   select s.id, case when s.health = '{}' and s.status <> 'OFFLINE' then '{healthy}' else s.health end, s.reason,
-    s.updates_itself
+    s.updates_itself, s.clock_off
   from said as s
 $$;
 comment on function private.runner_health(uuid, uuid[]) is
   'What is wrong with an organisation''s runners, or some of them: never_contacted, out_of_contact, degraded (and '
-  'why), outdated, not_isolated; healthy where nothing is.';
+  'why), clock_off (by how many seconds), takes_no_jobs, outdated, not_isolated; healthy where nothing is.';
 
 create function private.runner_facets(p_org uuid)
 returns jsonb
@@ -365,7 +416,7 @@ begin
       select coalesce(jsonb_agg(to_jsonb(w) || private.runner_processes(w.id) || jsonb_build_object(
         'last_seen_at', l.last_seen_at, 'used', l.used, 'slots', coalesce(nullif(l.capacity, 0), w.capacity),
         'instances', l.fresh, 'live_status', l.status, 'health', h.health, 'health_reason', h.reason,
-        'updates_itself', h.updates_itself) order by s.place), '[]')
+        'updates_itself', h.updates_itself, 'clock_off', h.clock_off) order by s.place), '[]')
       from shown as s join public.workers as w on w.id = s.id
       join private.worker_liveness as l on l.worker_id = s.id
       join private.runner_health(p_org, array(select s.id from shown as s)) as h on h.worker_id = s.id))

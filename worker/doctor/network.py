@@ -10,13 +10,12 @@ import httpx
 from realtime import AsyncRealtimeClient
 
 from worker.api.transport import Transport
+from worker.clock import SKEW_LIMIT_SECONDS, SKEW_WARNING_SECONDS
 from worker.doctor.check import Check, fail, ok, skip, warn
 from worker.errors import Fatal, Retryable, WorkerError
 from worker.session.credentials import Credentials
 from worker.settings import Settings
 
-SKEW_WARNING_SECONDS = 5
-SKEW_LIMIT_SECONDS = 60
 TIMEOUT_SECONDS = 15
 
 

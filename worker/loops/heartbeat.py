@@ -69,9 +69,10 @@ class Heartbeat:
         refs = self._table.refs()
         facts = self._facts()
         news = facts if facts != self._sent_facts else None
-        sent_at = self._clock.monotonic()
+        sent_at, asked_at = self._clock.monotonic(), self._clock.now()
         reply = await self._server.heartbeat(self._standing.status, __version__, refs, news)
         self._sent_facts = facts
+        self._standing.skew.note(reply.server_time, asked_at, self._clock.now())
         self._seconds = min(15.0, max(1.0, reply.heartbeat_seconds))
         self._table.renew(refs, sent_at, reply.lease_seconds, reply.lost)
         if not self._standing.is_connected:

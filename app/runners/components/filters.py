@@ -12,6 +12,8 @@ CHIPS = {"label": "Label", "version": "Version", "region": "Region", "health": "
 HEALTH_ICONS = {
     "outdated": ("circle-arrow-up", "t-amb"),
     "degraded": ("circle-alert", "t-amb"),
+    "clock_off": ("clock-alert", "t-amb"),
+    "takes_no_jobs": ("circle-pause", "t-amb"),
     "never_contacted": ("circle-dashed", ""),
     "out_of_contact": ("unplug", "t-red"),
     "not_isolated": ("circle-slash", ""),

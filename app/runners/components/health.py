@@ -6,7 +6,7 @@ from app.runners.state.runner import RunnerState
 from app.runners.view.health import Advice
 from app.shared.icons import icon
 
-ICONS = ("circle-alert", "circle-arrow-up", "circle-dashed", "shield-off", "unplug")
+ICONS = ("circle-alert", "circle-pause", "clock-alert", "circle-arrow-up", "circle-dashed", "shield-off", "unplug")
 
 
 def _note(advice: rx.Var[Advice]) -> rx.Component:

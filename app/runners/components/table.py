@@ -32,6 +32,8 @@ HEADS = (
 CONDITION_ICONS = {
     "outdated": ("circle-arrow-up", "t-amb"),
     "degraded": ("circle-alert", "t-amb"),
+    "clock_off": ("clock-alert", "t-amb"),
+    "takes_no_jobs": ("circle-pause", "t-amb"),
     "not_isolated": ("circle-slash", ""),
 }
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from app.runners.view.rows import clock_words
+
 Row = Mapping[str, Any]
 
 
@@ -47,6 +49,24 @@ def build_advice(worker: Row, latest: str) -> list[Advice]:
             "once this is mended.",
             "doc": "troubleshooting",
         },
+        "clock_off": {
+            "code": "clock_off",
+            "icon": "clock-alert",
+            "tone": "amber",
+            "title": f"Its clock is {clock_words(worker)}.",
+            "text": "Clouds and registries refuse what is signed with a wrong time, and its log lines carry it; from a minute "
+            "on, sign-ins fail, too. Set the machine's clock by NTP: timedatectl set-ntp true.",
+            "doc": "troubleshooting",
+        },
+        "takes_no_jobs": {
+            "code": "takes_no_jobs",
+            "icon": "circle-pause",
+            "tone": "amber",
+            "title": "It has a free slot, and takes none of the jobs that wait for it.",
+            "text": "Its heartbeats come, so it is there; what asks for jobs in it may hang. Look at its own log, and start "
+            "it again: running jobs are finished first.",
+            "doc": "troubleshooting",
+        },
         "outdated": {
             "code": "outdated",
             "icon": "circle-arrow-up",
@@ -65,6 +85,6 @@ def build_advice(worker: Row, latest: str) -> list[Advice]:
             "doc": "security",
         },
     }
-    order = ("out_of_contact", "degraded", "never_contacted", "outdated", "not_isolated")
+    order = ("out_of_contact", "degraded", "takes_no_jobs", "clock_off", "never_contacted", "outdated", "not_isolated")
     found = {str(code) for code in worker.get("health") or []}
     return [known[code] for code in order if code in found]

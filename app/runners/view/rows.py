@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from app.shared.words import count
+from app.shared.words import count, duration
 
 Row = Mapping[str, Any]
 ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
@@ -100,6 +100,8 @@ CONDITIONS = {
     "never_contacted": "Never contacted",
     "out_of_contact": "Out of contact",
     "degraded": "Degraded",
+    "clock_off": "Clock off",
+    "takes_no_jobs": "Takes no jobs",
     "outdated": "Outdated",
     "not_isolated": "Not isolated",
 }
@@ -117,10 +119,18 @@ def is_silent(worker: Row) -> bool:
     return worker["status"] == "OFFLINE" and str(worker.get("status_reason") or "").startswith(SILENT)
 
 
+def clock_words(worker: Row) -> str:
+    """How far a runner's clock is off, and to which side."""
+    off = int(worker.get("clock_off") or 0)
+    return f"{duration(abs(off))} {'ahead' if off > 0 else 'behind'}"
+
+
 def conditions(worker: Row) -> list[Condition]:
     """Say what is wrong with a runner, and what that means for jobs; the status says the rest."""
     texts = {
         "degraded": str(worker.get("health_reason") or "").rstrip("."),
+        "clock_off": clock_words(worker),
+        "takes_no_jobs": "Jobs that it may take have waited for 2 min",
         "outdated": str(worker.get("version") or ""),
         "not_isolated": "Jobs run without a sandbox",
     }

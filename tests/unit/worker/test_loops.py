@@ -1,6 +1,7 @@
 """Heartbeat, claim, leases and directives, each by itself."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -81,6 +82,39 @@ async def test_facts_are_sent_when_they_change_and_after_a_new_session() -> None
     parts.heartbeat.forget_facts()
     await parts.heartbeat.beat()
     assert [bool(body["p_facts"]) for body in network.named("worker_heartbeat")] == [True, False, True, True]
+
+
+def server_time(clock: HandClock, off: float) -> str:
+    """What the server says when the runner's clock is so many seconds ahead of it."""
+    return datetime.fromtimestamp(clock.time - off, UTC).isoformat()
+
+
+async def test_a_clock_that_is_off_becomes_a_fact_once_and_goes_again() -> None:
+    off = [41.2, 42.9, 39.0, 47.0, -3600.4, 1.0, 6.0, 4.9]
+    parts = Parts(Network(lambda *_: {"server_time": server_time(parts.clock, off[len(told)])}))
+    told: list[int | None] = []
+    for _ in off:
+        await parts.heartbeat.beat()
+        told.append(parts.standing.skew.told)
+    assert told == [41, 41, 41, 47, -3600, None, 6, None]
+
+
+async def test_a_slow_answer_says_nothing_about_a_small_difference() -> None:
+    def answer(*_: Any) -> Any:
+        said = server_time(parts.clock, 0)
+        parts.clock.time += 14
+        return {"server_time": said}
+
+    parts = Parts(Network(answer))
+    await parts.heartbeat.beat()
+    assert parts.standing.skew.told is None
+
+
+@pytest.mark.parametrize("said", [None, "", "soon", "2026-11-15T12:00:00"])
+async def test_a_server_that_tells_no_time_is_believed_in_nothing(said: str | None) -> None:
+    parts = Parts(Network(lambda *_: {"server_time": said}))
+    await parts.heartbeat.beat()
+    assert parts.standing.skew.told is None
 
 
 async def test_a_lost_attempt_is_stopped_and_a_cancel_obeyed() -> None:

@@ -17,8 +17,17 @@ def test_the_worst_comes_first_and_says_why() -> None:
     assert second["title"] == "It runs 1.7.4, and 1.8.2 is out."
 
 
-@pytest.mark.parametrize("code", ["never_contacted", "out_of_contact", "degraded", "outdated", "not_isolated"])
+@pytest.mark.parametrize(
+    "code", ["never_contacted", "out_of_contact", "degraded", "clock_off", "takes_no_jobs", "outdated", "not_isolated"]
+)
 def test_each_condition_says_what_to_do(code: str) -> None:
     (advice,) = build_advice({"health": [code]}, "")
     assert advice["text"].count(".") >= 1
     assert advice["doc"]
+
+
+@pytest.mark.parametrize(("off", "words"), [(41, "41 s ahead"), (-7200, "2 h 00 min behind")])
+def test_a_clock_that_is_off_says_how_far_and_to_which_side(off: int, words: str) -> None:
+    (advice,) = build_advice({"health": ["clock_off"], "clock_off": off}, "")
+    assert advice["title"] == f"Its clock is {words}."
+    assert "timedatectl" in advice["text"]

@@ -1,0 +1,77 @@
+"""A runner's health beyond what it says of itself: a clock that is off, and slots that stay free while jobs wait."""
+
+import pytest
+
+from tests.db.test_lists import names, runners
+from tests.db.world import Organization, Runner, World, refused
+
+
+def test_a_clock_that_is_off_is_said_with_how_far(org: Organization) -> None:
+    runner = org.runner("early")
+    runner.beat(p_facts={"clock_off": -41})
+    (row,) = runners(org, p_filters={"health": ["clock_off"]})["rows"]
+    assert (row["name"], row["health"], row["clock_off"]) == ("early", ["clock_off"], -41)
+    runner.beat(p_facts={"clock_off": None})
+    (row,) = runners(org)["rows"]
+    assert (row["health"], row["clock_off"]) == (["healthy"], None)
+    for wrong in ("soon", {}, [1], 1.5, True, 10**10):
+        with refused("RY422", "What a runner tells of its host"):
+            runner.beat(p_facts={"clock_off": wrong})
+
+
+@pytest.fixture
+def idle(world: World, org: Organization) -> Runner:
+    """A runner that beats and asks for nothing, while a job that it may take has waited for long."""
+    runner = org.runner("idle", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    for statement in (
+        "update public.provision_jobs set queued_at = now() - interval '3 minutes' where id = %s",
+        "update public.worker_instances set connected_at = now() - interval '1 hour' where %s > 0",
+    ):
+        world.owner.connection.execute(statement, [job])
+    return runner
+
+
+def idlers(org: Organization) -> list[str]:
+    return names(runners(org, p_filters={"health": ["takes_no_jobs"]}))
+
+
+def test_a_runner_that_takes_none_of_the_jobs_that_wait_for_it_is_named(org: Organization, idle: Runner) -> None:
+    assert idlers(org) == ["idle"]
+    assert org.owner.call("runner_facets", p_org=org.id)["counts"]["health"] == {"takes_no_jobs": 1}
+    job = idle.claim_one()
+    assert idlers(org) == []
+    idle.finish(job)
+    assert names(runners(org, p_filters={"health": ["healthy"]})) == ["idle"]
+
+
+@pytest.mark.parametrize(
+    "excuse",
+    [
+        "update public.provision_jobs set queued_at = now()",
+        "update public.worker_instances set connected_at = now()",
+        "update public.workers set is_draining = true",
+        "update public.workers set is_disabled = true",
+        "update public.worker_instances set capacity = 0",
+        "update private.heartbeats set last_seen_at = now() - interval '2 minutes'",
+        "update private.lane_workers set instance_name = 'another'",
+        """update public.worker_instances set facts = facts || '{"degraded": {"reason": "Full."}}'""",
+        "delete from private.lane_workers",
+    ],
+)
+def test_who_has_a_reason_to_take_none_is_not(world: World, org: Organization, idle: Runner, excuse: str) -> None:
+    assert idlers(org) == ["idle"]
+    world.owner.connection.execute(excuse)
+    assert idlers(org) == []
+
+
+def test_neither_in_maintenance_nor_after_a_claim(world: World, org: Organization, idle: Runner) -> None:
+    until = world.owner.one("select now() + interval '1 hour'")
+    org.owner.call("set_maintenance", p_org=org.id, p_until=until, p_reason="The network moves.")
+    assert idlers(org) == []
+    org.owner.call("set_maintenance", p_org=org.id)
+    assert idlers(org) == ["idle"]
+    world.owner.connection.execute("update public.worker_instances set capacity = 2")
+    org.enqueue("c/d")
+    idle.claim_one()
+    assert idlers(org) == []

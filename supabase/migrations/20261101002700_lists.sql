@@ -241,8 +241,8 @@ as $$
     cross join (select distinct i.offer from idle as i) as f where private.shortfall(l, f.offer) is null
   ), near as materialized (
     select d.lane_id, d.distance from (
-      select distinct lw.lane_id, lw.distance from idle as i join private.lane_workers as lw on lw.worker_id = i.worker_id
-      join old as o on o.lane_id = lw.lane_id) as d
+      select distinct lw.lane_id, lw.distance from idle as i
+      join private.lane_workers as lw on lw.worker_id = i.worker_id join old as o on o.lane_id = lw.lane_id) as d
     join private.lanes as l on l.id = d.lane_id where d.distance = 0 or not private.has_nearer(l, d.distance)
   )
   select distinct i.worker_id from idle as i join private.lane_workers as lw on lw.worker_id = i.worker_id
@@ -274,7 +274,8 @@ as $$
   ), idle as materialized (
     select i.id from private.idle_workers(p_org, p_workers) as i (id)
   ), said as (
-    select f.id, f.status, t.reason, coalesce(t.updates_itself, false) as updates_itself, t.clock_off, array_remove(array[
+    select f.id, f.status, t.reason, coalesce(t.updates_itself, false) as updates_itself, t.clock_off,
+      array_remove(array[
       case when f.status = 'OFFLINE' and f.never_contacted then 'never_contacted' end,
       case when f.status = 'OFFLINE' and f.status_reason like 'No heartbeat%' then 'out_of_contact' end,
       case when t.reason is not null then 'degraded' end,

@@ -295,7 +295,6 @@ async def test_the_sheet_turns_green_with_the_first_heartbeat_and_stays_so(monke
     async def organisation(_sheet: AddRunnerState) -> str:
         return "org"
 
-    monkeypatch.setattr("app.runners.state.add_runner.LOOK_SECONDS", -1.0)
     monkeypatch.setattr(AddRunnerState, "_rpc", answer)
     monkeypatch.setattr(AddRunnerState, "_org_id", organisation)
     sheet = AddRunnerState(_reflex_internal_init=True)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from stack.settings import PROJECT
@@ -124,6 +125,39 @@ def test_an_executor_lost_in_the_middle_of_an_apply_needs_a_person(
     docker.boxes[box_name(runner, job)].signal("SIGKILL")
     ended = bench.wait_job(job, seconds=180)
     assert ended["status"] == "NEEDS_ATTENTION"
+
+
+def test_an_image_that_is_no_executor_gives_its_job_back_and_its_runner_takes_no_more(
+    bench: Bench, tmp_path: Path
+) -> None:
+    docker = DockerApi(write_executor(tmp_path / "image", "exit 0"))
+    with serve(docker.routes()) as address:
+        runner = bench.runner(**on_docker(address))
+        job = bench.enqueue("PLAN", bench.module())
+        said = bench.given_back(job)
+        assert "exit code 0, before it had told anything" in said
+        assert "Is the dispatcher's image a Runyard worker image" in said
+        wait_until(lambda: runner.said("degraded: taking no jobs"), timeout_seconds=60)
+        wait_until(lambda: docker.removed == [box_name(runner, job)], timeout_seconds=60)
+        bench.close()
+
+
+@pytest.mark.slow
+def test_an_entry_point_that_hides_how_its_executor_ended_hands_no_apply_on(
+    bench: Bench, docker: DockerApi, runner: WorkerProcess, tmp_path: Path
+) -> None:
+    hiding = f'export HOME={tmp_path} PYTHONPATH={PROJECT}\n{sys.executable} -m worker.cli "$@"\nexit 0'
+    write_executor(tmp_path / "image", hiding)
+    job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": SLOW_APPLY}}))
+    bench.wait_step(job, "apply")
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=60)
+    (executor,) = psutil.Process(docker.boxes[box_name(runner, job)].process.pid).children()
+    executor.kill()
+    ended = bench.wait_job(job, seconds=180)
+    assert (ended["status"], ended["attempt"]) == ("NEEDS_ATTENTION", 1)
+    wait_until(lambda: runner.said("the executor was lost while it changed infrastructure"), timeout_seconds=60)
+    told = next(each for each in runner.events() if each["event"] == "the executor ended")
+    assert "exit code 0, and did not tell how the job ended" in told["why"]
 
 
 @pytest.mark.slow

@@ -14,10 +14,11 @@ import pytest
 from stack.settings import PROJECT
 from tests.integration.worker_bench import Bench, bench
 from tests.support.forwarding import forwarded
-from tests.support.real_docker import RealDocker, is_readable_by_others, real_docker
+from tests.support.private_registry import PASSWORD, USER, PrivateRegistry, private_registry
+from tests.support.real_docker import PROGRAM, RealDocker, is_readable_by_others, real_docker
 from tests.support.waiting import wait_until
 
-__all__ = ["bench", "real_docker"]
+__all__ = ["bench", "private_registry", "real_docker"]
 WAIT = "echo waiting here; exec sleep 600"
 SLOW = """
 resource "terraform_data" "slow" {
@@ -75,15 +76,6 @@ def begun(bench: Bench, module: str) -> int:
     bench.wait_step(job, "apply", seconds=120)
     wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=60)
     return job
-
-
-def given_back(bench: Bench, job: int) -> str:
-    """Wait until a runner gives the job back, and return its words."""
-
-    def found() -> str:
-        return next((event["reason"] for event in bench.events_of(job) if event["event"] == "returned"), "")
-
-    return wait_until(found, timeout_seconds=90, every_seconds=0.2)
 
 
 def test_plan_apply_output_and_destroy_run_in_containers_and_leave_none(
@@ -178,10 +170,46 @@ def test_what_docker_refuses_comes_back_in_its_words_with_a_remedy(
 ) -> None:
     bench.runner(**on_docker | {f"RUNYARD_JOB_DISPATCHER_DATA_{name}": value for name, value in data.items()})
     job = bench.enqueue("PLAN", bench.module())
-    said = given_back(bench, job)
+    said = bench.given_back(job)
     assert "Docker could not start the executor" in said
     assert words.lower() in said.lower()
     assert any(remedy in said for remedy in ("Check", "Load", "See that"))
+
+
+@pytest.mark.slow
+def test_an_image_is_pulled_from_a_private_registry_with_the_settings_user_and_password(
+    bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any], private_registry: PrivateRegistry
+) -> None:
+    bench.runner(**on_docker | from_registry(private_registry, PASSWORD))
+    bench.finished("PLAN", bench.module())
+    real_docker("rmi", private_registry.image)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("password", "words"), [("wrong", "unauthorized: authentication required"), ("", "no basic auth credentials")]
+)
+def test_a_private_registry_that_refuses_is_named_with_a_remedy(
+    bench: Bench, on_docker: dict[str, Any], private_registry: PrivateRegistry, password: str, words: str
+) -> None:
+    bench.runner(**on_docker | from_registry(private_registry, password))
+    said = bench.given_back(bench.enqueue("PLAN", bench.module()))
+    assert words in said
+    assert f"Check that {private_registry.image} exists, and the registry's user and password" in said
+
+
+def from_registry(registry: PrivateRegistry, password: str) -> dict[str, str]:
+    """The runner's variables for an image there; no user without a password."""
+    given = {"IMAGE": registry.image, "LOCAL_IMAGE": "false"}
+    given |= {"REGISTRY_USERNAME": USER, "REGISTRY_PASSWORD": password} if password else {}
+    return {f"RUNYARD_JOB_DISPATCHER_DATA_{name}": value for name, value in given.items()}
+
+
+def test_an_image_that_is_no_executor_gives_its_job_back_in_words(bench: Bench, on_docker: dict[str, Any]) -> None:
+    bench.runner(**on_docker | {"RUNYARD_JOB_DISPATCHER_DATA_BIND_PATH": f"/bin/true:{PROGRAM}:ro"})
+    said = bench.given_back(bench.enqueue("PLAN", bench.module()))
+    assert "the container ended with exit code 0, before it had told anything" in said
+    assert "Is the dispatcher's image a Runyard worker image" in said
 
 
 def test_variables_and_files_reach_the_engine_by_setting_alone(

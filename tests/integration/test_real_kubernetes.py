@@ -1,5 +1,6 @@
 """Executors on a Kubernetes cluster that is really there: rights, pods that leave, and what can go wrong."""
 
+import base64
 import json
 import os
 import shutil
@@ -12,15 +13,16 @@ import pytest
 
 from stack.settings import PROJECT
 from tests.integration.test_doctor_command import findings
-from tests.integration.test_real_docker import begun, given_back, slow_module
+from tests.integration.test_real_docker import begun, slow_module
 from tests.integration.worker_bench import Bench, bench
 from tests.support.forwarding import forwarded
-from tests.support.real_docker import is_readable_by_others
+from tests.support.private_registry import PASSWORD, USER, PrivateRegistry, private_registry
+from tests.support.real_docker import PROGRAM, is_readable_by_others, real_docker
 from tests.support.real_kubernetes import CODE, MOUNTS, RealKubernetes, real_kubernetes
 from tests.support.waiting import wait_until
 from worker.dispatch.kubernetes import RIGHTS
 
-__all__ = ["bench", "real_kubernetes"]
+__all__ = ["bench", "private_registry", "real_docker", "real_kubernetes"]
 WAIT = "echo waiting here; exec sleep 600"
 CHART = PROJECT / "deploy" / "helm" / "runyard-worker"
 DATA = "RUNYARD_JOB_DISPATCHER_DATA_"
@@ -156,10 +158,44 @@ def test_what_the_cluster_refuses_comes_back_in_its_words_with_a_remedy(
     bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any], data: dict[str, str], words: str
 ) -> None:
     bench.runner(**on_cluster | {f"{DATA}{name}": value for name, value in data.items()})
-    said = given_back(bench, bench.enqueue("PLAN", bench.module()))
+    said = bench.given_back(bench.enqueue("PLAN", bench.module()))
     assert "Kubernetes could not start the executor" in said
     assert words in said
     assert "Check" in said or "needs in its namespace" in said
+    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=60)
+
+
+@pytest.mark.slow
+def test_an_image_is_pulled_from_a_private_registry_with_the_account_s_secrets(
+    bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any], private_registry: PrivateRegistry
+) -> None:
+    bench.runner(**on_cluster | {f"{DATA}IMAGE": private_registry.image, f"{DATA}PULL_POLICY": "Always"})
+    refused = bench.given_back(bench.enqueue("PLAN", bench.module()))
+    assert "ErrImagePull" in refused
+    assert "no basic auth credentials" in refused
+    assert "the cluster's registry credentials" in refused
+    bench.processes[-1].stop()
+    known = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+    real_kubernetes.apply(
+        {
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "registry"}, "type": "kubernetes.io/dockerconfigjson",
+            "stringData": {".dockerconfigjson": json.dumps({"auths": {private_registry.address: {"auth": known}}})},
+        },
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}, "imagePullSecrets": [{"name": "registry"}]},
+    )  # fmt: skip
+    bench.runner(**on_cluster | {f"{DATA}IMAGE": private_registry.image, f"{DATA}PULL_POLICY": "Always"})
+    bench.finished("PLAN", bench.module())
+
+
+def test_an_image_that_is_no_executor_gives_its_job_back_in_words(
+    bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any]
+) -> None:
+    nothing = {"name": "nothing", "hostPath": {"path": "/bin/true"}}
+    mount = {"name": "nothing", "mountPath": PROGRAM}
+    bench.runner(**on_cluster | {f"{DATA}VOLUMES": json.dumps([nothing]), f"{DATA}VOLUME_MOUNTS": json.dumps([mount])})
+    said = bench.given_back(bench.enqueue("PLAN", bench.module()))
+    assert "the pod ended with exit code 0, before it had told anything" in said
+    assert "Is the dispatcher's image a Runyard worker image" in said
     wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=60)
 
 
@@ -175,7 +211,7 @@ def test_a_used_up_quota_comes_back_in_the_cluster_s_words(
     real_kubernetes.apply(quota)
     wait_until(lambda: "hard" in real_kubernetes("get", "quota", "small", "--output", "jsonpath={.status}"))
     bench.runner(**on_cluster)
-    said = given_back(bench, bench.enqueue("PLAN", bench.module()))
+    said = bench.given_back(bench.enqueue("PLAN", bench.module()))
     assert "exceeded quota: small" in said
 
 

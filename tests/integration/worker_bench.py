@@ -207,6 +207,17 @@ class Bench:
     def events_of(self, job: int) -> list[dict[str, Any]]:
         return self.rows("job_events", job_id=job, order="id.asc")
 
+    def given_back(self, job: int, seconds: float = 90) -> str:
+        """Wait until a runner gives the job back, and return its words."""
+
+        def found() -> str:
+            return next((event["reason"] for event in self.events_of(job) if event["event"] == "returned"), "")
+
+        try:
+            return wait_until(found, timeout_seconds=seconds, every_seconds=0.2)
+        except TimeoutError as error:
+            raise AssertionError(self._story(job)) from error
+
     # ------------------------------------------------------------------ runners
 
     def register(self, name: str = "", **options: Any) -> tuple[str, str]:

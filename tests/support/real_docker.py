@@ -12,6 +12,7 @@ from stack.settings import PROJECT
 
 IMAGE_VARIABLE = "RUNYARD_TEST_RUNNER_IMAGE"
 INSIDE = "/opt/runyard/lib/python3.13/site-packages/worker"
+PROGRAM = "/opt/runyard/bin/runyard-worker"
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ class KubernetesExecution:
             self.why = "the Kubernetes job is gone"
             return LOST
         if job.status.succeeded:
+            self.why = f"the pod ended with exit code {ExitCode.OK.value}"
             return ExitCode.OK
         pods = await self._pods()
         if pods:

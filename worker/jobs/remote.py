@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from worker.api.replies import JobRef
 from worker.api.retrying import retry_for
@@ -27,6 +28,8 @@ TOLD = (ExitCode.OK, ExitCode.JOB_FAILED)
 UNKNOWN_LOG = {"is_incomplete": True}
 # For the place to notice what its executor did.
 SLACK_SECONDS = 30.0
+# For the project to say whether the attempt has ended, after an executor that says so; past it the executor is believed.
+ASK_SECONDS = 60.0
 
 Rungs = list[Callable[[], Awaitable[None]]]
 
@@ -109,9 +112,9 @@ class RemoteAttempt:
 
     async def _see_through(self, execution: Execution, rungs: Rungs) -> Outcome:
         try:
-            code = await self._watch(execution, rungs)
+            code = await self._end(execution, rungs)
         except RunnerUnfit:
-            # It never began, such as for want of its image.
+            # It never began, such as for want of its image, or with an image that is no executor.
             await execution.remove()
             remove_record(self._folder)
             raise
@@ -119,13 +122,31 @@ class RemoteAttempt:
             self._log.warning(
                 "the executor was lost in the middle of a change: it delivers what it left", why=execution.why
             )
-            code = await self._watch(execution, [execution.stop, execution.kill])
+            code = await self._end(execution, [execution.stop, execution.kill])
         await execution.remove()
         remove_record(self._folder)
         self._log.info("the executor ended", exit_code=code, why=execution.why)
         if code in TOLD:
             return Outcome(JobStatus.SUCCEEDED if code == ExitCode.OK else JobStatus.FAILED)
         return await self._speak_for(execution.why)
+
+    async def _end(self, execution: Execution, rungs: Rungs) -> int:
+        """Wait for the end; one that is said to be a success, and that the project does not know of, is none."""
+        code = await self._watch(execution, rungs)
+        seen = await self._still_open() if code == ExitCode.OK else None
+        if seen is None:
+            return code
+        if not seen.get("has_touched"):
+            raise _silent(execution.why)
+        execution.why += ", and did not tell how the job ended"
+        return LOST
+
+    async def _still_open(self) -> dict[str, Any] | None:
+        """Ask for the attempt; nothing where it has ended, is another's, or nobody can say."""
+        try:
+            return await retry_for(ASK_SECONDS, lambda: self._server.job(self._handle.ref, has_payload=False))
+        except WorkerError:
+            return None
 
     async def _watch(self, execution: Execution, rungs: Rungs) -> int:
         """Wait for the end; each wish to stop, and each grace that has passed, takes one rung more: stop, kill, give up."""
@@ -199,6 +220,14 @@ def _unforeseen(error: Exception) -> JobFailed:
     return JobFailed(
         f"The executor could not be started: {type(error).__name__}: {error}", code="dispatcher_failed",
         hint="Check the dispatcher's settings on the runner; `runyard-worker doctor` tries them.",
+    )  # fmt: skip
+
+
+def _silent(why: str) -> RunnerUnfit:
+    """What ran, ended well and did not report its job: no job's fault."""
+    return RunnerUnfit(
+        f"The executor did not report its job: {why}, before it had told anything.", code="image",
+        hint="Is the dispatcher's image a Runyard worker image, and does its entry point run the command that it is given?",
     )  # fmt: skip
 
 

@@ -117,6 +117,15 @@ def test_a_job_runs_as_a_task_and_is_told_by_its_executor(
     assert "Essential container in task exited" in said["why"]
 
 
+def test_a_task_that_ends_well_without_a_word_is_given_back(bench: Bench, ecs: Any, on_ecs: dict[str, Any]) -> None:
+    bench.runner(**on_ecs)
+    job = bench.enqueue("PLAN", bench.module())
+    ecs.stop_task(cluster="jobs", task=task_of(ecs)["taskArn"], reason="Essential container in task exited")
+    said = bench.given_back(job)
+    assert "Essential container in task exited (exit code 0), before it had told anything" in said
+    assert "Is the dispatcher's image a Runyard worker image" in said
+
+
 def test_a_task_that_stops_without_a_word_is_lost_with_ecs_s_words(
     bench: Bench, ecs: Any, on_ecs: dict[str, Any]
 ) -> None:

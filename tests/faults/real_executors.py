@@ -12,9 +12,10 @@ from tests.faults.applying import lose
 from tests.faults.ledger import close_ledger
 from tests.faults.worker_proxy import Proxy
 from tests.integration.worker_bench import Bench, WorkerProcess
+from tests.support.real_docker import IMAGE_VARIABLE
 from tests.support.waiting import wait_until
 
-IMAGE = os.environ.get("RUNYARD_TEST_WORKER_IMAGE", "runyard-worker")
+IMAGE = os.environ.get(IMAGE_VARIABLE, "runyard-worker")
 SECONDS = 25
 MODULE = f"""
 resource "terraform_data" "slow" {{

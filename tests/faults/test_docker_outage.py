@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import httpx
 import pytest
@@ -57,8 +57,9 @@ def daemon() -> Daemon:
     return found
 
 
-@pytest.fixture
-def apply(bench: Bench, daemon: Daemon) -> Iterator[RealApply]:
+@contextmanager
+def applying(bench: Bench, daemon: Daemon) -> Iterator[RealApply]:
+    """A runner with an apply in a container; afterwards nothing is left of it."""
     variables = {
         "RUNYARD_JOB_DISPATCHER_TYPE": "docker",
         "RUNYARD_JOB_DISPATCHER_DATA_HOST": daemon.host,
@@ -75,6 +76,12 @@ def apply(bench: Bench, daemon: Daemon) -> Iterator[RealApply]:
             for job in jobs:
                 with suppress(httpx.HTTPError):
                     daemon.remove(f"runyard-job-{job}-1-{worker[:8]}")
+
+
+@pytest.fixture
+def apply(bench: Bench, daemon: Daemon) -> Iterator[RealApply]:
+    with applying(bench, daemon) as made:
+        yield made
 
 
 @pytest.mark.slow

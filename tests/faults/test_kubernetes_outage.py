@@ -61,7 +61,7 @@ def apply(bench: Bench, namespace: str) -> Iterator[RealApply]:
         "RUNYARD_JOB_DISPATCHER_DATA_AUTH_TYPE": "kubeconfig",
         "KUBECONFIG": os.environ["KUBECONFIG"],
     }
-    place = Place(variables, address_of(os.environ.get("RUNYARD_TEST_POD_INTERFACE", "cni0")), exists)
+    place = Place(variables, address_of(os.environ.get("RUNYARD_TEST_POD_BRIDGE", "cni0")), exists)
     with Proxy(bench.project.url) as to_runner, Proxy(bench.project.url, place.host) as to_executor:
         yield RealApply(bench, place, to_runner, to_executor)
         bench.close()

@@ -55,7 +55,8 @@ class RealApply:
         bench.online(self.worker)
         self.module = bench.module(source={"files": {"main.tf": MODULE}})
         self.job = bench.enqueue("APPLY", self.module)
-        wait_until(lambda: "line-2." in bench.log_of(self.job), timeout_seconds=180, every_seconds=0.5)
+        bench.wait_step(self.job, "apply", seconds=180)
+        wait_until(lambda: "line-2." in bench.log_of(self.job), timeout_seconds=60, every_seconds=0.5)
         self.ends_at = time.monotonic() + SECONDS
 
     @property

@@ -4,6 +4,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -44,8 +45,10 @@ def namespace() -> Iterator[str]:
     ask(lambda api: CoreV1Api(api).delete_namespace(name))
 
 
-@pytest.fixture
-def apply(bench: Bench, namespace: str) -> Iterator[RealApply]:
+@contextmanager
+def applying(bench: Bench, namespace: str) -> Iterator[RealApply]:
+    """A runner with an apply in a pod."""
+
     def exists(name: str) -> bool:
         try:
             ask(lambda api: BatchV1Api(api).read_namespaced_job(name, namespace))
@@ -59,12 +62,19 @@ def apply(bench: Bench, namespace: str) -> Iterator[RealApply]:
         "RUNYARD_JOB_DISPATCHER_TYPE": "kubernetes",
         "RUNYARD_JOB_DISPATCHER_DATA_NAMESPACE": namespace,
         "RUNYARD_JOB_DISPATCHER_DATA_AUTH_TYPE": "kubeconfig",
+        "RUNYARD_JOB_DISPATCHER_DATA_PULL_POLICY": "IfNotPresent",
         "KUBECONFIG": os.environ["KUBECONFIG"],
     }
     place = Place(variables, address_of(os.environ.get("RUNYARD_TEST_POD_BRIDGE", "cni0")), exists)
     with Proxy(bench.project.url) as to_runner, Proxy(bench.project.url, place.host) as to_executor:
         yield RealApply(bench, place, to_runner, to_executor)
         bench.close()
+
+
+@pytest.fixture
+def apply(bench: Bench, namespace: str) -> Iterator[RealApply]:
+    with applying(bench, namespace) as made:
+        yield made
 
 
 @pytest.mark.slow

@@ -14,11 +14,11 @@ import pytest
 from stack.settings import PROJECT
 from tests.integration.worker_bench import Bench, bench
 from tests.support.forwarding import forwarded
-from tests.support.private_registry import PASSWORD, USER, PrivateRegistry, private_registry
+from tests.support.private_registry import PASSWORD, USER, PrivateRegistry
 from tests.support.real_docker import PROGRAM, RealDocker, is_readable_by_others, real_docker
 from tests.support.waiting import wait_until
 
-__all__ = ["bench", "private_registry", "real_docker"]
+__all__ = ["bench", "real_docker"]
 WAIT = "echo waiting here; exec sleep 600"
 SLOW = """
 resource "terraform_data" "slow" {

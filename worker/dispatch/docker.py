@@ -22,6 +22,8 @@ PULL_SECONDS = 600
 POLL_SECONDS = 2.0
 AWAY = (DockerError, ClientError, OSError, TimeoutError)
 DOCKER_HUB = "docker.io/library"
+# The library's own status for a Docker that cannot be reached.
+NOT_REACHED = 900
 
 
 class DockerExecution:
@@ -113,8 +115,7 @@ class DockerDispatcher:
     async def start(self, order: Order) -> DockerExecution:
         """Pull the image if it is not local, create the container, start it."""
         try:
-            if not self.data.local_image:
-                await self._pull()
+            await self._have_image()
             container = await self._create(order)
         except (*AWAY, ValueError) as error:
             raise self.unfit(error) from error
@@ -140,10 +141,8 @@ class DockerDispatcher:
     async def probe(self) -> None:
         """Ask for the image: where it is not local, by pulling it."""
         try:
-            if self.data.local_image:
-                await self.client.images.inspect(str(self.data.image))
-            else:
-                await self._pull()
+            await self._have_image()
+            await self.client.images.inspect(str(self.data.image))
         except AWAY as error:
             raise self.unfit(error) from error
 
@@ -151,6 +150,15 @@ class DockerDispatcher:
         """Close the connection."""
         if self._client is not None:
             await self._client.close()
+
+    async def _have_image(self) -> None:
+        """Pull the image unless it is local; whatever a registry says to that is about the image."""
+        if self.data.local_image:
+            return
+        try:
+            await self._pull()
+        except DockerError as error:
+            raise self.unfit(error, is_pull=True) from error
 
     async def _pull(self) -> None:
         auth: dict[str, Any] | None = None
@@ -198,12 +206,10 @@ class DockerDispatcher:
             "HostConfig": host,
         }
 
-    def unfit(self, error: Exception) -> RunnerUnfit:
+    def unfit(self, error: Exception, *, is_pull: bool = False) -> RunnerUnfit:
         """No job's fault: Docker does not answer, has no such image, or does not accept the settings."""
         words = getattr(error, "message", None) or str(error) or type(error).__name__
-        is_image = isinstance(error, DockerError) and (
-            error.status == HTTPStatus.NOT_FOUND or "image" in str(error.message).lower()
-        )
+        is_image = _has_answered(error) and (is_pull or _is_about_image(error))
         return RunnerUnfit(
             f"Docker could not start the executor: {words}",
             code="image" if is_image else "dispatcher",
@@ -211,11 +217,20 @@ class DockerDispatcher:
         )
 
     def _remedy(self, error: Exception, *, is_image: bool) -> str:
-        host = self.data.host or "its default socket"
-        if not isinstance(error, DockerError):
-            return f"See that Docker runs at {host} and that the runner may use it."
+        if not _has_answered(error):
+            return f"See that Docker runs at {self.data.host or 'its default socket'} and that the runner may use it."
         if is_image and self.data.local_image:
             return f"Load {self.data.image} on that Docker host, or let it be pulled: LocalImage=false."
         if is_image:
             return f"Check that {self.data.image} exists, and the registry's user and password."
         return "Check the dispatcher's binds, hosts, memory limit, image and registry credentials on the runner."
+
+
+def _has_answered(error: Exception) -> bool:
+    """Whether it is Docker's own answer; the library has a status for a Docker that is not there, too."""
+    return isinstance(error, DockerError) and error.status != NOT_REACHED
+
+
+def _is_about_image(error: Exception) -> bool:
+    about: Any = error
+    return about.status == HTTPStatus.NOT_FOUND or "image" in str(about.message).lower()

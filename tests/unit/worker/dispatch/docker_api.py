@@ -42,6 +42,8 @@ class DockerApi:
         auth = json.loads(base64.urlsafe_b64decode(secret)) if secret else None
         if call.query["fromImage"].startswith("absent"):
             return 404, {"message": "pull access denied for absent"}
+        if call.query["fromImage"].startswith("locked"):
+            return 500, {"message": 'Head "https://locked/v2/": unauthorized: authentication required'}
         self.pulled.append((call.query["fromImage"], auth))
         return 200, {"status": "Downloaded newer image"}
 

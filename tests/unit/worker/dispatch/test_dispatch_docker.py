@@ -149,13 +149,17 @@ async def test_a_docker_that_does_not_answer_is_not_taken_for_a_container_that_i
     await dispatcher.close()
 
 
-async def test_an_image_that_cannot_be_had_fails_the_job_with_words(
-    docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
+@pytest.mark.parametrize(
+    ("image", "words"), [("absent", "pull access denied"), ("locked/runner", "authentication required")]
+)
+async def test_an_image_that_cannot_be_had_gives_the_job_back_with_words_and_a_remedy(
+    docker: DockerApi, address: str, order: Order, make_settings: MakeSettings, image: str, words: str
 ) -> None:
-    dispatcher = DockerDispatcher(make_settings(TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE="absent"))
-    with pytest.raises(RunnerUnfit, match="pull access denied") as caught:
+    dispatcher = DockerDispatcher(make_settings(TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE=image))
+    with pytest.raises(RunnerUnfit, match=words) as caught:
         await dispatcher.start(order)
     assert caught.value.code == "image"
+    assert caught.value.hint == f"Check that {image} exists, and the registry's user and password."
     await dispatcher.close()
 
 

@@ -112,8 +112,9 @@ worker-binary: setup-lint ## Build the runner as one file for this platform into
 version: setup-lint ## Say the version's places; V=1.4.0 writes another one into them
 	@$(PY) scripts/versions.py $(V)
 
-freeze: setup-lint ## Write down the migrations of the version that is about to be released
+freeze: setup-test ## Keep what the next versions are tested against: migrations, database and runner of this one
 	@$(PY) scripts/frozen.py
+	@$(PY) -m tests.support.upgrades
 
 release-check: setup-lint ## Check and build what a release offers, as the release's first job does
 	@$(PY) scripts/release_check.py $(ARGS)

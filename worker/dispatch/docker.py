@@ -29,10 +29,11 @@ NOT_REACHED = 900
 class DockerExecution:
     """One container."""
 
-    def __init__(self, container: DockerContainer, clock: Clock) -> None:
-        """Keep the container."""
+    def __init__(self, container: DockerContainer, clock: Clock, left: list["DockerExecution"]) -> None:
+        """Keep the container; one that cannot be removed is noted in `left`."""
         self.clock = clock
         self.container = container
+        self.left = left
         self.why = ""
 
     async def wait(self) -> int:
@@ -75,9 +76,12 @@ class DockerExecution:
         return True
 
     async def remove(self) -> None:
-        """Remove the container and what it wrote."""
-        with suppress(*AWAY):
+        """Remove the container and what it wrote; later, where Docker does not answer now."""
+        try:
             await self.container.delete(force=True, v=True)
+        except AWAY as error:
+            if getattr(error, "status", None) != HTTPStatus.NOT_FOUND:
+                self.left.append(self)
 
     async def _signal(self, name: str) -> None:
         """Send a signal; a container that has ended already needs none."""
@@ -105,6 +109,7 @@ class DockerDispatcher:
         self.data = settings.dispatcher.data
         self.clock = clock or SystemClock()
         self._client: Docker | None = None
+        self._left: list[DockerExecution] = []
 
     @property
     def client(self) -> Docker:
@@ -115,11 +120,12 @@ class DockerDispatcher:
     async def start(self, order: Order) -> DockerExecution:
         """Pull the image if it is not local, create the container, start it."""
         try:
+            await self._remove_left()
             await self._have_image()
             container = await self._create(order)
         except (*AWAY, ValueError) as error:
             raise self.unfit(error) from error
-        execution = DockerExecution(container, self.clock)
+        execution = DockerExecution(container, self.clock, self._left)
         try:
             await container.start()
         except AWAY as error:
@@ -130,7 +136,7 @@ class DockerDispatcher:
     async def find(self, name: str) -> DockerExecution | None:
         """Find a container by its name, whether it runs or has ended."""
         try:
-            return DockerExecution(await self.client.containers.get(name), self.clock)
+            return DockerExecution(await self.client.containers.get(name), self.clock, self._left)
         except DockerError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
@@ -141,6 +147,7 @@ class DockerDispatcher:
     async def probe(self) -> None:
         """Ask for the image: where it is not local, by pulling it."""
         try:
+            await self._remove_left()
             await self._have_image()
             await self.client.images.inspect(str(self.data.image))
         except AWAY as error:
@@ -150,6 +157,13 @@ class DockerDispatcher:
         """Close the connection."""
         if self._client is not None:
             await self._client.close()
+
+    async def _remove_left(self) -> None:
+        """Remove what could not be removed while Docker was away, such as a container that was made and never started."""
+        left = self._left.copy()
+        self._left.clear()
+        for each in left:
+            await each.remove()
 
     async def _have_image(self) -> None:
         """Pull the image unless it is local; whatever a registry says to that is about the image."""

@@ -22,6 +22,7 @@ class DockerApi:
         self.removed: list[str] = []
         self.out_of_memory: set[str] = set()
         self.start_problem = ""
+        self.delete_problem = ""
 
     def routes(self) -> dict[str, Route]:
         one = r"(?:/v[\d.]+)?/containers/([^/]+)"
@@ -85,6 +86,8 @@ class DockerApi:
 
     def delete(self, call: Call) -> Answer:
         name = call.parts[0]
+        if self.delete_problem:
+            return 500, {"message": self.delete_problem}
         if box := self.boxes.get(name):
             box.signal("SIGKILL")
         self.removed.append(name)

@@ -216,6 +216,24 @@ async def test_a_container_that_cannot_be_started_is_not_left_behind(
     await dispatcher.close()
 
 
+async def test_a_container_that_was_left_while_docker_was_away_is_removed_when_it_is_back(
+    docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
+) -> None:
+    docker.start_problem = docker.delete_problem = "the daemon is leaving"
+    settings = make_settings(TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE="x", DATA_LOCAL_IMAGE="1")
+    dispatcher = DockerDispatcher(settings)
+    with pytest.raises(RunnerUnfit, match="the daemon is leaving"):
+        await dispatcher.start(order)
+    await dispatcher.probe()
+    assert docker.removed == []
+    docker.delete_problem = ""
+    await dispatcher.probe()
+    assert docker.removed == [order.name]
+    await dispatcher.probe()
+    assert docker.removed == [order.name]
+    await dispatcher.close()
+
+
 async def test_a_bare_image_with_a_registry_s_password_is_docker_hub_s(
     docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
 ) -> None:

@@ -228,6 +228,32 @@ def test_a_failed_deployment_is_tried_again_or_rolled_back(product: Product, per
     expect(row(page, "half-made")).to_be_hidden(timeout=SOON)
 
 
+def test_role_image_version_and_count_of_the_sheet_reach_the_deployment(
+    product: Product, person: Person, sign_in: Open
+) -> None:
+    hand = fleet(product, person, [], "1.0.0")
+    page = sign_in(person)
+    page.get_by_role("button", name="Add runner").click()
+    sheet = page.get_by_role("dialog", name="Add runner")
+    sheet.get_by_role("tab", name="Cloud-hosted").click()
+    sheet.get_by_label("Name").fill("with-a-role")
+    sheet.get_by_text("Role, image, version and count").click()
+    role = "arn:aws:iam::123456789012:role/what-jobs-may-do"
+    given = {"Task role": role, "Image": "registry.test/runner", "Version": "7.8.9", "Tasks": "many"}
+    for label, text in given.items():
+        sheet.get_by_role("textbox", name=label, exact=True).fill(text)
+    sheet.get_by_role("button", name="Deploy").click()
+    expect(page.locator("[data-sonner-toast]", has_text="That is not a number of tasks.")).to_be_visible(timeout=SOON)
+
+    sheet.get_by_role("textbox", name="Tasks", exact=True).fill("2")
+    sheet.get_by_role("button", name="Deploy").click()
+    expect(sheet.get_by_role("heading", name="Deploying with-a-role")).to_be_visible(timeout=SOON)
+    told = hand.claim()["payload"]["lifecycle"]
+    assert {key: told[key] for key in ("task_role_arn", "image", "version", "desired_count")} == {
+        "task_role_arn": role, "image": "registry.test/runner", "version": "7.8.9", "desired_count": 2,
+    }  # fmt: skip
+
+
 def test_starting_and_asleep_stand_in_the_place_of_offline(
     product: Product, person: Person, sign_in: Open, chromium: Browser
 ) -> None:

@@ -62,11 +62,15 @@ create table public.modules (
   can_apply_uploads boolean not null default false,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
-  deleted_at timestamptz
+  deleted_at timestamptz,
+  drift_since timestamptz,
+  drift_resources integer,
+  drift_checked_at timestamptz
 ) with (fillfactor = 80);
 create unique index modules_path_idx on public.modules (org_id, path) where deleted_at is null;
 create index modules_group_id_idx on public.modules (group_id);
 create index modules_pinned_worker_id_idx on public.modules (pinned_worker_id) where pinned_worker_id is not null;
+create index modules_drift_idx on public.modules (org_id, path) where drift_since is not null and deleted_at is null;
 alter table public.modules enable row level security;
 grant select on public.modules to authenticated, service_role;
 comment on table public.modules is
@@ -92,6 +96,10 @@ comment on column public.modules.approval_timeout_seconds is
 comment on column public.modules.auto_apply is 'Whether a plan with changes is followed by its apply.';
 comment on column public.modules.can_apply_uploads is
   'Whether the plan of a folder that somebody uploaded may be applied.';
+comment on column public.modules.drift_since is
+  'When drift was first found that no look since has found gone; null: none is known.';
+comment on column public.modules.drift_resources is 'How many resources had drifted at the last check.';
+comment on column public.modules.drift_checked_at is 'When a finished job last looked for drift.';
 
 create policy "Members see their organisation's modules" on public.modules
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
@@ -124,7 +132,8 @@ create trigger check_row before insert or update of name, path, description, sou
   for each row execute function private.check_module_row();
 create trigger ring after insert or delete or update of description, source_kind, source, engine, engine_version,
   inputs, env, extra_files, hooks,
-  labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply, deleted_at
+  labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply, deleted_at,
+  drift_since, drift_resources
   on public.modules for each row execute function private.ring_changed_row();
 
 -- ----------------------------------------------------------------------------------------- checks of what people write

@@ -301,7 +301,11 @@ set search_path = ''
 as $$
 begin
   new.updated_at := now();
-  if old.status <> new.status and not exists (
+  -- In two steps: the table is asked only when the status changes.
+  if old.status = new.status then
+    return new;
+  end if;
+  if not exists (
     select from private.job_transitions as t where t.from_status = old.status and t.to_status = new.status
   ) then
     perform private.fail('RY409', format('A job cannot go from %s to %s.', old.status, new.status),

@@ -215,7 +215,9 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  perform private.lock_states(p_org, array[p_state]);
+  perform pg_advisory_xact_lock_shared(private.lock_key('routing')),
+    pg_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text)),
+    pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
 end;
 $$;
 comment on function private.lock_state(uuid, uuid) is 'The same for one state.';

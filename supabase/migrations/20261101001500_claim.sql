@@ -11,21 +11,27 @@ set statement_timeout = '60s';
 -- Maintenance, of an organisation or of the installation: nothing new is claimed, what runs finishes, and every job
 -- that waits says until when and why. It ends by itself.
 
+create view private.organizations_in_maintenance as
+select
+  o.id as org_id,
+  -- Whichever lasts longer.
+  case when o.maintenance_until > coalesce(i.maintenance_until, '-infinity') then
+      jsonb_build_object('scope', 'organization', 'until', o.maintenance_until, 'reason', o.maintenance_reason)
+    else jsonb_build_object('scope', 'installation', 'until', i.maintenance_until, 'reason', i.maintenance_reason)
+  end as maintenance
+from public.organizations as o cross join private.installation as i
+where i.is_only and greatest(i.maintenance_until, o.maintenance_until) > now();
+comment on view private.organizations_in_maintenance is
+  'Organisations whose jobs are not taken now. The claim and whoever explains it both read it.';
+comment on column private.organizations_in_maintenance.maintenance is 'Whose it is, until when and why.';
+
 create function private.maintenance(p_org uuid)
 returns jsonb
 language plpgsql stable
 set search_path = ''
 as $$
 begin
-  -- Whichever lasts longer.
-  return (
-    select case
-      when greatest(i.maintenance_until, o.maintenance_until) is null
-        or greatest(i.maintenance_until, o.maintenance_until) <= now() then null
-      when o.maintenance_until > coalesce(i.maintenance_until, '-infinity') then
-        jsonb_build_object('scope', 'organization', 'until', o.maintenance_until, 'reason', o.maintenance_reason)
-      else jsonb_build_object('scope', 'installation', 'until', i.maintenance_until, 'reason', i.maintenance_reason) end
-    from private.installation as i left join public.organizations as o on o.id = p_org where i.is_only);
+  return (select m.maintenance from private.organizations_in_maintenance as m where m.org_id = p_org);
 end;
 $$;
 comment on function private.maintenance(uuid) is
@@ -271,7 +277,8 @@ begin
     ) as lw
     join private.lanes as l on l.id = lw.lane_id
     join private.instance_liveness as self on self.instance_id = p_runner.instance_id
-    where private.shortfall(l, self.offer) is null and private.maintenance(l.org_id) is null
+    where private.shortfall(l, self.offer) is null
+      and not exists (select from private.organizations_in_maintenance as m where m.org_id = l.org_id)
       and (lw.distance = 0 or not private.has_nearer(l, lw.distance))
   );
 end;
@@ -412,18 +419,17 @@ begin
       lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0, error = null,
         result = null,
       plan_summary = null
-    where j.id = any (p_jobs)
-    returning j as job
+    from public.organizations as o
+    where j.id = any (p_jobs) and o.id = j.org_id
+    returning j.org_id, j.id, j.attempt, private.job_for_runner(j, o.slug) as answer
   ), noted as (
     insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status,
       to_status, reason)
-    select (c.job).org_id, (c.job).id, (c.job).attempt, 'worker', p_runner.worker_id, p_runner.worker_name, 'claimed',
-      'QUEUED', 'CLAIMED',
-      'Instance ' || p_runner.instance_name
-    from claimed as c order by (c.job).id
+    select c.org_id, c.id, c.attempt, 'worker', p_runner.worker_id, p_runner.worker_name, 'claimed', 'QUEUED',
+      'CLAIMED', 'Instance ' || p_runner.instance_name
+    from claimed as c order by c.id
   )
-  select jsonb_agg(private.job_for_runner(c.job, o.slug) order by array_position(p_jobs, (c.job).id)) into v_answer
-  from claimed as c join public.organizations as o on o.id = (c.job).org_id;
+  select jsonb_agg(c.answer order by array_position(p_jobs, c.id)) into v_answer from claimed as c;
   return v_answer;
 end;
 $$;

@@ -60,6 +60,49 @@ comment on function private.follow_plan(public.provision_jobs) is
   'Enqueues the apply of a finished plan that has something to apply: to be confirmed, or by itself where the module '
   'says so.';
 
+-- Drift is something that is so of a module, not only the result of a job: since when, in how many resources, and when
+-- it was last looked for. A drift check that finds some notes it; a plan or a check of the whole module that finds
+-- nothing to do clears it. An apply does not: whether it mended everything, the next look says.
+create function private.drifted_resources(p_summary jsonb)
+returns integer
+language sql immutable
+set search_path = ''
+as $$
+  select coalesce(sum((c.value #>> '{}')::numeric)::integer, 0) from jsonb_each(p_summary) as c
+  where c.key in ('create', 'update', 'replace', 'delete') and jsonb_typeof(c.value) = 'number'
+    and (c.value #>> '{}')::numeric between 0 and 1000000
+$$;
+comment on function private.drifted_resources(jsonb) is 'How many resources a plan''s summary says would change.';
+
+create function private.note_drift(p_job public.provision_jobs)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_options pg_catalog.jsonb := coalesce(p_job.payload -> 'options', '{}');
+  v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
+  v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
+begin
+  -- A look beside a held state, at some resources alone or at what a destroy would do says nothing about the module.
+  if v_options ? 'inspects' or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct
+    from 'object' then
+    return;
+  end if;
+  if v_looks and v_has_changes then
+    update public.modules set drift_since = coalesce(drift_since, now()), drift_checked_at = now(),
+      drift_resources = private.drifted_resources(p_job.plan_summary)
+    where id = p_job.module_id;
+  elsif not v_has_changes and coalesce(jsonb_array_length(nullif(v_options -> 'targets', 'null')), 0) = 0 then
+    update public.modules set drift_since = null, drift_resources = null,
+      drift_checked_at = case when v_looks or drift_since is not null then now() else drift_checked_at end
+    where id = p_job.module_id and (v_looks or drift_since is not null);
+  end if;
+end;
+$$;
+comment on function private.note_drift(public.provision_jobs) is
+  'Notes or clears the drift of a job''s module, by what the job found.';
+
 create function private.drop_outdated_applies(p_job public.provision_jobs)
 returns void
 language plpgsql
@@ -78,17 +121,6 @@ comment on function private.drop_outdated_applies(public.provision_jobs) is
 
 -- ------------------------------------------------------------------------------------------------------------- the end
 
-create function private.release_state(p_module uuid, p_job bigint)
-returns void
-language plpgsql
-set search_path = ''
-as $$
-begin
-  delete from private.state_locks as l where l.module_id = p_module and l.job_id = p_job;
-end;
-$$;
-comment on function private.release_state(uuid, bigint) is 'Releases the state lock that a job holds.';
-
 create function private.end_job(
   p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text,
     p_reason text,
@@ -104,7 +136,8 @@ declare
   v_state pg_catalog.uuid;
 begin
   delete from private.live_jobs where job_id = p_job returning state_key into v_state;
-  select status into v_old from public.provision_jobs where id = p_job for no key update;
+  -- Without a lock of its own: whoever changes a status holds the state's lock.
+  select status into v_old from public.provision_jobs where id = p_job;
   update public.provision_jobs set
     status = p_status, finished_at = now(), lease_until = null, error = coalesce(p_error, error),
     result = coalesce(p_result, result), plan_summary = coalesce(p_plan_summary, plan_summary),
@@ -112,9 +145,12 @@ begin
     planned_serial = case when type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(module_id) end
   where id = p_job returning * into v_job;
   perform private.record_job_event(v_job, p_event, v_old, p_status, p_kind, p_actor, p_label, p_reason);
-  perform private.release_state(v_job.module_id, p_job);
+  delete from private.state_locks as l where l.module_id = v_job.module_id and l.job_id = p_job;
   if v_state is not null then
     perform private.refresh_head(v_state);
+  end if;
+  if v_job.type in ('PLAN', 'DRIFT') and p_status = 'SUCCEEDED' then
+    perform private.note_drift(v_job);
   end if;
   if v_job.type = 'PLAN' and p_status = 'SUCCEEDED' then
     perform private.follow_plan(v_job);
@@ -152,7 +188,7 @@ declare
   v_old public.job_status;
   v_job public.provision_jobs;
 begin
-  select status into v_old from public.provision_jobs where id = p_live.job_id for no key update;
+  select status into v_old from public.provision_jobs where id = p_live.job_id;
   update public.provision_jobs set
     status = 'QUEUED', queued_at = now(), phase = null, lease_until = null,
     not_before_at = case when p_delay > interval '0' then now() + p_delay end
@@ -167,6 +203,7 @@ begin
     worker_id = null, instance_id = null, session_id = null, claim_request_id = null, unlisted_at = null,
       lease_until = null
   where q.job_id = p_live.job_id;
+  delete from private.state_locks as l where l.module_id = v_job.module_id and l.job_id = v_job.id;
   perform private.refresh_head(p_live.state_key);
 end;
 $$;
@@ -246,7 +283,6 @@ as $$
 declare
   v_live private.live_jobs;
   v_max integer;
-  v_module pg_catalog.uuid;
   v_error pg_catalog.jsonb;
 begin
   select * into v_live from private.live_jobs as q where q.job_id = p_job;
@@ -268,8 +304,7 @@ begin
     perform private.hold_job(v_live, 'attention', v_error ->> 'message', v_error);
     return 'attention';
   end if;
-  select j.max_attempts, j.module_id into v_max, v_module from public.provision_jobs as j where j.id = p_job;
-  perform private.release_state(v_module, p_job);
+  select j.max_attempts into v_max from public.provision_jobs as j where j.id = p_job;
   if v_live.cancel_kind is not null then
     perform private.end_job(p_job, 'CANCELLED', 'cancelled', 'system', null, 'system', p_reason);
     return 'cancelled';
@@ -361,7 +396,6 @@ begin
       coalesce(p_reason, 'Given back'));
     return jsonb_build_object('status', 'CANCELLED');
   end if;
-  perform private.release_state(v_live.state_key, p_job);
   perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name,
     left(coalesce(p_reason, 'Given back'), 1000), private.pause_after(p_job, p_code), p_code);
   select * into v_back from private.given_back(p_job, nullif(p_code, 'not_begun'));
@@ -556,6 +590,7 @@ set search_path = ''
 as $$
 declare
   v_missing pg_catalog.jsonb := '[]';
+  v_job public.provision_jobs;
 begin
   -- A process that was started again tells of one that died: that is a lost runner, not a failed job.
   if p_error ->> 'code' = 'runner_crashed' then
@@ -573,10 +608,10 @@ begin
     from private.live_jobs as q where q.job_id = p_job;
     return jsonb_build_object('status', p_status);
   end if;
-  perform private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker', p_runner.worker_id,
+  v_job := private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker', p_runner.worker_id,
     p_runner.worker_name, p_error ->> 'message', nullif(p_error, 'null'), nullif(p_result, 'null'),
       nullif(p_plan_summary, 'null'));
-  return jsonb_build_object('status', p_status);
+  return jsonb_build_object('status', v_job.status);
 end;
 $$;
 comment on function private.finish_attempt(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
@@ -606,7 +641,7 @@ begin
       'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
   end if;
   perform private.check_scope(p_job, p_attempt);
-  perform private.lock_states(q.org_id, array[q.state_key]) from private.live_jobs as q
+  perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = v_runner.instance_id;
   -- The fence: only the session that still has the attempt ends it, or that has come back to it before a person
   -- released it.

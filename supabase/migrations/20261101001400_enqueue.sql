@@ -348,6 +348,35 @@ $$;
 comment on function private.check_saved_plan(uuid, public.job_type, uuid, bigint) is
   'Refuses to apply what is not a finished plan of the module, a plan twice, and a plan whose state has moved on.';
 
+create function private.check_option_ranges(p_org uuid, p_options jsonb)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
+    'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
+    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables']);
+  if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
+    or coalesce((p_options ->> 'max_attempts')::integer, 3) not between 1 and 20
+    or coalesce((p_options ->> 'approvals_required')::integer, 0) not between 0 and 10
+    or length(p_options ->> 'idempotency_key') not between 1 and 200
+    or not private.is_label_list(private.text_list(p_options -> 'labels')) then
+    perform private.fail('RY422', 'An option of the job is out of range.',
+      'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, a key of 1 to 200 characters, labels '
+      'like "gpu=true".');
+  end if;
+  if p_options ->> 'pinned_worker_id' is not null and not exists (
+    select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid
+      and w.removed_at is null and (w.org_id = p_org or w.is_shared)
+  ) then
+    perform private.fail('RY404', 'The runner that the job should be pinned to does not exist.');
+  end if;
+end;
+$$;
+comment on function private.check_option_ranges(uuid, jsonb) is
+  'Refuses options that no job has, values out of range, and a runner that is not there.';
+
 create function private.check_job_options(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb)
 returns void
 language plpgsql stable
@@ -362,27 +391,7 @@ begin
     return;
   end if;
   begin
-    perform private.refuse_unknown_keys(p_options, array[
-      'plan_job_id', 'priority', 'labels', 'pinned_worker_id', 'pinned_instance_name', 'max_attempts',
-        'idempotency_key',
-      'approvals_required', 'auto_apply', 'confirm', 'refresh_only', 'destroy', 'targets', 'replace', 'reason',
-      'upload_id', 'variables']);
-    if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
-      or coalesce((p_options ->> 'max_attempts')::integer, 3) not between 1 and 20
-      or coalesce((p_options ->> 'approvals_required')::integer, 0) not between 0 and 10
-      or length(p_options ->> 'idempotency_key') not between 1 and 200
-      or not private.is_label_list(private.text_list(p_options -> 'labels')) then
-      perform private.fail('RY422', 'An option of the job is out of range.',
-        'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, a key of 1 to 200 characters, labels '
-        'like "gpu=true".');
-    end if;
-    if p_options ->> 'pinned_worker_id' is not null and not exists (
-      select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid
-        and w.removed_at is null
-        and (w.org_id = p_org or w.is_shared)
-    ) then
-      perform private.fail('RY404', 'The runner that the job should be pinned to does not exist.');
-    end if;
+    perform private.check_option_ranges(p_org, p_options);
     if p_options ->> 'plan_job_id' is not null then
       perform private.check_saved_plan(p_org, p_type, p_module, (p_options ->> 'plan_job_id')::bigint);
     end if;

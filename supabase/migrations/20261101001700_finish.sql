@@ -275,6 +275,44 @@ as $$
 $$;
 comment on function private.lost_workers(bigint) is 'How many different runners were lost while they ran this job.';
 
+create function private.end_lost(p_live private.live_jobs, p_reason text)
+returns text
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_tried integer := p_live.attempt - p_live.returned;
+  v_max integer;
+begin
+  if p_live.cancel_kind is not null then
+    perform private.end_job(p_live.job_id, 'CANCELLED', 'cancelled', 'system', null, 'system', p_reason);
+    return 'cancelled';
+  end if;
+  if private.lost_workers(p_live.job_id) >= 1 and not exists (
+    select from public.job_events as e where e.job_id = p_live.job_id and e.event = 'lost'
+      and e.detail ->> 'worker_id' = p_live.worker_id::pg_catalog.text
+  ) then
+    perform private.end_job(p_live.job_id, 'FAILED', 'quarantined', 'system', null, 'system', p_reason,
+      jsonb_build_object('code', 'QUARANTINED',
+      'message', 'Two different runners were lost while they ran this job.', 'hint',
+        'Find out what it does to them before you retry it.'));
+    return 'quarantined';
+  end if;
+  select j.max_attempts into v_max from public.provision_jobs as j where j.id = p_live.job_id;
+  if v_tried >= v_max then
+    perform private.end_job(p_live.job_id, 'FAILED', 'exhausted', 'system', null, 'system', p_reason,
+      jsonb_build_object('code', 'ATTEMPTS_EXHAUSTED',
+      'message', format('The runner was lost, and this was attempt %s of %s.', v_tried, v_max),
+        'hint', 'Retry it when the runners are well.'));
+    return 'exhausted';
+  end if;
+  return null;
+end;
+$$;
+comment on function private.end_lost(private.live_jobs, text) is
+  'Ends a lost job that is not tried again: asked to stop, two runners died of it, or no attempt is left. Null for one '
+  'that is.';
+
 create function private.lose_job(p_job bigint, p_reason text)
 returns text
 language plpgsql
@@ -282,7 +320,7 @@ set search_path = ''
 as $$
 declare
   v_live private.live_jobs;
-  v_max integer;
+  v_end pg_catalog.text;
   v_error pg_catalog.jsonb;
 begin
   select * into v_live from private.live_jobs as q where q.job_id = p_job;
@@ -304,27 +342,9 @@ begin
     perform private.hold_job(v_live, 'attention', v_error ->> 'message', v_error);
     return 'attention';
   end if;
-  select j.max_attempts into v_max from public.provision_jobs as j where j.id = p_job;
-  if v_live.cancel_kind is not null then
-    perform private.end_job(p_job, 'CANCELLED', 'cancelled', 'system', null, 'system', p_reason);
-    return 'cancelled';
-  end if;
-  if private.lost_workers(p_job) >= 1 and not exists (
-    select from public.job_events as e where e.job_id = p_job and e.event = 'lost'
-      and e.detail ->> 'worker_id' = v_live.worker_id::pg_catalog.text
-  ) then
-    perform private.end_job(p_job, 'FAILED', 'quarantined', 'system', null, 'system', p_reason,
-      jsonb_build_object('code', 'QUARANTINED',
-      'message', 'Two different runners were lost while they ran this job.', 'hint',
-        'Find out what it does to them before you retry it.'));
-    return 'quarantined';
-  end if;
-  if v_live.attempt - v_live.returned >= v_max then
-    perform private.end_job(p_job, 'FAILED', 'exhausted', 'system', null, 'system', p_reason,
-      jsonb_build_object('code', 'ATTEMPTS_EXHAUSTED',
-      'message', format('The runner was lost, and this was attempt %s of %s.', v_live.attempt - v_live.returned, v_max),
-        'hint', 'Retry it when the runners are well.'));
-    return 'exhausted';
+  v_end := private.end_lost(v_live, p_reason);
+  if v_end is not null then
+    return v_end;
   end if;
   perform private.requeue_job(v_live, 'lost', 'system', null, 'system', p_reason,
     make_interval(secs => least(300, 5 * 2 ^ (v_live.attempt - v_live.returned - 1)) * (0.8 + random() * 0.4)));

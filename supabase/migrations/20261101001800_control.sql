@@ -248,6 +248,34 @@ comment on function private.check_own_approval(public.provision_jobs, text) is
   'Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and '
   'may.';
 
+create function private.count_approval(p_job bigint, p_is_override boolean, p_label text, p_comment text)
+returns public.provision_jobs
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+begin
+  -- Nobody else is there to approve the rest of what an override stands for.
+  update public.provision_jobs set approvals_received = case when p_is_override then approvals_required
+    else approvals_received + 1 end
+  where id = p_job returning * into v_job;
+  if v_job.approvals_received < v_job.approvals_required then
+    perform private.record_job_event(v_job, 'approval', null, null, private.caller_kind(), private.caller_id(),
+      p_label, p_comment);
+    return v_job;
+  end if;
+  update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = p_job returning * into v_job;
+  perform private.record_job_event(v_job, case when v_job.approvals_required = 0 then 'confirmed' else 'approved' end,
+    'AWAITING_APPROVAL', 'QUEUED', private.caller_kind(), private.caller_id(), p_label, p_comment);
+  perform private.queue_jobs(v_job.org_id, array[p_job]);
+  return v_job;
+end;
+$$;
+comment on function private.count_approval(bigint, boolean, text, text) is
+  'Counts one more approval, or a confirmation, and queues the job when there are enough. The caller holds the state''s '
+  'lock.';
+
 create function private.approve_job(p_job bigint, p_decision text, p_comment text, p_override_reason text)
 returns jsonb
 language plpgsql security definer
@@ -281,20 +309,7 @@ begin
     return to_jsonb(private.end_job(p_job, 'CANCELLED', 'rejected', private.caller_kind(), private.caller_id(),
       v_label, v_comment));
   end if;
-  -- Nobody else is there to approve the rest of what an override stands for.
-  update public.provision_jobs set approvals_received = case when v_is_override then approvals_required
-    else approvals_received + 1 end
-  where id = p_job returning * into v_job;
-  if v_job.approvals_received >= v_job.approvals_required then
-    update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = p_job returning * into v_job;
-    perform private.record_job_event(v_job, case when v_job.approvals_required = 0 then 'confirmed' else 'approved' end,
-      'AWAITING_APPROVAL', 'QUEUED', private.caller_kind(), private.caller_id(), v_label, v_comment);
-    perform private.queue_jobs(v_job.org_id, array[p_job]);
-  else
-    perform private.record_job_event(v_job, 'approval', null, null, private.caller_kind(), private.caller_id(),
-      v_label, v_comment);
-  end if;
-  return to_jsonb(v_job);
+  return to_jsonb(private.count_approval(p_job, v_is_override, v_label, v_comment));
 exception
   when unique_violation then
     perform private.fail('RY409', 'You have already decided about this job.', 'Another member must decide now.');

@@ -273,8 +273,8 @@ begin
 end;
 $$;
 comment on function private.count_approval(bigint, boolean, text, text) is
-  'Counts one more approval, or a confirmation, and queues the job when there are enough. The caller holds the state''s '
-  'lock.';
+  'Counts one more approval, or a confirmation, and queues the job when there are enough. The caller holds the '
+  'state''s lock.';
 
 create function private.approve_job(p_job bigint, p_decision text, p_comment text, p_override_reason text)
 returns jsonb

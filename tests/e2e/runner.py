@@ -16,11 +16,13 @@ TOKEN = "ryw_" + "a" * 43
 class ScriptedRunner:
     """One connected instance of a registered runner."""
 
-    def __init__(self, product: Product, person: Person, name: str = "bench-1", token: str = "") -> None:
+    def __init__(
+        self, product: Product, person: Person, name: str = "bench-1", token: str = "", instance: str = ""
+    ) -> None:
         """Exchange the token for a session; without one, register first."""
         self._product = product
         self.worker = self._found(person, name) if token else self._registered(person, name)
-        self._token = self._sign_in(name, token or TOKEN)
+        self._token = self._sign_in(instance or name, token or TOKEN)
         self.beat()
 
     def _found(self, person: Person, name: str) -> Any:
@@ -59,6 +61,10 @@ class ScriptedRunner:
     def beat(self) -> Any:
         """Say that it lives."""
         return self._call("worker_heartbeat", p_status="ONLINE", p_version="1.8.2", p_running=[])
+
+    def leave(self) -> Any:
+        """End the session, as a process that is told to stop."""
+        return self._call("worker_close_session", p_reason="stopped")
 
     def claim(self, number: int = 0) -> dict[str, Any]:
         """Take the next job, which must be there; with a number, end what other tests left in its way."""

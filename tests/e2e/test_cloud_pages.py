@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.product import Person, Product
-from tests.e2e.runner import ScriptedRunner
+from tests.e2e.runner import TOKEN, ScriptedRunner
 from tests.e2e.test_runners_page import SOON, Open, person, row, sign_in
 from tests.integration.cloud.conftest import aws, aws_endpoint
 from tests.integration.cloud.fargate import Fargate
@@ -267,3 +267,20 @@ def test_starting_and_asleep_stand_in_the_place_of_offline(
     )
     product.sql(waking, person.org_id)
     expect(row(page, "sleeper").locator("[data-status=OFFLINE].rt-Badge")).to_have_text("Starting", timeout=SOON)
+
+
+def test_a_record_s_processes_are_under_it_each_with_its_own_badge(
+    product: Product, person: Person, sign_in: Open
+) -> None:
+    first = ScriptedRunner(product, person, "twins")
+    several = {"p_worker": first.worker["id"], "p_options": {"allow_multiple_instances": True}}
+    product.rpc(person.token, "update_worker", several)
+    second = ScriptedRunner(product, person, "twins", token=TOKEN, instance="second")
+    page = sign_in(person)
+    row(page, "twins").get_by_role("button", name="Instances of twins").click()
+    under = page.locator("tr.sub")
+    expect(under).to_have_count(2, timeout=SOON)
+    expect(under.locator("[data-status=ONLINE].rt-Badge")).to_have_count(2, timeout=SOON)
+    second.leave()
+    expect(under.locator("[data-status=ONLINE].rt-Badge")).to_have_count(1, timeout=SOON)
+    expect(row(page, "twins").locator("[data-status=ONLINE].rt-Badge")).to_be_visible()

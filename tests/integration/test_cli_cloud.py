@@ -62,6 +62,11 @@ def test_a_runner_is_deployed_scaled_and_updated_in_waves(
     assert [row["version"] for row in terminal.json("rollouts", "list")] == ["9.9.9"]
     states = [terminal.json("rollouts", *words)["status"] for words in (("pause",), ("abort", "--yes"))]
     assert states == ["PAUSED", "ABORTED"]
+    busy = terminal.run("runners", "remove", "r1", "--yes")
+    assert (busy.returncode, "is already at work on this runner" in busy.stderr) == (ExitCode.REFUSED, True)
+    assert terminal.run("jobs", "cancel", deployed.stdout.split()[1]).returncode == 0
+    removed = terminal.run("runners", "remove", "r1", "--yes")
+    assert re.fullmatch(r"job \d+  removes r1 and its parts in the cloud\n", removed.stdout), removed.stderr
 
 
 def test_a_release_is_published_listed_and_withdrawn(terminal: Terminal, running_stack: RunningStack) -> None:

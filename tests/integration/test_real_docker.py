@@ -1,14 +1,17 @@
 """Executors on a Docker daemon that is really there: the image, the code under test, and what can go wrong."""
 
 import os
+import secrets
 import shlex
 import signal
 import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import bcrypt
 import pytest
 
 from stack.settings import PROJECT
@@ -220,6 +223,7 @@ def test_variables_and_files_reach_the_engine_by_setting_alone(
     kept.chmod(0o755)
     (kept / "credentials").write_text("[default]\n")
     script = 'echo "passed=$VSPHERE_USER given=$GIVEN not=$PGPASSWORD"; ls /home/runner/.aws'
+    script += '; echo "group=$RUNYARD_GROUP_PATH endpoint=$RUNYARD_ENDPOINT"'
     bench.runner(
         **on_docker
         | {
@@ -234,10 +238,48 @@ def test_variables_and_files_reach_the_engine_by_setting_alone(
     log = bench.log_of(job["id"])
     assert "passed=ada given=here not=\n" in log
     assert "credentials" in log.splitlines()
+    assert f"group=apps/web endpoint={on_docker['RUNYARD_JOB_DISPATCHER_DATA_API_URL']}\n" in log
 
 
 def test_the_image_has_the_credential_helper_at_its_documented_path(real_docker: RealDocker) -> None:
     assert "--audience" in real_docker("run", "--rm", real_docker.image, "/opt/credhelpers/aws-iam", "--help")
+
+
+def test_the_page_s_docker_run_starts_a_runner_that_signs_in_with_a_group_s_account(
+    bench: Bench, real_docker: RealDocker, api_url: str, tmp_path: Path
+) -> None:
+    module, secret = bench.module(), secrets.token_urlsafe(24)
+    spec = {"name": "deployer", "path": "apps"}
+    hashed = bcrypt.hashpw(secret.encode(), bcrypt.gensalt(8)).decode()
+    account = bench.rpc("create_service_account", p_org=bench.org, p_spec=spec, p_secret_hash=hashed, p_secret_hint="x")
+    options = {"is_assigned_to_all_modules": False, "assignments": ["apps/web"], "service_account_id": account["id"]}
+    worker, name = bench.register(**options), f"runyard-page-{uuid.uuid4().hex[:8]}"
+    given = {
+        "RUNYARD_API_URL": f"http://host.docker.internal:{urlsplit(api_url).port}",
+        "WORKER_ID": worker[0],
+        "RUNYARD_SERVICE_ACCOUNT_PATH": "apps/deployer",
+        "WORKER_CLIENT_SECRET": secret,
+    }
+    (tmp_path / "runner.env").write_text("".join(f"{key}={value}\n" for key, value in given.items()))
+    page = (PROJECT / "docs" / "runner" / "service-accounts.md").read_text()
+    line = page[page.index("docker run --detach --name runner ") :].split("```")[0].replace("\\\n", " ")
+    for printed, here in (
+        ("docker run", "run --add-host host.docker.internal:host-gateway"),
+        ("--name runner", f"--name {name}"),
+        ("--volume runner:", f"--volume {name}:"),
+        ("runner.env", str(tmp_path / "runner.env")),
+        ("/srv/runyard/aws", str(tmp_path)),
+    ):
+        assert printed in line
+        line = line.replace(printed, here)
+    command = shlex.split(line)
+    try:
+        real_docker(*command[:-1], real_docker.image)
+        bench.online(worker)
+        bench.finished("PLAN", module)
+    finally:
+        real_docker("rm", "--force", "--volumes", name, is_checked=False)
+        real_docker("volume", "rm", name, is_checked=False)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving a file to another user needs root")

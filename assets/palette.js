@@ -19,14 +19,41 @@
     if (input() && items().length && chosen() < 0) choose(0);
   }).observe(document.documentElement, { subtree: true, childList: true });
 
+  // What is typed between the key and the field's focus belongs to the field, not to the page's own keys.
+  const PATIENCE = 5000;
+  let early = null;
+  const wait = () => {
+    const mine = (early = { text: "" });
+    setTimeout(() => { if (early === mine) early = null; }, PATIENCE);
+  };
+  const keepEarly = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape") early = null;
+    else if (event.key === "Backspace") early.text = early.text.slice(0, -1);
+    else if (event.key.length === 1) early.text += event.key;
+    else return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  };
+  document.addEventListener("focusin", (event) => {
+    if (!early || event.target !== input()) return;
+    const { text } = early;
+    early = null;
+    if (!text) return;
+    // Set past React's own setter, so that it sees a change and asks the server.
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(event.target, text);
+    event.target.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
       const button = document.querySelector("[data-palette]");
       if (!button) return;
       event.preventDefault();
-      if (!input()) button.click();
+      if (!input()) { wait(); button.click(); }
       return;
     }
+    if (early) { keepEarly(event); return; }
     if (event.target !== input() || event.isComposing) return;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();

@@ -21,6 +21,8 @@ from app.project.runtime import runtime
 from app.project.store import AGAIN, EVERYTHING, Changed, OrgStore
 from app.shared import state_versions as module_states
 from app.shared.job import queue, words
+from app.shared.palette import view as palette
+from app.shared.palette.recent import note_visit
 from app.shared.session import say_error
 
 FEW_RESOURCES = 7
@@ -99,6 +101,7 @@ class JobState(LivePage, rx.State):
             self.view = EMPTY_VIEW
             return
         self.is_found = True
+        await note_visit(self, palette.job(self._job))
         await self._read_around()
 
     async def _read_job(self) -> bool:

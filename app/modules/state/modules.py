@@ -22,6 +22,8 @@ from app.project.snapshot import JOB_COLUMNS
 from app.project.store import AGAIN, Changed, OrgStore
 from app.shared import state_versions as module_states
 from app.shared.job.rows import JobRow, build_row
+from app.shared.palette import view as palette
+from app.shared.palette.recent import note_visit
 
 HISTORY = 10
 # A group with more than this is searched, not scrolled.
@@ -81,6 +83,8 @@ class ModulesState(LivePage, rx.State):
         self.search, self._opened, self.chosen, self.only_drift = "", [], "", False
         await self._read_groups()
         found = await self._find(asked)
+        if found is not None:
+            await note_visit(self, palette.module(found))
         group = next((row for row in self._groups if str(row["path"]) in asked), None)
         await self._choose_module(found or await self._first())
         await self._ask(*self._looks())
@@ -236,6 +240,7 @@ class ModulesState(LivePage, rx.State):
         found = await self._find([rest]) if kind == "module" else None
         if found is None:
             return None
+        await note_visit(self, palette.module(found))
         await self._choose_module(found)
         await self._turn()
         return rx.call_script(f"history.replaceState(null, '', '?path=' + {json.dumps(str(found['path']))})")

@@ -30,6 +30,8 @@ from app.runners.view.health import Advice, build_advice
 from app.runners.view.jobs import target_of
 from app.runners.view.rows import Pulse, RunnerRow, build_row, read_pulses
 from app.shared.job import words as job_words
+from app.shared.palette import view as palette
+from app.shared.palette.recent import note_visit
 from app.shared.session import say_error
 from app.shared.words import parse_time
 
@@ -122,6 +124,8 @@ class RunnerState(LivePage, rx.State):
                 raise NotThere("This runner is not here.", "It may belong to another organisation, or it was removed.")
             self.problem = "This runner was removed."
             return
+        if changed.is_everything:
+            await note_visit(self, palette.runner(worker))
         is_about_me = self._is_about_me(store, changed)
         await self._show_facts(worker, is_about_me)
         self._show_pulse(worker)

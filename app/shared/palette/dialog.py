@@ -56,7 +56,8 @@ def _item(item: rx.Var[Item]) -> rx.Component:
 
 def _group(group: rx.Var[Group]) -> rx.Component:
     return rx.el.div(
-        rx.el.h3(group["title"], rx.el.span(group["said"], class_name="num")),
+        # Said by the group's name; a list of options has no headings.
+        rx.el.h3(group["title"], rx.el.span(group["said"], class_name="num"), role="presentation", aria_hidden="true"),
         rx.foreach(group["items"].to(list[Item]), _item),
         role="group",
         aria_label=group["title"],

@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.project.errors import AppError
 from app.shared.palette import view
+from app.shared.palette.recent import RecentState
 from app.shared.palette.view import Group
 from app.shared.session import AppState
 
@@ -20,7 +21,7 @@ class PaletteState(AppState, rx.State):
 
     @rx.event
     async def show(self) -> None:
-        """Open it, with the actions."""
+        """Open it, with what was looked at last and the actions."""
         self.is_open = True
         await self._find("")
 
@@ -40,21 +41,24 @@ class PaletteState(AppState, rx.State):
         who = await self._who()
         wanted = text.removeprefix(view.ACTIONS_ONLY).strip()
         acts = view.actions(wanted, can_operate=who.can_operate, can_admin=who.can_admin)
-        found = [] if not text or text.startswith(view.ACTIONS_ONLY) else await self._look(text)
-        self._assign("groups", [*found, *view.group("Actions", acts, len(acts))])
+        self._assign("groups", [*await self._found(text), *view.group("Actions", acts, len(acts))])
+
+    async def _found(self, text: str) -> list[Group]:
+        if not text:
+            seen = (await self.get_state(RecentState))._of(await self._who())
+            return view.group("Recent", seen, len(seen))
+        return [] if text.startswith(view.ACTIONS_ONLY) else await self._look(text)
 
     async def _look(self, text: str) -> list[Group]:
         """Ask the three lists at once; what is not answered is said, and the actions stay."""
         some = {"p_org": await self._org_id(), "p_search": text, "p_limit": view.FEW}
         try:
-            modules, runners, jobs = await asyncio.gather(
-                *(self._rpc(name, some) for name in ("list_modules", "list_runners", "list_jobs"))
-            )
+            answers = await asyncio.gather(*(self._rpc(name, some) for _, name, _ in view.LISTS))
         except AppError as error:
             self.problem = error.message
             return []
         return [
-            *view.group("Modules", view.modules(modules), modules["total"]),
-            *view.group("Runners", view.runners(runners), runners["total"]),
-            *view.group("Jobs", view.jobs(jobs), jobs["total"]),
+            shown
+            for (title, _, item), answer in zip(view.LISTS, answers, strict=True)
+            for shown in view.group(title, [item(row) for row in answer["rows"]], answer["total"])
         ]

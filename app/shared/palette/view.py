@@ -1,6 +1,6 @@
 """What the palette offers for what was typed: from the answers of the lists, and the few actions that lead somewhere."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 from urllib.parse import quote
 
@@ -52,56 +52,43 @@ def actions(text: str, *, can_operate: bool, can_admin: bool) -> list[Item]:
     allowed = {"": True, "operate": can_operate, "admin": can_admin}
     words = text.casefold().split()
     return [
-        {"id": f"action-{key}", "icon": icon, "text": said, "aside": "", "href": href, "key": press}
+        _item(f"action-{key}", icon, said, "", href, press)
         for key, icon, said, href, press, role in ACTIONS
         if allowed[role] and all(word in said.casefold() for word in words)
     ]
 
 
-def modules(answer: Row) -> list[Item]:
-    """Modules that were found, with how their last job ended."""
-    return [
-        {
-            "id": f"module-{row['id']}",
-            "icon": "box",
-            "text": str(row["path"]),
-            "aside": STATUS_WORDS.get(str((row.get("last_job") or {}).get("status")), ""),
-            "href": f"/dashboard/modules?path={quote(str(row['path']))}",
-            "key": "",
-        }
-        for row in answer["rows"]
-    ]
+def _item(key: str, icon: str, text: str, aside: str, href: str, press: str = "") -> Item:
+    return {"id": key, "icon": icon, "text": text, "aside": aside, "href": href, "key": press}
 
 
-def runners(answer: Row) -> list[Item]:
-    """Runners that were found, with their state and load."""
-    return [
-        {
-            "id": f"runner-{row['id']}",
-            "icon": "server",
-            "text": str(row["name"]),
-            "aside": f"{str(row['status']).capitalize()}  {row.get('used') or 0}/{row.get('slots') or 0}",
-            "href": f"/dashboard/runners/{row['id']}",
-            "key": "",
-        }
-        for row in answer["rows"]
-    ]
+def module(row: Row) -> Item:
+    """A module, with how its last job ended."""
+    path, last = str(row["path"]), row.get("last_job") or {}
+    said = STATUS_WORDS.get(str(last.get("status")), "")
+    return _item(f"module-{row['id']}", "box", path, said, f"/dashboard/modules?path={quote(path)}")
 
 
-def jobs(answer: Row) -> list[Item]:
-    """Jobs that were found, running ones first."""
-    return [
-        {
-            "id": f"job-{row['id']}",
-            "icon": "list-checks",
-            "text": f"#{row['id']} {TYPE_WORDS.get(str(row['type']), '')}, "
-            f"{row.get('module_path') or row.get('target_name') or 'a runner'}",
-            "aside": STATUS_WORDS.get(str(row["status"]), ""),
-            "href": f"/dashboard/jobs/{row['id']}",
-            "key": "",
-        }
-        for row in answer["rows"]
-    ]
+def runner(row: Row) -> Item:
+    """A runner, with its status and load."""
+    said = f"{str(row['status']).capitalize()}  {row.get('used') or 0}/{row.get('slots') or 0}"
+    return _item(f"runner-{row['id']}", "server", str(row["name"]), said, f"/dashboard/runners/{row['id']}")
+
+
+def job(row: Row) -> Item:
+    """A job, by its number and what it acts on."""
+    acts_on = row.get("module_path") or row.get("target_name") or "a runner"
+    text = f"#{row['id']} {TYPE_WORDS.get(str(row['type']), '')}, {acts_on}"
+    said = STATUS_WORDS.get(str(row["status"]), "")
+    return _item(f"job-{row['id']}", "list-checks", text, said, f"/dashboard/jobs/{row['id']}")
+
+
+# Each list that is searched: its title, its function, and how a row of it is shown.
+LISTS: tuple[tuple[str, str, Callable[[Row], Item]], ...] = (
+    ("Modules", "list_modules", module),
+    ("Runners", "list_runners", runner),
+    ("Jobs", "list_jobs", job),
+)
 
 
 def group(title: str, items: Sequence[Item], total: int) -> list[Group]:

@@ -21,7 +21,7 @@ def test_an_action_is_found_by_any_of_its_words() -> None:
 
 def test_what_was_found_says_how_much_more_there_is() -> None:
     rows = [{"id": "m", "path": "payments/db", "last_job": {"status": "NEEDS_ATTENTION"}}]
-    (found,) = view.group("Modules", view.modules({"rows": rows}), 7)
+    (found,) = view.group("Modules", [view.module(row) for row in rows], 7)
     assert (found["said"], found["items"][0]["aside"]) == ("1 of 7", "Needs attention")
     assert view.group("Modules", [], 0) == []
 
@@ -31,9 +31,9 @@ def test_a_job_is_named_by_its_number_and_what_it_acts_on() -> None:
         {"id": 7, "type": "APPLY", "status": "QUEUED", "module_path": "payments/db"},
         {"id": 8, "type": "UPDATE_WORKER", "status": "QUEUED", "module_path": None, "target_name": "prod-eu"},
     ]
-    assert [item["text"] for item in view.jobs({"rows": rows})] == [
+    assert [view.job(row)["text"] for row in rows] == [
         "#7 Apply, payments/db",
         "#8 Update runner, prod-eu",
     ]
-    (runner,) = view.runners({"rows": [{"id": "r", "name": "prod-eu", "status": "ONLINE", "used": 3, "slots": 4}]})
+    runner = view.runner({"id": "r", "name": "prod-eu", "status": "ONLINE", "used": 3, "slots": 4})
     assert runner["aside"] == "Online  3/4"

@@ -1,5 +1,7 @@
 """The dashboard's wiring: routes, guard, pages, and the tasks that keep pages live."""
 
+from typing import Any
+
 import reflex as rx
 from starlette.types import ASGIApp
 
@@ -19,6 +21,8 @@ from app.runners import page as runners
 from app.runners import runner_page
 from app.settings import page as settings
 from app.shared import not_found
+from app.shared.frame import FrameState
+from app.shared.route import Route
 from app.sign_in import device_page, welcome_page
 from app.sign_in import page as sign_in
 
@@ -57,6 +61,12 @@ def _head() -> list[rx.Component]:
     ]
 
 
+def _loads(route: Route) -> Any:
+    """What opens a page; those behind the sign-in begin with their frame."""
+    own = route.on_load if isinstance(route.on_load, list) else [route.on_load]
+    return [FrameState.open, *own] if route.path.startswith("/dashboard") else route.on_load
+
+
 def _with_headers(inner: ASGIApp) -> ASGIApp:
     return with_headers(inner, runtime().settings.origins)
 
@@ -87,4 +97,4 @@ app.add_middleware(DenyByDefault(), index=0)
 app.register_lifespan_task(fan_out, app=app)
 app.register_lifespan_task(check_members, app=app)
 for route in PAGES:
-    app.add_page(route.build, route=route.path, title=f"{route.title} · Runyard", on_load=route.on_load)
+    app.add_page(route.build, route=route.path, title=f"{route.title} · Runyard", on_load=_loads(route))

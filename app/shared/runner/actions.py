@@ -38,6 +38,7 @@ class RunnerActionState(AppState, rx.State):
     update_way: str = "systemd"
     breaking: list[str] = []
     has_read: bool = False
+    _asked_on: str = ""
 
     async def _store(self) -> OrgStore:
         who = await self._who()
@@ -108,7 +109,7 @@ class RunnerActionState(AppState, rx.State):
                 return rx.toast.error("This runner is not there any more.")
             if kind == "update" and worker is not None:
                 kind = update_kind(worker)
-            self.worker_id, self.kind = worker_id, kind
+            self.worker_id, self.kind, self._asked_on = worker_id, kind, self.router.url.path
             self.worker_name = str(worker["name"]) if worker else ""
             self.effect = await self._effect(worker) if worker else ""
             self.breaking = breaking_ahead(store, worker) if kind in UPDATES else []
@@ -127,6 +128,11 @@ class RunnerActionState(AppState, rx.State):
         self.reason = self.typed = ""
         self.overlap, self.is_busy = "86400", False
         self.breaking, self.has_read = [], False
+
+    def _leave(self) -> None:
+        """Ask nothing any more on another page than the one it was asked on."""
+        if self.kind and self._asked_on != self.router.url.path:
+            self._close()
 
     @rx.event
     def close(self) -> None:

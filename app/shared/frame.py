@@ -1,0 +1,14 @@
+"""What every page behind the sign-in begins with."""
+
+import reflex as rx
+
+from app.shared.runner.actions import RunnerActionState
+
+
+class FrameState(rx.State):
+    """The frame around a page, with the dialogs that all pages have."""
+
+    @rx.event
+    async def open(self) -> None:
+        """Close a question that was asked on another page; one asked here, before the page was loaded, stays."""
+        (await self.get_state(RunnerActionState))._leave()

@@ -30,15 +30,15 @@
     const text = `${at.getDate()} ${months[at.getMonth()]}`;
     return at.getFullYear() === today.getFullYear() ? text : `${text} ${at.getFullYear()}`;
   }
+  const hour = (at) => `${two(at.getHours())}:${two(at.getMinutes())}`;
+  const midnight = () => new Date(now()).setHours(0, 0, 0, 0);
   function time(at) {
-    const midnight = new Date(now());
-    midnight.setHours(0, 0, 0, 0);
-    if (at >= midnight) return `${two(at.getHours())}:${two(at.getMinutes())}`;
-    return at >= midnight - 86400000 ? "Yesterday" : day(at);
+    if (at >= midnight()) return hour(at);
+    return at >= midnight() - 86400000 ? "Yesterday" : day(at);
   }
+  /* A moment that matters keeps its time on later days, too. */
   function clock(at) {
-    const text = time(at);
-    return text.includes(":") ? `${text}:${two(at.getSeconds())}` : text;
+    return at >= midnight() ? `${hour(at)}:${two(at.getSeconds())}` : `${day(at)}, ${hour(at)}`;
   }
   /* Made once: a formatter costs more than everything else that ticks. */
   const zone = Intl.DateTimeFormat("en-GB", { timeZoneName: "short" });
@@ -63,7 +63,7 @@
       const until = new Date(this.getAttribute("until") || "");
       const end = isNaN(until) ? now() : until.getTime();
       const mode = this.getAttribute("mode");
-      const text = mode === "for" ? span(end - at) : mode === "timer" ? timer(end - at) : mode === "date" ? day(at) : mode === "time" ? time(at) : mode === "clock" ? clock(at) : rough(now() - at);
+      const text = mode === "for" ? span(end - at) : mode === "timer" ? timer(end - at) : mode === "date" ? day(at) : mode === "time" ? time(at) : mode === "hour" ? hour(at) : mode === "clock" ? clock(at) : rough(now() - at);
       this.write(text, exact(at));
     }
     write(text, title) {

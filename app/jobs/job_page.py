@@ -151,7 +151,7 @@ def job() -> rx.Component:
             problem,
             rx.cond(JobState.is_found, _job(), rx.cond(JobState.is_loading, _skeleton(), _absent())),
         ),
-        title="#" + View["id"].to_string(),
+        title=rx.cond(JobState.is_found, "#" + View["id"].to_string(), "Job"),
         active="jobs",
         crumbs=(("Jobs", "/dashboard/jobs"),),
         dialogs=[*job_dialogs(), *kept_dialogs()],

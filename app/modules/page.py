@@ -43,9 +43,9 @@ def _skeleton() -> rx.Component:
     )
 
 
-def _page() -> rx.Component:
+def _page(chosen: rx.Var[str]) -> rx.Component:
     detail = rx.cond(ModulesState.group["path"] != "", group_detail(), module_detail())
-    return rx.fragment(module_picker(), rx.el.div(module_tree(), detail, class_name="ry-split"))
+    return rx.fragment(module_picker(chosen), rx.el.div(module_tree(), detail, class_name="ry-split"))
 
 
 def modules() -> rx.Component:
@@ -62,7 +62,7 @@ def modules() -> rx.Component:
         rx.cond(
             ModulesState.problem != "",
             problem,
-            rx.cond(is_empty, rx.cond(ModulesState.is_loading, _skeleton(), _nothing()), _page()),
+            rx.cond(is_empty, rx.cond(ModulesState.is_loading, _skeleton(), _nothing()), _page(chosen)),
         ),
         title=rx.cond(chosen != "", chosen.replace("/", " / "), "Modules"),
         active="modules",

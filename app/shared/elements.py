@@ -93,6 +93,11 @@ def clock_time(at: rx.Var[str] | str, **props: object) -> rx.Component:
     return AgoElement.create(at=at, mode="time", **props)
 
 
+def hour_of_day(at: rx.Var[str] | str, **props: object) -> rx.Component:
+    """Show the time of day, whichever day it was: for an axis."""
+    return AgoElement.create(at=at, mode="hour", **props)
+
+
 def clock_seconds(at: rx.Var[str] | str, **props: object) -> rx.Component:
-    """Show the time of day to the second, or 'Yesterday', or the date."""
+    """Show the time of day to the second, on later days the date and the minute."""
     return AgoElement.create(at=at, mode="clock", **props)

@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.figures.state.figures import FiguresState
 from app.figures.view.charts import Bar, Line, Moment, Tick
-from app.shared.elements import clock_time, date
+from app.shared.elements import date, hour_of_day
 
 # Three lines differ by stroke and end mark as well as by colour.
 LINES = {
@@ -51,7 +51,7 @@ def _tick(tick: rx.Var[Tick]) -> rx.Component:
 def _moment(moment: rx.Var[Moment]) -> rx.Component:
     at = moment["at"].to(str)
     return rx.el.span(
-        rx.cond(FiguresState.span == "7d", date(at), clock_time(at)),
+        rx.cond(FiguresState.span == "7d", date(at), hour_of_day(at)),
         class_name=rx.cond(moment["is_odd"], "x num odd", "x num"),
         style={"left": moment["left"]},
     )

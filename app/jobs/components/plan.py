@@ -124,7 +124,7 @@ def plan_panel(
 ) -> rx.Component:
     """The plan, its first resources, and the rest on demand; `about` says what it was made from."""
     same = rx.cond(
-        is_look, "What the state knows of is as it says.", "No changes. Infrastructure matches the configuration."
+        is_look, "No drift. Infrastructure matches the state.", "No changes. Infrastructure matches the configuration."
     )
     nothing = rx.el.div(same, class_name="ry-pb mut")
     foot = rx.el.div(

@@ -148,7 +148,7 @@ def _drift_note() -> rx.Component:
 
 
 def _pair(pair: rx.Var[Pair]) -> rx.Component:
-    quiet = pair["value"] == "None"
+    quiet = (pair["value"] == "None") | (pair["value"] == "Not pinned")
     return rx.fragment(
         rx.el.dt(pair["label"]),
         rx.el.dd(pair["value"], class_name=rx.cond(quiet, "mut", "ry-mono ry-breaks")),
@@ -341,10 +341,12 @@ def module_detail() -> rx.Component:
         _drift_note(),
         locks(),
         _history(),
-        rx.el.div(resources(), outputs(), output_readers(), class_name="ry-stack"),
+        resources(),
+        outputs(),
         rx.el.div(_source(), _inputs(), class_name="ry-grid2"),
         source_files(),
-        path_schedules(),
         _state(),
+        path_schedules(),
+        output_readers(),
         class_name="ry-stack",
     )

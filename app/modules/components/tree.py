@@ -125,13 +125,13 @@ def module_tree() -> rx.Component:
     )
 
 
-def module_picker() -> rx.Component:
-    """The narrow screen's way to the tree: the path, which opens the tree under it."""
+def module_picker(chosen: rx.Var[str]) -> rx.Component:
+    """The narrow screen's way to the tree: the path of what is chosen, which opens the tree under it."""
     return rx.el.details(
         rx.el.summary(
             icon("folder-tree", class_name="mut"),
             rx.el.span(
-                rx.cond(ModulesState.module["path"] != "", ModulesState.module["path"], "Choose a module"),
+                rx.cond(chosen != "", chosen, "Choose a module"),
                 class_name="ry-mono grow ry-el",
             ),
             icon("chevrons-up-down", class_name="mut"),

@@ -129,11 +129,11 @@ def _instance(row: Any) -> rx.Component:
     return rx.el.tr(
         cell(rx.el.b(row["name"], style={"font_weight": "500"}), class_name="n-a"),
         cell(rx.el.span(row["host"], class_name="ry-mono"), class_name="mut hide-s"),
-        cell(row["engines"], class_name="mut n-c"),
-        cell(row["isolation"], class_name="mut hide-s hide-n"),
+        cell(row["engines"], class_name="mut n-c wrap"),
+        cell(row["isolation"], class_name="mut hide-s hide-n wrap"),
         cell(runner_badge(row["status"]), class_name="n-b"),
         cell(load(used, rx.cond(is_there, row["capacity"], 0), row["status"]), class_name="n-d"),
-        cell(session, class_name="mut num hide-s"),
+        cell(session, class_name="mut num hide-s wrap"),
         role="row",
         key=row["id"],
     )

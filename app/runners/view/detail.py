@@ -190,6 +190,8 @@ def say_revocation(token: TokenRow, connected: int, jobs: int) -> str:
     return f"{stops}{lost}. This cannot be undone."
 
 
+# The database's word for a runner that has nothing to say.
+READY = "Ready"
 EVENT_WORDS = {
     "registered": ("plus", "Registered"),
     "connected": ("plug", "connected"),
@@ -225,7 +227,7 @@ def _event(row: Row) -> EventRow:
         "id": str(row["id"]),
         "at": str(row["at"]),
         "icon": icon,
-        "text": f"{text}: {reason}" if reason else text,
+        "text": text if reason in ("", READY) else f"{text}: {reason}",
         "by": by,
     }
 

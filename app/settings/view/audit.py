@@ -103,8 +103,16 @@ def link(row: Row) -> str:
 
 def told(detail: Row) -> str:
     """Say what else an event knows, in one line."""
-    parts = [f"{key.replace('_', ' ')} {_value(value)}" for key, value in detail.items() if _is_plain(value)]
+    parts = [_told_one(key.replace("_", " "), value) for key, value in detail.items() if _is_plain(value)]
     return ", ".join(parts)[:LONGEST]
+
+
+def _told_one(field: str, value: object) -> str:
+    """Say one field: "capacity 2"; "assigned to all modules", or not."""
+    if not isinstance(value, bool):
+        return f"{field} {_value(value)}"
+    said = field.removeprefix("is ")
+    return said if value else f"not {said}"
 
 
 def _is_plain(value: object) -> bool:

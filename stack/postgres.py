@@ -17,7 +17,7 @@ import psycopg
 
 from stack.errors import Missing, StackError, Taken, Unhealthy, WrongVersion
 from stack.secrets import Secrets
-from stack.settings import Settings
+from stack.settings import Settings, command
 from stack.unix_account import Account, database_account, reachable_copy, reachable_folder
 
 OLDEST_MAJOR = 15
@@ -133,7 +133,10 @@ class Cluster:
             message = (
                 f"The data folder {self.data} belongs to PostgreSQL {found}; {self.binaries} is PostgreSQL {ours}."
             )
-            hint = f"Set RUNYARD_PG_BIN to the bin folder of a PostgreSQL {found}, or run `make reset` to start from nothing."
+            hint = (
+                f"Set RUNYARD_PG_BIN to the bin folder of a PostgreSQL {found}, "
+                f"or run `{command('reset')}` to start from nothing."
+            )
             raise WrongVersion(message, hint)
 
     def _initialise(self) -> None:
@@ -212,7 +215,8 @@ def check_port(port: int, name: str) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             message = f"Port {port} for {name} is taken by another process."
-            hint = "Stop it (`make down` if it is this clone's), or move every port: RUNYARD_PORT_OFFSET=100 make up"
+            move = f"RUNYARD_PORT_OFFSET=100 {command('up')}"
+            hint = f"Stop it (`{command('down')}` if it is this stack's), or move every port: {move}"
             raise Taken(message, hint) from error
 
 

@@ -12,6 +12,7 @@ from joserfc.jwk import ECKey
 from pydantic import BaseModel, ConfigDict
 
 from stack.errors import StackError
+from stack.settings import command
 
 LOGIN_ROLES = (
     "supabase_admin",
@@ -63,7 +64,7 @@ def load_secrets(path: Path) -> Secrets:
         return Secrets.model_validate_json(path.read_text())
     except ValueError as error:
         message = f"{path} cannot be read as the stack's secrets."
-        raise StackError(message, "Restore it, or run `make reset` to start from nothing.") from error
+        raise StackError(message, f"Restore it, or run `{command('reset')}` to start from nothing.") from error
 
 
 def _generate() -> Secrets:

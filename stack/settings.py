@@ -26,6 +26,11 @@ def default_home() -> Path:
     return data / "runyard" if BUNDLE.is_dir() else PROJECT / ".runyard"
 
 
+def command(name: str) -> str:
+    """How a person here types a command: a clone has a Makefile, an installed `runyard` has none."""
+    return f"runyard {name}" if BUNDLE.is_dir() else f"make {name}"
+
+
 class Settings(BaseSettings):
     """Read from `RUNYARD_*` variables; the defaults suit one clone on one machine."""
 

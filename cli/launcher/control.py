@@ -21,7 +21,7 @@ from stack.errors import Unhealthy
 from stack.migrations import migrate as apply_migrations
 from stack.postgres import Cluster, find_cluster
 from stack.secrets import Secrets, load_secrets
-from stack.settings import Settings
+from stack.settings import Settings, command
 
 DOWN_SECONDS = 90
 
@@ -67,7 +67,7 @@ def is_well(report: dict[str, Any]) -> bool:
 def describe(report: dict[str, Any]) -> str:
     """The report for people."""
     settings = Settings()
-    lines = ["running" if report["running"] else "not running (start it: `runyard up`, in a clone `make up`)", ""]
+    lines = ["running" if report["running"] else f"not running (start it: `{command('up')}`)", ""]
     for name, value in report.items():
         if name.startswith("SUPABASE_"):
             lines.append(f"{name:<26}{value}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stack.errors import Taken
-from stack.settings import Settings
+from stack.settings import Settings, command
 
 
 class RunFiles:
@@ -70,10 +70,11 @@ class RunFiles:
 
     def _taken(self) -> Taken:
         pid = self.holder()
-        message = f"This clone's stack already runs (process {pid}, folder {self.folder.parent})."
+        message = f"This stack already runs (process {pid}, folder {self.folder.parent})."
         return Taken(
             message,
-            "`make status` shows it, `make down` stops it. For a second one set RUNYARD_HOME and RUNYARD_PORT_OFFSET.",
+            f"`{command('status')}` shows it, `{command('down')}` stops it. "
+            "For a second one set RUNYARD_HOME and RUNYARD_PORT_OFFSET.",
         )
 
     def _clear(self) -> None:

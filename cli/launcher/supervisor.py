@@ -29,7 +29,7 @@ from stack.functions import functions_fingerprint
 from stack.migrations import migrate, seed
 from stack.postgres import check_port, find_cluster
 from stack.secrets import Secrets
-from stack.settings import Settings
+from stack.settings import Settings, command
 
 STATE_EVERY_SECONDS = 1.0
 RELOAD_EVERY_SECONDS = 1.0
@@ -220,7 +220,7 @@ class Supervisor:
             await runner.stop()
         await self.line.close()
         if self.runners:
-            self.journal.say("Stopped. Everything is kept; `make up` goes on from here.")
+            self.journal.say(f"Stopped. Everything is kept; `{command('up')}` goes on from here.")
 
     def _runner(self, name: str) -> PartRunner:
         return next(runner for runner in self.runners if runner.part.name == name)
@@ -233,7 +233,7 @@ class Supervisor:
             self.journal.say(f"  Sign in      {demo.email}   {demo.password}")
             if demo.note:
                 self.journal.say(f"  Demo         {demo.note}")
-        self.journal.say(f"  Supabase API {self.settings.url}   (`make status` shows its keys)")
-        self.journal.say("  Mails        kept, not sent: `make mail` shows them with their links")
-        self.journal.say("  Stop         Ctrl-C here, or `make down` in another terminal")
+        self.journal.say(f"  Supabase API {self.settings.url}   (`{command('status')}` shows its keys)")
+        self.journal.say(f"  Mails        kept, not sent: `{command('mail')}` shows them with their links")
+        self.journal.say(f"  Stop         Ctrl-C here, or `{command('down')}` in another terminal")
         self.journal.say()

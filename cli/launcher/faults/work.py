@@ -8,6 +8,7 @@ from cli.errors import CommandError, Refused
 from cli.launcher.demo.content import ORGANISATION
 from cli.launcher.demo.prepare import OWN
 from cli.launcher.faults.content import APPLY, GROUP, LINE, PLAN, PLAN_LINES, specs
+from stack.settings import command
 
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_ATTENTION")
 
@@ -26,7 +27,7 @@ class Work:
         if demo is None or demo["role"] != "owner":
             raise Refused(
                 "Only an owner of the demo organisation may break something.",
-                "Sign in as the account that `make up` names.",
+                "Sign in as the account that the start names.",
             )
         self._org = str(demo["id"])
 
@@ -73,7 +74,10 @@ class Work:
             "workers", select="id", org_id=f"eq.{self._org}", name=f"eq.{OWN}", removed_at="is.null"
         )
         if not found:
-            raise Refused(f"The demo's runner {OWN} was removed.", "`make reset` and `make up` make everything anew.")
+            raise Refused(
+                f"The demo's runner {OWN} was removed.",
+                f"`{command('reset')}` and `{command('up')}` make everything anew.",
+            )
         return str(found[0]["id"])
 
     def _module(self, name: str) -> str:

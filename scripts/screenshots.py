@@ -1,81 +1,188 @@
-"""Takes the pictures of README and docs from a running `make up`, light and dark, wide and narrow."""
+"""Takes the docs' pictures from a running demo; with a folder, every page there instead, light and dark, wide and narrow."""
 
+import base64
 import json
 import shutil
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from cli.client import auth
+from cli.client.api import Api
+from cli.client.http import Connection
+from cli.launcher.demo.content import ORGANISATION
 from cli.launcher.demo.prepare import DEMO_EMAIL
 from stack.settings import PROJECT, Settings
 
 FOLDER = PROJECT / "docs" / "images"
-WIDE, NARROW = (1440, 900), (390, 844)
-PAGES = {"runners": "/dashboard/runners", "jobs": "/dashboard/jobs", "modules": "/dashboard/modules"}
+SIZE = (1280, 800)
+WIDTHS = (1440, 785, 390)
+QUALITY = 80
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+MODULE = ("payments", "queue")
+PATHS = {
+    "runners": "/dashboard/runners",
+    "jobs": "/dashboard/jobs",
+    "module": "/dashboard/modules?path=payments/queue",
+    "group": "/dashboard/modules?path=platform",
+    "figures": "/dashboard/figures",
+    "account": "/dashboard/account",
+    **{
+        name: f"/dashboard/settings/{name}"
+        for name in ("members", "schedules", "notifications", "updates", "releases", "audit", "organisation")
+    },
+}
+IN_DOCS = ("runners", "module", "figures")
 
 
-def main() -> int:
-    """Sign in as the demo's person and photograph each page; exit code 1 when nothing runs."""
+def main(folder: str = "") -> int:
+    """Sign in as the demo's person and photograph; exit code 1 when nothing runs."""
     settings = Settings()
     if not settings.secrets_file.exists():
-        print("Nothing runs here: start it with `make up`, then try again.", file=sys.stderr)
+        print("Nothing runs here: start the demo with `runyard up`, then try again.", file=sys.stderr)
         return 1
-    password = json.loads(settings.secrets_file.read_text())["demo_password"]
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    secrets = json.loads(settings.secrets_file.read_text())
+    jobs = review_something(settings, secrets)
     with sync_playwright() as playwright:
         found = next(filter(None, map(shutil.which, BROWSERS)), None)
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        for scheme in ("light", "dark"):
-            photograph(browser, settings.dashboard_url, password, scheme, WIDE)
-        photograph(browser, settings.dashboard_url, password, "light", NARROW)
+        sign_in = opener(browser, settings.dashboard_url, secrets["demo_password"])
+        if folder:
+            every_page(sign_in, Path(folder), {**PATHS, **jobs})
+        else:
+            for_docs(sign_in(SIZE, "light"), {name: {**PATHS, **jobs}[name] for name in (*IN_DOCS, *jobs)})
         browser.close()
     return 0
 
 
-def photograph(browser: Browser, url: str, password: str, scheme: str, size: tuple[int, int]) -> None:
-    """Take every page in one colour scheme and one size."""
-    page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
-    sign_in(page, url, password)
-    suffix = scheme if size == WIDE else f"{size[0]}-{scheme}"
-    for name, path in PAGES.items():
-        page.goto(url + path)
-        settle(page)
-        save(page, f"{name}-{suffix}")
-    page.goto(f"{url}/dashboard/jobs")
-    settle(page)
-    newest = page.locator("tr[data-status=SUCCEEDED] a[data-open]").first.get_attribute("href")
-    page.goto(f"{url}{newest}")
-    settle(page)
-    save(page, f"job-{suffix}")
-    page.close()
+def review_something(settings: Settings, secrets: dict[str, str]) -> dict[str, str]:
+    """Apply a module, change it and plan again, so that there is a plan to review; returns the pages of both jobs."""
+    connection = Connection(settings.url)
+    session = auth.sign_in(connection, secrets["publishable_key"], DEMO_EMAIL, secrets["demo_password"])
+    api = Api(connection, secrets["publishable_key"], session.access_token)
+    org = next(one["id"] for one in api.call("my_organizations") if one["slug"] == ORGANISATION[1])
+    kept = api.rows("modules", select="id", org_id=f"eq.{org}", path="eq.payments/queue", deleted_at="is.null")
+    group, name = MODULE
+    module = kept or [api.call("create_module", org=org, group_path=group, name=name, spec=spec(3))]
+    api.call("update_module", module=module[0]["id"], spec=spec(3))
+    applied = run(api, org, module[0]["id"], "APPLY")
+    api.call("update_module", module=module[0]["id"], spec=spec(5, "retry"))
+    planned = run(api, org, module[0]["id"], "PLAN", confirm=True)
+    waiting = api.rows("provision_jobs", select="id", plan_job_id=f"eq.{planned}")
+    connection.close()
+    return {"job": f"/dashboard/jobs/{applied}", "review": f"/dashboard/jobs/{waiting[0]['id']}"}
 
 
-def sign_in(page: Page, url: str, password: str) -> None:
-    """Fill in the form as a person does."""
+def spec(nodes: int, *more: str) -> dict[str, Any]:
+    """A module with a few resources of the engine's own."""
+    names = ("ledger", "alarms", *more)
+    resources = {name: {"input": {"name": name, "nodes": nodes, "zone": "eu-west"}} for name in names}
+    main = {"resource": {"terraform_data": resources}, "output": {"queues": {"value": names}}}
+    files = {"main.tf.json": json.dumps(main, indent=2)}
+    return {
+        "description": "Queues of the ledger",
+        "source_kind": "inline",
+        "source": {"files": files},
+        "engine": "tofu",
+    }
+
+
+def run(api: Api, org: str, module: str, kind: str, **options: Any) -> int:
+    """Run a job to its end."""
+    number = int(api.call("enqueue_job", org=org, type=kind, module=module, options=options)["id"])
+    while api.rows("provision_jobs", select="status", id=f"eq.{number}")[0]["status"] != "SUCCEEDED":
+        time.sleep(1)
+    return number
+
+
+def opener(browser: Browser, url: str, password: str) -> Callable[[tuple[int, int], Any], Page]:
+    """Sign in once; each page after that has its own size and scheme."""
+    context = browser.new_context()
+    page = context.new_page()
     page.goto(f"{url}/login")
     page.fill("input[type=email]", DEMO_EMAIL)
     page.fill("input[type=password]", password)
     page.keyboard.press("Enter")
     page.wait_for_url("**/dashboard/**")
-    settle(page)
+    cookies = context.cookies()
+
+    def signed_in(size: tuple[int, int], scheme: Any) -> Page:
+        made = browser.new_context(
+            base_url=url, viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        made.add_cookies([{"name": each["name"], "value": each["value"], "url": url} for each in cookies])
+        return made.new_page()
+
+    return signed_in
 
 
-def settle(page: Page) -> None:
-    """Wait until the page is live and its rows are there."""
+def unfold(page: Page) -> None:
+    """Show a resource of the plan by attribute."""
+    page.get_by_test_id("plan-resource").get_by_role("button", expanded=False).first.click()
+    page.get_by_test_id("plan-attributes").wait_for()
+
+
+def hide_steps(page: Page) -> None:
+    """Put the first steps away, so that the fleet is in sight."""
+    hide = page.get_by_role("button", name="Hide", exact=True)
+    if hide.is_visible():
+        hide.click()
+        hide.wait_for(state="hidden")
+
+
+def last_hour(page: Page) -> None:
+    """A demo has not run for longer."""
+    page.get_by_role("radio", name="1 h").click()
+    page.wait_for_timeout(1500)
+
+
+READY: dict[str, Callable[[Page], None]] = {"review": unfold, "runners": hide_steps, "figures": last_hour}
+
+
+def for_docs(page: Page, paths: dict[str, str]) -> None:
+    """The docs' own pictures: small, light, and one of the sheet that adds a runner."""
+    for name, path in paths.items():
+        show(page, path)
+        READY.get(name, lambda _page: None)(page)
+        save_small(page, name)
+    show(page, PATHS["runners"])
+    page.keyboard.press("n")
+    page.get_by_role("dialog", name="Add runner").get_by_label("Name", exact=True).fill("build-host-03")
+    save_small(page, "add-runner")
+
+
+def every_page(sign_in: Callable[[tuple[int, int], Any], Page], folder: Path, paths: dict[str, str]) -> None:
+    """All pages whole, to be held beside the mock-ups."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for scheme in ("light", "dark"):
+        for width in WIDTHS:
+            page = sign_in((width, 900), scheme)
+            for name, path in paths.items():
+                show(page, path)
+                page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
+
+
+def show(page: Page, path: str) -> None:
+    """Open a page and wait until it is live and has stopped asking."""
+    page.goto(path)
     page.get_by_role("status").filter(has_text="Live").first.wait_for(timeout=60_000)
     page.wait_for_timeout(1500)
 
 
-def save(page: Page, name: str) -> None:
-    """Write one picture."""
-    path = FOLDER / f"{name}.png"
-    page.screenshot(path=path)
-    print(path.relative_to(PROJECT))
+def save_small(page: Page, name: str) -> None:
+    """Write one picture for the docs."""
+    asked = {"format": "webp", "quality": QUALITY}
+    answer = page.context.new_cdp_session(page).send("Page.captureScreenshot", asked)
+    path = FOLDER / f"{name}.webp"
+    path.write_bytes(base64.b64decode(answer["data"]))
+    print(f"{path.relative_to(PROJECT)}  {path.stat().st_size // 1024} KiB")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:2]))

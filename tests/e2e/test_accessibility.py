@@ -1,11 +1,12 @@
 """Every page under axe, light and dark: no finding that is serious or critical."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
@@ -147,3 +148,93 @@ def test_the_run_dialog_with_its_options_has_no_serious_finding(
     expect(page.get_by_label("Targets")).to_be_visible(timeout=SOON)
     assert findings(page) == []
     page.close()
+
+
+# What is opened on a page, in the order it is pressed, and the role of what is open then.
+OPENED = {
+    "a runner's menu": ("/dashboard/runners", ["More actions for lively"], "menu"),
+    "draining": ("/dashboard/runners", ["More actions for lively", "Drain"], "alertdialog"),
+    "removing": ("/dashboard/runners", ["More actions for lively", "Remove"], "alertdialog"),
+    "my menu": ("/dashboard/runners", [re.compile("^axe-.*@example.com")], "menu"),
+    "the palette": ("/dashboard/runners", ["Search or run a command"], "dialog"),
+    "a list": ("/dashboard/jobs", [("combobox", "Status")], "listbox"),
+    "a module's menu": ("/dashboard/modules?module={module}", ["Destroy, edit, check, remove"], "menu"),
+    "destroying": ("/dashboard/modules?module={module}", ["Destroy, edit, check, remove", "Destroy"], "alertdialog"),
+    "a module's form": ("/dashboard/modules?module={module}", ["Destroy, edit, check, remove", "Edit"], "dialog"),
+    "inviting": ("/dashboard/settings/members", ["Invite"], "dialog"),
+    "a password": ("/dashboard/account", ["Change the password"], "alertdialog"),
+}
+
+
+def open_on(page: Page, presses: list[Any], role: Any) -> Locator:
+    """Press one thing after the other, the second in the menu that the first opened."""
+    expect(page.locator(".ry-live:visible", has_text="Live")).to_be_visible(timeout=SOON)
+    for at, each in enumerate(presses):
+        kind, name = each if isinstance(each, tuple) else ("menuitem" if at else "button", each)
+        page.get_by_role(kind, name=name, exact=isinstance(name, str)).first.click(timeout=SOON)
+    # Once it stands still: what fades in has another contrast on the way.
+    opened = page.locator(f"[role={role}][data-state=open]").last
+    expect(opened).to_be_visible(timeout=SOON)
+    opened.evaluate("(el) => Promise.all(el.getAnimations({ subtree: true }).map((each) => each.finished))")
+    return opened
+
+
+@pytest.mark.parametrize("what", OPENED)
+def test_what_is_open_over_a_page_has_no_serious_finding(
+    context: BrowserContext, things: dict[str, Any], what: str
+) -> None:
+    path, presses, role = OPENED[what]
+    page = context.new_page()
+    page.goto(path.format(**things))
+    opened = open_on(page, presses, role)
+    # Menus and lists hide the page behind them from readers, and keep the focus: axe sees only the first of the two.
+    page.keyboard.press("Tab")
+    assert opened.evaluate("(el) => el.contains(document.activeElement)")
+    is_kept = role in ("menu", "listbox")
+    assert [found for found in findings(page) if not (is_kept and "aria-hidden-focus" in found)] == []
+    page.close()
+
+
+# A desk, where tables are widest for their room, 1280 at 200 %, a phone.
+WIDTHS = (1440, 785, 721, 640, 390)
+SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+# How many animations the mark of something that runs has, and those in the page that take time.
+TURNING = """() => document.body.appendChild(Object.assign(document.createElement('i'), { className: 'ry-spin' }))
+    .getAnimations().filter((each) => each.effect.getComputedTiming().duration > 1).length"""
+LASTING = "document.getAnimations().map((each) => each.effect.getComputedTiming().duration).filter((ms) => ms > 1)"
+
+
+def opened_with(chromium: Browser, product: Product, person: Person, motion: Any) -> Page:
+    made = chromium.new_context(base_url=product.url, reduced_motion=motion)
+    name, value = product.cookie(person).split("=", 1)
+    made.add_cookies([{"name": name, "value": value, "url": product.url}])
+    return made.new_page()
+
+
+def test_no_page_scrolls_sideways_at_any_width_and_nothing_moves_for_who_asked_for_that(
+    product: Product, person: Person, chromium: Browser, things: dict[str, Any]
+) -> None:
+    page = opened_with(chromium, product, person, "reduce")
+    found = []
+    for path, words in PAGES.items():
+        page.goto(path.format(**things))
+        expect(page.get_by_text(words).first).to_be_attached(timeout=SOON)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 800})
+            found += [(path, width, "sideways", page.evaluate(SIDEWAYS))] if page.evaluate(SIDEWAYS) > 0 else []
+    page.goto("/dashboard/runners")
+    expect(page.get_by_role("link", name="lively", exact=True)).to_be_visible(timeout=SOON)
+    page.keyboard.press("n")
+    page.wait_for_function("document.querySelector('[role=dialog]')?.getAnimations({ subtree: true })")
+    found += page.evaluate(LASTING)
+    page.context.close()
+    assert found == []
+
+
+def test_what_runs_turns_for_who_did_not_ask_for_stillness(product: Product, chromium: Browser) -> None:
+    for motion, count in (("no-preference", 1), ("reduce", 0)):
+        page = chromium.new_page(base_url=product.url, reduced_motion=motion)
+        page.goto("/login")
+        expect(page.get_by_role("heading").first).to_be_visible(timeout=SOON)
+        assert page.evaluate(TURNING) == count
+        page.close()

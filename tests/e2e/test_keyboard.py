@@ -1,0 +1,246 @@
+"""Every journey by keyboard alone: no test here touches a pointer, and what has the focus can be seen."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.e2e.product import PASSWORD, Person, Product
+from tests.e2e.runner import ScriptedRunner
+from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module, status
+
+pytestmark = pytest.mark.timeout(900)
+SOON = 30_000
+SETTINGS = "/dashboard/settings"
+# Further than any page has stops.
+FAR = 90
+HAS_FOCUS = "(el) => el === document.activeElement"
+# A ring of its own, or that of the field's frame.
+IS_SEEN = """() => {
+  const ringed = (el) => { const s = getComputedStyle(el); return s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0; };
+  const el = document.activeElement;
+  return ringed(el) || !!el.closest('.rt-TextFieldRoot, .rt-TextAreaRoot') || getComputedStyle(el).boxShadow !== 'none';
+}"""
+
+
+@pytest.fixture(scope="module")
+def person(product: Product) -> Person:
+    return product.person("keys")
+
+
+@pytest.fixture(scope="module")
+def runner(product: Product, person: Person) -> ScriptedRunner:
+    return ScriptedRunner(product, person, "lively")
+
+
+@pytest.fixture(scope="module")
+def page(product: Product, person: Person, chromium: Browser) -> Iterator[Page]:
+    context = chromium.new_context(base_url=product.url, viewport={"width": 1440, "height": 900})
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    name, value = product.cookie(person).split("=", 1)
+    context.add_cookies([{"name": name, "value": value, "url": product.url}])
+    made = context.new_page()
+    made.set_default_timeout(SOON)
+    yield made
+    context.close()
+
+
+def go(page: Page, path: str) -> None:
+    """Open a page and wait until its keys work."""
+    page.goto(path)
+    expect(page.locator(".ry-live:visible", has_text="Live")).to_be_visible(timeout=SOON)
+
+
+def reach(page: Page, target: Locator) -> None:
+    """Walk to something with Tab, as far as it takes, and see that it is where one is."""
+    expect(target).to_be_visible(timeout=SOON)
+    expect(target).to_be_enabled(timeout=SOON)
+    step_to(page, target, "Tab")
+    assert page.evaluate(IS_SEEN), "what has the focus is not marked"
+
+
+def press(page: Page, target: Locator) -> None:
+    """Walk to a control and press it."""
+    reach(page, target)
+    page.keyboard.press("Enter")
+
+
+def write(page: Page, target: Locator, text: str) -> None:
+    """Walk to a field and write into it."""
+    reach(page, target)
+    page.keyboard.press("Control+A")
+    page.keyboard.type(text)
+
+
+def pick(page: Page, target: Locator, option: str) -> None:
+    """Open a list or a menu by its control and choose from it."""
+    press(page, target)
+    choose_below(page, option)
+
+
+def choose_below(page: Page, option: str) -> None:
+    """Go down an open list or menu to a line, and take it."""
+    wanted = page.locator("[role=option], [role=menuitem]").filter(has_text=option).first
+    expect(wanted).to_be_visible(timeout=SOON)
+    step_to(page, wanted, "ArrowDown")
+    page.keyboard.press("Enter")
+
+
+def step_to(page: Page, target: Locator, key: str) -> None:
+    """Press a key until something has the focus."""
+    for _ in range(FAR):
+        if target.evaluate(HAS_FOCUS):
+            break
+        page.keyboard.press(key)
+    assert target.evaluate(HAS_FOCUS), f"no number of {key} leads there"
+
+
+def choose(page: Page, chosen: Locator, wanted: Locator) -> None:
+    """Walk to what is chosen of a few, and from there with the arrows to another one."""
+    reach(page, chosen)
+    step_to(page, wanted, "ArrowRight")
+    page.keyboard.press("Space")
+    expect(wanted).to_be_checked(timeout=SOON)
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.locator("tr[data-row]", has=page.get_by_role("link", name=name, exact=True))
+
+
+def act_on_row(page: Page, name: str, item: str) -> Locator:
+    """Walk to a row, open its menu and choose; returns the question."""
+    reach(page, row(page, name).get_by_role("link", name=name, exact=True))
+    page.keyboard.press(".")
+    choose_below(page, item)
+    question = page.get_by_role("alertdialog", name=re.compile(f"^{item} {name}"))
+    expect(question).to_be_visible(timeout=SOON)
+    return question
+
+
+def test_a_first_runner_is_registered_and_its_token_copied(page: Page) -> None:
+    go(page, "/dashboard/runners")
+    page.keyboard.press("n")
+    sheet = page.get_by_role("dialog", name="Add runner")
+    write(page, sheet.get_by_label("Name", exact=True), "by-keys")
+    page.keyboard.press("Enter")
+    expect(sheet.get_by_text("is registered")).to_be_visible(timeout=SOON)
+    press(page, sheet.get_by_role("button", name="Copy the token"))
+    page.keyboard.press("Escape")
+    expect(sheet).to_be_hidden(timeout=SOON)
+    expect(row(page, "by-keys")).to_be_visible(timeout=SOON)
+
+
+def test_a_runner_is_drained_and_removed(product: Product, person: Person, page: Page) -> None:
+    product.runner(person, "spare")
+    go(page, "/dashboard/runners")
+    question = act_on_row(page, "spare", "Drain")
+    write(page, question.get_by_label("Reason"), "Host maintenance")
+    press(page, question.get_by_role("button", name="Drain"))
+    expect(question).to_be_hidden(timeout=SOON)
+    question = act_on_row(page, "spare", "Remove")
+    write(page, question.get_by_role("textbox"), "spare")
+    press(page, question.get_by_role("button", name="Remove runner"))
+    expect(row(page, "spare")).to_have_count(0, timeout=SOON)
+
+
+def test_a_module_is_created_and_planned_and_a_job_cancelled(product: Product, person: Person, page: Page) -> None:
+    go(page, "/dashboard/modules")
+    press(page, page.get_by_role("button", name="New module").or_(page.get_by_role("button", name="New", exact=True)))
+    sheet, menu = page.get_by_role("dialog", name="New module"), page.get_by_role("menuitem", name="Module")
+    expect(sheet.or_(menu)).to_be_visible(timeout=SOON)
+    if menu.is_visible():
+        page.keyboard.press("Enter")
+    write(page, sheet.get_by_label("Group", exact=True), "platform/keys")
+    write(page, sheet.get_by_label("Name", exact=True), "vpc")
+    choose(page, sheet.get_by_role("radio", name="Git"), sheet.get_by_role("radio", name="Inline"))
+    press(page, sheet.get_by_role("button", name="Create module"))
+    expect(page.get_by_role("heading", name="vpc")).to_be_visible(timeout=SOON)
+    press(page, page.get_by_role("button", name="Plan", exact=True))
+    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    # One that no runner takes meanwhile.
+    number = enqueue(product, person, make_module(product, person, "keys/gpu", labels=["gpu=true"]), "PLAN")
+    go(page, f"/dashboard/jobs/{number}")
+    press(page, page.get_by_role("button", name="Cancel", exact=True))
+    expect(status(page)).to_have_attribute("data-status", "CANCELLED", timeout=SOON)
+
+
+def test_a_plan_is_reviewed_and_confirmed_and_the_apply_is_stopped(
+    product: Product, person: Person, runner: ScriptedRunner, page: Page
+) -> None:
+    module = make_module(product, person, "payments/queue")
+    go(page, f"/dashboard/modules?module={module}")
+    press(page, page.get_by_role("button", name="Apply", exact=True))
+    press(page, page.get_by_test_id("run"))
+    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    runner.finish(runner.claim(int(page.url.rsplit("/", 1)[1])), "SUCCEEDED", summary=SUMMARY)
+    press(page, page.get_by_test_id("review"))
+    press(page, page.get_by_test_id("confirm"))
+    expect(status(page)).to_have_attribute("data-status", "QUEUED", timeout=SOON)
+    runner.report(runner.claim(), "APPLY", [{**STEP, "name": "apply", "title": "Apply", "phase": "APPLY"}])
+    expect(status(page)).to_have_attribute("data-status", "PROCESSING", timeout=SOON)
+    pick(page, page.get_by_role("button", name="Cancel"), "After this step")
+    expect(page.locator(".ry-head .ry-why")).to_be_visible(timeout=SOON)
+
+
+def test_a_schedule_and_a_rule_are_created(product: Product, person: Person, page: Page) -> None:
+    make_module(product, person, "clock/work")
+    go(page, f"{SETTINGS}/schedules")
+    press(page, page.get_by_role("button", name="Create schedule"))
+    sheet = page.get_by_role("dialog", name="Create schedule")
+    write(page, sheet.get_by_label("Cron"), "0 6 * * mon")
+    write(page, sheet.get_by_label("Module or group"), "clock/work")
+    press(page, sheet.get_by_role("button", name="Create schedule"))
+    expect(page.get_by_role("row").filter(has_text="clock/work")).to_be_visible(timeout=SOON)
+
+    go(page, f"{SETTINGS}/notifications")
+    press(page, page.get_by_role("button", name="Create rule").first)
+    sheet = page.get_by_role("dialog", name="Create rule")
+    pick(page, sheet.get_by_role("combobox", name="Where"), "Email")
+    write(page, sheet.get_by_label("Address"), "oncall@example.org")
+    press(page, sheet.get_by_role("button", name="Create rule"))
+    expect(page.get_by_role("row").filter(has_text="oncall@example.org")).to_be_visible(timeout=SOON)
+
+
+def test_a_member_is_invited_and_a_password_changed(page: Page) -> None:
+    go(page, f"{SETTINGS}/members")
+    press(page, page.get_by_role("button", name="Invite"))
+    dialog = page.get_by_role("dialog")
+    write(page, dialog.get_by_label(re.compile("E-?mail")), "colleague@example.org")
+    press(page, dialog.get_by_role("button", name="Create invite link"))
+    press(page, dialog.get_by_role("button", name="Done"))
+    expect(page.get_by_role("row").filter(has_text="colleague@example.org")).to_be_visible(timeout=SOON)
+
+    go(page, "/dashboard/account")
+    press(page, page.get_by_role("button", name="Change the password"))
+    dialog = page.get_by_role("alertdialog", name="Change the password")
+    write(page, dialog.get_by_label("Current password"), PASSWORD)
+    write(page, dialog.get_by_label("New password", exact=True), "another-horse-battery")
+    write(page, dialog.get_by_label("New password again"), "another-horse-battery")
+    page.keyboard.press("Enter")
+    expect(dialog).to_be_hidden(timeout=SOON)
+
+
+def test_the_palette_takes_what_is_typed_before_it_is_there_and_offers_what_was_seen(
+    product: Product, person: Person, page: Page
+) -> None:
+    made = product.runner(person, "node-nine")
+    go(page, f"/dashboard/runners/{made['id']}")
+    expect(page.get_by_role("heading", name="node-nine")).to_be_visible(timeout=SOON)
+    go(page, "/dashboard/runners")
+    # "n" alone would open a sheet on this page, and no moment is left for the dialog to open.
+    page.keyboard.press("Control+k")
+    page.keyboard.type("nod")
+    palette = page.get_by_test_id("palette")
+    expect(palette.get_by_role("combobox")).to_have_value(re.compile("^nod"), timeout=SOON)
+    page.keyboard.type("e-nine")
+    found = palette.get_by_role("group", name="Runners").get_by_role("option", name=re.compile("node-nine"))
+    expect(found).to_have_attribute("aria-selected", "true", timeout=SOON)
+    expect(page.get_by_role("dialog", name="Add runner")).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(palette).to_be_hidden(timeout=SOON)
+    page.keyboard.press("Control+k")
+    recent = palette.get_by_role("group", name="Recent").get_by_role("option")
+    expect(recent.first).to_contain_text("node-nine", timeout=SOON)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/dashboard/runners/{made['id']}")

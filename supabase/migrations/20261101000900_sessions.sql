@@ -371,11 +371,12 @@ as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
-  if v_claims ->> 'role' in ('executor', 'engine')
-    and (v_claims ->> 'job', v_claims ->> 'att') is distinct from (p_job::pg_catalog.text, p_attempt::pg_catalog.text)
+  if v_claims ->> 'role' in ('executor', 'engine') then
+    if (v_claims ->> 'job', v_claims ->> 'att') is distinct from (p_job::pg_catalog.text, p_attempt::pg_catalog.text)
       then
-    perform private.fail('RY403', format('This credential is not for attempt %s of job %s.', p_attempt, p_job),
-      'An executor or an engine works on the one job that it was started for.');
+      perform private.fail('RY403', format('This credential is not for attempt %s of job %s.', p_attempt, p_job),
+        'An executor or an engine works on the one job that it was started for.');
+    end if;
   end if;
 end;
 $$;

@@ -84,7 +84,7 @@ STEPS = (
         lambda page: page.fill("#job-search", "module-42"),
         "table.ry-jobs:not(:has-text('module-41')) tr[data-row]:has-text('module-42')",
     ),
-    Step("a job", lambda page: page.click("tr[data-row] a[data-open]"), "h1"),
+    Step("a job", lambda page: page.click("tr[data-row] a[data-open]"), "h1 .num"),
     Step("modules", lambda page: page.click("a[href='/dashboard/modules']"), ".ry-split [role=treeitem][data-module]"),
     Step(
         "modules: search",
@@ -92,9 +92,17 @@ STEPS = (
         ".ry-split:not(:has([data-module*='module-8'])) [data-module*='module-7']",
     ),
     Step("runners", lambda page: page.click("a[href='/dashboard/runners']"), "table.ry-runners tr[data-row]"),
-    Step("runners: offline", lambda page: page.click("role=radio[name=/OFFLINE/]"), "tr[data-status=OFFLINE]"),
+    Step(
+        "runners: offline",
+        lambda page: page.click("role=radio[name=/OFFLINE/]"),
+        "table.ry-runners:not(:has(tr[data-status=ONLINE])) tr[data-status=OFFLINE]",
+    ),
     Step("runners: all", lambda page: page.click("role=radio[name=/All/]"), "tr[data-status=ONLINE]"),
-    Step("runners: outdated", lambda page: page.click("[data-testid=health-outdated]"), "[data-health=outdated]"),
+    Step(
+        "runners: outdated",
+        lambda page: page.click("[data-testid=health-outdated]"),
+        "table.ry-runners:not(:has-text('runner-0001')) tr[data-row]:has-text('runner-0016')",
+    ),
     Step("runners: clear", lambda page: page.click("[data-testid=clear-all]"), "tr[data-row]:has-text('runner-0001')"),
     Step(
         "runners: search",

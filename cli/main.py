@@ -25,6 +25,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "notifications": ("cli.commands.notifications", "Which events go where, and what became of each message."),
     "runners": ("cli.commands.runners", "Register, list and look after the runners of an organisation."),
     "tokens": ("cli.commands.tokens", "The tokens of a runner."),
+    "personal-tokens": ("cli.commands.personal_tokens", "Tokens with which your own programs act as you."),
     "accounts": ("cli.commands.accounts", "Service accounts: identities that runners and pipelines sign in with."),
     "releases": ("cli.commands.releases", "Published versions of the runner."),
     "rollouts": ("cli.commands.rollouts", "Updating the outdated runners in waves."),

@@ -1,5 +1,7 @@
 """The API as a person and an operator use it: call functions, read rows."""
 
+import base64
+import json
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
@@ -48,6 +50,13 @@ class Api:
             if len(page) < PAGE:
                 return found
 
+    def who(self) -> dict[str, Any]:
+        """The person who asks: id and address. Auth is asked, but not for a personal token, which it does not know."""
+        claims = claims_of(self._token)
+        if "personal_token" in claims:
+            return {"id": claims.get("sub"), "email": claims.get("email")}
+        return dict(self.request("GET", "/auth/v1/user", "Auth"))
+
     def request(self, method: str, path: str, what: str, body: Any = None) -> Any:
         """One request as this identity; `what` stands before a refusal that says nothing by itself."""
         reply = self._send(method, path, body)
@@ -60,6 +69,15 @@ class Api:
 
     def _send(self, method: str, path: str, body: Any) -> Reply:
         return self.connection.request(method, path, self.headers, body)
+
+
+def claims_of(token: str) -> dict[str, Any]:
+    """What a token says of itself; the project judges whether it is true."""
+    try:
+        payload = token.split(".")[1]
+        return dict(json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))))
+    except (IndexError, ValueError, TypeError):
+        return {}
 
 
 def refusal(what: str, reply: Reply) -> CommandError:

@@ -6,6 +6,7 @@ from typing import Any
 
 from cli.client.api import Api, refusal, said_by
 from cli.client.http import Connection
+from cli.client.personal import exchange, is_personal
 from cli.client.two_steps import Ask, complete, nobody_to_ask
 from cli.errors import SignedOut
 
@@ -39,7 +40,15 @@ def sign_in(connection: Connection, key: str, email: str, password: str, ask: As
 
 def refresh(connection: Connection, key: str, token: str) -> Session:
     """Go on with a login; one that was ended elsewhere is said to have expired."""
+    if is_personal(token):
+        return by_token(connection, token)[0]
     return _session(_grant(connection, key, "refresh_token", {"refresh_token": token}))
+
+
+def by_token(connection: Connection, token: str) -> tuple[Session, str]:
+    """A login for a person's own token, and the project's publishable key."""
+    said = exchange(connection, token)
+    return _session(said), str(said["publishable_key"])
 
 
 def sign_out(connection: Connection, key: str, token: str) -> None:

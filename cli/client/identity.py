@@ -2,9 +2,9 @@
 
 import os
 
-from cli.client import workload
+from cli.client import personal, workload
 from cli.client.api import Api
-from cli.client.auth import refresh, sign_in
+from cli.client.auth import by_token, refresh, sign_in
 from cli.client.http import Connection
 from cli.client.profiles import Profile, Profiles, profiles_of
 from cli.errors import Missing, SignedOut
@@ -22,6 +22,8 @@ def person(wanted: str | None = None) -> tuple[Api, Profile]:
     chosen = wanted or os.environ.get("RUNYARD_PROFILE")
     if not chosen and workload.is_wanted():
         return _from_workload()
+    if not chosen and os.environ.get(personal.VARIABLE):
+        return _from_token()
     if not chosen and (os.environ.get("RUNYARD_ACCESS_TOKEN") or os.environ.get("RUNYARD_EMAIL")):
         return _from_environment()
     profiles = profiles_of(os.environ)
@@ -29,7 +31,7 @@ def person(wanted: str | None = None) -> tuple[Api, Profile]:
     if not name:
         raise SignedOut(
             "Nobody is signed in.",
-            "Sign in: runyard login. In a pipeline set RUNYARD_API_URL and RUNYARD_SERVICE_ACCOUNT.",
+            "Sign in: runyard login. In a script set RUNYARD_API_URL and RUNYARD_TOKEN, in a pipeline RUNYARD_SERVICE_ACCOUNT.",
         )
     return _from_profile(profiles, profiles.get(name))
 
@@ -62,6 +64,15 @@ def _from_workload() -> tuple[Api, Profile]:
     dashboard = os.environ.get("RUNYARD_DASHBOARD_URL", "")
     name = os.environ[workload.ACCOUNT]
     return api, Profile("environment", url, login.key, name, login.organization, dashboard, is_account=True)
+
+
+def _from_token() -> tuple[Api, Profile]:
+    url, token = _need_address(), os.environ[personal.VARIABLE].strip()
+    connection = Connection(url)
+    session, key = by_token(connection, token)
+    dashboard = os.environ.get("RUNYARD_DASHBOARD_URL", "")
+    profile = Profile("environment", url, key, session.email, dashboard=dashboard)
+    return Api(connection, key, session.access_token, lambda: by_token(connection, token)[0].access_token), profile
 
 
 def _from_environment() -> tuple[Api, Profile]:

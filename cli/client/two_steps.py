@@ -1,11 +1,9 @@
 """The second step of a sign-in: the code of an authenticator app, where the account asks for one."""
 
-import base64
-import json
 from collections.abc import Callable
 from typing import Any
 
-from cli.client.api import refusal
+from cli.client.api import claims_of, refusal
 from cli.client.http import Connection
 from cli.errors import SignedOut
 
@@ -18,7 +16,7 @@ WRONG = "mfa_verification_failed"
 def complete(connection: Connection, key: str, said: dict[str, Any], ask: Ask) -> dict[str, Any]:
     """What Auth says once the code was given; the same as before where the account asks for none."""
     factors = [one["id"] for one in said["user"].get("factors") or [] if one["status"] == "verified"]
-    if not factors or _level(said["access_token"]) == "aal2":
+    if not factors or claims_of(said["access_token"]).get("aal") == "aal2":
         return said
     headers = {"apikey": key, "Authorization": f"Bearer {said['access_token']}"}
     problem = ""
@@ -36,7 +34,7 @@ def nobody_to_ask(_: str) -> str:
     """Refuse where no person is there to give a code."""
     raise SignedOut(
         "This account asks for a code at every sign-in, and nobody is here to give it.",
-        "In a script use a service account, which has no second step.",
+        "In a script use a personal token (RUNYARD_TOKEN): it stands for both steps.",
     )
 
 
@@ -52,9 +50,3 @@ def _verify(connection: Connection, headers: dict[str, str], factor: str, code: 
     if WRONG in reply.text:
         return None
     raise refusal("Auth", reply)
-
-
-def _level(token: str) -> str:
-    payload = token.split(".")[1]
-    claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    return str(claims.get("aal", ""))

@@ -34,6 +34,9 @@ def login(
     code: Annotated[
         str | None, typer.Option(help="The code of your authenticator app, where the account asks for one.")
     ] = None,
+    token: Annotated[
+        str | None, typer.Option(metavar="-", help="Sign in with a personal token, read from standard input.")
+    ] = None,
     profile: Annotated[str, typer.Option(help="The name that this login is kept by.")] = "default",
     dashboard: Annotated[
         str, typer.Option(help="Where the dashboard is, for `runyard open`.", envvar="RUNYARD_DASHBOARD_URL")
@@ -47,14 +50,17 @@ def login(
 ) -> None:
     """Sign in to a project and use it from now on: by a short code in the browser, or with --email and a password."""
     where = url or address() or _ask("Address of the project", "URL, or SUPABASE_URL")
-    api_key = key or os.environ.get("SUPABASE_PUBLISHABLE_KEY") or _ask("Publishable key", "--key")
-    who = email or os.environ.get("RUNYARD_EMAIL")
     connection = Connection(where)
-    session = (
-        auth.sign_in(connection, api_key, who, _password(password_stdin), _asker(code))
-        if who
-        else _by_code(connection, api_key, dashboard, open_browser, _asker(code))
-    )
+    who = email or os.environ.get("RUNYARD_EMAIL")
+    if token is not None:
+        session, api_key = auth.by_token(connection, _typed_token(token))
+    else:
+        api_key = key or os.environ.get("SUPABASE_PUBLISHABLE_KEY") or _ask("Publishable key", "--key")
+        session = (
+            auth.sign_in(connection, api_key, who, _password(password_stdin), _asker(code))
+            if who
+            else _by_code(connection, api_key, dashboard, open_browser, _asker(code))
+        )
     kept = Profile(profile, where.rstrip("/"), api_key, session.email, "", dashboard.rstrip("/"), keyring)
     profiles_of(os.environ).save(kept, session)
     say(f"Signed in to {kept.url} as {session.email} (profile {profile}).")
@@ -96,7 +102,7 @@ def logout(
 def whoami(here: Here) -> None:
     """Show who is signed in, where, and the role in each organisation."""
     profile = here.identity[1]
-    user = {} if profile.is_account else here.api.request("GET", "/auth/v1/user", "Auth")
+    user = {} if profile.is_account else here.api.who()
     mine = here.api.call("my_organizations")
     roles = [f"{one['slug']} ({one['role']})" for one in mine]
     shown = {
@@ -109,6 +115,13 @@ def whoami(here: Here) -> None:
     }
     who = "service_account" if profile.is_account else "email"
     here.printer.row(shown, (who, "url", "profile", "organizations"))
+
+
+def _typed_token(given: str) -> str:
+    """The token from standard input: arguments stay in the shell's history and in lists of processes."""
+    if given != "-":
+        raise Usage("A token is not given as an argument.", "Give --token - and the token on standard input.")
+    return sys.stdin.readline().strip() if not sys.stdin.isatty() else str(typer.prompt("Token", hide_input=True))
 
 
 def _asker(given: str | None) -> Ask:

@@ -39,7 +39,7 @@ REASONS: dict[str, str] = {
         RUNNER,
     ),
     **dict.fromkeys(
-        ("open_worker_session", "rate_limit", "renew_worker_session", "service_account_for", "use_service_account",
+        ("open_worker_session", "rate_limit", "renew_worker_session", "service_account_for", "use_service_account", "use_personal_token",
             "check_worker_credential", "start_device_login", "take_device_login", "worker_token_hashes", "installation_metrics"), EDGE
     ),
     **dict.fromkeys(

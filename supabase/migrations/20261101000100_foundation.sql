@@ -151,6 +151,27 @@ $$;
 comment on function private.caller_id() is 'The signed-in user''s id (for a runner: the runner''s id).';
 grant execute on function private.caller_id() to authenticated, worker;
 
+create table private.personal_tokens (
+  id uuid primary key default gen_random_uuid(),
+  user_id uuid not null references auth.users (id) on delete cascade,
+  name text not null check (length(name) between 1 and 60 and name = trim(name)),
+  token_hash text not null unique check (token_hash ~ '^[0-9a-f]{64}$'),
+  hint text not null check (length(hint) = 4),
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null,
+  last_used_at timestamptz
+);
+create index personal_tokens_user_id_idx on private.personal_tokens (user_id);
+alter table private.personal_tokens enable row level security;
+comment on table private.personal_tokens is
+  'Tokens with which a person''s programs act as that person; they go with the account.';
+comment on column private.personal_tokens.name is 'What its owner calls it.';
+comment on column private.personal_tokens.token_hash is
+  'SHA-256 (hex); with 256 random bits there is nothing to guess. The token is shown once and never stored.';
+comment on column private.personal_tokens.hint is 'The last four characters of the token.';
+comment on column private.personal_tokens.expires_at is 'From then on it is void.';
+comment on column private.personal_tokens.last_used_at is 'When it was last exchanged for a login.';
+
 -- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
 -- (my_org_ids) and at the beginning of every act (need_role, need_person). Runners never come this way.
@@ -162,13 +183,20 @@ as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
+  -- A token stands for both steps: it was made by somebody who had given them. Its row decides, so that a revoked one
+  -- is void at once, and not when what it was exchanged for ends.
+  if coalesce(v_claims ? 'personal_token', false) then
+    return exists (select from private.personal_tokens as t
+      where t.id = (v_claims ->> 'personal_token')::pg_catalog.uuid
+        and t.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and t.expires_at > now());
+  end if;
   return coalesce(v_claims ->> 'aal', '') = 'aal2' or not exists (select from auth.mfa_factors as f
     where f.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and f.status = 'verified');
 end;
 $$;
 comment on function private.is_proved() is
   'Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has '
-  'given the code. The one place that decides it.';
+  'given the code, and a personal token is live. The one place that decides it.';
 
 create function private.need_proved()
 returns void
@@ -176,13 +204,18 @@ language plpgsql stable
 set search_path = ''
 as $$
 begin
-  if not private.is_proved() then
+  if private.is_proved() then
+    return;
+  elsif private.jwt() ? 'personal_token' then
+    perform private.fail('RY403', 'This personal token was revoked or has expired.', 'Make a new one under Account.');
+  else
     perform private.fail('RY403', 'This sign-in lacks its second step.',
       'Sign in again, and give the code of your authenticator app.');
   end if;
 end;
 $$;
-comment on function private.need_proved() is 'Refuses a sign-in that lacks its second step.';
+comment on function private.need_proved() is
+  'Refuses a sign-in that lacks its second step, and a personal token that is void.';
 
 -- -------------------------------------------------------------------------------------------------------------- checks
 

@@ -407,6 +407,21 @@ $$;
 comment on function private.start_device_login(text, text, text, text) is 'Body of public.start_device_login.';
 grant execute on function private.start_device_login(text, text, text, text) to service_role;
 
+create function private.refuse_personal_token()
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if private.jwt() ? 'personal_token' then
+    perform private.fail('RY403', 'A personal token makes no other login and no other token.',
+      'Sign in yourself: on the dashboard, or with `runyard login`.');
+  end if;
+end;
+$$;
+comment on function private.refuse_personal_token() is
+  'Refuses a personal token where it would outlive its own revocation.';
+
 create function private.need_device_login(p_user_code text)
 returns private.device_logins
 language plpgsql
@@ -416,6 +431,7 @@ declare
   v_login private.device_logins;
 begin
   perform private.need_person();
+  perform private.refuse_personal_token();
   select * into v_login from private.device_logins
   where user_code = upper(regexp_replace(p_user_code, '[^A-Za-z]', '', 'g')) and expires_at > now()
     and is_confirmed is null
@@ -485,5 +501,97 @@ end;
 $$;
 comment on function private.take_device_login(text) is 'Body of public.take_device_login.';
 grant execute on function private.take_device_login(text) to service_role;
+
+-- ----------------------------------------------------------------------------------------------------- personal tokens
+-- A person's programs act as that person, with a token of their own: the edge function service-account-token exchanges
+-- it for a login of ten minutes, and every call asks the token's row (private.is_proved).
+
+create function private.personal_token_row(p_token private.personal_tokens)
+returns jsonb
+language sql stable
+set search_path = ''
+as $$
+  select to_jsonb(p_token) - array['token_hash', 'user_id'] || jsonb_build_object('is_live', p_token.expires_at > now())
+$$;
+comment on function private.personal_token_row(private.personal_tokens) is 'A personal token as its owner sees it.';
+
+create function private.create_personal_token(p_name text, p_token_hash text, p_hint text, p_days integer)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_token private.personal_tokens;
+begin
+  perform private.need_person();
+  perform private.refuse_personal_token();
+  if p_days is null or p_days not between 1 and 365 then
+    perform private.fail('RY422', 'A personal token lives for 1 to 365 days.', 'Choose how long you need it.');
+  end if;
+  delete from private.personal_tokens
+  where user_id = private.caller_id() and expires_at < now() - interval '90 days';
+  if (select count(*) from private.personal_tokens where user_id = private.caller_id()) >= 50 then
+    perform private.fail('RY429', 'You have 50 personal tokens, which is the limit.',
+      'Revoke one that you no longer use.');
+  end if;
+  insert into private.personal_tokens (user_id, name, token_hash, hint, expires_at)
+  values (private.caller_id(), trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days))
+  returning * into v_token;
+  return private.personal_token_row(v_token);
+exception
+  when check_violation or not_null_violation or unique_violation then
+    perform private.fail('RY422', 'The token''s name, hash or hint is not valid.',
+      'A name has 1 to 60 characters; send the SHA-256 (hex) of the token and its last four characters.');
+end;
+$$;
+comment on function private.create_personal_token(text, text, text, integer) is 'Body of public.create_personal_token.';
+grant execute on function private.create_personal_token(text, text, text, integer) to authenticated;
+
+create function private.my_personal_tokens()
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.need_person();
+  return (select coalesce(jsonb_agg(private.personal_token_row(t) order by t.created_at desc), '[]')
+    from private.personal_tokens as t where t.user_id = private.caller_id());
+end;
+$$;
+comment on function private.my_personal_tokens() is 'Body of public.my_personal_tokens.';
+grant execute on function private.my_personal_tokens() to authenticated;
+
+create function private.revoke_personal_token(p_token uuid)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_token private.personal_tokens;
+begin
+  perform private.need_person();
+  delete from private.personal_tokens where id = p_token and user_id = private.caller_id() returning * into v_token;
+  if v_token.id is null then
+    perform private.fail('RY404', 'You have no such personal token.', 'It may have been revoked already.');
+  end if;
+  return private.personal_token_row(v_token);
+end;
+$$;
+comment on function private.revoke_personal_token(uuid) is 'Body of public.revoke_personal_token.';
+grant execute on function private.revoke_personal_token(uuid) to authenticated;
+
+create function private.use_personal_token(p_token_hash text)
+returns jsonb
+language sql security definer
+set search_path = ''
+as $$
+  update private.personal_tokens as t set last_used_at = now()
+  from auth.users as u
+  where t.token_hash = p_token_hash and t.expires_at > now() and u.id = t.user_id and u.deleted_at is null
+    and coalesce(u.banned_until <= now(), true)
+  returning jsonb_build_object('id', t.id, 'user_id', t.user_id, 'email', u.email)
+$$;
+comment on function private.use_personal_token(text) is 'Body of public.use_personal_token.';
+grant execute on function private.use_personal_token(text) to service_role;
 
 revoke execute on all functions in schema private from public;

@@ -87,6 +87,29 @@ comment on function public.decide_device_login(text, boolean) is
   'Signs the program that shows this code in as the caller, or declines it. Everybody who is signed in.';
 grant execute on function public.decide_device_login(text, boolean) to authenticated;
 
+create function public.create_personal_token(p_name text, p_token_hash text, p_hint text, p_days integer default 90)
+returns jsonb language sql set search_path = ''
+as $$ select private.create_personal_token(p_name, p_token_hash, p_hint, p_days) $$;
+comment on function public.create_personal_token(text, text, text, integer) is
+  'Keeps the hash of a token with which the caller''s programs act as them, for so many days. Everybody who is signed '
+  'in.';
+grant execute on function public.create_personal_token(text, text, text, integer) to authenticated;
+
+create function public.my_personal_tokens()
+returns jsonb language sql stable set search_path = ''
+as $$ select private.my_personal_tokens() $$;
+comment on function public.my_personal_tokens() is
+  'The caller''s own tokens [{id, name, hint, created_at, expires_at, last_used_at, is_live}]. Everybody who is signed '
+  'in.';
+grant execute on function public.my_personal_tokens() to authenticated;
+
+create function public.revoke_personal_token(p_token uuid)
+returns jsonb language sql set search_path = ''
+as $$ select private.revoke_personal_token(p_token) $$;
+comment on function public.revoke_personal_token(uuid) is
+  'Ends one of the caller''s tokens, and all that it was exchanged for, at once. Everybody who is signed in.';
+grant execute on function public.revoke_personal_token(uuid) to authenticated;
+
 create function public.register_worker(p_org uuid, p_name text, p_token_hash text, p_token_hint text,
   p_options jsonb default '{}')
 returns jsonb language sql set search_path = ''
@@ -1025,6 +1048,14 @@ comment on function public.take_device_login(text) is
   'login. '
   'Edge functions only.';
 grant execute on function public.take_device_login(text) to service_role;
+
+create function public.use_personal_token(p_token_hash text)
+returns jsonb language sql set search_path = ''
+as $$ select private.use_personal_token(p_token_hash) $$;
+comment on function public.use_personal_token(text) is
+  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or its owner is gone. Edge '
+  'functions only.';
+grant execute on function public.use_personal_token(text) to service_role;
 
 create function public.use_service_account(p_account uuid)
 returns jsonb language sql set search_path = ''

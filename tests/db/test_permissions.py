@@ -136,6 +136,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "create_module": {"p_group_path": "a", "p_name": "new"},
     "create_organization": {"p_name": "New", "p_slug": "brand-new"},
+    "create_personal_token": {"p_name": "laptop", "p_token_hash": sha256("t"), "p_hint": "abcd"},
     "create_service_account": {
         "p_spec": {
             "name": "n",
@@ -176,6 +177,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "set_worker_disabled": {"p_disabled": True},
     "start_device_login": {"p_device_hash": sha256("d"), "p_user_code": "BCDFGHJK", "p_program": "x"},
     "take_device_login": {"p_device_hash": sha256("d")},
+    "use_personal_token": {"p_token_hash": sha256("t")},
     "start_set": {"p_type": "PLAN", "p_path": "a"},
     "state_version": {"p_serial": 1},
     "unassign_worker": {"p_path": "a"},
@@ -187,6 +189,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "update_schedule": {"p_spec": {"is_on": False}},
     "update_service_account": {"p_spec": {}},
     "update_worker": {"p_options": {}},
+    "revoke_personal_token": {"p_token": str(uuid.uuid4())},
     "upsert_group": {"p_path": "a"},
     "withdraw_release": {"p_version": "1.0.0", "p_reason": "x"},
     "worker_append_logs": {"p_chunks": [{"seq": 2, "body": "x"}]},
@@ -210,8 +213,9 @@ ENGINES = ("engine", "executor", "worker")
 PROCESSES = ("anon", "service", "holder", "executor", "engine")
 FOR_EVERYBODY = {
     "my_organizations", "organization_makers", "create_organization", "accept_invitation", "device_login", "decide_device_login",
+    "create_personal_token", "my_personal_tokens", "revoke_personal_token",
 }  # fmt: skip
-WITH_A_SECRET = {"accept_invitation", "device_login", "decide_device_login"}
+WITH_A_SECRET = {"accept_invitation", "device_login", "decide_device_login", "revoke_personal_token"}
 # Calls whose runner is named by the session, so that any live runner may make them.
 FOR_ANY_WORKER = {"worker_heartbeat", "worker_claim", "worker_close_session", "worker_recover"}
 

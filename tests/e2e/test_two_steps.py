@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
@@ -107,3 +108,35 @@ def test_a_link_alone_sets_no_password(product: Product, browse: Callable[[], Pa
     other.wait_for_url(FLEET)
     changed = Person(person.email, "another-horse-battery", person.org_id, person.org_name, person.token)
     expect(other.get_by_role("button", name=re.compile(changed.org_name))).to_be_visible(timeout=SOON)
+
+
+def test_a_personal_token_is_made_shown_once_used_and_revoked(product: Product, browse: Callable[[], Page]) -> None:
+    person, page = product.person("tokens"), browse()
+    sign_in(page, person)
+    page.goto("/dashboard/account")
+    expect(page.get_by_test_id("two-steps-add")).to_be_enabled(timeout=SOON)
+    button = page.get_by_role("button", name="Create token")
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Name", exact=True)).to_be_focused(timeout=SOON)
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("token-error")).to_be_visible(timeout=SOON)
+    assert findings(page) == []
+    page.get_by_label("Name", exact=True).fill("laptop")
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("new-token")).to_contain_text("ryp_", timeout=SOON)
+    token = page.get_by_test_id("new-token").inner_text().strip()
+    assert findings(page) == []
+    url = f"{product.stack.url}/functions/v1/service-account-token"
+    body = {"grant_type": "urn:runyard:grant-type:personal-token", "token": token}
+    said = httpx.post(url, json=body, timeout=30)
+    assert said.json()["email"] == person.email, said.text
+    page.reload()
+    row = page.get_by_test_id("personal-token")
+    expect(row).to_contain_text(token[-4:], timeout=SOON)
+    assert token not in page.content()
+    page.get_by_role("button", name="Revoke laptop").click()
+    assert findings(page) == []
+    page.get_by_role("button", name="Revoke token").click()
+    expect(row).to_have_count(0, timeout=SOON)
+    assert httpx.post(url, json=body, timeout=30).status_code == 401

@@ -266,3 +266,37 @@ def test_an_environment_with_a_password_alone_is_told_of_the_code(
     }
     done = terminal.also(**environment).run("whoami")
     assert (done.returncode, "asks for a code" in done.stderr) == (ExitCode.SIGNED_OUT, True)
+
+
+def test_a_personal_token_acts_as_its_owner_until_it_is_revoked(
+    terminal: Terminal, running_stack: RunningStack, account: dict[str, str], tmp_path: Path
+) -> None:
+    sign_in(terminal, running_stack, account)
+    org = terminal.json("orgs", "create", f"org-{uuid.uuid4().hex[:8]}")
+    made = terminal.json("personal-tokens", "create", "laptop", "--days", "7")
+    script = Terminal(tmp_path / "script", {"RUNYARD_API_URL": running_stack.url, "RUNYARD_TOKEN": made["token"]})
+    seen = script.json("whoami")
+    assert (seen["email"], [one["slug"] for one in seen["organizations"]]) == (account["email"], [org["slug"]])
+    (listed,) = script.json("personal-tokens", "list")
+    assert (listed["name"], listed["hint"], "token" in listed) == ("laptop", made["token"][-4:], False)
+    kept = Terminal(tmp_path / "kept")
+    done = kept.run("login", running_stack.url, "--token", "-", typed=f"{made['token']}\n")
+    assert done.returncode == 0, done.stderr
+    expire(kept)
+    assert [one["slug"] for one in kept.json("orgs", "list")] == [org["slug"]], "renewed with the token"
+    again = kept.run("personal-tokens", "create", "another")
+    assert (again.returncode, "makes no other" in again.stderr) == (ExitCode.REFUSED, True)
+    assert terminal.run("personal-tokens", "revoke", made["id"], "--yes").returncode == 0
+    gone = kept.run("orgs", "list")
+    assert gone.returncode != 0
+    assert "revoked or has expired" in gone.stderr
+    assert script.run("whoami").returncode == ExitCode.SIGNED_OUT
+
+
+def test_tokens_that_are_none_are_refused(terminal: Terminal, running_stack: RunningStack) -> None:
+    shell = terminal.also(RUNYARD_API_URL=running_stack.url)
+    argument = shell.run("login", "--token", "ryp_secret")
+    assert (argument.returncode, "standard input" in argument.stderr) == (ExitCode.USAGE, True)
+    for text in ("", "ryw_x", "ryp_short", f"ryp_{'a' * 43}"):
+        done = shell.run("login", "--token", "-", typed=f"{text}\n")
+        assert done.returncode == ExitCode.SIGNED_OUT, done.stderr

@@ -4,6 +4,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.settings.components.personal_tokens import token_dialogs, tokens_panel
 from app.settings.components.two_steps import line, two_step_dialogs, two_step_lines
 from app.settings.state.account import AccountState
 from app.shared.layout import head, page
@@ -118,7 +119,8 @@ def account() -> rx.Component:
         head("Account", "Your own settings, the same in every organisation."),
         sign_in,
         sessions,
+        tokens_panel(),
         title="Account",
         active="",
-        dialogs=[*_dialogs(), *two_step_dialogs()],
+        dialogs=[*_dialogs(), *two_step_dialogs(), *token_dialogs()],
     )

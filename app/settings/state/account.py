@@ -9,6 +9,7 @@ from app.project.errors import AppError
 from app.project.models import Session
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
+from app.settings.state.personal_tokens import PersonalTokensState
 from app.settings.state.two_steps import TwoStepsState
 from app.shared.session import say_error
 
@@ -26,6 +27,7 @@ class AccountState(LivePage, rx.State):
     async def _prepare(self, session: Session) -> None:
         self.asking = self.error = ""
         await (await self.get_state(TwoStepsState))._load(session)
+        await (await self.get_state(PersonalTokensState))._load()
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         """Nothing of it changes by itself."""

@@ -131,6 +131,15 @@ export function signActing(id: string, org: string, version: number): Promise<st
   return sign(claims, WORKER_AUDIENCE, ACCOUNT_TOKEN_SECONDS);
 }
 
+/**
+ * Signs the token that a person's program acts with. Each call asks the personal token's row. It names that as its
+ * session, too: Auth knows no such session, so nobody changes a password or an address with it.
+ */
+export function signPersonal(id: string, user: string, email: string): Promise<string> {
+  const claims = { sub: user, email, role: "authenticated", personal_token: id, session_id: id };
+  return sign(claims, WORKER_AUDIENCE, ACCOUNT_TOKEN_SECONDS);
+}
+
 /** Reads a service account's token that we signed, or nothing. */
 export async function verifyAccount(
   token: string,

@@ -1,7 +1,8 @@
 /**
  * Gives a service account its token: for a client id and secret, or for an identity provider's
  * token that the account trusts. The token opens a runner's session and reads no table; with
- * `scope=api` it acts as the account's role allows, and opens no session.
+ * `scope=api` it acts as the account's role allows, and opens no session. A person's own token is
+ * exchanged here as well, for a login that acts as that person.
  */
 
 import { z } from "zod";
@@ -18,7 +19,7 @@ import { publicUrl, publishableKey } from "../_shared/env.ts";
 import { addressOf, Answer, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { type Trust, verifyAny } from "../_shared/oidc.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
-import { ACCOUNT_TOKEN_SECONDS, signAccount, signActing } from "../_shared/tokens.ts";
+import { ACCOUNT_TOKEN_SECONDS, signAccount, signActing, signPersonal } from "../_shared/tokens.ts";
 
 const PER_ADDRESS = 240;
 const PER_CLIENT = 60;
@@ -59,6 +60,11 @@ const request = z.discriminatedUnion("grant_type", [
   }),
 ]);
 type TokenRequest = z.infer<typeof request>;
+const PERSONAL = "urn:runyard:grant-type:personal-token";
+const personal = z.strictObject({
+  grant_type: z.literal(PERSONAL),
+  token: z.string().regex(/^ryp_[A-Za-z0-9]{43}$/),
+});
 
 interface Account {
   id: string;
@@ -178,14 +184,60 @@ async function acting(account: Account): Promise<Record<string, unknown>> {
   }
 }
 
+async function digest(text: string): Promise<string> {
+  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return new Uint8Array(bytes).toHex();
+}
+
+interface Owner {
+  id: string;
+  user_id: string;
+  email: string;
+}
+
+/** Exchanges a person's own token; one answer for all that is wrong with it. */
+async function asPerson(http: Request, secret: string): Promise<Record<string, unknown>> {
+  const hash = await digest(secret);
+  // By the token, not by its kind: colleagues behind one address do not use up each other's attempts.
+  const about = {
+    kind: "account",
+    name: hash.slice(0, 16),
+    secret,
+    address: addressOf(http),
+  } as const;
+  const owner = await attempt({ ...about, perAddress: PER_ADDRESS }, async () => {
+    return await call<Owner | null>("use_personal_token", { p_token_hash: hash }) ?? undefined;
+  });
+  if (!owner) {
+    throw new Answer(401, {
+      code: "RY401",
+      error: "invalid_grant",
+      message: "The personal token is not known, was revoked, or has expired.",
+      hint: "Make a new one under Account.",
+    });
+  }
+  const access_token = await signPersonal(owner.id, owner.user_id, owner.email);
+  return { access_token, email: owner.email, ...project() };
+}
+
+async function asAccount(http: Request, body: TokenRequest): Promise<Record<string, unknown>> {
+  const account = await prove(http, body) ?? refuse();
+  if (body.scope === "api") return await acting(account);
+  return { access_token: await signAccount(account.id, account.org_id) };
+}
+
 const project = () => ({ url: publicUrl(), publishable_key: publishableKey() });
 
+function isPersonal(body: unknown): boolean {
+  return typeof body === "object" && body !== null && "grant_type" in body &&
+    body.grant_type === PERSONAL;
+}
+
 export const handler = serveWith(async (http) => {
-  const body = parse(request, withBasic(http, await readBody(http)));
-  const account = await prove(http, body) ?? refuse();
-  const granted = body.scope === "api"
-    ? await acting(account)
-    : { access_token: await signAccount(account.id, account.org_id) };
+  const body = await readBody(http);
+  const granted = isPersonal(body)
+    ? await asPerson(http, parse(personal, body).token)
+    : await asAccount(http, parse(request, withBasic(http, body)));
   return json(200, {
     ...granted,
     token_type: "Bearer",

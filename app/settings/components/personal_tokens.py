@@ -1,0 +1,138 @@
+"""Personal tokens on the account's page."""
+
+import reflex as rx
+
+from app.settings.state.personal_tokens import PersonalTokensState, TokenView
+from app.shared.copy import copy_button
+from app.shared.elements import ago, date, secret
+from app.shared.forms import question
+from app.shared.icons import icon
+from app.shared.table import cell, heads
+
+State = PersonalTokensState
+HEADS = (("Name", ""), ("Ends in", ""), ("Created", ""), ("Expires", ""), ("Last used", "r"), ("Actions", "r"))
+
+
+def _row(row: rx.Var[TokenView]) -> rx.Component:
+    expires = rx.cond(row["is_live"], date(row["expires_at"].to(str)), rx.el.span("Expired", class_name="mut"))
+    revoke = rx.button(
+        "Revoke",
+        on_click=State.ask(row["id"].to(str)),
+        size="1",
+        variant="surface",
+        color_scheme="red",
+        aria_label="Revoke " + row["name"].to(str),
+    )
+    return rx.el.tr(
+        cell(rx.el.b(row["name"], class_name="ry-medium"), class_name="n-a"),
+        cell(row["hint"], class_name="mut ry-mono n-c"),
+        cell(date(row["created_at"].to(str)), class_name="mut num hide-s"),
+        cell(expires, class_name="n-d"),
+        cell(ago(row["last_used_at"].to(str)), class_name="r mut num hide-s"),
+        cell(revoke, class_name="r n-b"),
+        role="row",
+        key=row["id"],
+        custom_attrs={"data-testid": "personal-token"},
+    )
+
+
+def _shown() -> rx.Component:
+    """A new token, once, above the list."""
+    note = rx.el.p(
+        icon("triangle-alert", class_name="t-amb"),
+        rx.el.span(" Shown once and stored only as a hash. If you lose it, create a new one. "),
+        rx.el.button("Done", on_click=State.forget, class_name="rt-reset ry-link", type="button"),
+        class_name="ry-hint",
+    )
+    token = rx.el.div(
+        rx.el.span(State.shown_name, class_name="k"),
+        secret(State.shown_id, "%TOKEN%", class_name="ry-el", custom_attrs={"data-testid": "new-token"}),
+        copy_button("%TOKEN%", "Copy the token", owner=State.shown_id),
+        class_name="ry-sec1",
+    )
+    return rx.el.div(rx.el.div(token, class_name="ry-code"), note, class_name="ry-pb", role="status")
+
+
+def tokens_panel() -> rx.Component:
+    """The panel with the list."""
+    create = rx.button(
+        icon("plus"), "Create token", on_click=State.set_open(True), color_scheme="gray", high_contrast=True
+    )
+    words = "For the command line and scripts. A token can do what you can do, never more."
+    table = rx.el.div(
+        rx.el.table(
+            heads(*HEADS), rx.el.tbody(rx.foreach(State.rows, _row)),
+            class_name="ry-t cards", role="table", aria_label="Personal tokens",
+        ),
+        class_name="ry-tw",
+    )  # fmt: skip
+    none = rx.el.p(
+        "No tokens yet. With one, ", rx.el.code("RUNYARD_TOKEN"), " signs a script in as you.", class_name="mut ry-pb"
+    )
+    return rx.el.section(
+        rx.el.div(
+            rx.el.div(rx.el.h2("Personal tokens"), rx.el.p(words, class_name="sm"), class_name="grow"),
+            create,
+            class_name="ry-ph",
+        ),
+        rx.cond(State.shown_id != "", _shown(), rx.fragment()),
+        rx.cond(State.rows.length() > 0, table, none),
+        class_name="ry-panel",
+        aria_label="Personal tokens",
+    )
+
+
+def _form() -> rx.Component:
+    days = rx.select.root(
+        rx.select.trigger(id="token-days", aria_label="Expires"),
+        rx.select.content(
+            rx.select.item("In 30 days", value="30"),
+            rx.select.item("In 90 days", value="90"),
+            rx.select.item("In a year", value="365"),
+        ),
+        name="days",
+        default_value="90",
+    )
+    problem = rx.el.p(State.error, class_name="t-red sm", role="alert", custom_attrs={"data-testid": "token-error"})
+    return rx.form(
+        rx.el.div(
+            rx.el.label("Name", html_for="token-name"),
+            rx.input(id="token-name", name="name", placeholder="laptop", max_length=60, auto_focus=True),
+            class_name="ry-f ry-dialog-field",
+        ),
+        rx.el.div(rx.el.label("Expires", html_for="token-days"), days, class_name="ry-f ry-dialog-field"),
+        rx.cond(State.error != "", problem, rx.fragment()),
+        rx.el.div(
+            rx.button("Cancel", type="button", on_click=State.set_open(False), variant="surface", color_scheme="gray"),
+            rx.button("Create", type="submit", color_scheme="gray", high_contrast=True),
+            class_name="ry-acts ry-dialog-acts",
+        ),
+        on_submit=State.create,
+    )
+
+
+def token_dialogs() -> list[rx.Component]:
+    """Create a token; revoke one."""
+    form = rx.alert_dialog.root(
+        rx.alert_dialog.content(
+            rx.alert_dialog.title("Create a personal token", size="4", margin_bottom="6px"),
+            rx.alert_dialog.description(
+                "It acts as you, in every organisation of yours, until it expires or you revoke it.",
+                size="2",
+                class_name="mut",
+            ),
+            _form(),
+            max_width="440px",
+            on_escape_key_down=State.set_open(False),
+        ),
+        open=State.is_open,
+    )
+    revoke = question(
+        is_open=State.asking_id != "",
+        title=rx.fragment("Revoke ", State.asking_name, "?"),
+        text="Whatever uses it is signed out at once.",
+        act="Revoke token",
+        on_act=State.revoke,
+        on_keep=State.ask(""),
+    )
+    return [form, revoke]

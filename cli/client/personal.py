@@ -1,0 +1,33 @@
+"""A person's own token: exchanged for a login of some minutes, again and again, as service accounts do it."""
+
+import time
+from typing import Any
+
+from cli.client.api import said_by
+from cli.client.http import Connection
+from cli.client.tokens import PERSONAL
+from cli.errors import SignedOut
+
+VARIABLE = "RUNYARD_TOKEN"
+GRANT = "urn:runyard:grant-type:personal-token"
+HINT = "Make a new one: on the dashboard under Account, or with `runyard personal-tokens create`."
+
+
+def is_personal(token: str) -> bool:
+    """Whether a text is a personal token, and not what Auth gives to renew a login with."""
+    return token.startswith(PERSONAL)
+
+
+def exchange(connection: Connection, token: str) -> dict[str, Any]:
+    """What the project gives for a token: a login, its owner's address, and the project's publishable key."""
+    if not is_personal(token):
+        raise SignedOut("That is no personal token.", f"It begins with {PERSONAL}. {HINT}")
+    body = {"grant_type": GRANT, "token": token}
+    reply = connection.request("POST", "/functions/v1/service-account-token", {}, body)
+    if reply.is_error:
+        message, hint = said_by(reply)
+        raise SignedOut(message, hint or HINT)
+    said: dict[str, Any] = reply.json()
+    # Shaped as Auth's own answer: the token is what the login is renewed with.
+    login = {"refresh_token": token, "expires_at": time.time() + float(said["expires_in"])}
+    return {**said, **login, "user": {"email": said["email"]}}

@@ -1,0 +1,45 @@
+"""`runyard personal-tokens`: tokens with which your own programs act as you."""
+
+from typing import Annotated, Any
+
+import typer
+
+from cli.client.tokens import make_personal_token
+from cli.command import Here, command, new_app
+
+app = new_app("Tokens with which your own programs act as you: RUNYARD_TOKEN, or `runyard login --token -`.")
+PAGE = "Account → Personal tokens"
+
+
+@command(app, "list", calls=("my_personal_tokens",), page=PAGE)
+def list_tokens(here: Here) -> None:
+    """List your tokens: name, hint, expiry, last use; never the token."""
+    columns = ("id", "name", "hint", "is_live", "created_at", "expires_at", "last_used_at")
+    here.printer.rows(here.api.call("my_personal_tokens"), columns, "No personal tokens.")
+
+
+@command(app, "create", calls=("create_personal_token",), page=f"{PAGE} → Create token")
+def create(
+    here: Here,
+    name: Annotated[str, typer.Argument(help="What you will know it by.")],
+    days: Annotated[int, typer.Option(help="How long it lives, 1 to 365 days.")] = 90,
+) -> None:
+    """Make a token that acts as you; it is printed this once."""
+    token = make_personal_token()
+    made = here.api.call("create_personal_token", name=name, token_hash=token.hash, hint=token.hint, days=days)
+    here.printer.result({**made, "token": token.text}, _words)
+
+
+@command(app, "revoke", calls=("revoke_personal_token",), page=f"{PAGE} → Revoke")
+def revoke(
+    here: Here,
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id, as `personal-tokens list` shows it.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Revoke one of your tokens; whatever uses it is signed out at once."""
+    here.confirm(f"Revoke {token}? Whatever uses it is signed out at once.", yes)
+    here.printer.result(here.api.call("revoke_personal_token", token=token), lambda made: f"Revoked {made['name']}")
+
+
+def _words(made: dict[str, Any]) -> str:
+    return f"{made['token']}\n\nShown once. It acts as you until {made['expires_at'][:10]}, or until you revoke it."

@@ -1,0 +1,51 @@
+"""service-account-token: a person's own token becomes a login that acts as that person, and Auth takes it for nothing."""
+
+import uuid
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from cli.client.tokens import make_personal_token
+from tests.integration.edge.conftest import Edge
+from tests.integration.edge.people import Person
+from tests.integration.edge.test_edge_functions_session import claims_of
+
+GRANT = "urn:runyard:grant-type:personal-token"
+
+
+def make(person: Person) -> tuple[str, dict[str, Any]]:
+    token = make_personal_token()
+    assert token.hash == sha256(token.text.encode()).hexdigest()
+    given = {"p_name": "laptop", "p_token_hash": token.hash, "p_hint": token.hint}
+    return token.text, person.rpc("create_personal_token", **given)
+
+
+def test_a_token_becomes_a_login_of_ten_minutes_until_it_is_revoked(edge: Edge, person: Person) -> None:
+    token, made = make(person)
+    body = {"grant_type": GRANT, "token": token}
+    granted = edge.post("service-account-token", body)
+    assert granted.status_code == 200, granted.text
+    said = granted.json()
+    claims = claims_of(said["access_token"])
+    assert (claims["role"], claims["personal_token"]) == ("authenticated", made["id"])
+    assert said["expires_in"] == 600
+    assert said["publishable_key"]
+    person.rpc("revoke_personal_token", p_token=made["id"])
+    refused = edge.post("service-account-token", body)
+    assert (refused.status_code, refused.json()["error"]) == (401, "invalid_grant")
+
+
+@pytest.mark.parametrize(
+    "token", ["", "ryp_", "ryw_" + "a" * 43, "ryp_" + "a" * 42, "ryp_" + "a" * 44, "ryp_" + "ä" * 43, 7, None, ["x"]]
+)
+def test_what_is_no_token_is_refused_by_its_form(edge: Edge, token: Any) -> None:
+    said = edge.post("service-account-token", {"grant_type": GRANT, "token": token})
+    assert (said.status_code, said.json()["code"]) == (400, "RY422")
+
+
+def test_an_unknown_token_is_told_nothing(edge: Edge) -> None:
+    token = "ryp_" + (uuid.uuid4().hex * 2)[:43]
+    said = edge.post("service-account-token", {"grant_type": GRANT, "token": token})
+    assert said.status_code == 401
+    assert token not in said.text

@@ -112,6 +112,10 @@ class Gate:
             auth = await self.client.refresh(current.refresh_token)
         except Refused as error:
             return await self._after_refusal(current, error)
+        if two_steps.is_half(auth):
+            # The device that it was raised with was removed, and another one is left: its code is asked for.
+            await self.sessions.delete(current.sid)
+            raise SignedOut
         return await self._adopt(current, auth)
 
     async def _adopt(self, session: Session, auth: AuthSession) -> Session:

@@ -7,7 +7,7 @@ from typing import Any
 from cli.client.api import Api, refusal, said_by
 from cli.client.http import Connection
 from cli.client.personal import exchange, is_personal
-from cli.client.two_steps import Ask, complete, nobody_to_ask
+from cli.client.two_steps import Ask, complete, is_half, nobody_to_ask
 from cli.errors import SignedOut
 
 # Renewed a little early: a token must not expire between here and the database.
@@ -42,7 +42,10 @@ def refresh(connection: Connection, key: str, token: str) -> Session:
     """Go on with a login; one that was ended elsewhere is said to have expired."""
     if is_personal(token):
         return by_token(connection, token)[0]
-    return _session(_grant(connection, key, "refresh_token", {"refresh_token": token}))
+    said = _grant(connection, key, "refresh_token", {"refresh_token": token})
+    if is_half(said):
+        raise SignedOut("The device that this login was confirmed with was removed.", "Sign in again: runyard login.")
+    return _session(said)
 
 
 def by_token(connection: Connection, token: str) -> tuple[Session, str]:

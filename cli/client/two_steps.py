@@ -15,9 +15,9 @@ WRONG = "mfa_verification_failed"
 
 def complete(connection: Connection, key: str, said: dict[str, Any], ask: Ask) -> dict[str, Any]:
     """What Auth says once the code was given; the same as before where the account asks for none."""
-    factors = [one["id"] for one in said["user"].get("factors") or [] if one["status"] == "verified"]
-    if not factors or claims_of(said["access_token"]).get("aal") == "aal2":
+    if not is_half(said):
         return said
+    factors = _verified(said)
     headers = {"apikey": key, "Authorization": f"Bearer {said['access_token']}"}
     problem = ""
     for _ in range(TRIES):
@@ -28,6 +28,15 @@ def complete(connection: Connection, key: str, said: dict[str, Any], ask: Ask) -
                 return whole
         problem = "That code is not right: codes change every 30 seconds, and each is good once."
     raise SignedOut(problem, "Check the clock of the device that makes the codes, and sign in again.")
+
+
+def is_half(said: dict[str, Any]) -> bool:
+    """Whether a login has given one factor and its account asks for two."""
+    return bool(_verified(said)) and claims_of(said["access_token"]).get("aal") != "aal2"
+
+
+def _verified(said: dict[str, Any]) -> list[str]:
+    return [one["id"] for one in said["user"].get("factors") or [] if one["status"] == "verified"]
 
 
 def nobody_to_ask(_: str) -> str:

@@ -241,8 +241,8 @@ def app_of(running_stack: RunningStack, account: dict[str, str]) -> Authenticato
 def test_an_account_with_two_steps_is_asked_for_its_code(
     terminal: Terminal, running_stack: RunningStack, account: dict[str, str], app_of: Authenticator
 ) -> None:
-    arguments = ("login", running_stack.url, "--key", running_stack.publishable_key, "--email", account["email"])
-    arguments = (*arguments, "--password-stdin")
+    where = ("login", running_stack.url, "--key", running_stack.publishable_key)
+    arguments = (*where, "--email", account["email"], "--password-stdin")
     typed = f"{account['password']}\n"
     without = terminal.run(*arguments, typed=typed)
     assert (without.returncode, "--code" in without.stderr) == (ExitCode.SIGNED_OUT, True)
@@ -253,6 +253,22 @@ def test_an_account_with_two_steps_is_asked_for_its_code(
     assert terminal.json("whoami")["email"] == account["email"]
     expire(terminal)
     assert terminal.json("orgs", "list") == [], "a login that was renewed still has both steps"
+
+
+def test_a_login_whose_device_was_removed_signs_in_again(
+    terminal: Terminal, running_stack: RunningStack, account: dict[str, str], app_of: Authenticator
+) -> None:
+    sign_in(terminal, running_stack, account, "--code", app_of.code())
+    # As if a second device were left: the sessions that stood on the first have one factor again.
+    with psycopg.connect(running_stack.db_url, autocommit=True) as owner:
+        owner.execute(
+            "delete from auth.mfa_amr_claims as c using auth.sessions as s, auth.users as u"
+            " where c.authentication_method = 'totp' and s.id = c.session_id and u.id = s.user_id and u.email = %s",
+            [account["email"]],
+        )
+    expire(terminal)
+    done = terminal.run("whoami")
+    assert (done.returncode, "was removed" in done.stderr) == (ExitCode.SIGNED_OUT, True)
 
 
 def test_an_environment_with_a_password_alone_is_told_of_the_code(

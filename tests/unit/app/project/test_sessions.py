@@ -1,6 +1,7 @@
 """Sessions on the server: idle ones end, tokens are refreshed once, and never shown."""
 
 import asyncio
+import base64
 import json
 import time
 from collections.abc import AsyncIterator
@@ -86,6 +87,30 @@ async def test_a_token_about_to_end_is_refreshed_once_for_everybody_who_waits(ga
     kept = await gate.sessions.get("sid")
     assert kept is not None
     assert kept.refresh_token == "new-refresh"
+
+
+def with_device(level: str) -> dict[str, Any]:
+    """What Auth answers somebody who has a confirmed device."""
+    claims = base64.urlsafe_b64encode(json.dumps({"aal": level}).encode()).decode().rstrip("=")
+    answer = auth_answer(f"e30.{claims}.x", "new-refresh")
+    moment = answer["user"]["created_at"]
+    device = {"id": "f", "status": "verified", "factor_type": "totp", "created_at": moment, "updated_at": moment}
+    answer["user"]["factors"] = [device]
+    return answer
+
+
+@respx.mock
+@pytest.mark.parametrize(("level", "is_kept"), [("aal1", False), ("aal2", True)])
+async def test_a_refreshed_session_that_lacks_its_second_step_is_over(gate: Gate, level: str, is_kept: bool) -> None:
+    respx.post(f"{URL}/auth/v1/token").mock(return_value=httpx.Response(200, json=with_device(level)))
+    held = session(expires_at=time.time() - 5)
+    await gate.sessions.put(held)
+    if is_kept:
+        await gate.fresh(held)
+    else:
+        with pytest.raises(SignedOut):
+            await gate.fresh(held)
+    assert (await gate.sessions.get("sid") is not None) is is_kept
 
 
 @respx.mock

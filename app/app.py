@@ -5,6 +5,7 @@ from typing import Any
 import reflex as rx
 from starlette.types import ASGIApp
 
+from app.events import page as events
 from app.faults import page as faults
 from app.figures import page as figures
 from app.guard.events import DenyByDefault
@@ -36,6 +37,7 @@ PAGES = (
     *job_page.ROUTES,
     *modules.ROUTES,
     *figures.ROUTES,
+    *events.ROUTES,
     *faults.ROUTES,
     *settings.ROUTES,
     *not_found.ROUTES,

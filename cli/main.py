@@ -19,6 +19,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "profiles": ("cli.commands.profiles", "Logins to several projects: list them, choose one."),
     "run": ("cli.commands.run", "Queue a plan, apply, destroy, drift check or output, and follow it."),
     "jobs": ("cli.commands.jobs", "List, show, follow, approve, cancel and retry jobs."),
+    "events": ("cli.commands.events", "What happened to runners and jobs, searched."),
     "modules": ("cli.commands.modules", "Modules, their files, outputs and states."),
     "groups": ("cli.commands.groups", "The groups that modules stand in; plan all of one, or check it for drift."),
     "schedules": ("cli.commands.schedules", "Jobs that start by the clock."),

@@ -2,7 +2,7 @@
 
 from starlette.routing import BaseRoute
 
-from app.http import jobs, metrics, records, states
+from app.http import events, jobs, metrics, records, states
 from app.http.audit import routes as audit
 from app.http.logs import routes as logs
 from app.project.runtime import Runtime
@@ -16,5 +16,6 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
         *states.build_routes(runtime),
         *records.build_routes(runtime),
         *jobs.build_routes(runtime),
+        *events.build_routes(runtime),
         *metrics.build_routes(runtime),
     ]

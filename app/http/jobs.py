@@ -46,14 +46,15 @@ async def export(runtime: Runtime, session: Session, request: Request) -> Respon
     """Return the jobs of the organisation being looked at; `search` and `filters` are list_jobs' own."""
     if not session.org_id:
         raise NotThere("You look at no organisation yet.", "Open the dashboard first.")
-    read = partial(_page, runtime, session, _wanted(request))
+    read = partial(_page, runtime, session, wanted(request))
     # The first page is read before anything is sent, so that a refusal is a refusal and not half a file.
     first = await read(None)
     headers = {"Content-Disposition": 'attachment; filename="runyard-jobs.csv"'}
     return StreamingResponse(_write(read, first), media_type="text/csv; charset=utf-8", headers=headers)
 
 
-def _wanted(request: Request) -> dict[str, Any]:
+def wanted(request: Request) -> dict[str, Any]:
+    """Read what a list's address asks for: words, and filters as JSON."""
     try:
         filters = json.loads(request.query_params.get("filters", "{}"))
     except ValueError as error:

@@ -38,6 +38,11 @@ def _head() -> rx.Component:
         color_scheme="gray",
         class_name="hide-s",
     )
+    events = rx.link(
+        rx.button(icon("history"), "Events", variant="surface", color_scheme="gray", tab_index=-1),
+        href="/dashboard/events",
+        class_name="hide-s",
+    )
     broken = rx.link(
         rx.button(icon("skull"), "Break something", variant="surface", color_scheme="gray", tab_index=-1),
         href=FAULTS_PAGE,
@@ -58,7 +63,7 @@ def _head() -> rx.Component:
         doc_link("Scale to zero", "scale-to-zero"),
     )
     offered = rx.cond(FaultsOfferState.is_offered, broken, rx.fragment())
-    return head("Runners", text, offered, notes, rx.cond(SessionState.can_admin, add, rx.fragment()))
+    return head("Runners", text, offered, events, notes, rx.cond(SessionState.can_admin, add, rx.fragment()))
 
 
 def _how_they_update() -> rx.Component:

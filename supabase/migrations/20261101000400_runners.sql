@@ -310,7 +310,7 @@ create table public.worker_events (
   reason text
 );
 create index worker_events_worker_id_idx on public.worker_events (worker_id, id desc);
-create index worker_events_org_id_idx on public.worker_events (org_id, id desc);
+create index worker_events_org_id_idx on public.worker_events (org_id, at desc, id desc);
 alter table public.worker_events enable row level security;
 grant select on public.worker_events to authenticated, service_role;
 

@@ -362,7 +362,7 @@ create table public.job_events (
   detail jsonb not null default '{}',
   primary key (job_id, id)
 );
-create index job_events_org_id_idx on public.job_events (org_id, id desc);
+create index job_events_org_id_idx on public.job_events (org_id, at desc, id desc);
 alter table public.job_events enable row level security;
 grant select on public.job_events to authenticated, service_role;
 

@@ -379,6 +379,16 @@ comment on function public.fleet_overview(uuid, uuid[]) is
   'instance. Members.';
 grant execute on function public.fleet_overview(uuid, uuid[]) to authenticated;
 
+create function public.list_events(p_org uuid, p_search text default null, p_filters jsonb default '{}',
+  p_limit integer default 50, p_offset integer default 0)
+returns jsonb language plpgsql stable set search_path = ''
+as $$ begin return private.list_events(p_org, p_search, p_filters, p_limit, p_offset); end $$;
+comment on function public.list_events(uuid, text, jsonb, integer, integer) is
+  'Events of runners and jobs {rows, has_more}, newest first; the search is in event, reason, who, instance and '
+  'runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job_id, since, '
+  'until}. Members.';
+grant execute on function public.list_events(uuid, text, jsonb, integer, integer) to authenticated;
+
 create function public.list_jobs(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'active',
     p_limit integer default 50,

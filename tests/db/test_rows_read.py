@@ -141,6 +141,16 @@ def test_a_page_reads_what_it_shows(crowd: Crowd, page: str) -> None:
     assert few(read), read
 
 
+@pytest.mark.parametrize("filters", ["{}", '{"kind": ["job"], "since": "2000-01-01"}'])
+def test_a_page_of_events_reads_a_page_of_events(crowd: Crowd, filters: str) -> None:
+    """However many there are: by the index of their time, and no further than the page."""
+    read = crowd.rows_read(crowd.member, f"select public.list_events(%(org)s, null, '{filters}')")
+    assert 0 < read["job_events"] <= 2 * FEW, read
+    assert read["worker_events"] <= 2 * FEW, read
+    assert read["provision_jobs"] <= FEW, read
+    assert read["workers"] <= FEW, read
+
+
 @pytest.mark.parametrize(
     ("call", "table"),
     [

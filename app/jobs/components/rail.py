@@ -6,9 +6,10 @@ import reflex as rx
 
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
-from app.jobs.view.detail import EVENT_WORDS, EventView
+from app.jobs.view.detail import EventView
 from app.jobs.view.reviews import ApprovalView
 from app.shared.elements import ago, clock_seconds, clock_time
+from app.shared.events import JOB_EVENTS
 from app.shared.icons import icon
 from app.shared.panel import output_item, titled_panel
 from app.shared.session import SessionState
@@ -138,7 +139,7 @@ def outputs() -> rx.Component:
 
 
 def _event_icon(name: rx.Var[str]) -> rx.Component:
-    names = sorted({icon_name for icon_name, _ in EVENT_WORDS.values()})
+    names = sorted({icon_name for icon_name, _ in JOB_EVENTS.values()})
     return rx.match(name, *[(each, icon(each)) for each in names], icon("dot"))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, cast
 
 from app.jobs.view import timeline
+from app.shared.events import JOB_EVENTS
 from app.shared.job import words
 from app.shared.job.rows import span, target
 from app.shared.outputs import OutputView
@@ -227,34 +228,6 @@ def _module(job: Row) -> Row:
 
 EMPTY_VIEW: JobView = build_view({"id": 0, "type": "", "status": ""}, {}, ())
 
-EVENT_WORDS: dict[str, tuple[str, str]] = {
-    "enqueued": ("plus", "Requested"),
-    "approved": ("hand", "Approved"),
-    "confirmed": ("hand", "Confirmed"),
-    "outdated": ("ban", "Out of date"),
-    "approval": ("hand", "Approved"),
-    "rejected": ("ban", "Rejected"),
-    "approval_expired": ("ban", "Nobody approved it in time"),
-    "claimed": ("circle-dot", "Claimed"),
-    "started": ("play", "Started"),
-    "returned": ("undo-2", "Given back before it began"),
-    "lost": ("unplug", "The runner was lost"),
-    "attention": ("triangle-alert", "The runner was lost while it was changing things"),
-    "exhausted": ("circle-x", "The runner was lost and no attempt was left"),
-    "quarantined": ("circle-x", "Taken out: it took down two runners"),
-    "succeeded": ("circle-check", "Succeeded"),
-    "failed": ("circle-x", "Failed"),
-    "cancelled": ("ban", "Cancelled"),
-    "cancel_requested": ("square", "Stop requested"),
-    "late_report": ("inbox", "Late report kept, not believed"),
-    "retried": ("rotate-cw", "Run again"),
-    "retried_as": ("rotate-cw", "Run again as a new job"),
-    "marked_failed": ("circle-x", "Marked as failed"),
-    "resolved": ("check", "Decided"),
-    "lock_released": ("lock-open", "State lock released"),
-    "state_kept": ("history", "A state was not stored"),
-    "resumed": ("play", "The runner is back"),
-}
 _SAYS_WHO = frozenset(
     {
         "enqueued",
@@ -280,7 +253,7 @@ def build_events(events: Iterable[Row]) -> list[EventView]:
 
 def _event(event: Row) -> EventView:
     name = str(event.get("event") or "")
-    icon, said = EVENT_WORDS.get(name, ("dot", name.replace("_", " ").capitalize()))
+    icon, said = JOB_EVENTS.get(name, ("dot", name.replace("_", " ").capitalize()))
     if name == "cancel_requested" and _detail(event).get("kind") == "KILL":
         icon, said = "octagon-x", "Kill requested"
     if name == "claimed" or name in _SAYS_WHO:

@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 from app.runners.view.rows import engines_of, say_note
 from app.shared.curves import NO_CURVE, Curve, smooth
+from app.shared.events import RUNNER_EVENTS
 from app.shared.words import count, duration, parse_time
 
 Row = Mapping[str, Any]
@@ -192,24 +193,6 @@ def say_revocation(token: TokenRow, connected: int, jobs: int) -> str:
 
 # The database's word for a runner that has nothing to say.
 READY = "Ready"
-EVENT_WORDS = {
-    "registered": ("plus", "Registered"),
-    "connected": ("plug", "connected"),
-    "disconnected": ("unplug", "disconnected"),
-    "online": ("wifi", "Online"),
-    "offline": ("wifi-off", "Offline"),
-    "draining": ("log-out", "Draining"),
-    "drained": ("log-out", "Drain requested"),
-    "resumed": ("play", "Takes jobs again"),
-    "disabled": ("circle-pause", "Disabled"),
-    "enabled": ("circle-play", "Enabled"),
-    "token_rotated": ("key-round", "Token rotated"),
-    "token_revoked": ("key-round", "Token revoked"),
-    "removed": ("trash-2", "Removed"),
-    "updated": ("circle-arrow-up", "Updated"),
-    "assigned": ("folder-tree", "Assigned"),
-    "unassigned": ("folder-tree", "No longer assigned"),
-}
 
 
 def build_events(rows: Iterable[Row]) -> list[EventRow]:
@@ -219,7 +202,7 @@ def build_events(rows: Iterable[Row]) -> list[EventRow]:
 
 def _event(row: Row) -> EventRow:
     name = str(row["event"])
-    icon, words = EVENT_WORDS.get(name, ("info", name.replace("_", " ").capitalize()))
+    icon, words = RUNNER_EVENTS.get(name, ("info", name.replace("_", " ").capitalize()))
     instance = str(row.get("instance_name") or "")
     reason, by = _split_reason(str(row.get("reason") or ""))
     text = f"{instance} {words}" if instance else words

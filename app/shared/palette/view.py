@@ -38,6 +38,7 @@ ACTIONS: tuple[tuple[str, str, str, str, str, str], ...] = (
     ("needs", "hand", "Jobs that need you", "/dashboard/jobs?view=needs", "", ""),
     ("modules", "boxes", "Go to modules", "/dashboard/modules", "", ""),
     ("figures", "chart-line", "Go to figures", "/dashboard/figures", "", ""),
+    ("events", "history", "Go to events", "/dashboard/events", "", ""),
     ("settings", "settings-2", "Go to settings", "/dashboard/settings", "", ""),
     ("degraded", "circle-alert", "Degraded runners", "/dashboard/runners?health=degraded", "", ""),
     ("outdated", "circle-arrow-up", "Outdated runners", "/dashboard/runners?health=outdated", "", ""),

@@ -1,0 +1,1 @@
+"""The fleet's events: what happened to runners and jobs, searched."""

@@ -1,0 +1,137 @@
+"""The events page: kind, type, time and words; the table; files."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.events.state import PAGE_SIZE, EventsState
+from app.events.view import KINDS, NAMES, SPANS, EventRow
+from app.shared.elements import DOWNLOAD, clock_seconds
+from app.shared.feedback import empty, skeleton_rows
+from app.shared.icons import icon
+from app.shared.layout import head, page
+from app.shared.panel import or_problem
+from app.shared.route import Route
+from app.shared.table import cell, heads, search_box, table, turns
+
+HEADS = (("Time", "c-m"), ("Event", ""), ("Why", ""), ("Job", ""), ("Runner", "c-l"), ("Who", "hide-m c-l"))
+
+
+def _select(label: str, value: Any, on_change: Any, items: list[tuple[str, str]]) -> rx.Component:
+    offered = [rx.select.item(said, value=key) for key, said in items]
+    return rx.select.root(
+        rx.select.trigger(aria_label=label), rx.select.content(*offered), value=value, on_change=on_change
+    )
+
+
+def _kinds() -> rx.Component:
+    items = [rx.segmented_control.item(said, value=kind) for kind, said in KINDS.items()]
+    return rx.segmented_control.root(
+        *items, value=EventsState.kind, on_change=EventsState.choose_kind, aria_label="Events of"
+    )
+
+
+def _subject() -> rx.Component:
+    """Say that the address names one runner or job, and lead back to all."""
+    chip = rx.button(
+        rx.cond(EventsState.job != "any", "One job", "One runner"),
+        icon("x"),
+        on_click=EventsState.any_subject,
+        variant="surface",
+        color_scheme="gray",
+        radius="full",
+        size="1",
+        aria_label="Events of all runners and jobs",
+    )
+    return rx.cond((EventsState.runner != "any") | (EventsState.job != "any"), chip, rx.fragment())
+
+
+def _bar() -> rx.Component:
+    names = [
+        ("any", "Any event"),
+        *sorted(((key, said.capitalize()) for key, said in NAMES.items()), key=lambda i: i[1]),
+    ]
+    spans = [(key, said) for key, (said, _) in SPANS.items()]
+    search = search_box(
+        "event-search", "Search events", EventsState.search_for, EventsState.clear, value=EventsState.search
+    )
+    return rx.el.div(
+        _kinds(),
+        _select("Event", EventsState.event, EventsState.choose_event, names),
+        _select("Time", EventsState.span, EventsState.choose_span, spans),
+        _subject(),
+        rx.el.span(class_name="grow hide-s"),
+        search,
+        class_name="ry-bar",
+    )
+
+
+def _file(kind: str, label: str) -> rx.Component:
+    address = f"/api/events.{kind}" + EventsState.export
+    link = rx.el.a(label, href=address, custom_attrs=DOWNLOAD, class_name="ry-menu-link")
+    return rx.dropdown_menu.item(link, as_child=True)
+
+
+def _files() -> rx.Component:
+    button = rx.button(icon("download"), "Export", variant="surface", color_scheme="gray")
+    ways = (_file("csv", "CSV, for a spreadsheet"), _file("jsonl", "JSON lines, for programs"))
+    return rx.dropdown_menu.root(
+        rx.dropdown_menu.trigger(button),
+        rx.dropdown_menu.content(*ways, align="end", variant="soft", color_scheme="gray"),
+    )
+
+
+def _link(text: Any, href: Any) -> rx.Component:
+    return rx.cond(text != "", rx.cond(href != "", rx.link(text, href=href.to(str)), text), "–")
+
+
+def _row(event: rx.Var[EventRow]) -> rx.Component:
+    return rx.el.tr(
+        cell(clock_seconds(event["at"].to(str)), class_name="mut num n-d"),
+        cell(event["words"], class_name="n-a"),
+        cell(event["reason"], class_name="mut wrap n-c"),
+        cell(_link(event["about"], event["href"]), class_name="n-b"),
+        cell(_link(event["runner"], event["runner_href"]), class_name="hide-s"),
+        cell(event["who"], class_name="mut hide-s hide-m ry-by", title=event["who"]),
+        role="row",
+        key=event["key"],
+        custom_attrs={"data-row": event["key"]},
+    )
+
+
+def _foot() -> rx.Component:
+    first = EventsState.page_number * PAGE_SIZE + 1
+    last = EventsState.page_number * PAGE_SIZE + EventsState.rows.length()
+    return rx.el.div(
+        rx.el.span(f"{first}–{last}, newest first", class_name="num"),
+        rx.el.span(class_name="grow"),
+        turns("Newer", "Older", EventsState.turn_page, is_first=first <= 1, is_last=~EventsState.has_more),
+        class_name="ry-foot",
+    )
+
+
+def _panel() -> rx.Component:
+    waiting = EventsState.is_loading & (EventsState.rows.length() == 0)
+    rows = rx.cond(waiting, skeleton_rows(6, 8), rx.foreach(EventsState.rows, _row))
+    shown = table("Events", heads(*HEADS), rows, is_reached_by_keys=True, aria_busy=waiting)
+    clear = rx.button("Show all", on_click=EventsState.clear, variant="surface", color_scheme="gray")
+    hidden = empty("search-x", "No events match", "Others are hidden by the filter, the time or the search.", clear)
+    quiet = empty("history", "Nothing has happened in this time", "What happens to runners and jobs shows up here.")
+    none = rx.cond(EventsState.is_filtered, hidden, quiet)
+    body = rx.cond(waiting | (EventsState.rows.length() > 0), rx.fragment(shown, _foot()), none)
+    return rx.el.section(or_problem(EventsState, "Events", body), class_name="ry-panel", aria_label="Events")
+
+
+def events() -> rx.Component:
+    """The events page."""
+    return page(
+        head("Events", "What happened to runners and jobs, and why.", _files()),
+        _bar(),
+        _panel(),
+        title="Events",
+        active="runners",
+        crumbs=[("Runners", "/dashboard/runners")],
+    )
+
+
+ROUTES = (Route("/dashboard/events", "Events", events, [EventsState.load]),)

@@ -1,0 +1,120 @@
+"""The events page: asked of the database a page at a time, and again when something happened."""
+
+import json
+from datetime import UTC, datetime
+from typing import ClassVar
+
+import reflex as rx
+
+from app.events.view import EventFilter, EventRow, build, export, read
+from app.live.page import LivePage
+from app.project.looks import Held, Look, look
+from app.project.models import Session
+from app.project.store import Changed, OrgStore
+
+PAGE_SIZE = 50
+# A busy fleet has hundreds a minute: nobody reads faster than this.
+RENEW_SECONDS = 2.0
+
+
+class EventsState(LivePage, rx.State):
+    """What the events page shows."""
+
+    TOPICS: ClassVar[frozenset[str]] = frozenset()
+
+    rows: list[EventRow] = []
+    kind: str = "any"
+    event: str = "any"
+    span: str = "24h"
+    runner: str = "any"
+    job: str = "any"
+    search: str = ""
+    export: str = ""
+    page_number: int = 0
+    has_more: bool = False
+    is_filtered: bool = False
+    _asked_at: str = ""
+
+    def _filter(self) -> EventFilter:
+        return EventFilter(self.kind, self.event, self.span, self.runner, self.job, self.search)
+
+    def _take(self, chosen: EventFilter) -> None:
+        for name in ("kind", "event", "span", "runner", "job", "search"):
+            self._assign(name, getattr(chosen, name))
+        now = datetime.now(UTC)
+        self.page_number, self._asked_at = 0, now.isoformat()
+        self._assign("is_filtered", not chosen.is_open)
+        self._assign("export", export(chosen, now))
+
+    def _look(self) -> Look:
+        asked = self._filter().arguments(datetime.fromisoformat(self._asked_at))
+        page = {"limit": PAGE_SIZE, "offset": self.page_number * PAGE_SIZE}
+        return look("list_events", ("provision_jobs", "workers"), pause_seconds=RENEW_SECONDS, **asked, **page)
+
+    async def _prepare(self, session: Session) -> None:
+        self._take(read(self.router.url.query_parameters))
+        await self._ask(self._look())
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        held = store.looks.held(self._look())
+        if held is not None:
+            self._assign("rows", held.make("rows", _rows))
+            self._assign("has_more", bool(held.answer["has_more"]))
+
+    async def _choose(self, name: str, value: str) -> rx.event.EventSpec:
+        chosen = self._filter().with_choice(name, value)
+        self._take(chosen)
+        await self._turn()
+        address = json.dumps(chosen.address())
+        return rx.call_script(f"history.replaceState(null, '', location.pathname + {address})")
+
+    async def _turn(self) -> None:
+        await self._ask(self._look())
+        await self._again()
+
+    @rx.event
+    async def choose_kind(self, value: str | list[str]) -> rx.event.EventSpec:
+        """Show events of runners, of jobs, or both."""
+        return await self._choose("kind", value if isinstance(value, str) else "")
+
+    @rx.event
+    async def choose_event(self, value: str) -> rx.event.EventSpec:
+        """Show one type of event."""
+        return await self._choose("event", value)
+
+    @rx.event
+    async def choose_span(self, value: str) -> rx.event.EventSpec:
+        """Show another time."""
+        return await self._choose("span", value)
+
+    @rx.event
+    async def search_for(self, text: str) -> rx.event.EventSpec:
+        """Show what has these words."""
+        return await self._choose("search", text)
+
+    @rx.event
+    async def any_subject(self) -> rx.event.EventSpec:
+        """Show events of all runners and jobs again."""
+        await self._choose("runner", "any")
+        return await self._choose("job", "any")
+
+    @rx.event
+    async def clear(self) -> list[rx.event.EventSpec]:
+        """Show everything again."""
+        self._take(EventFilter())
+        await self._turn()
+        return [
+            rx.set_value("event-search", ""),
+            rx.call_script("history.replaceState(null, '', location.pathname)"),
+        ]
+
+    @rx.event
+    async def turn_page(self, step: int) -> None:
+        """Show older or newer events."""
+        if step < 0 or self.has_more:
+            self.page_number = max(0, self.page_number + (1 if step > 0 else -1))
+            await self._turn()
+
+
+def _rows(held: Held) -> list[EventRow]:
+    return [build(row) for row in held.rows()]

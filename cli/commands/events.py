@@ -1,0 +1,64 @@
+"""`runyard events`: what happened to runners and jobs, searched."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from cli.command import Here, command, new_app
+from cli.errors import Usage
+
+app = new_app("What happened to runners and jobs.")
+COLUMNS = ("at", "kind", "event", "job_id", "module_path", "worker_name", "actor", "reason")
+KINDS = ("job", "runner")
+UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+PAGE = 200
+
+
+@command(app, "events", calls=("list_events",), page="Events")
+def events(
+    here: Here,
+    search: Annotated[str | None, typer.Argument(help="Words in the event, its reason, who, or the runner.")] = None,
+    kind: Annotated[str | None, typer.Option("--kind", help="Only of jobs, or only of runners: job or runner.")] = None,
+    event: Annotated[list[str] | None, typer.Option("--event", help="Such as lost; may be repeated.")] = None,
+    runner: Annotated[str | None, typer.Option("--runner", help="Only this runner's, and what it did to jobs.")] = None,
+    job: Annotated[str | None, typer.Option("--job", help="Only this job's.")] = None,
+    since: Annotated[str, typer.Option("--since", help="Such as 30m, 24h, 7d or 2026-11-15T12:00Z.")] = "24h",
+    until: Annotated[str | None, typer.Option("--until", help="The same.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many of the newest.")] = 50,
+) -> None:
+    """List what happened to runners and jobs, newest first; with --json for programs."""
+    if kind is not None and kind not in KINDS:
+        raise Usage(f'There are no events of "{kind}".', f"Choose from {', '.join(KINDS)}.")
+    filters: dict[str, Any] = {"since": moment(since)}
+    filters |= {"kind": [kind]} if kind else {}
+    filters |= {"event": event} if event else {}
+    filters |= {"worker_id": here.org.runner(runner)["id"]} if runner else {}
+    filters |= {"job_id": str(here.org.job(job)["id"])} if job else {}
+    # What happens meanwhile would push events from one page to the next.
+    filters["until"] = moment(until) if until else datetime.now(UTC).isoformat()
+    here.printer.rows(_newest(here, search, filters, limit), COLUMNS, "Nothing has happened in this time.")
+
+
+def moment(text: str, now: datetime | None = None) -> str:
+    """A time as it is written, or so long ago."""
+    if found := re.fullmatch(r"(\d{1,5})([mhd])", text):
+        return ((now or datetime.now(UTC)) - timedelta(**{UNITS[found[2]]: int(found[1])})).isoformat()
+    try:
+        return datetime.fromisoformat(text).isoformat()
+    except ValueError:
+        raise Usage(f'"{text}" is no time.', "Write it as 30m, 24h, 7d or 2026-11-15T12:00Z.") from None
+
+
+def _newest(here: Here, search: str | None, filters: dict[str, Any], limit: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    while len(found) < limit:
+        page = min(PAGE, limit - len(found))
+        answer = here.api.call(
+            "list_events", org=here.org.id, search=search, filters=filters, limit=page, offset=len(found)
+        )
+        found += answer["rows"]
+        if not answer["has_more"]:
+            break
+    return found

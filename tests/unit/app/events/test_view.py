@@ -1,0 +1,50 @@
+"""The events page: what an address may ask for, what the database is asked, and how an event reads."""
+
+from datetime import UTC, datetime
+from urllib.parse import parse_qs
+
+import pytest
+
+from app.events.view import EventFilter, build, export, read
+
+NOW = datetime(2026, 11, 15, 12, 30, 45, tzinfo=UTC)
+RUNNER = "5b0a7a52-0000-4000-8000-000000000001"
+
+
+def test_an_address_and_a_choice_say_the_same() -> None:
+    chosen = EventFilter("job", "lost", "7d", RUNNER, "42", "disk full")
+    query = {name: values[0] for name, values in parse_qs(chosen.address()[1:]).items()}
+    assert read(query) == chosen
+    assert EventFilter().address() == ""
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"kind": "cloud"}, {"event": "'; drop"}, {"span": "9y"}, {"runner": "x"}, {"job": "-1"}, {"colour": "red"}],
+)
+def test_what_makes_no_sense_is_left_out(query: dict[str, str]) -> None:
+    assert read(query) == EventFilter()
+
+
+def test_the_database_is_asked_for_what_was_chosen() -> None:
+    assert EventFilter().arguments(NOW) == {"search": "", "filters": {"since": "2026-11-14T12:30:00+00:00"}}
+    whole = EventFilter("runner", "offline", "all", RUNNER, "7", "x").arguments(NOW)
+    assert whole["filters"] == {"kind": ["runner"], "event": ["offline"], "worker_id": RUNNER, "job_id": "7"}
+    assert "filters=%7B%22kind%22" in export(EventFilter(kind="job"), NOW)
+
+
+def test_a_job_s_event_leads_to_the_job_and_the_runner() -> None:
+    row = {
+        "kind": "job", "id": 3, "at": "t", "event": "lost", "reason": "No heartbeat", "actor": "system", "job_id": 42,
+        "module_path": "pay/ledger", "worker_id": RUNNER, "worker_name": "edge-1",
+    }  # fmt: skip
+    shown = build(row)
+    assert (shown["words"], shown["about"], shown["href"]) == (
+        "The runner was lost", "#42 pay/ledger", "/dashboard/jobs/42",
+    )  # fmt: skip
+    assert (shown["runner"], shown["runner_href"]) == ("edge-1", f"/dashboard/runners/{RUNNER}")
+
+
+def test_an_event_that_nobody_knows_is_still_said() -> None:
+    shown = build({"kind": "runner", "id": 1, "at": "t", "event": "new_thing", "worker_id": None})
+    assert (shown["words"], shown["about"], shown["runner_href"]) == ("New thing", "", "")

@@ -1,0 +1,30 @@
+"""Times as people type them for `runyard events`."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from cli.commands.events import moment
+from cli.errors import Usage
+
+NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("30m", "2026-11-15T11:30:00+00:00"),
+        ("24h", "2026-11-14T12:00:00+00:00"),
+        ("7d", "2026-11-08T12:00:00+00:00"),
+        ("2026-11-15", "2026-11-15T00:00:00"),
+        ("2026-11-15T12:00Z", "2026-11-15T12:00:00+00:00"),
+    ],
+)
+def test_a_time_is_so_long_ago_or_as_it_is_written(text: str, said: str) -> None:
+    assert moment(text, NOW) == said
+
+
+@pytest.mark.parametrize("text", ["", "soon", "1y", "-3h", "999999h", "2026-13-01"])
+def test_what_is_no_time_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(Usage, match="is no time"):
+        moment(text, NOW)

@@ -21,6 +21,7 @@ USUAL: dict[str, Any] = {
     "approval_timeout_seconds": 86400,
     "auto_apply": False,
     "can_apply_uploads": False,
+    "is_temporary": False,
 }
 
 

@@ -60,6 +60,7 @@ create table public.modules (
   approval_timeout_seconds integer not null default 86400,
   auto_apply boolean not null default false,
   can_apply_uploads boolean not null default false,
+  is_temporary boolean not null default false,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   deleted_at timestamptz,
@@ -69,6 +70,7 @@ create table public.modules (
 ) with (fillfactor = 80);
 create unique index modules_path_idx on public.modules (org_id, path) where deleted_at is null;
 create index modules_group_id_idx on public.modules (group_id);
+create index modules_is_temporary_idx on public.modules (updated_at) where is_temporary;
 create index modules_pinned_worker_id_idx on public.modules (pinned_worker_id) where pinned_worker_id is not null;
 create index modules_drift_idx on public.modules (org_id, path) where drift_since is not null and deleted_at is null;
 alter table public.modules enable row level security;
@@ -100,6 +102,8 @@ comment on column public.modules.drift_since is
   'When drift was first found that no look since has found gone; null: none is known.';
 comment on column public.modules.drift_resources is 'How many resources had drifted at the last check.';
 comment on column public.modules.drift_checked_at is 'When a finished job last looked for drift.';
+comment on column public.modules.is_temporary is
+  'Whether it goes by itself, with its group if that is empty then, once its jobs have ended and it has no state.';
 
 create policy "Members see their organisation's modules" on public.modules
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));

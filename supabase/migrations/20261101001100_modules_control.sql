@@ -69,7 +69,7 @@ begin
     'description', 'source_kind', 'source', 'engine', 'engine_version', 'inputs', 'env', 'extra_files', 'hooks',
       'labels',
     'runner_instance_name', 'pinned_worker_id', 'approvals_required', 'approval_timeout_seconds', 'auto_apply',
-    'can_apply_uploads']);
+    'can_apply_uploads', 'is_temporary']);
   v_module := jsonb_populate_record(p_module, coalesce(p_spec, '{}'));
   v_module.labels := private.sorted_labels(v_module.labels);
   perform private.check_module(v_module);
@@ -104,10 +104,11 @@ begin
     'tofu'::public.engine as engine, '{}'::pg_catalog.jsonb as inputs,
     '{}'::pg_catalog.jsonb as env, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
       '{}'::pg_catalog.text[] as labels, 0 as approvals_required,
-    86400 as approval_timeout_seconds, false as auto_apply, false as can_apply_uploads, '' as description
+    86400 as approval_timeout_seconds, false as auto_apply, false as can_apply_uploads, false as is_temporary,
+    '' as description
   into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.inputs, v_new.env, v_new.extra_files,
     v_new.hooks, v_new.labels, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
-      v_new.can_apply_uploads, v_new.description;
+      v_new.can_apply_uploads, v_new.is_temporary, v_new.description;
   v_new := private.merge_spec(v_new, p_spec);
   if v_new.can_apply_uploads then
     perform private.need_role(p_org, 'admin');
@@ -116,14 +117,14 @@ begin
     org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, inputs, env,
       extra_files, hooks,
     labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply,
-    can_apply_uploads
+    can_apply_uploads, is_temporary
   ) values (
     p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name,
       v_new.description, v_new.source_kind, v_new.source,
     v_new.engine, v_new.engine_version, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
       v_new.runner_instance_name,
     v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
-    v_new.can_apply_uploads
+    v_new.can_apply_uploads, v_new.is_temporary
   ) returning * into v_module;
   perform private.audit(p_org, 'module.created', 'module', v_module.id::pg_catalog.text, v_module.path);
   return to_jsonb(v_module);
@@ -178,7 +179,8 @@ begin
     hooks = v_module.hooks, labels = v_module.labels, runner_instance_name = v_module.runner_instance_name,
     pinned_worker_id = v_module.pinned_worker_id, approvals_required = v_module.approvals_required,
     approval_timeout_seconds = v_module.approval_timeout_seconds, auto_apply = v_module.auto_apply,
-    can_apply_uploads = v_module.can_apply_uploads, updated_at = now()
+    can_apply_uploads = v_module.can_apply_uploads,
+    is_temporary = v_module.is_temporary, updated_at = now()
   where id = p_module returning * into v_module;
   perform private.audit(v_module.org_id, 'module.updated', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_module))));

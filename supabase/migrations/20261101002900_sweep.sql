@@ -305,6 +305,40 @@ end;
 $$;
 comment on function private.forget_lanes() is 'Removes lanes that have no job; whoever needs one again makes it anew.';
 
+create function private.remove_temporary_modules()
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_module public.modules;
+  v_count integer := 0;
+begin
+  -- A minute: it is made first, and its job is asked for next.
+  for v_module in select m.* from public.modules as m where m.is_temporary and m.deleted_at is null
+    and m.updated_at < now() - interval '1 minute' limit 100
+  loop
+    continue when not private.try_lock_state(v_module.org_id, v_module.id)
+      or exists (select from private.live_jobs as q where q.state_key = v_module.id)
+      or exists (select from public.provision_jobs as j where j.module_id = v_module.id
+        and j.status = 'AWAITING_APPROVAL')
+      or exists (select from private.states as s where s.module_id = v_module.id)
+      or exists (select from private.kept_states as k where k.module_id = v_module.id);
+    delete from public.modules where id = v_module.id;
+    delete from public.groups as g where g.id = v_module.group_id and g.description = '' and g.hooks = '{}'
+      and g.env = '{}' and not exists (select from public.modules as m where m.group_id = g.id)
+      and not exists (select from public.groups as c where c.org_id = g.org_id and starts_with(c.path, g.path || '/'))
+      and not exists (select from public.worker_assignments as a where a.org_id = g.org_id and a.path = g.path);
+    perform private.audit(v_module.org_id, 'module.deleted', 'module', v_module.id::pg_catalog.text, v_module.path,
+      jsonb_build_object('reason', 'temporary'));
+    v_count := v_count + 1;
+  end loop;
+  return v_count;
+end;
+$$;
+comment on function private.remove_temporary_modules() is
+  'Removes temporary modules whose jobs have ended and that have no state, and the group that was made for them.';
+
 create function private.housekeeping()
 returns jsonb
 language plpgsql
@@ -321,7 +355,7 @@ begin
   delete from public.job_sets where finished_at < now() - interval '90 days';
   delete from public.deliveries where finished_at < now() - interval '30 days';
   return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),
-    'forgotten_instances', private.forget_instances(),
+    'forgotten_instances', private.forget_instances(), 'removed_modules', private.remove_temporary_modules(),
     'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs()
       else 0 end,
     'forgotten_lanes', private.forget_lanes());

@@ -127,7 +127,7 @@ def test_a_test_plan_runs_on_the_runner_that_came_online(product: Product, perso
     sheet.get_by_role("button", name="Register").click()
     expect(sheet.get_by_text("is registered")).to_be_visible(timeout=SOON)
     [token] = set(re.findall(r"ryw_[A-Za-z0-9_-]{43}", sheet.inner_text()))
-    ScriptedRunner(product, person, "fresh", token)
+    runner = ScriptedRunner(product, person, "fresh", token)
     sheet.get_by_role("button", name="Run a test plan").click(timeout=SOON)
     page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"), timeout=SOON)
     expect(page.get_by_role("heading", name="Plan")).to_be_visible(timeout=SOON)
@@ -136,6 +136,13 @@ def test_a_test_plan_runs_on_the_runner_that_came_online(product: Product, perso
         person.org_id,
     )
     assert pinned == "fresh"
+    runner.finish(runner.claim(), "SUCCEEDED")
+    product.sql("update modules set updated_at = now() - interval '1 hour' where org_id = %s", person.org_id)
+    product.sql("select private.housekeeping()")
+    page.reload()
+    expect(page.get_by_role("heading", name="Plan")).to_be_visible(timeout=SOON)
+    left = "select path from modules where org_id = %s union all select path from groups where org_id = %s"
+    assert product.sql(left, person.org_id, person.org_id) == [], "what was made for the test is gone, its job is not"
     page.get_by_role("link", name="Runners").first.click()
     expect(row(page, "fresh")).to_be_visible(timeout=SOON)
     expect(sheet).to_have_count(0)

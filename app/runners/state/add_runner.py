@@ -24,6 +24,8 @@ LATE_SECONDS = 120
 NAME_TAKEN = "RY409"
 TEST_GROUP, TEST_MODULE = "runyard", "runner-test"
 TEST_SPEC = {
+    "description": "Made by “Run a test plan”. It goes by itself, minutes after its last plan has ended.",
+    "is_temporary": True,
     "source_kind": "inline",
     "source": {"files": {"main.tf": 'output "runner_works" {\n  value = true\n}\n'}},
 }

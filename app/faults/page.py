@@ -13,8 +13,8 @@ from app.shared.route import Route
 from app.shared.runner.token import doc_link
 
 NOT_HERE = (
-    "Faults exist in the demo organisation that make up starts on its own machine, because everywhere else the runners, "
-    "the jobs and the database are somebody's."
+    "Faults exist in the demo organisation that “make up” or “runyard up” starts on its own machine, because everywhere "
+    "else the runners, the jobs and the database are somebody's."
 )
 
 

@@ -14,7 +14,7 @@ LONGEST_ANSWER = 1024 * 1024
 async def ask(socket: Path | None, question: dict[str, str]) -> dict[str, Any]:
     """Ask, and return the answer; a refusal is said in its own words."""
     if socket is None:
-        raise NotThere("There is no demo here.", "`make up` starts one on its own machine.")
+        raise NotThere("There is no demo here.", "`make up` or `runyard up` starts one on its own machine.")
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             answer = json.loads(await _exchange(socket, json.dumps(question).encode() + b"\n"))

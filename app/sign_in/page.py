@@ -89,7 +89,7 @@ def _below(text: str, label: str, href: str) -> rx.Component:
 
 
 def _email() -> rx.Component:
-    return _field("email", "E-mail", "email", "username")
+    return _field("email", "Email", "email", "username")
 
 
 def sign_in() -> rx.Component:

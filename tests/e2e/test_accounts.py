@@ -38,7 +38,7 @@ def browse(product: Product, chromium: Browser) -> Iterator[Callable[[], Page]]:
 
 
 def fill_in(page: Page, email: str, password: str, button: str) -> None:
-    page.get_by_label("E-mail").fill(email)
+    page.get_by_label("Email").fill(email)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name=button).click()
 
@@ -61,7 +61,7 @@ def test_a_forgotten_password_is_replaced_by_the_link_in_the_mail(product: Produ
     page.goto("/login")
     page.get_by_role("link", name="Forgot password?").click()
     expect(page.get_by_role("heading", name="Reset your password")).to_be_visible()
-    page.get_by_label("E-mail").fill(person.email)
+    page.get_by_label("Email").fill(person.email)
     page.get_by_role("button", name="Send the link").click()
     expect(page.get_by_text("If the address is known, a link is on its way")).to_be_visible()
 
@@ -90,7 +90,7 @@ def test_nobody_learns_from_a_forgotten_password_who_has_an_account(
 ) -> None:
     page, stranger = browse(), f"nobody-{uuid.uuid4().hex[:8]}@example.com"
     page.goto("/forgotten")
-    page.get_by_label("E-mail").fill(stranger)
+    page.get_by_label("Email").fill(stranger)
     page.get_by_role("button", name="Send the link").click()
     expect(page.get_by_text("If the address is known, a link is on its way")).to_be_visible()
     assert mailed_link(product, stranger) == ""
@@ -101,7 +101,7 @@ def invite(page: Page, email: str, role: str) -> str:
     page.goto("/dashboard/settings/members")
     page.get_by_role("button", name="Invite").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("E-mail").fill(email)
+    dialog.get_by_label("Email").fill(email)
     dialog.get_by_role("combobox", name="Role").click()
     page.get_by_role("option", name=re.compile(f"^{role}")).click()
     dialog.get_by_role("button", name="Create invite link").click()

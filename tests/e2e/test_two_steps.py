@@ -96,7 +96,7 @@ def test_a_link_alone_sets_no_password(product: Product, browse: Callable[[], Pa
 
     other = browse()
     other.goto("/forgotten")
-    other.get_by_label("E-mail").fill(person.email)
+    other.get_by_label("Email").fill(person.email)
     other.get_by_role("button", name="Send the link").click()
     other.goto(wait_until(lambda: mailed_link(product, person.email)))
     other.get_by_label("New password").fill("another-horse-battery")

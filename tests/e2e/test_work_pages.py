@@ -256,7 +256,7 @@ def test_secrets_are_shown_once_and_leave_no_trace_in_the_state(
     page = open_as(owner)
     page.goto("/dashboard/settings/members")
     page.get_by_role("button", name="Invite").click()
-    page.get_by_label("E-mail").fill("new@example.com")
+    page.get_by_label("Email").fill("new@example.com")
     page.get_by_role("button", name="Create invite link").click()
     expect(page.get_by_text(re.compile(r"/invite#[0-9a-f-]{36}\."))).to_be_visible(timeout=SLOW)
     page.get_by_role("button", name="Done").click()

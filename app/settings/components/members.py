@@ -65,7 +65,7 @@ def _invite_fields() -> rx.Component:
     problem = rx.el.small(icon("circle-alert"), State.email_problem, class_name="err", role="alert")
     return rx.el.div(
         rx.el.div(
-            rx.el.label("E-mail", html_for="invite-email"),
+            rx.el.label("Email", html_for="invite-email"),
             rx.input(
                 id="invite-email",
                 type="email",

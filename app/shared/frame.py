@@ -3,9 +3,10 @@
 import reflex as rx
 
 from app.shared.runner.actions import RunnerActionState
+from app.shared.session import Sparing
 
 
-class FrameState(rx.State):
+class FrameState(Sparing, rx.State):
     """The frame around a page, with the dialogs that all pages have."""
 
     @rx.event

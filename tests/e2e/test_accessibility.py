@@ -26,6 +26,8 @@ PAGES = {
     "/dashboard/jobs/{review}": "Confirm and apply",
     "/dashboard/modules?module={module}": "ledger",
     "/dashboard/modules?path=payments": "in the order they are tried",
+    "/dashboard/events": "payments/ledger",
+    "/dashboard/break-something": "Nothing may be broken here",
     "/dashboard/account": "Sign-in",
     "/dashboard/settings/members": "Members",
     "/dashboard/settings/cloud-identities": "Cloud identities",

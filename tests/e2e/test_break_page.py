@@ -1,6 +1,7 @@
 """“Break something” in a browser: in the demo the steps and the zeros appear; elsewhere there is no button, and a reason."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -8,6 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from cli.launcher.demo.prepare import DEMO_EMAIL
 from tests.conftest import _open_folder
 from tests.e2e.product import Person, Product
+from tests.e2e.test_accessibility import MODES, SIDEWAYS, findings
 from tests.e2e.test_work_pages import open_as
 from tests.integration.worker_bench import find_tofu
 from tests.support.stack import start_stack
@@ -32,10 +34,10 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
         yield Product(stack)
 
 
-def open_demo(demo: Product, chromium: Browser) -> Page:
+def open_demo(demo: Product, chromium: Browser, **options: Any) -> Page:
     """Sign in as the account that `make up` names."""
     owner = Person(DEMO_EMAIL, demo.stack.secrets.demo_password, "", "", "")
-    context = chromium.new_context(base_url=demo.url)
+    context = chromium.new_context(base_url=demo.url, **options)
     name, _, value = demo.cookie(owner).partition("=")
     context.add_cookies([{"name": name, "value": value, "url": demo.url}])
     return context.new_page()
@@ -57,6 +59,19 @@ def test_a_runner_killed_in_its_apply_is_told_step_by_step_and_the_ledger_stays_
     assert [each.get_attribute("data-count") for each in counts.all()] == ["0"] * 11
     expect(page.get_by_test_id("count-double_applied")).to_contain_text("applies")
     expect(page.get_by_test_id("break-apply")).to_be_enabled(timeout=SLOW)
+    page.context.close()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_buttons_and_the_ledger_have_no_serious_finding_and_fit_a_phone(
+    demo: Product, chromium: Browser, mode: str
+) -> None:
+    page = open_demo(demo, chromium, color_scheme=mode, reduced_motion="reduce")
+    page.goto(PAGE)
+    expect(page.get_by_test_id("count-double_applied")).to_be_visible(timeout=SLOW)
+    assert findings(page) == []
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate(SIDEWAYS) <= 0
     page.context.close()
 
 

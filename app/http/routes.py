@@ -81,8 +81,12 @@ def _problem(error: AppError, status: int) -> JSONResponse:
     return JSONResponse({"message": error.message, "hint": error.hint}, status_code=status)
 
 
-async def _welcome(runtime: Runtime, auth: AuthSession) -> Response:
-    return _signed_in(runtime, await runtime.gate.open(auth))
+async def _welcome(runtime: Runtime, request: Request, auth: AuthSession) -> Response:
+    return _signed_in(runtime, await _open(runtime, request, auth))
+
+
+async def _open(runtime: Runtime, request: Request, auth: AuthSession) -> Session:
+    return await runtime.gate.open(auth, request.headers.get("user-agent", ""))
 
 
 def _signed_in(runtime: Runtime, session: Session) -> Response:
@@ -103,7 +107,7 @@ async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) ->
         # One sentence for every refusal, so that nobody learns which addresses exist.
         raise Refused("Incorrect email or password.", "Check both and try again.") from error
     auth = await complete(runtime.gate.client, auth, fields.get("code", ""), _address(request))
-    return await _welcome(runtime, auth)
+    return await _welcome(runtime, request, auth)
 
 
 async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
@@ -118,7 +122,7 @@ async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) ->
         raise Refused("Accounts are by invitation here.", "Ask an admin to invite this address.") from error
     if auth is None:
         return JSONResponse({"ok": True, "confirm": True})
-    return await _welcome(runtime, auth)
+    return await _welcome(runtime, request, auth)
 
 
 async def sign_out(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
@@ -164,7 +168,7 @@ async def reset(runtime: Runtime, request: Request, fields: dict[str, str]) -> R
         left = {"refresh_token": error.auth.refresh_token, "needs_code": True}
         return JSONResponse({"message": error.message, "hint": error.hint, **left}, status_code=400)
     await client.set_password(auth.access_token, fields.get("password", ""))
-    session = await runtime.gate.open(auth)
+    session = await _open(runtime, request, auth)
     await runtime.gate.end_others(session)
     return _signed_in(runtime, session)
 

@@ -13,10 +13,12 @@ from app.project.client import Client, expiry_of
 from app.project.clock import ProjectClock
 from app.project.errors import Refused, SignedOut
 from app.project.models import Page, Query, Session
-from app.project.sessions import Sessions, new_sid
+from app.project.sessions import Sessions, key_of, new_sid
 from app.project.shapes import shaped
 
 REFRESH_BEFORE_SECONDS = 90.0
+# Long enough for every browser; a program may send anything.
+MOST_USER_AGENT = 400
 
 
 class Gate:
@@ -30,7 +32,7 @@ class Gate:
         self._clock = clock
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def open(self, auth: AuthSession) -> Session:
+    async def open(self, auth: AuthSession, user_agent: str = "") -> Session:
         """Start a session for what Auth just answered; one that lacks its code is none."""
         if two_steps.is_half(auth):
             raise two_steps.NeedsCode(auth, "", "")
@@ -42,6 +44,7 @@ class Gate:
             refresh_token=auth.refresh_token,
             expires_at=expiry_of(auth),
             created_at=self._clock(),
+            user_agent=user_agent[:MOST_USER_AGENT],
         )
         await self.sessions.put(session)
         return session
@@ -56,7 +59,16 @@ class Gate:
     async def end_others(self, session: Session) -> None:
         """End every other session of this person: here at once, and at the project."""
         await self.sessions.end_others(session.user_id, session.sid)
-        await self.client.sign_out(session, "others")
+        # The project does as it is asked only with a token that lives.
+        await self.client.sign_out(await self.fresh(session), "others")
+
+    async def end_one(self, session: Session, key: str) -> None:
+        """End another session of this person: here at once, and at the project; one that is over stays over."""
+        if key == key_of(session.sid):
+            raise Refused("This is the session that you are using.", "Sign out in the menu with your name.")
+        ended = await self.sessions.end(session.user_id, key)
+        if ended is not None:
+            await self.client.sign_out(ended)
 
     async def prove(self, session: Session, password: str) -> None:
         """Refuse whoever does not know the password: an open laptop is not its owner."""

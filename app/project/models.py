@@ -19,10 +19,20 @@ class Session:
     expires_at: float
     created_at: float
     org_id: str = ""
+    user_agent: str = ""
 
     def __repr__(self) -> str:
         """Show who, never the tokens, so that a log line cannot leak them."""
         return f"Session({self.email!r}, org={self.org_id!r})"
+
+
+@dataclass(frozen=True)
+class KeptSession:
+    """A session as its table has it; `key` names it to its owner and lets nobody in."""
+
+    key: str
+    session: Session
+    last_used_at: float
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from joserfc import jwe
 from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 
-from app.project.models import Session
-from app.project.sessions import IDLE_SECONDS, MemorySessions
+from app.project.models import KeptSession, Session
+from app.project.sessions import IDLE_SECONDS, MemorySessions, key_of
 
 HEADER = {"alg": "dir", "enc": "A256GCM"}
 KEY_FILE = "key"
@@ -58,6 +58,20 @@ class FileSessions(MemorySessions):
         await super().delete(sid)
         self._path(sid).unlink(missing_ok=True)
 
+    async def of(self, user_id: str) -> list[KeptSession]:
+        """List somebody's live sessions, those too that only the process before has seen."""
+        held = await super().of(user_id)
+        known = {kept.key for kept in held}
+        left = [self._kept(path) for path in self._paths() if path.stem not in known]
+        return held + [kept for kept in left if kept is not None and kept.session.user_id == user_id]
+
+    def _kept(self, path: Path) -> KeptSession | None:
+        session = self._open(path)
+        age = self._age(session.sid) if session is not None else IDLE_SECONDS
+        if session is None or age >= IDLE_SECONDS:
+            return None
+        return KeptSession(key_of(session.sid), session, self._clock() - age)
+
     async def end_others(self, user_id: str, sid: str) -> None:
         """Forget every session of somebody but one."""
         for path in self._paths():
@@ -67,7 +81,7 @@ class FileSessions(MemorySessions):
         await super().end_others(user_id, sid)
 
     def _path(self, sid: str) -> Path:
-        return self._directory / f"{hashlib.sha256(sid.encode()).hexdigest()}.session"
+        return self._directory / f"{key_of(sid)}.session"
 
     def _paths(self) -> list[Path]:
         return list(self._directory.glob("*.session"))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from app.project.models import Session
+from app.project.models import KeptSession, Session
 
 IDLE_SECONDS = 14 * 24 * 3600
 
@@ -28,6 +28,14 @@ class Sessions(Protocol):
         """Forget a session."""
         ...
 
+    async def of(self, user_id: str) -> list[KeptSession]:
+        """List somebody's live sessions; being listed is no use."""
+        ...
+
+    async def end(self, user_id: str, key: str) -> Session | None:
+        """Forget one session of somebody, and return what it was."""
+        ...
+
     async def end_others(self, user_id: str, sid: str) -> None:
         """Forget every session of somebody but one."""
         ...
@@ -36,6 +44,11 @@ class Sessions(Protocol):
 def new_sid() -> str:
     """Make an unguessable session id."""
     return secrets.token_urlsafe(32)
+
+
+def key_of(sid: str) -> str:
+    """Name a session by its id's hash, so that whoever sees the name cannot use it as a cookie."""
+    return hashlib.sha256(sid.encode()).hexdigest()
 
 
 class MemorySessions:
@@ -64,6 +77,19 @@ class MemorySessions:
         """Forget a session."""
         self._rows.pop(sid, None)
 
+    async def of(self, user_id: str) -> list[KeptSession]:
+        """List somebody's live sessions."""
+        self._sweep()
+        theirs = [row for row in self._rows.values() if row[0].user_id == user_id]
+        return [KeptSession(key_of(session.sid), session, ends_at - IDLE_SECONDS) for session, ends_at in theirs]
+
+    async def end(self, user_id: str, key: str) -> Session | None:
+        """Forget one session of somebody, and return what it was."""
+        found = next((kept.session for kept in await self.of(user_id) if kept.key == key), None)
+        if found is not None:
+            await self.delete(found.sid)
+        return found
+
     async def end_others(self, user_id: str, sid: str) -> None:
         """Forget every session of somebody but one."""
         theirs = [other for other, (session, _) in self._rows.items() if session.user_id == user_id]
@@ -80,14 +106,15 @@ class MemorySessions:
 class RedisSessions:
     """Sessions that several dashboard processes share."""
 
-    def __init__(self, redis: Any) -> None:
+    PREFIX = "runyard:session:"
+
+    def __init__(self, redis: Any, clock: Callable[[], float] = time.time) -> None:
         """Use an asyncio Redis client."""
         self._redis = redis
+        self._clock = clock
 
-    @staticmethod
-    def _key(sid: str) -> str:
-        # Hashed, so that whoever can list Redis keys cannot use one as a cookie.
-        return "runyard:session:" + hashlib.sha256(sid.encode()).hexdigest()
+    def _key(self, sid: str) -> str:
+        return self.PREFIX + key_of(sid)
 
     async def get(self, sid: str) -> Session | None:
         """Find a live session."""
@@ -105,6 +132,29 @@ class RedisSessions:
     async def delete(self, sid: str) -> None:
         """Forget a session."""
         await self._redis.delete(self._key(sid))
+
+    async def of(self, user_id: str) -> list[KeptSession]:
+        """List somebody's live sessions."""
+        keys = await self._redis.smembers(self._keys_of(user_id))
+        found = [await self._kept(user_id, key) for key in keys]
+        return [kept for kept in found if kept is not None]
+
+    async def _kept(self, user_id: str, key: str) -> KeptSession | None:
+        body, seconds = await self._redis.get(key), await self._redis.ttl(key)
+        if body is None:
+            await self._redis.srem(self._keys_of(user_id), key)
+            return None
+        # The id itself is not kept here: only the browser has it.
+        session = Session(sid="", **json.loads(body))
+        return KeptSession(key.removeprefix(self.PREFIX), session, self._clock() - (IDLE_SECONDS - seconds))
+
+    async def end(self, user_id: str, key: str) -> Session | None:
+        """Forget one session of somebody, and return what it was."""
+        found = next((kept.session for kept in await self.of(user_id) if kept.key == key), None)
+        if found is not None:
+            await self._redis.delete(self.PREFIX + key)
+            await self._redis.srem(self._keys_of(user_id), self.PREFIX + key)
+        return found
 
     @staticmethod
     def _keys_of(user_id: str) -> str:

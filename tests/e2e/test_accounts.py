@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.e2e.product import PASSWORD, Person, Product
+from tests.e2e.test_accessibility import findings
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
@@ -145,6 +146,42 @@ def test_somebody_new_is_invited_and_may_do_what_their_role_says(product: Produc
     expect(host.get_by_text(f"{email} is admin now")).to_be_visible()
     guest.reload()
     expect(guest.get_by_role("button", name="Add runner").first).to_be_visible()
+
+
+def test_where_i_am_signed_in_is_listed_and_another_browser_is_signed_out(
+    product: Product, browse: Callable[[], Page]
+) -> None:
+    person, page, elsewhere = product.person("browsers"), browse(), browse()
+    sign_in(page, person)
+    sign_in(elsewhere, person)
+    page.goto("/dashboard/account")
+    rows, asked = page.get_by_test_id("session"), page.get_by_role("alertdialog")
+    expect(rows).to_have_count(2, timeout=SOON)
+    expect(rows.first).to_contain_text("This one")
+    expect(rows.first).to_contain_text("Chrome on")
+    expect(rows.first.get_by_role("button")).to_have_count(0)
+    assert findings(page) == []
+
+    rows.nth(1).get_by_role("button").click()
+    asked.get_by_role("button", name="Cancel").click()
+    expect(asked).to_have_count(0, timeout=SOON)
+    expect(rows).to_have_count(2)
+    rows.nth(1).get_by_role("button").click()
+    expect(asked).to_be_visible(timeout=SOON)
+    assert findings(page) == []
+    asked.get_by_role("button", name="Sign it out").click()
+    expect(rows).to_have_count(1, timeout=SOON)
+    # Its open page goes by itself.
+    elsewhere.wait_for_url(re.compile("/login"), timeout=4 * SOON)
+
+    sign_in(elsewhere, person)
+    page.reload()
+    expect(rows).to_have_count(2, timeout=SOON)
+    page.get_by_role("button", name="Sign out all others").click()
+    asked.get_by_role("button", name="Sign out all others").click()
+    expect(rows).to_have_count(1, timeout=SOON)
+    elsewhere.goto("/dashboard/runners")
+    elsewhere.wait_for_url(re.compile("/login"))
 
 
 def test_an_invitation_is_for_its_address_only(product: Product, browse: Callable[[], Page]) -> None:

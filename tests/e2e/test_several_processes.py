@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 
@@ -13,7 +12,7 @@ import pytest
 
 from tests.conftest import _open_folder
 from tests.e2e.product import Product, Tab, open_tab
-from tests.support.ports import free_ports
+from tests.support.redis import start_redis
 from tests.support.stack import start_stack
 from tests.support.waiting import wait_until
 from tests.unit.app.guard.test_events import HANDLERS
@@ -32,13 +31,8 @@ TABS = 12
 
 @pytest.fixture(scope="module")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    (port,) = free_ports(1)
-    folder = tmp_path_factory.mktemp("redis")
-    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    yield f"redis://127.0.0.1:{port}"
-    process.terminate()
-    process.wait(30)
+    with start_redis(tmp_path_factory.mktemp("redis")) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

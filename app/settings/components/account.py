@@ -5,6 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.settings.components.personal_tokens import token_dialogs, tokens_panel
+from app.settings.components.sessions import session_dialogs, sessions_panel
 from app.settings.components.two_steps import line, two_step_dialogs, two_step_lines
 from app.settings.state.account import AccountState
 from app.shared.layout import head, page
@@ -92,35 +93,12 @@ def account() -> rx.Component:
         class_name="ry-panel",
         aria_label="Sign-in",
     )
-    sessions = rx.el.section(
-        rx.el.div(rx.el.h2("Sessions"), class_name="ry-ph"),
-        line(
-            "Other browsers",
-            rx.el.span("Signs you out everywhere but here, at once.", class_name="mut"),
-            rx.button(
-                "Sign out all others",
-                on_click=State.end_others,
-                size="1",
-                variant="surface",
-                color_scheme="gray",
-            ),
-        ),
-        line(
-            "Command line",
-            rx.fragment(
-                rx.el.span("runyard login", class_name="ry-mono"),
-                rx.el.span(" shows a code, and you confirm it in this browser.", class_name="mut"),
-            ),
-        ),
-        class_name="ry-panel",
-        aria_label="Sessions",
-    )
     return page(
         head("Account", "Your own settings, the same in every organisation."),
         sign_in,
-        sessions,
+        sessions_panel(State.is_loading),
         tokens_panel(),
         title="Account",
         active="",
-        dialogs=[*_dialogs(), *two_step_dialogs(), *token_dialogs()],
+        dialogs=[*_dialogs(), *two_step_dialogs(), *session_dialogs(), *token_dialogs()],
     )

@@ -1,4 +1,4 @@
-"""My own account: password, address and other sessions. What is typed is passed on and never kept."""
+"""My own account: password and address. What is typed is passed on and never kept."""
 
 from typing import Any, ClassVar
 
@@ -10,8 +10,8 @@ from app.project.models import Session
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
 from app.settings.state.personal_tokens import PersonalTokensState
+from app.settings.state.sessions import SessionsState
 from app.settings.state.two_steps import TwoStepsState
-from app.shared.session import say_error
 
 SHORTEST_PASSWORD = 8
 
@@ -27,6 +27,7 @@ class AccountState(LivePage, rx.State):
     async def _prepare(self, session: Session) -> None:
         self.asking = self.error = ""
         await (await self.get_state(TwoStepsState))._load(session)
+        await (await self.get_state(SessionsState))._load()
         await (await self.get_state(PersonalTokensState))._load()
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
@@ -35,7 +36,7 @@ class AccountState(LivePage, rx.State):
     @rx.event
     def ask(self, what: str) -> None:
         """Open one of the questions, or close it with nothing."""
-        if what in ("", "password", "email", "others"):
+        if what in ("", "password", "email"):
             self.asking, self.error = what, ""
 
     @rx.event
@@ -65,17 +66,12 @@ class AccountState(LivePage, rx.State):
         )
         return await self._do(call, "A mail is on its way", "The address changes when its link is followed.")
 
-    @rx.event
-    async def end_others(self) -> Any:
-        """Sign out everywhere else."""
-        session = await (await self._who())._must_session()
-        return await self._do(runtime().gate.end_others(session), "Every other session has ended")
-
     async def _do(self, call: Any, title: str, text: str = "") -> Any:
         try:
             await call
         except AppError as error:
             self.error = error.message
-            return None if self.asking in ("password", "email") else say_error(error)
+            return None
         self.asking = self.error = ""
+        await (await self.get_state(SessionsState))._load()
         return rx.toast.success(title, description=text)

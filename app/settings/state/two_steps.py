@@ -8,6 +8,7 @@ from app.project import two_steps
 from app.project.errors import AppError
 from app.project.models import Session
 from app.project.runtime import runtime
+from app.settings.state.sessions import SessionsState
 from app.shared.session import AppState, say_error
 
 LONGEST_NAME = 60
@@ -82,6 +83,7 @@ class TwoStepsState(AppState, rx.State):
         try:
             await runtime().gate.raise_level(session, self.new_id, str(form.get("code") or ""))
             await self._load(session)
+            await (await self.get_state(SessionsState))._load()
         except AppError as error:
             self.error = _words(error)
             return None

@@ -1,0 +1,75 @@
+"""Where I am signed in to this dashboard: listed, ended one by one or all others at once."""
+
+from collections.abc import Awaitable
+from typing import Any
+
+import reflex as rx
+
+from app.project.errors import AppError
+from app.project.models import Session
+from app.project.runtime import runtime
+from app.project.sessions import key_of
+from app.settings.view.sessions import SessionView, build_views
+from app.shared.session import AppState, say_error
+
+
+class SessionsState(AppState, rx.State):
+    """The table, and which question is open."""
+
+    rows: list[SessionView] = []
+    asking_key: str = ""
+    asking_device: str = ""
+    is_asking_all: bool = False
+
+    async def _load(self) -> None:
+        """Read the sessions; what a reload would have left open is closed."""
+        self._close()
+        await self._read(await (await self._who())._must_session())
+
+    async def _read(self, session: Session) -> None:
+        found = await runtime().gate.sessions.of(session.user_id)
+        self._assign("rows", build_views(found, key_of(session.sid)))
+
+    def _close(self) -> None:
+        self.asking_key, self.asking_device, self.is_asking_all = "", "", False
+
+    @rx.event
+    def ask(self, key: str) -> None:
+        """Ask before a session is ended; nothing closes the question."""
+        self._close()
+        found = next((row for row in self.rows if row["key"] == key and not row["is_this"]), None)
+        if found is not None:
+            self.asking_key, self.asking_device = key, found["device"]
+
+    @rx.event
+    def ask_all(self) -> None:
+        """Ask before every other session is ended."""
+        self._close()
+        self.is_asking_all = True
+
+    @rx.event
+    async def end(self) -> Any:
+        """End the session that was asked about."""
+        if not self.asking_key:
+            return None
+        session = await (await self._who())._must_session()
+        return await self._do(session, runtime().gate.end_one(session, self.asking_key), "Signed out there")
+
+    @rx.event
+    async def end_others(self) -> Any:
+        """Sign out everywhere else."""
+        if not self.is_asking_all:
+            return None
+        session = await (await self._who())._must_session()
+        return await self._do(session, runtime().gate.end_others(session), "Every other session has ended")
+
+    async def _do(self, session: Session, call: Awaitable[None], title: str) -> Any:
+        self._close()
+        try:
+            await call
+        except AppError as error:
+            return say_error(error)
+        finally:
+            # What ended here is gone, also when the project did not answer.
+            await self._read(session)
+        return rx.toast.success(title)

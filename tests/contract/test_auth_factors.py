@@ -13,6 +13,8 @@ from tests.contract.conftest import PASSWORD, Api, User, quiet
 from tests.support.authenticator import Authenticator
 from tests.support.stack import Project, RunningStack
 
+NOBODYS = "5b0a7a52-0000-4000-8000-0000000000ff"
+
 
 def enrol(user: User, name: str = "phone") -> tuple[str, Authenticator]:
     made = user.client.auth.mfa.enroll({"factor_type": "totp", "friendly_name": name, "issuer": "Runyard"})
@@ -165,8 +167,8 @@ def test_what_cannot_be_added(http: httpx.Client, alice: User, body: Any, status
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [("POST", "factors/x/challenge", 404), ("POST", "factors/%00/verify", 404), ("GET", "factors", 405),
-     ("GET", f"factors/{uuid.uuid4()}", 405), ("POST", f"factors/{uuid.uuid4()}/nope", 404),
-     ("POST", f"factors/{uuid.uuid4()}/verify", 400)],
+     ("GET", f"factors/{NOBODYS}", 405), ("POST", f"factors/{NOBODYS}/nope", 404),
+     ("POST", f"factors/{NOBODYS}/verify", 400)],
 )  # fmt: skip
 def test_places_that_are_not_there(http: httpx.Client, alice: User, method: str, path: str, status: int) -> None:
     headers = {"authorization": f"Bearer {alice.token}"}

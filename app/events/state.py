@@ -1,6 +1,7 @@
 """The events page: asked of the database a page at a time, and again when something happened."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -62,7 +63,9 @@ class EventsState(LivePage, rx.State):
             self._assign("has_more", bool(held.answer["has_more"]))
 
     async def _choose(self, name: str, value: str) -> rx.event.EventSpec:
-        chosen = self._filter().with_choice(name, value)
+        return await self._show_chosen(self._filter().with_choice(name, value))
+
+    async def _show_chosen(self, chosen: EventFilter) -> rx.event.EventSpec:
         self._take(chosen)
         await self._turn()
         address = json.dumps(chosen.address())
@@ -95,8 +98,7 @@ class EventsState(LivePage, rx.State):
     @rx.event
     async def any_subject(self) -> rx.event.EventSpec:
         """Show events of all runners and jobs again."""
-        await self._choose("runner", "any")
-        return await self._choose("job", "any")
+        return await self._show_chosen(replace(self._filter(), runner="any", job="any"))
 
     @rx.event
     async def clear(self) -> list[rx.event.EventSpec]:

@@ -1,35 +1,20 @@
 """Two-step sign-in in a real browser, by keyboard and under axe: turned on, asked for, kept through a new password, removed."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.test_accessibility import findings
-from tests.e2e.test_accounts import FLEET, SOON, fill_in, mailed_link, sign_in
+from tests.e2e.test_accounts import FLEET, SOON, browse, fill_in, mailed_link, sign_in
 from tests.support.authenticator import Authenticator
 from tests.support.waiting import wait_until
 
+__all__ = ["browse"]
 pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture
-def browse(product: Product, chromium: Browser) -> Iterator[Callable[[], Page]]:
-    """Somebody at a browser of their own."""
-    contexts: list[BrowserContext] = []
-
-    def page() -> Page:
-        contexts.append(chromium.new_context(base_url=product.url))
-        opened = contexts[-1].new_page()
-        opened.set_default_timeout(SOON)
-        return opened
-
-    yield page
-    for context in contexts:
-        context.close()
 
 
 def turn_on(page: Page, name: str = "Telephone") -> Authenticator:

@@ -4,20 +4,12 @@ from typing import Any
 
 import reflex as rx
 
+from app.runners.components.health_mark import health_mark
 from app.runners.state.runners import RunnersState
 from app.runners.view.filters import Choice
 from app.shared.icons import icon
 
 CHIPS = {"label": "Label", "version": "Version", "region": "Region", "health": "Health"}
-HEALTH_ICONS = {
-    "outdated": ("circle-arrow-up", "t-amb"),
-    "degraded": ("circle-alert", "t-amb"),
-    "clock_off": ("clock-alert", "t-amb"),
-    "takes_no_jobs": ("circle-pause", "t-amb"),
-    "never_contacted": ("circle-dashed", ""),
-    "out_of_contact": ("unplug", "t-red"),
-    "not_isolated": ("circle-slash", ""),
-}
 
 
 def _choices(facet: str) -> rx.Var[list[Choice]]:
@@ -64,9 +56,8 @@ def _chip(facet: str, label: str) -> rx.Component:
 
 
 def _health(choice: rx.Var[Choice]) -> rx.Component:
-    marks = [(code, icon(name, "xs", class_name=tone)) for code, (name, tone) in HEALTH_ICONS.items()]
     return rx.el.button(
-        rx.match(choice["value"], *marks, rx.fragment()),
+        health_mark(choice["value"], rx.fragment()),
         choice["word"],
         rx.el.span(choice["count"], class_name="ry-n"),
         on_click=RunnersState.toggle("health", choice["value"]),

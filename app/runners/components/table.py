@@ -5,6 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.runners.components.bulk import bulk_bar
+from app.runners.components.health_mark import health_mark
 from app.runners.components.menu import row_actions
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import BulkState
@@ -29,13 +30,6 @@ HEADS = (
     ("Last seen", "r c-s"),
     ("Actions", "r c-l"),
 )
-CONDITION_ICONS = {
-    "outdated": ("circle-arrow-up", "t-amb"),
-    "degraded": ("circle-alert", "t-amb"),
-    "clock_off": ("clock-alert", "t-amb"),
-    "takes_no_jobs": ("circle-pause", "t-amb"),
-    "not_isolated": ("circle-slash", ""),
-}
 
 
 def _head(label: str, side: str) -> rx.Component:
@@ -87,9 +81,8 @@ def _name(row: Any, is_opened: rx.Var[bool]) -> rx.Component:
 
 
 def _condition(item: rx.Var[Condition]) -> rx.Component:
-    marks = [(code, icon(name, "xs", class_name=tone)) for code, (name, tone) in CONDITION_ICONS.items()]
     return rx.el.span(
-        rx.match(item["code"], *marks, icon("circle-alert", "xs")),
+        health_mark(item["code"], icon("circle-alert", "xs")),
         rx.el.b(item["word"]),
         rx.el.span(item["text"], class_name="mut"),
         class_name="ry-mark",

@@ -1,19 +1,15 @@
 """My personal tokens: made here, shown once, listed without what lets anybody in, revoked with a question."""
 
 import hashlib
-import secrets
-import string
 from typing import Any, TypedDict
 
 import reflex as rx
 
 from app.project.errors import AppError
+from app.shared.runner.tokens import HINT_LENGTH, PERSONAL_PREFIX, make_text
 from app.shared.session import AppState, say_error
 
-PREFIX = "ryp_"
-LENGTH = 43  # base62 digits that hold 32 random bytes
 DAYS = ("30", "90", "365")
-_ALPHABET = string.ascii_letters + string.digits
 
 
 class TokenView(TypedDict):
@@ -26,11 +22,6 @@ class TokenView(TypedDict):
     created_at: str
     expires_at: str
     last_used_at: str
-
-
-def make_token() -> str:
-    """Draw a token; the database keeps its digest."""
-    return PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(LENGTH))
 
 
 class PersonalTokensState(AppState, rx.State):
@@ -69,9 +60,9 @@ class PersonalTokensState(AppState, rx.State):
         if not name or days not in DAYS:
             self.error = "A token needs a name."
             return None
-        token = make_token()
+        token = make_text(PERSONAL_PREFIX)
         digest = hashlib.sha256(token.encode()).hexdigest()
-        args = {"p_name": name, "p_token_hash": digest, "p_hint": token[-4:], "p_days": int(days)}
+        args = {"p_name": name, "p_token_hash": digest, "p_hint": token[-HINT_LENGTH:], "p_days": int(days)}
         try:
             made = await self._rpc("create_personal_token", args)
             await self._read()

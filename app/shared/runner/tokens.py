@@ -1,4 +1,4 @@
-"""Runner tokens: made here, shown once, kept only as a hash."""
+"""Tokens of runners and people: made here, shown once, kept only as a hash."""
 
 import asyncio
 import secrets
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import bcrypt
 
 PREFIX = "ryw_"
+PERSONAL_PREFIX = "ryp_"
 LENGTH = 43  # base62 digits that hold 32 random bytes
 COST = 10
 HINT_LENGTH = 4
@@ -27,9 +28,9 @@ class NewToken:
         return f"NewToken(…{self.hint})"
 
 
-def make_text() -> str:
+def make_text(prefix: str = PREFIX) -> str:
     """Draw a token."""
-    return PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(LENGTH))
+    return prefix + "".join(secrets.choice(_ALPHABET) for _ in range(LENGTH))
 
 
 def _hash(text: str) -> str:

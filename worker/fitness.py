@@ -11,8 +11,8 @@ from pathlib import Path
 
 from worker.clock import Clock, backoff
 from worker.errors import RunnerUnfit
+from worker.process_status import ProcessStatus
 from worker.runtime_log import get_logger
-from worker.standing import Standing
 
 NOTE_FILE = "degraded.json"
 LEAST_DISK_BYTES = 64 * 1024 * 1024
@@ -50,9 +50,9 @@ def no_directory(error: OSError) -> RunnerUnfit:
 class Fitness:
     """One process's opinion of itself."""
 
-    def __init__(self, standing: Standing, clock: Clock, home: Path, on_change: Callable[[], None]) -> None:
+    def __init__(self, process_status: ProcessStatus, clock: Clock, home: Path, on_change: Callable[[], None]) -> None:
         """`on_change` lets the heartbeat tell at once; a note in `home` lets `doctor` tell."""
-        self._standing = standing
+        self._process_status = process_status
         self._clock = clock
         self._note = home / NOTE_FILE
         self._on_change = on_change
@@ -64,12 +64,12 @@ class Fitness:
     def lacks(self, what: RunnerUnfit) -> None:
         """Take no more jobs until a probe, or time, says that it may work again."""
         self._failures += 1
-        if self._standing.degraded is None:
+        if self._process_status.degraded is None:
             since = self._clock.now().isoformat()
-            self._standing.degraded = {"code": what.code, "reason": what.message, "since": since}
+            self._process_status.degraded = {"code": what.code, "reason": what.message, "since": since}
             self._log.error("degraded: taking no jobs", code=what.code, why=what.message, hint=what.hint)
             with suppress(OSError):
-                self._note.write_text(json.dumps(self._standing.degraded), encoding="utf-8")
+                self._note.write_text(json.dumps(self._process_status.degraded), encoding="utf-8")
             self._on_change()
         self._news.set()
 
@@ -82,7 +82,7 @@ class Fitness:
         while True:
             await self._news.wait()
             self._news.clear()
-            while (degraded := self._standing.degraded) is not None:
+            while (degraded := self._process_status.degraded) is not None:
                 pause = _FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 8)
                 await self._clock.sleep(
                     backoff(0, first=min(pause, _LONGEST_PAUSE_SECONDS), most=_LONGEST_PAUSE_SECONDS)
@@ -98,7 +98,7 @@ class Fitness:
             self._log.warning("still degraded", why=str(error))
             return
         self._log.info("no longer degraded: taking jobs again")
-        self._standing.degraded = None
+        self._process_status.degraded = None
         with suppress(OSError):
             self._note.unlink(missing_ok=True)
         self._on_change()

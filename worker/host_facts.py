@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from worker.engines.finder import EngineFinder
+from worker.process_status import ProcessStatus
 from worker.program import Program
 from worker.settings import Settings
-from worker.standing import Standing
 from worker.version import __version__
 
 
@@ -21,13 +21,13 @@ class HostFacts:
         self,
         settings: Settings,
         finder: EngineFinder,
-        standing: Standing,
+        process_status: ProcessStatus,
         isolation: str,
         program: Program | None = None,
     ) -> None:
         """Look once at what does not change; `program` is there only if the runner may replace it."""
         self._finder = finder
-        self._standing = standing
+        self._process_status = process_status
         self._own_capacity = settings.capacity
         self._fixed: dict[str, Any] = {
             "hostname": socket.gethostname(),
@@ -46,15 +46,15 @@ class HostFacts:
     def __call__(self) -> dict[str, Any]:
         """Return all facts as they are now."""
         engines = {name.value: engine.version for name, engine in sorted(self._finder.found.items())}
-        told = {"capacity": self._own_capacity, "clouds": self._standing.clouds}
+        told = {"capacity": self._own_capacity, "clouds": self._process_status.clouds}
         return {
             **self._fixed,
             **{name: value for name, value in told.items() if value is not None},
             "engines": engines,
             "engine_note": self._finder.note() or (None if engines else "no engine was found"),
-            "last_error": self._standing.last_error,
-            "degraded": self._standing.degraded,
-            "clock_off": self._standing.skew.told,
+            "last_error": self._process_status.last_error,
+            "degraded": self._process_status.degraded,
+            "clock_off": self._process_status.skew.told,
         }
 
 

@@ -29,6 +29,7 @@ from worker.jobs.table import JobTable
 from worker.logs.redactor import Redactor
 from worker.loops.build import Bells, Loops, Parts, build_loops
 from worker.loops.signals import Signals
+from worker.process_status import ProcessStatus
 from worker.program import Handover, Program, obstacle
 from worker.runtime_log import configure_logging, get_logger
 from worker.session.credentials import Credentials
@@ -36,7 +37,6 @@ from worker.session.identity import Identity, take_identity
 from worker.session.session import Session
 from worker.settings import Settings
 from worker.signals import ignore_more
-from worker.standing import Standing
 from worker.statebackend.sealing import take_seal
 from worker.task_protection import TaskProtection
 from worker.update.handover import hand_over
@@ -91,20 +91,20 @@ class Runner:
         self._settings = settings
         self._redactor = redactor
         self._clock = clock
-        self._standing = Standing(capacity=settings.capacity or 1, is_single=is_single)
+        self._process_status = ProcessStatus(capacity=settings.capacity or 1, is_single=is_single)
         self._is_trial = is_trial
         self._obstacle = obstacle(program)
         self._program = None if self._obstacle else program
         self._bells = Bells()
         self._table = JobTable(clock)
-        self._signals = Signals(self._standing, self._table, self._bells.heartbeat.set)
+        self._signals = Signals(self._process_status, self._table, self._bells.heartbeat.set)
         self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._log = get_logger("worker")
 
     @property
     def handover(self) -> Handover | None:
         """What takes this process's place, unless it was told to stop in the meantime."""
-        return self._standing.handover if self._signals.count == 0 else None
+        return self._process_status.handover if self._signals.count == 0 else None
 
     async def run(self) -> ExitCode:
         """Connect, work, leave."""
@@ -127,7 +127,7 @@ class Runner:
         finder = EngineFinder(self._settings.engine.additional_binary_paths, environ)
         await finder.refresh()
         isolation = await settle_isolation(self._settings, environ, finder)
-        facts = HostFacts(self._settings, finder, self._standing, isolation.fact, self._program)
+        facts = HostFacts(self._settings, finder, self._process_status, isolation.fact, self._program)
         session = await self._open_session(transport, credentials, identity, facts)
         if session is None:
             return ExitCode.OK
@@ -141,8 +141,8 @@ class Runner:
             tuple(credentials.secrets), TaskProtection(environ.get("ECS_AGENT_URI", "")), isolation,
         )  # fmt: skip
         parts = Parts(
-            context, session, identity, facts, self._table, self._standing, self._clock, self._bells, dispatcher,
-            self._updater(identity), Fitness(self._standing, self._clock, identity.home, self._fitness_changed),
+            context, session, identity, facts, self._table, self._process_status, self._clock, self._bells, dispatcher,
+            self._updater(identity), Fitness(self._process_status, self._clock, identity.home, self._fitness_changed),
         )  # fmt: skip
         try:
             return await self._live(parts, build_loops(parts), finder)
@@ -159,10 +159,10 @@ class Runner:
 
     def _updater(self, identity: Identity) -> Updater | None:
         if self._program is None:
-            if self._settings.update.enabled and not self._standing.is_single:
+            if self._settings.update.enabled and not self._process_status.is_single:
                 self._log.warning("cannot update itself", why=self._obstacle)
             return None
-        return Updater(self._program, identity.home, self._standing, self._table, self._bells.heartbeat.set)
+        return Updater(self._program, identity.home, self._process_status, self._table, self._bells.heartbeat.set)
 
     async def _open_session(
         self, transport: Transport, credentials: Credentials, identity: Identity, facts: HostFacts
@@ -177,12 +177,12 @@ class Runner:
             self._clock,
             organization_id=str(organization) if organization else None,
         )
-        is_short = self._standing.is_single or self._is_trial
+        is_short = self._process_status.is_single or self._is_trial
         give_up_after = _SINGLE_GIVES_UP_SECONDS if is_short else None
         opening = asyncio.create_task(session.open(give_up_after=give_up_after))
         while not opening.done():
             await asyncio.wait([opening], timeout=_LOOK_SECONDS)
-            if self._standing.is_leaving:
+            if self._process_status.is_leaving:
                 opening.cancel()
                 return None
         opening.result()
@@ -192,7 +192,7 @@ class Runner:
         server = parts.context.server
         running = [
             parts.session.keep_fresh(), loops.heartbeat.run(), self._table.watch_leases(), self._watch_engines(finder),
-            watch_clouds(self._standing, self._bells.heartbeat.set, self._clock.sleep),
+            watch_clouds(self._process_status, self._bells.heartbeat.set, self._clock.sleep),
         ]  # fmt: skip
         running.append(parts.fitness.run(self._probes(parts, finder)))
         if self._settings.server.realtime:
@@ -242,7 +242,9 @@ class Runner:
 
     async def _left(self) -> ExitCode:
         """Wait until the process may leave: told to, or its single job done, and nothing runs."""
-        while not (self._standing.is_leaving or (self._standing.is_single and self._standing.has_claimed)):
+        while not (
+            self._process_status.is_leaving or (self._process_status.is_single and self._process_status.has_claimed)
+        ):
             await self._clock.sleep(_LOOK_SECONDS)
         emptied = asyncio.create_task(self._table.wait_empty())
         killed = asyncio.create_task(self._signals.is_killing.wait())
@@ -253,7 +255,7 @@ class Runner:
         killed.cancel()
         if self._signals.is_killing.is_set():
             return ExitCode.STOPPED
-        is_failed = self._standing.is_single and self._standing.jobs_failed > 0
+        is_failed = self._process_status.is_single and self._process_status.jobs_failed > 0
         return ExitCode.JOB_FAILED if is_failed else ExitCode.OK
 
     async def _stop_for_good(self, why: BaseException | None) -> None:
@@ -277,7 +279,7 @@ class Runner:
             task.cancel()
         await asyncio.gather(*tasks, *jobs, return_exceptions=True)
         with suppress(WorkerError):
-            await server.close_session("the process left" if self._standing.is_leaving else "the process ended")
+            await server.close_session("the process left" if self._process_status.is_leaving else "the process ended")
         self._log.info("left")
 
     async def _watch_engines(self, finder: EngineFinder) -> None:

@@ -22,11 +22,11 @@ from worker.clock import SystemClock
 from worker.jobs.table import JobTable
 from worker.loops.claim import ClaimLoop
 from worker.loops.heartbeat import Heartbeat
+from worker.process_status import ProcessStatus
 from worker.session.credentials import Credentials
 from worker.session.identity import Identity
 from worker.session.session import Session
 from worker.settings import load_settings
-from worker.standing import Standing
 
 OTHERS = 200
 WATCH_SECONDS = 15.0
@@ -110,7 +110,7 @@ class Others:
         return [asyncio.create_task(self._live_one(worker, http, turn)) for worker in workers]
 
     async def _live_one(self, worker: str, http: httpx.AsyncClient, turn: asyncio.Semaphore) -> None:
-        clock, standing, url = SystemClock(), Standing(), self._bench.project.url
+        clock, process_status, url = SystemClock(), ProcessStatus(), self._bench.project.url
         transport = Transport(url, http=http)
         names = {"WORKER_ID": worker, "WORKER_TOKEN": TOKEN, "SUPABASE_URL": url}
         identity = Identity(worker, "simulated", str(uuid.uuid4()), Path("/nonexistent"))
@@ -119,8 +119,8 @@ class Others:
         async with turn:
             await session.open()
         server, table = Server(transport, session.renew), JobTable(clock)
-        heartbeat = Heartbeat(server, table, standing, dict, self._count, clock)
-        claim = ClaimLoop(server, table, standing, lambda: True, lambda *_: None, clock, poll_seconds=10)
+        heartbeat = Heartbeat(server, table, process_status, dict, self._count, clock)
+        claim = ClaimLoop(server, table, process_status, lambda: True, lambda *_: None, clock, poll_seconds=10)
         self._live += 1
         async with asyncio.TaskGroup() as loops:
             for loop in (session.keep_fresh(), heartbeat.run(), claim.run()):

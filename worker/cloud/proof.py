@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from worker.process_status import ProcessStatus
 from worker.runtime_log import get_logger
-from worker.standing import Standing
 
 AWS = "aws"
 _TRY_AGAIN_SECONDS = 300.0
@@ -46,7 +46,7 @@ def prove_aws() -> Proof:
 
 
 async def watch_clouds(
-    standing: Standing,
+    process_status: ProcessStatus,
     on_change: Callable[[], None],
     sleep: Callable[[float], Awaitable[None]],
     prove: Callable[[], Proof] = prove_aws,
@@ -55,8 +55,8 @@ async def watch_clouds(
     log = get_logger("worker.cloud")
     while True:
         proof = await asyncio.to_thread(prove)
-        if standing.clouds != proof.clouds:
-            standing.clouds = proof.clouds
+        if process_status.clouds != proof.clouds:
+            process_status.clouds = proof.clouds
             log.info("jobs about cloud-hosted runners", can_run=bool(proof.arn), who=proof.arn, why=proof.why)
             on_change()
         await sleep(_TRY_AGAIN_SECONDS)

@@ -21,8 +21,8 @@ from worker.jobs.attempt import Attempt
 from worker.jobs.remote import LetGo, RemoteAttempt
 from worker.jobs.table import JobHandle, JobTable
 from worker.metrics import Metrics
+from worker.process_status import ProcessStatus
 from worker.runtime_log import get_logger
-from worker.standing import Standing
 from worker.update.recipe import is_own_update
 from worker.update.updater import Updater
 
@@ -31,12 +31,12 @@ class Crew:
     """One task for each job."""
 
     def __init__(
-        self, table: JobTable, standing: Standing, context: JobContext, home: Path, metrics: Metrics, clock: Clock,
+        self, table: JobTable, process_status: ProcessStatus, context: JobContext, home: Path, metrics: Metrics, clock: Clock,
         *, dispatcher: Dispatcher | None, updater: Updater | None, fitness: Fitness, on_free: Callable[[], None],
     ) -> None:  # fmt: skip
         """`on_free` is called when a slot becomes free."""
         self._table = table
-        self._standing = standing
+        self._process_status = process_status
         self._context = context
         self._home = home
         self._dispatcher = dispatcher
@@ -50,7 +50,7 @@ class Crew:
     def start(self, job: ClaimedJob, sent_at: float) -> None:
         """Begin a job that was just claimed; its lease counts from the moment the claim was sent."""
         handle = self._take(job, sent_at)
-        if self._standing.is_leaving:
+        if self._process_status.is_leaving:
             # The answer to a claim that was sent before we were told to leave.
             handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.SHUTDOWN, "The runner is leaving."))
         handle.task = asyncio.create_task(self._run(handle, self._work(handle)))
@@ -103,7 +103,7 @@ class Crew:
         except Exception as error:  # noqa: BLE001  (whatever it is, only this job ends)
             # What is known of the job stays on disk, and the next start tells it; the runner itself goes on.
             self._log.exception("a job ended without its end being told", job=handle.job.id)
-            self._standing.last_error = f"job {handle.job.id}: {type(error).__name__}: {error}"
+            self._process_status.last_error = f"job {handle.job.id}: {type(error).__name__}: {error}"
             return Outcome(JobStatus.FAILED, error={"code": "runner_error", "message": str(error)})
 
     async def _give_back(self, handle: JobHandle, lack: RunnerUnfit) -> Outcome:
@@ -118,10 +118,10 @@ class Crew:
         self._metrics.jobs.labels(kind, outcome.status.value).inc()
         self._metrics.seconds.labels(kind).observe(seconds)
         if outcome.status is not JobStatus.SUCCEEDED:
-            self._standing.jobs_failed += 1
+            self._process_status.jobs_failed += 1
         error = outcome.error or {}
         if outcome.is_returned and outcome.return_code in LACKS:
-            self._standing.last_error = error.get("message")
+            self._process_status.last_error = error.get("message")
             self._fitness.lacks(RunnerUnfit(**{key: error.get(key, "") for key in ("message", "code", "hint")}))
         elif not outcome.is_returned:
             self._fitness.works()

@@ -16,9 +16,9 @@ from worker.loops.claim import ClaimLoop
 from worker.loops.directives import Directives
 from worker.loops.heartbeat import Heartbeat
 from worker.metrics import Metrics
+from worker.process_status import ProcessStatus
 from worker.session.identity import Identity
 from worker.session.session import Session
-from worker.standing import Standing
 from worker.update.updater import Updater
 
 
@@ -46,7 +46,7 @@ class Parts:
     identity: Identity
     facts: HostFacts
     table: JobTable
-    standing: Standing
+    process_status: ProcessStatus
     clock: Clock
     bells: Bells
     dispatcher: Dispatcher | None
@@ -75,12 +75,12 @@ def build_loops(parts: Parts) -> Loops:
     crew = _crew(parts, scaler)
     claim = _claim_loop(parts, crew)
     directives = Directives(
-        parts.table, parts.standing, ring_claim=bells.claim.set, ring_heartbeat=bells.heartbeat.set,
+        parts.table, parts.process_status, ring_claim=bells.claim.set, ring_heartbeat=bells.heartbeat.set,
         own_capacity=settings.capacity,
     )  # fmt: skip
     directives.resize(parts.session.grant.worker)
     heartbeat = Heartbeat(
-        server, parts.table, parts.standing, parts.facts, directives.obey, parts.clock, bell=bells.heartbeat
+        server, parts.table, parts.process_status, parts.facts, directives.obey, parts.clock, bell=bells.heartbeat
     )
     parts.session.listeners.append(lambda _: heartbeat.forget_facts())
     doorbell = Doorbell(settings.server.url, lambda: parts.session.grant, bells.rang, parts.clock)
@@ -88,9 +88,9 @@ def build_loops(parts: Parts) -> Loops:
 
 
 def _crew(parts: Parts, scaler: Scaler) -> Crew:
-    table, standing, context = parts.table, parts.standing, parts.context
+    table, process_status, context = parts.table, parts.process_status, parts.context
     metrics = Metrics()
-    metrics.watch(lambda: len(table), lambda: standing.capacity, lambda: standing.is_connected)
+    metrics.watch(lambda: len(table), lambda: process_status.capacity, lambda: process_status.is_connected)
     metrics.serve(context.settings)
 
     def on_free() -> None:
@@ -98,7 +98,7 @@ def _crew(parts: Parts, scaler: Scaler) -> Crew:
         scaler.ring()
 
     return Crew(
-        table, standing, context, parts.identity.home, metrics, parts.clock,
+        table, process_status, context, parts.identity.home, metrics, parts.clock,
         dispatcher=parts.dispatcher, updater=parts.updater, fitness=parts.fitness, on_free=on_free,
     )  # fmt: skip
 
@@ -106,6 +106,6 @@ def _crew(parts: Parts, scaler: Scaler) -> Crew:
 def _claim_loop(parts: Parts, crew: Crew) -> ClaimLoop:
     context = parts.context
     return ClaimLoop(
-        context.server, parts.table, parts.standing, lambda: bool(context.finder.found or parts.dispatcher), crew.start, parts.clock,
+        context.server, parts.table, parts.process_status, lambda: bool(context.finder.found or parts.dispatcher), crew.start, parts.clock,
         poll_seconds=context.settings.server.poll_seconds, bell=parts.bells.claim,
     )  # fmt: skip

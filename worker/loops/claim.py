@@ -11,8 +11,8 @@ from worker.clock import Clock, backoff, jittered
 from worker.errors import Rejected, Retryable
 from worker.jobs.table import JobTable
 from worker.loops.waiting import wait_for_bell
+from worker.process_status import ProcessStatus
 from worker.runtime_log import get_logger
-from worker.standing import Standing
 
 Start = Callable[[ClaimedJob, float], None]
 
@@ -30,13 +30,13 @@ class ClaimLoop:
     """Fills free slots; `start` is given each job with the moment the claim was first sent."""
 
     def __init__(
-        self, server: Server, table: JobTable, standing: Standing, is_ready: Callable[[], bool], start: Start, clock: Clock,
+        self, server: Server, table: JobTable, process_status: ProcessStatus, is_ready: Callable[[], bool], start: Start, clock: Clock,
         *, poll_seconds: float, bell: asyncio.Event | None = None,
     ) -> None:  # fmt: skip
         """`is_ready` says whether any engine is there to run jobs with."""
         self._server = server
         self._table = table
-        self._standing = standing
+        self._process_status = process_status
         self._is_ready = is_ready
         self._start = start
         self._clock = clock
@@ -76,13 +76,13 @@ class ClaimLoop:
             self._open = None
             raise
         self._open = None
-        self._standing.has_claimed = self._standing.has_claimed or bool(reply.jobs)
+        self._process_status.has_claimed = self._process_status.has_claimed or bool(reply.jobs)
         for job in reply.jobs:
             self._start(job, request.sent_at)
         # The queue may hold more than we could take; a slot that is still free looks again at the next bell.
 
     def _new_request(self) -> _Request | None:
-        slots = self._standing.free_slots(len(self._table))
+        slots = self._process_status.free_slots(len(self._table))
         if slots == 0 or not self._is_ready():
             return None
         return _Request(slots, self._clock.monotonic())

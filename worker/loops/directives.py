@@ -6,20 +6,20 @@ from typing import Any
 from worker.api.replies import Cancellation, HeartbeatReply, JobRef
 from worker.job.control import Stop, StopCause
 from worker.jobs.table import JobTable
+from worker.process_status import ProcessStatus
 from worker.runtime_log import get_logger
-from worker.standing import Standing
 
 
 class Directives:
-    """Turns an answer into changes of the table, the standing and the bells."""
+    """Turns an answer into changes of the table, the process_status and the bells."""
 
     def __init__(
-        self, table: JobTable, standing: Standing, *, ring_claim: Callable[[], None], ring_heartbeat: Callable[[], None],
+        self, table: JobTable, process_status: ProcessStatus, *, ring_claim: Callable[[], None], ring_heartbeat: Callable[[], None],
         own_capacity: int | None,
     ) -> None:  # fmt: skip
         """`own_capacity` is the operator's setting; it can lower the record's."""
         self._table = table
-        self._standing = standing
+        self._process_status = process_status
         self._ring_claim = ring_claim
         self._ring_heartbeat = ring_heartbeat
         self._own_capacity = own_capacity
@@ -45,9 +45,9 @@ class Directives:
             handle.control.request(Stop(wish.kind, StopCause.CANCELLED, message))
 
     def _drain(self, *, is_wanted: bool, reason: str | None) -> None:
-        if is_wanted == self._standing.is_drained_by_server:
+        if is_wanted == self._process_status.is_drained_by_server:
             return
-        self._standing.is_drained_by_server = is_wanted
+        self._process_status.is_drained_by_server = is_wanted
         self._log.info("draining" if is_wanted else "taking jobs again", reason=reason)
         self._ring_heartbeat()
         self._ring_claim()
@@ -58,9 +58,9 @@ class Directives:
         if not isinstance(allowed, int):
             return
         capacity = max(1, min(allowed, self._own_capacity or allowed))
-        if capacity != self._standing.capacity:
-            self._log.info("capacity changed", before=self._standing.capacity, now=capacity)
-            self._standing.capacity = capacity
+        if capacity != self._process_status.capacity:
+            self._log.info("capacity changed", before=self._process_status.capacity, now=capacity)
+            self._process_status.capacity = capacity
             self._ring_claim()
 
     def _announce(self, update: dict[str, Any] | None) -> None:

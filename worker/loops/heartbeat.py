@@ -11,8 +11,8 @@ from worker.clock import Clock, backoff
 from worker.errors import Rejected, Retryable
 from worker.jobs.table import JobTable
 from worker.loops.waiting import wait_for_bell
+from worker.process_status import ProcessStatus
 from worker.runtime_log import get_logger
-from worker.standing import Standing
 from worker.version import __version__
 
 # Between 10 and 15 s: four to six beats in the minute after which a runner counts as gone.
@@ -28,13 +28,13 @@ class Heartbeat:
     """Beats for ever; `ring` makes the next beat come at once."""
 
     def __init__(
-        self, server: Server, table: JobTable, standing: Standing, facts: Callable[[], dict[str, Any]], obey: Obey, clock: Clock,
+        self, server: Server, table: JobTable, process_status: ProcessStatus, facts: Callable[[], dict[str, Any]], obey: Obey, clock: Clock,
         *, bell: asyncio.Event | None = None,
     ) -> None:  # fmt: skip
         """`facts` is asked before each beat; only changed facts are sent; `bell` may be rung before there is a heartbeat."""
         self._server = server
         self._table = table
-        self._standing = standing
+        self._process_status = process_status
         self._facts = facts
         self._obey = obey
         self._clock = clock
@@ -70,14 +70,14 @@ class Heartbeat:
         facts = self._facts()
         news = facts if facts != self._sent_facts else None
         sent_at, asked_at = self._clock.monotonic(), self._clock.now()
-        reply = await self._server.heartbeat(self._standing.status, __version__, refs, news)
+        reply = await self._server.heartbeat(self._process_status.status, __version__, refs, news)
         self._sent_facts = facts
-        self._standing.skew.note(reply.server_time, asked_at, self._clock.now())
+        self._process_status.skew.note(reply.server_time, asked_at, self._clock.now())
         self._seconds = min(15.0, max(1.0, reply.heartbeat_seconds))
         self._table.renew(refs, sent_at, reply.lease_seconds, reply.lost)
-        if not self._standing.is_connected:
-            self._standing.is_connected = True
-            self._log.info("connected", status=self._standing.status)
+        if not self._process_status.is_connected:
+            self._process_status.is_connected = True
+            self._log.info("connected", status=self._process_status.status)
         self._obey(reply)
 
     def forget_facts(self) -> None:
@@ -85,6 +85,6 @@ class Heartbeat:
         self._sent_facts = None
 
     def _note_failure(self, error: Retryable | Rejected, failures: int) -> None:
-        self._standing.is_connected = False
+        self._process_status.is_connected = False
         if failures == 0 or failures % 10 == 0:
             self._log.warning("no heartbeat: cut off from the server", why=error.message, failures=failures + 1)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from worker.enums import CancelKind
 from worker.job.control import Stop, StopCause
 from worker.jobs.table import JobTable
+from worker.process_status import ProcessStatus
 from worker.runtime_log import get_logger
 from worker.signals import STOPPING
-from worker.standing import Standing
 
 WORDS = "The runner was told to stop."
 
@@ -16,9 +16,9 @@ WORDS = "The runner was told to stop."
 class Signals:
     """Counts SIGTERM and SIGINT alike."""
 
-    def __init__(self, standing: Standing, table: JobTable, on_change: Callable[[], None]) -> None:
+    def __init__(self, process_status: ProcessStatus, table: JobTable, on_change: Callable[[], None]) -> None:
         """`on_change` lets the heartbeat tell the server at once."""
-        self._standing = standing
+        self._process_status = process_status
         self._table = table
         self._on_change = on_change
         self._log = get_logger("worker.signals")
@@ -34,7 +34,7 @@ class Signals:
     def received(self) -> None:
         """Take the next rung."""
         self.count += 1
-        self._standing.is_leaving = True
+        self._process_status.is_leaving = True
         if self.count == 1:
             self._log.info("leaving: finishing what runs, taking nothing new", running=len(self._table))
         elif self.count == 2:

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from worker.api.replies import JobRef
 from worker.errors import JobInterrupted
+from worker.process_status import ProcessStatus
 from worker.program import Handover, Program
-from worker.standing import Standing
 from worker.update.notes import Note, take_note
 
 
@@ -25,28 +25,28 @@ class Updater:
 
     program: Program
     home: Path
-    standing: Standing
+    process_status: ProcessStatus
     table: Jobs
     announce: Callable[[], None]
 
     async def drain(self, ref: JobRef) -> None:
         """Take no new jobs, and wait for all others to end."""
-        self.standing.is_updating = True
+        self.process_status.is_updating = True
         self.announce()
         await self.table.wait_empty(besides=ref)
 
     def carry_on(self) -> None:
         """Take jobs again: the update was given up."""
-        if self.standing.is_updating:
-            self.standing.is_updating = False
+        if self.process_status.is_updating:
+            self.process_status.is_updating = False
             self.announce()
 
     def leave_for(self, new: Path, version: str, job: int) -> None:
         """Let the process end and try the new file; the job is given back, for whichever version comes next."""
-        if self.standing.is_leaving:
+        if self.process_status.is_leaving:
             raise JobInterrupted("The runner was told to stop.", code="runner_shutdown")
-        self.standing.handover = Handover(self.program, new, version, job, self.home)
-        self.standing.is_leaving = True
+        self.process_status.handover = Handover(self.program, new, version, job, self.home)
+        self.process_status.is_leaving = True
 
     def problem_of(self, job: int) -> Note | None:
         """Return, once, why the process that ran this job before could not hand over."""

@@ -13,7 +13,7 @@ from tests.unit.worker.fakes import HandClock
 from worker.doctor.host import degraded
 from worker.errors import RunnerUnfit
 from worker.fitness import NOTE_FILE, Fitness, lacking, no_directory, probe_disk
-from worker.standing import Standing
+from worker.process_status import ProcessStatus
 
 pytestmark = pytest.mark.anyio
 
@@ -43,10 +43,10 @@ def test_its_own_folders_are_always_the_runners_fault() -> None:
 
 
 async def test_it_takes_no_jobs_until_a_probe_succeeds(tmp_path: Path) -> None:
-    standing, clock, rang = Standing(capacity=3), HandClock(), []
+    process_status, clock, rang = ProcessStatus(capacity=3), HandClock(), []
     home = tmp_path / "instances" / "one"
     home.mkdir(parents=True)
-    fitness = Fitness(standing, clock, home, lambda: rang.append(1))
+    fitness = Fitness(process_status, clock, home, lambda: rang.append(1))
     tries: list[float] = []
 
     async def probe() -> None:
@@ -56,15 +56,15 @@ async def test_it_takes_no_jobs_until_a_probe_succeeds(tmp_path: Path) -> None:
 
     running = asyncio.create_task(fitness.run({"disk": probe}))
     fitness.lacks(RunnerUnfit("full", code="disk"))
-    assert standing.free_slots(0) == 0
-    assert standing.degraded is not None
-    assert standing.degraded["code"] == "disk"
+    assert process_status.free_slots(0) == 0
+    assert process_status.degraded is not None
+    assert process_status.degraded["code"] == "disk"
     assert json.loads((home / NOTE_FILE).read_text())["reason"] == "full"
     (check,) = degraded(tmp_path)
     assert "disk: full" in check.seen
-    await eventually(lambda: truth(standing.degraded is None))
+    await eventually(lambda: truth(process_status.degraded is None))
     running.cancel()
-    assert standing.free_slots(0) == 3
+    assert process_status.free_slots(0) == 3
     assert degraded(tmp_path) == []
     assert len(rang) == 2
     pauses = [later - earlier for earlier, later in pairwise(tries)]

@@ -20,7 +20,7 @@ from worker.logs.job_log import JobLog
 from worker.logs.redactor import Redactor
 from worker.logs.spool import Spool
 from worker.loops.heartbeat import Heartbeat
-from worker.standing import Standing
+from worker.process_status import ProcessStatus
 
 pytestmark = pytest.mark.anyio
 # The shortest pause that a server may ask for.
@@ -42,7 +42,9 @@ class Beats:
             self.times.append(clock.monotonic())
             return {"lease_seconds": 60, "heartbeat_seconds": BEAT_SECONDS}
 
-        self.heartbeat = Heartbeat(Network(answer).server(), JobTable(clock), Standing(), dict, lambda _: None, clock)
+        self.heartbeat = Heartbeat(
+            Network(answer).server(), JobTable(clock), ProcessStatus(), dict, lambda _: None, clock
+        )
 
     async def has_beaten(self) -> bool:
         return len(self.times) > BEATS

@@ -18,7 +18,7 @@ from worker.jobs.table import JobHandle, JobTable
 from worker.loops.claim import ClaimLoop
 from worker.loops.directives import Directives
 from worker.loops.heartbeat import Heartbeat
-from worker.standing import Standing
+from worker.process_status import ProcessStatus
 
 pytestmark = pytest.mark.anyio
 
@@ -38,15 +38,20 @@ class Parts:
     def __init__(self, network: Network, *, own_capacity: int | None = None) -> None:
         self.clock = HandClock()
         self.table = JobTable(self.clock)
-        self.standing = Standing()
+        self.process_status = ProcessStatus()
         self.rings: list[str] = []
         self.facts: dict[str, Any] = {"engines": {"tofu": "1"}}
         self.directives = Directives(
-            self.table, self.standing, ring_claim=lambda: self.rings.append("claim"),
+            self.table, self.process_status, ring_claim=lambda: self.rings.append("claim"),
             ring_heartbeat=lambda: self.rings.append("beat"), own_capacity=own_capacity,
         )  # fmt: skip
         self.heartbeat = Heartbeat(
-            network.server(), self.table, self.standing, lambda: dict(self.facts), self.directives.obey, self.clock
+            network.server(),
+            self.table,
+            self.process_status,
+            lambda: dict(self.facts),
+            self.directives.obey,
+            self.clock,
         )
 
 
@@ -95,7 +100,7 @@ async def test_a_clock_that_is_off_becomes_a_fact_once_and_goes_again() -> None:
     told: list[int | None] = []
     for _ in off:
         await parts.heartbeat.beat()
-        told.append(parts.standing.skew.told)
+        told.append(parts.process_status.skew.told)
     assert told == [41, 41, 41, 47, -3600, None, 6, None]
 
 
@@ -107,14 +112,14 @@ async def test_a_slow_answer_says_nothing_about_a_small_difference() -> None:
 
     parts = Parts(Network(answer))
     await parts.heartbeat.beat()
-    assert parts.standing.skew.told is None
+    assert parts.process_status.skew.told is None
 
 
 @pytest.mark.parametrize("said", [None, "", "soon", "2026-11-15T12:00:00"])
 async def test_a_server_that_tells_no_time_is_believed_in_nothing(said: str | None) -> None:
     parts = Parts(Network(lambda *_: {"server_time": said}))
     await parts.heartbeat.beat()
-    assert parts.standing.skew.told is None
+    assert parts.process_status.skew.told is None
 
 
 async def test_a_lost_attempt_is_stopped_and_a_cancel_obeyed() -> None:
@@ -153,28 +158,28 @@ async def test_a_lease_that_is_not_renewed_stops_its_job_before_it_ends() -> Non
 def test_directives_drain_resize_and_announce() -> None:
     parts = Parts(Network(lambda *_: {}))
     parts.directives.obey(HeartbeatReply(drain=True, drain_reason="maintenance", worker={"capacity": 5}, look=True))
-    assert parts.standing.status is WorkerStatus.DRAINING
-    assert parts.standing.capacity == 5
-    assert parts.standing.free_slots(0) == 0
+    assert parts.process_status.status is WorkerStatus.DRAINING
+    assert parts.process_status.capacity == 5
+    assert parts.process_status.free_slots(0) == 0
     assert "beat" in parts.rings
     assert "claim" in parts.rings
     parts.directives.obey(HeartbeatReply(drain=False, worker={"capacity": 5}))
-    assert parts.standing.free_slots(2) == 3
+    assert parts.process_status.free_slots(2) == 3
 
 
 @pytest.mark.parametrize(("own", "expected"), [(None, 5), (2, 2), (9, 5)])
 def test_an_operator_may_lower_the_records_capacity(own: int | None, expected: int) -> None:
     parts = Parts(Network(lambda *_: {}), own_capacity=own)
     parts.directives.resize({"capacity": 5})
-    assert parts.standing.capacity == expected
+    assert parts.process_status.capacity == expected
 
 
 def claim_loop(
-    network: Network, standing: Standing, *, is_ready: bool = True
+    network: Network, process_status: ProcessStatus, *, is_ready: bool = True
 ) -> tuple[ClaimLoop, list[tuple[int, float]]]:
     clock, started = HandClock(), []
     loop = ClaimLoop(
-        network.server(), JobTable(clock), standing, lambda: is_ready, lambda job, sent: started.append((job.id, sent)),
+        network.server(), JobTable(clock), process_status, lambda: is_ready, lambda job, sent: started.append((job.id, sent)),
         clock, poll_seconds=10,
     )  # fmt: skip
     return loop, started
@@ -183,11 +188,11 @@ def claim_loop(
 async def test_a_claim_whose_reply_was_lost_is_repeated_unchanged() -> None:
     answers = iter([httpx.ReadError("lost"), {"jobs": [{"id": 4, "attempt": 1, "type": "PLAN"}]}, {"jobs": []}])
     network = Network(lambda *_: next(answers))
-    standing = Standing(capacity=2)
-    loop, started = claim_loop(network, standing)
+    process_status = ProcessStatus(capacity=2)
+    loop, started = claim_loop(network, process_status)
     with pytest.raises(Retryable):
         await loop.look()
-    standing.capacity = 8
+    process_status.capacity = 8
     await loop.look()
     await loop.look()
     first, second, third = network.named("worker_claim")
@@ -198,7 +203,7 @@ async def test_a_claim_whose_reply_was_lost_is_repeated_unchanged() -> None:
 
 async def test_a_refused_claim_is_not_repeated_under_its_id() -> None:
     network = Network(lambda *_: refusal("RY422"))
-    loop, _ = claim_loop(network, Standing(capacity=1))
+    loop, _ = claim_loop(network, ProcessStatus(capacity=1))
     for _ in range(2):
         with pytest.raises(Rejected):
             await loop.look()
@@ -207,19 +212,19 @@ async def test_a_refused_claim_is_not_repeated_under_its_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "is_ready"),
+    ("process_status", "is_ready"),
     [
-        (Standing(is_leaving=True), True),
-        (Standing(is_drained_by_server=True), True),
-        (Standing(is_single=True, has_claimed=True), True),
-        (Standing(), False),
+        (ProcessStatus(is_leaving=True), True),
+        (ProcessStatus(is_drained_by_server=True), True),
+        (ProcessStatus(is_single=True, has_claimed=True), True),
+        (ProcessStatus(), False),
     ],
 )
 async def test_nothing_is_claimed_while_leaving_draining_or_without_an_engine(
-    standing: Standing, is_ready: bool
+    process_status: ProcessStatus, is_ready: bool
 ) -> None:
     network = Network(lambda *_: {"jobs": []})
-    loop, _ = claim_loop(network, standing, is_ready=is_ready)
+    loop, _ = claim_loop(network, process_status, is_ready=is_ready)
     await loop.look()
     assert network.calls == []
 

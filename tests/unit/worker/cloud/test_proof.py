@@ -8,7 +8,7 @@ from moto.server import ThreadedMotoServer
 
 from tests.unit.worker.fakes import HandClock
 from worker.cloud.proof import Proof, prove_aws, watch_clouds
-from worker.standing import Standing
+from worker.process_status import ProcessStatus
 
 
 @pytest.fixture
@@ -49,11 +49,14 @@ def test_whoever_aws_knows_can_act_there(no_rights: None, monkeypatch: pytest.Mo
 
 @pytest.mark.anyio
 async def test_the_fact_follows_rights_that_come_and_go() -> None:
-    standing, told, clock = Standing(), [], HandClock()
+    process_status, told, clock = ProcessStatus(), [], HandClock()
     proofs = [Proof(why="none"), Proof(arn="arn:aws:x"), Proof(arn="arn:aws:x"), Proof(why="expired")]
     watching = asyncio.ensure_future(
         watch_clouds(
-            standing, lambda: told.append(standing.clouds), clock.sleep, lambda: proofs.pop(0) if proofs else Proof()
+            process_status,
+            lambda: told.append(process_status.clouds),
+            clock.sleep,
+            lambda: proofs.pop(0) if proofs else Proof(),
         )
     )
     while len(clock.naps) < 5:  # noqa: ASYNC110

@@ -17,9 +17,9 @@ from worker.job.lease import Lease
 from worker.job.workspace import Workspace
 from worker.jobs.table import JobHandle, JobTable
 from worker.logs.redactor import Redactor
+from worker.process_status import ProcessStatus
 from worker.program import Program
 from worker.settings.update import UpdateSettings
-from worker.standing import Standing
 from worker.update.notes import Note, leave_note
 from worker.update.recipe import is_own_update, update_recipe
 from worker.update.updater import Updater
@@ -38,10 +38,10 @@ class Place:
     def __init__(self, program: Program, version: str = "99.0.0", says: str = "99.0.0") -> None:
         self.program = program
         self.home = program.path.parent.parent
-        self.standing, self.table = Standing(), JobTable(HandClock())
+        self.process_status, self.table = ProcessStatus(), JobTable(HandClock())
         self.announced: list[bool] = []
         self.drained = asyncio.Event()
-        self.updater: Updater | None = Updater(program, self.home, self.standing, self.table, self.announce)
+        self.updater: Updater | None = Updater(program, self.home, self.process_status, self.table, self.announce)
         self.release = self.home / "release"
         self.release.write_bytes(script(says))
         url, digest = f"https://example.org/{version}", hashlib.sha256(script(says)).hexdigest()
@@ -50,7 +50,7 @@ class Place:
         self.job = ClaimedJob(id=7, attempt=1, type=JobType.UPDATE_WORKER, payload={"lifecycle": spec})
 
     def announce(self) -> None:
-        self.announced.append(self.standing.is_draining)
+        self.announced.append(self.process_status.is_draining)
         self.drained.set()
 
     def space(self) -> Workspace:
@@ -96,10 +96,10 @@ def test_only_a_job_about_the_runner_itself_is_its_own_update(place: Place) -> N
 async def test_it_drains_hands_over_and_gives_the_job_back(place: Place) -> None:
     with pytest.raises(JobInterrupted, match=r"Restarting as 99\.0\.0"):
         await place.run()
-    handover = place.standing.handover
+    handover = place.process_status.handover
     assert handover is not None
     assert (handover.version, handover.job, handover.new.read_bytes()) == ("99.0.0", 7, script("99.0.0"))
-    assert (place.standing.is_leaving, place.announced) == (True, [True])
+    assert (place.process_status.is_leaving, place.announced) == (True, [True])
 
 
 async def test_the_new_version_ends_the_job(program: Program) -> None:
@@ -144,16 +144,16 @@ async def test_cancelled_while_it_waits_for_a_job_it_takes_jobs_again(place: Pla
     place.table.add(JobHandle(other, Lease(0, 60), JobControl(1)))
     update = asyncio.create_task(place.run())
     await asyncio.wait_for(place.drained.wait(), 30)
-    assert place.standing.free_slots(1) == 0
+    assert place.process_status.free_slots(1) == 0
     update.cancel()
     with pytest.raises(asyncio.CancelledError):
         await update
-    assert (place.standing.is_draining, place.announced) == (False, [True, False])
-    assert (place.files(), place.standing.handover) == (["runyard-worker"], None)
+    assert (place.process_status.is_draining, place.announced) == (False, [True, False])
+    assert (place.files(), place.process_status.handover) == (["runyard-worker"], None)
 
 
 async def test_told_to_stop_it_stops_instead_of_restarting(place: Place) -> None:
-    place.standing.is_leaving = True
+    place.process_status.is_leaving = True
     with pytest.raises(JobInterrupted, match="told to stop"):
         await place.run()
-    assert (place.files(), place.standing.handover) == (["runyard-worker"], None)
+    assert (place.files(), place.process_status.handover) == (["runyard-worker"], None)

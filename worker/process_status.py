@@ -8,7 +8,7 @@ from worker.program import Handover
 
 
 @dataclass
-class Standing:
+class ProcessStatus:
     """Whether the runner wants work, how much, and whether it hears the server."""
 
     capacity: int = 1

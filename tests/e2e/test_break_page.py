@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from cli.launcher.demo.prepare import DEMO_EMAIL
 from tests.conftest import _open_folder
 from tests.e2e.product import Person, Product
-from tests.e2e.test_accessibility import MODES, SIDEWAYS, findings
+from tests.e2e.test_accessibility import MODES, findings, sideways
 from tests.e2e.test_work_pages import open_as
 from tests.integration.worker_bench import find_tofu
 from tests.support.stack import start_stack
@@ -71,7 +71,7 @@ def test_the_buttons_and_the_ledger_have_no_serious_finding_and_fit_a_phone(
     expect(page.get_by_test_id("count-double_applied")).to_be_visible(timeout=SLOW)
     assert findings(page) == []
     page.set_viewport_size({"width": 390, "height": 800})
-    assert page.evaluate(SIDEWAYS) <= 0
+    assert sideways(page) == []
     page.context.close()
 
 

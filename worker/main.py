@@ -223,7 +223,7 @@ class Runner:
         return probes
 
     async def _recover_then_claim(self, parts: Parts, loops: Loops) -> None:
-        await recover(parts.identity.home, parts.context, self._table, self._clock, loops.crew.take_over)
+        await recover(parts.identity.home, parts.context, self._table, self._clock, loops.starter.take_over)
         await loops.claim.run()
 
     async def _until_done(self, tasks: list["asyncio.Task[None]"]) -> ExitCode:

@@ -250,19 +250,19 @@ def test_no_copy_is_stale_and_nobody_waits_in_a_circle(fresh_world: World) -> No
         seat.open(world.service)
     jobs: list[int] = []
     numbers = itertools.count(1)
-    crews: list[Acts] = []
+    parties: list[Acts] = []
     for _ in range(2):
         admin = org.member("admin")
-        crews.append(settings(org, admin, seats) + replacement(org, admin, seats) + requests(org, admin, seats, jobs))
-    crews += [machinery(world, seats, numbers) for _ in range(2)]
+        parties.append(settings(org, admin, seats) + replacement(org, admin, seats) + requests(org, admin, seats, jobs))
+    parties += [machinery(world, seats, numbers) for _ in range(2)]
     for seat in seats:
         held: Held = {}
-        crews += [beats(call, held) + labour(call, held) for call in (line(seat), line(seat))]
+        parties += [beats(call, held) + labour(call, held) for call in (line(seat), line(seat))]
     troubles: list[str] = []
     until = time.monotonic() + SECONDS
-    with ThreadPoolExecutor(len(crews) + 1) as pool:
+    with ThreadPoolExecutor(len(parties) + 1) as pool:
         pool.submit(watch, world, until, troubles)
-        list(pool.map(lambda pair: run(pair[1], SEED * 1000 + pair[0], until, troubles), enumerate(crews)))
+        list(pool.map(lambda pair: run(pair[1], SEED * 1000 + pair[0], until, troubles), enumerate(parties)))
     assert troubles == []
     done = world.owner.one("select count(*) from public.provision_jobs where finished_at is not null")
     assert done > 10

@@ -129,14 +129,14 @@ def test_nobody_deadlocks_and_everything_adds_up(fresh_world: World) -> None:
         org.module(module)
     runners = [org.runner(f"r{n}", is_assigned_to_all_modules=n % 2 == 0, capacity=3) for n in range(6)]
     jobs: list[int] = []
-    crews = [people(org, org.member("operator"), jobs) for _ in range(3)]
-    crews += [admins(org, org.member("admin"), [runner.worker_id for runner in runners]) for _ in range(2)]
-    crews += [machinery(world, Caller(world.database.connect("service_role")), runners) for _ in range(2)]
-    crews += [labour(runner) for runner in runners]
+    parties = [people(org, org.member("operator"), jobs) for _ in range(3)]
+    parties += [admins(org, org.member("admin"), [runner.worker_id for runner in runners]) for _ in range(2)]
+    parties += [machinery(world, Caller(world.database.connect("service_role")), runners) for _ in range(2)]
+    parties += [labour(runner) for runner in runners]
     troubles: list[str] = []
     until = time.monotonic() + soak_seconds(20)
-    with ThreadPoolExecutor(len(crews)) as pool:
-        list(pool.map(lambda pair: run(pair[1], pair[0], until, troubles), enumerate(crews)))
+    with ThreadPoolExecutor(len(parties)) as pool:
+        list(pool.map(lambda pair: run(pair[1], pair[0], until, troubles), enumerate(parties)))
     assert troubles == []
     assert len(jobs) > 20
     for job in jobs:

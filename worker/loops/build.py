@@ -10,7 +10,7 @@ from worker.doorbell import Doorbell
 from worker.fitness import Fitness
 from worker.host_facts import HostFacts
 from worker.job.context import JobContext
-from worker.jobs.crew import Crew
+from worker.jobs.starter import JobStarter
 from worker.jobs.table import JobTable
 from worker.loops.claim import ClaimLoop
 from worker.loops.directives import Directives
@@ -58,7 +58,7 @@ class Parts:
 class Loops:
     """One of each."""
 
-    crew: Crew
+    starter: JobStarter
     claim: ClaimLoop
     heartbeat: Heartbeat
     scaler: Scaler
@@ -72,8 +72,8 @@ def build_loops(parts: Parts) -> Loops:
         server, settings.server.url, parts.clock, look_seconds=settings.scaling.look_seconds,
         is_rehearsal=settings.scaling.rehearse,
     )  # fmt: skip
-    crew = _crew(parts, scaler)
-    claim = _claim_loop(parts, crew)
+    starter = _job_starter(parts, scaler)
+    claim = _claim_loop(parts, starter)
     directives = Directives(
         parts.table, parts.process_status, ring_claim=bells.claim.set, ring_heartbeat=bells.heartbeat.set,
         own_capacity=settings.capacity,
@@ -84,10 +84,10 @@ def build_loops(parts: Parts) -> Loops:
     )
     parts.session.listeners.append(lambda _: heartbeat.forget_facts())
     doorbell = Doorbell(settings.server.url, lambda: parts.session.grant, bells.rang, parts.clock)
-    return Loops(crew, claim, heartbeat, scaler, doorbell)
+    return Loops(starter, claim, heartbeat, scaler, doorbell)
 
 
-def _crew(parts: Parts, scaler: Scaler) -> Crew:
+def _job_starter(parts: Parts, scaler: Scaler) -> JobStarter:
     table, process_status, context = parts.table, parts.process_status, parts.context
     metrics = Metrics()
     metrics.watch(lambda: len(table), lambda: process_status.capacity, lambda: process_status.is_connected)
@@ -97,15 +97,16 @@ def _crew(parts: Parts, scaler: Scaler) -> Crew:
         parts.bells.claim.set()
         scaler.ring()
 
-    return Crew(
+    return JobStarter(
         table, process_status, context, parts.identity.home, metrics, parts.clock,
         dispatcher=parts.dispatcher, updater=parts.updater, fitness=parts.fitness, on_free=on_free,
     )  # fmt: skip
 
 
-def _claim_loop(parts: Parts, crew: Crew) -> ClaimLoop:
+def _claim_loop(parts: Parts, starter: JobStarter) -> ClaimLoop:
     context = parts.context
     return ClaimLoop(
-        context.server, parts.table, parts.process_status, lambda: bool(context.finder.found or parts.dispatcher), crew.start, parts.clock,
+        context.server, parts.table, parts.process_status,
+        lambda: bool(context.finder.found or parts.dispatcher), starter.start, parts.clock,
         poll_seconds=context.settings.server.poll_seconds, bell=parts.bells.claim,
     )  # fmt: skip

@@ -27,7 +27,7 @@ from worker.update.recipe import is_own_update
 from worker.update.updater import Updater
 
 
-class Crew:
+class JobStarter:
     """One task for each job."""
 
     def __init__(

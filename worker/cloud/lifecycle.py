@@ -13,7 +13,7 @@ from worker.cloud.target import Target
 from worker.errors import JobFailed, RunnerUnfit
 
 
-class Deck(Protocol):
+class TargetStore(Protocol):
     """What a lifecycle job needs of the database; all of it is fenced by the job's attempt."""
 
     async def register_token(self) -> str:
@@ -40,7 +40,7 @@ class Progress:
     """What earlier steps found out for later ones."""
 
     cloud: Cloud
-    deck: Deck
+    store: TargetStore
     found: dict[str, Any] = field(default_factory=dict)
 
 
@@ -56,10 +56,10 @@ class LifecycleStep:
     act: Act
 
 
-async def begin(target: Target, deck: Deck, say: Callable[[str], None]) -> Progress:
+async def begin(target: Target, store: TargetStore, say: Callable[[str], None]) -> Progress:
     """Open the cloud session in a thread and hand it to the steps; without the rights to, another runner may have them."""
     try:
-        return Progress(await asyncio.to_thread(open_cloud, target, say), deck)
+        return Progress(await asyncio.to_thread(open_cloud, target, say), store)
     except JobFailed as problem:
         if problem.code != NO_RIGHTS:
             raise
@@ -80,7 +80,7 @@ async def _log_group(progress: Progress) -> None:
 
 async def _secret(progress: Progress) -> None:
     # A second try makes a new token: the first one's plaintext was only ever in that process.
-    token = await progress.deck.register_token()
+    token = await progress.store.register_token()
     arn = await call("The token could not be put into a secret", access.ensure_secret, progress.cloud, token)
     progress.found["secret_arn"] = arn
 
@@ -122,14 +122,14 @@ async def _service(progress: Progress) -> None:
         found["task_definition_arn"],
         found["place"],
     )
-    await progress.deck.record_cloud({key: value for key, value in found.items() if key.endswith("_arn")})
-    await progress.deck.note_awake()
+    await progress.store.record_cloud({key: value for key, value in found.items() if key.endswith("_arn")})
+    await progress.store.note_awake()
 
 
 async def _first_heartbeat(progress: Progress) -> None:
     target = progress.cloud.target
     progress.cloud.say("Waiting for the runner's first heartbeat")
-    if not await progress.deck.wait_online(None):
+    if not await progress.store.wait_online(None):
         raise JobFailed(
             "The task was started, but no heartbeat came.",
             code="cloud_no_heartbeat",
@@ -152,7 +152,7 @@ DEPLOY = (
 
 async def _drain(progress: Progress) -> None:
     progress.cloud.say("Draining: running jobs finish, new ones wait")
-    await progress.deck.drain(f"Update to {progress.cloud.target.version}")
+    await progress.store.drain(f"Update to {progress.cloud.target.version}")
 
 
 async def _standing(progress: Progress) -> None:
@@ -172,16 +172,16 @@ async def _roll_out(progress: Progress) -> None:
     cloud, found = progress.cloud, progress.found
     standing = await call("The service could not be read", service.find_service, cloud)
     await call("The new version could not be deployed", service.redeploy, cloud, found["task_definition_arn"], standing)
-    await progress.deck.note_awake()
-    await progress.deck.resume()
+    await progress.store.note_awake()
+    await progress.store.resume()
 
 
 async def _prove(progress: Progress) -> None:
     """Wait for the new version; go back to the old one if it does not come."""
     target, found = progress.cloud.target, progress.found
-    if await progress.deck.wait_online(target.version):
+    if await progress.store.wait_online(target.version):
         progress.cloud.say(f"{target.worker_name} is online at {target.version}")
-        await progress.deck.record_cloud({"task_definition_arn": found["task_definition_arn"]})
+        await progress.store.record_cloud({"task_definition_arn": found["task_definition_arn"]})
         return
     progress.cloud.say(f"No heartbeat at {target.version}: going back to {found['previous'].rsplit('/', 1)[-1]}")
     standing = await call("The service could not be read", service.find_service, progress.cloud)
@@ -214,7 +214,7 @@ def _remover(what: str, act: Callable[[Cloud], None]) -> Act:
 
 
 async def _drain_for_good(progress: Progress) -> None:
-    await progress.deck.drain("Being removed")
+    await progress.store.drain("Being removed")
 
 
 REMOVE = (

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from worker.cloud.deck import LOOK_SECONDS, ServerDeck
 from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE, LifecycleStep, Progress, begin
 from worker.cloud.target import Target
+from worker.cloud.target_store import LOOK_SECONDS, ServerTargetStore
 from worker.cloud.verify import verify_recipe
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed
@@ -22,14 +22,14 @@ def lifecycle_recipe(kind: JobType) -> list[Step]:
     async def open_session(space: Workspace) -> None:
         scaling = space.context.settings.scaling
         target = Target.from_payload(space.job.payload, space.context.settings.server.url, scaling.image_repository)
-        deck = ServerDeck(
+        store = ServerTargetStore(
             space.context.server,
             space.ref,
             space.log.redactor.add,
             scaling.start_patience_seconds,
             look_seconds=min(LOOK_SECONDS, scaling.look_seconds),
         )
-        session.append(await begin(target, deck, space.say))
+        session.append(await begin(target, store, space.say))
 
     opening = Step("identity", "Cloud identity", JobPhase.PREPARE, open_session)
     return [opening, *(_step(part, session) for part in _parts(kind))]

@@ -29,7 +29,7 @@ TARGET = Target(
 
 
 @dataclass
-class RecordingDeck:
+class RecordingTargetStore:
     """The database's side of a lifecycle job, reduced to what these steps ask of it."""
 
     comes_online: bool = True
@@ -58,10 +58,12 @@ class RecordingDeck:
         return self.comes_online
 
 
-async def run(steps: tuple[LifecycleStep, ...], target: Target, deck: RecordingDeck, stop_after: str = "") -> list[str]:
+async def run(
+    steps: tuple[LifecycleStep, ...], target: Target, store: RecordingTargetStore, stop_after: str = ""
+) -> list[str]:
     """Run steps as a job would; `stop_after` is where the process dies."""
     lines: list[str] = []
-    progress = await begin(target, deck, lines.append)
+    progress = await begin(target, store, lines.append)
     for step in steps:
         await step.act(progress)
         if step.name == stop_after:
@@ -75,38 +77,38 @@ def service() -> dict[str, Any]:
 
 @pytest.mark.usefixtures("aws")
 async def test_deploy_makes_a_service_whose_token_comes_from_a_secret() -> None:
-    deck = RecordingDeck()
-    lines = await run(DEPLOY, TARGET, deck)
+    store = RecordingTargetStore()
+    lines = await run(DEPLOY, TARGET, store)
     ecs = boto3.client("ecs")
     task = ecs.describe_task_definition(taskDefinition=service()["taskDefinition"])["taskDefinition"]
     container = task["containerDefinitions"][0]
-    assert container["secrets"] == [{"name": "WORKER_TOKEN", "valueFrom": deck.facts["secret_arn"]}]
+    assert container["secrets"] == [{"name": "WORKER_TOKEN", "valueFrom": store.facts["secret_arn"]}]
     assert {e["name"]: e["value"] for e in container["environment"]}["WORKER_ID"] == TARGET.worker_id
     stored = boto3.client("secretsmanager").get_secret_value(SecretId=TARGET.secret_name)["SecretString"]
     assert stored == TOKEN
-    assert TOKEN not in json.dumps([lines, task, deck.facts], default=str)
+    assert TOKEN not in json.dumps([lines, task, store.facts], default=str)
 
 
 @pytest.mark.usefixtures("aws")
 async def test_the_execution_role_reads_this_secret_and_no_other() -> None:
-    deck = RecordingDeck()
-    await run(DEPLOY, TARGET, deck)
+    store = RecordingTargetStore()
+    await run(DEPLOY, TARGET, store)
     policy = boto3.client("iam").get_role_policy(RoleName=f"{TARGET.name}-execution", PolicyName="runyard")
     rights = {tuple(s["Action"]): s["Resource"] for s in policy["PolicyDocument"]["Statement"]}
-    assert rights["secretsmanager:GetSecretValue",] == deck.facts["secret_arn"]
+    assert rights["secretsmanager:GetSecretValue",] == store.facts["secret_arn"]
 
 
 @pytest.mark.usefixtures("aws")
 @pytest.mark.parametrize("died_after", [step.name for step in DEPLOY])
 async def test_a_deployment_goes_on_from_where_it_died_and_its_removal_leaves_nothing(died_after: str) -> None:
     before = listing(REGION)
-    await run(DEPLOY, TARGET, RecordingDeck(), stop_after=died_after)
-    await run(DEPLOY, TARGET, RecordingDeck())
+    await run(DEPLOY, TARGET, RecordingTargetStore(), stop_after=died_after)
+    await run(DEPLOY, TARGET, RecordingTargetStore())
     after = listing(REGION)
     grown = {kind: len(after[kind]) - len(before[kind]) for kind in after}
     # Two groups: the new VPC brings its default one along.
     assert grown == dict.fromkeys(after, 1) | {"roles": 2, "groups": 2}
-    await run(REMOVE, TARGET, RecordingDeck())
+    await run(REMOVE, TARGET, RecordingTargetStore())
     assert listing(REGION) == before
 
 
@@ -114,19 +116,19 @@ async def test_a_deployment_goes_on_from_where_it_died_and_its_removal_leaves_no
 @pytest.mark.parametrize("died_after", [step.name for step in REMOVE])
 async def test_a_removal_goes_on_from_where_it_died(died_after: str) -> None:
     before = listing(REGION)
-    await run(DEPLOY, TARGET, RecordingDeck())
-    await run(REMOVE, TARGET, RecordingDeck(), stop_after=died_after)
-    await run(REMOVE, TARGET, RecordingDeck())
+    await run(DEPLOY, TARGET, RecordingTargetStore())
+    await run(REMOVE, TARGET, RecordingTargetStore(), stop_after=died_after)
+    await run(REMOVE, TARGET, RecordingTargetStore())
     assert listing(REGION) == before
 
 
 @pytest.mark.usefixtures("aws")
 async def test_removal_takes_nothing_of_another_runner() -> None:
     other = replace(TARGET, worker_id="0b0b0b0b-6a3e-4f0e-9d0a-0c8b8d4c8f10", worker_name="prod-us")
-    await run(DEPLOY, other, RecordingDeck())
+    await run(DEPLOY, other, RecordingTargetStore())
     before = listing(REGION)
-    await run(DEPLOY, TARGET, RecordingDeck())
-    await run(REMOVE, TARGET, RecordingDeck())
+    await run(DEPLOY, TARGET, RecordingTargetStore())
+    await run(REMOVE, TARGET, RecordingTargetStore())
     assert listing(REGION) == before
 
 
@@ -145,9 +147,9 @@ def give_rights_by_hand() -> str:
 @pytest.mark.usefixtures("aws")
 async def test_rights_that_somebody_gave_the_role_by_hand_do_not_keep_it() -> None:
     before = listing(REGION)
-    await run(DEPLOY, TARGET, RecordingDeck())
+    await run(DEPLOY, TARGET, RecordingTargetStore())
     policy = give_rights_by_hand()
-    await run(REMOVE, TARGET, RecordingDeck())
+    await run(REMOVE, TARGET, RecordingTargetStore())
     assert listing(REGION) == before
     assert boto3.client("iam").get_policy(PolicyArn=policy)["Policy"]["AttachmentCount"] == 0, (
         "the policy itself is not ours to delete"
@@ -161,45 +163,45 @@ async def test_given_subnets_are_used_and_outlive_the_runner() -> None:
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.1.1.0/24")["Subnet"]["SubnetId"]
     before = listing(REGION)
     target = replace(TARGET, network=Network(subnets=(subnet,)))
-    await run(DEPLOY, target, RecordingDeck())
+    await run(DEPLOY, target, RecordingTargetStore())
     placed = service()["networkConfiguration"]["awsvpcConfiguration"]
     assert placed["subnets"] == [subnet]
     assert placed["assignPublicIp"] == "DISABLED"
-    await run(REMOVE, target, RecordingDeck())
+    await run(REMOVE, target, RecordingTargetStore())
     assert listing(REGION) == before
 
 
 @pytest.mark.usefixtures("aws")
 async def test_update_drains_registers_a_revision_and_forces_a_deployment() -> None:
-    await run(DEPLOY, TARGET, RecordingDeck())
+    await run(DEPLOY, TARGET, RecordingTargetStore())
     old = service()["taskDefinition"]
-    deck = RecordingDeck()
-    await run(UPDATE, replace(TARGET, version="1.9.0", image="runyard/worker:1.9.0"), deck)
-    assert deck.calls == ["drain: Update to 1.9.0", "awake", "resume", "wait: 1.9.0"]
+    store = RecordingTargetStore()
+    await run(UPDATE, replace(TARGET, version="1.9.0", image="runyard/worker:1.9.0"), store)
+    assert store.calls == ["drain: Update to 1.9.0", "awake", "resume", "wait: 1.9.0"]
     assert service()["taskDefinition"] != old
-    assert deck.tokens == 0
+    assert store.tokens == 0
 
 
 @pytest.mark.usefixtures("aws")
 async def test_an_update_that_does_not_come_online_is_rolled_back() -> None:
-    await run(DEPLOY, TARGET, RecordingDeck())
+    await run(DEPLOY, TARGET, RecordingTargetStore())
     old = service()["taskDefinition"]
     with pytest.raises(JobFailed, match="put back") as failure:
-        await run(UPDATE, replace(TARGET, version="1.9.0", image="broken"), RecordingDeck(comes_online=False))
+        await run(UPDATE, replace(TARGET, version="1.9.0", image="broken"), RecordingTargetStore(comes_online=False))
     assert failure.value.code == "cloud_rolled_back"
     assert service()["taskDefinition"] == old
 
 
 @pytest.mark.usefixtures("aws")
 async def test_an_update_that_died_after_its_roll_out_still_goes_back_to_what_was_proven() -> None:
-    deck = RecordingDeck()
-    await run(DEPLOY, TARGET, deck)
+    store = RecordingTargetStore()
+    await run(DEPLOY, TARGET, store)
     old = service()["taskDefinition"]
-    newer = replace(TARGET, version="1.9.0", image="broken", proven_task_arn=deck.facts["task_definition_arn"])
-    await run(UPDATE, newer, RecordingDeck(), stop_after="roll_out")
+    newer = replace(TARGET, version="1.9.0", image="broken", proven_task_arn=store.facts["task_definition_arn"])
+    await run(UPDATE, newer, RecordingTargetStore(), stop_after="roll_out")
     assert service()["taskDefinition"] != old
     with pytest.raises(JobFailed, match="put back"):
-        await run(UPDATE, newer, RecordingDeck(comes_online=False))
+        await run(UPDATE, newer, RecordingTargetStore(comes_online=False))
     assert service()["taskDefinition"] == old
 
 
@@ -208,33 +210,33 @@ async def test_another_account_is_refused_before_anything_is_made() -> None:
     before = listing(REGION)
     target = replace(TARGET, account_id="999999999999")
     with pytest.raises(JobFailed, match="999999999999"):
-        await run(DEPLOY, target, RecordingDeck())
+        await run(DEPLOY, target, RecordingTargetStore())
     assert listing(REGION) == before
 
 
 @pytest.mark.usefixtures("aws")
 @pytest.mark.parametrize("steps", [UPDATE, DEPLOY])
 async def test_a_runner_that_sleeps_is_woken_to_prove_itself(steps: tuple[LifecycleStep, ...]) -> None:
-    await run(DEPLOY, TARGET, RecordingDeck())
+    await run(DEPLOY, TARGET, RecordingTargetStore())
     boto3.client("ecs").update_service(cluster=CLUSTER, service=TARGET.name, desiredCount=0)
-    deck = RecordingDeck()
-    lines = await run(steps, TARGET, deck)
+    store = RecordingTargetStore()
+    lines = await run(steps, TARGET, store)
     assert service()["desiredCount"] == 1
-    assert "awake" in deck.calls
+    assert "awake" in store.calls
     assert any("was scaled to zero" in line for line in lines)
 
 
 @pytest.mark.usefixtures("aws")
 async def test_an_update_keeps_the_number_of_tasks() -> None:
-    await run(DEPLOY, TARGET, RecordingDeck())
+    await run(DEPLOY, TARGET, RecordingTargetStore())
     boto3.client("ecs").update_service(cluster=CLUSTER, service=TARGET.name, desiredCount=3)
-    await run(UPDATE, replace(TARGET, version="1.9.0", image="runyard/worker:1.9.0"), RecordingDeck())
+    await run(UPDATE, replace(TARGET, version="1.9.0", image="runyard/worker:1.9.0"), RecordingTargetStore())
     assert service()["desiredCount"] == 3
 
 
 @pytest.mark.usefixtures("aws")
 async def test_without_an_image_nothing_is_registered_and_the_words_say_what_to_set() -> None:
     with pytest.raises(JobFailed, match="which image") as failure:
-        await run(DEPLOY, replace(TARGET, image=""), RecordingDeck())
+        await run(DEPLOY, replace(TARGET, image=""), RecordingTargetStore())
     assert failure.value.code == "cloud_image"
     assert "RUNYARD__SCALING__IMAGEREPOSITORY" in failure.value.hint

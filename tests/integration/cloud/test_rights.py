@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from stack.settings import PROJECT
-from tests.integration.cloud.test_lifecycle_steps import REGION, TARGET, RecordingDeck, give_rights_by_hand, run
+from tests.integration.cloud.test_lifecycle_steps import REGION, TARGET, RecordingTargetStore, give_rights_by_hand, run
 from worker.cloud import session
 from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE
 from worker.cloud.service import set_desired
@@ -54,11 +54,11 @@ async def test_the_policy_grants_what_is_called_and_nothing_else(calls: set[str]
     look_around(cloud)
     look_at_network(cloud)
     for _ in range(2):
-        await run(DEPLOY, TARGET, RecordingDeck())
-    await run(UPDATE, replace(TARGET, version="1.9.0", image="runyard/worker:1.9.0"), RecordingDeck())
+        await run(DEPLOY, TARGET, RecordingTargetStore())
+    await run(UPDATE, replace(TARGET, version="1.9.0", image="runyard/worker:1.9.0"), RecordingTargetStore())
     set_desired(cloud, 0)
     give_rights_by_hand()
-    await run(REMOVE, TARGET, RecordingDeck())
+    await run(REMOVE, TARGET, RecordingTargetStore())
     granted = {
         action
         for statement in json.loads(POLICY.read_text())["Statement"]
@@ -77,26 +77,26 @@ def rights(role: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("image", "repositories"), [(TARGET.image, []), (ECR, ["team/runyard-worker"])])
 async def test_a_task_pulls_its_own_image_and_no_other(image: str, repositories: list[str]) -> None:
-    await run(DEPLOY, replace(TARGET, image=image), RecordingDeck())
+    await run(DEPLOY, replace(TARGET, image=image), RecordingTargetStore())
     pulls = [each["Resource"] for each in rights("execution") if "ecr:BatchGetImage" in each["Action"]]
     assert pulls == [f"arn:aws:ecr:eu-west-1:123456789012:repository/{name}" for name in repositories]
 
 
 async def test_an_update_to_an_image_elsewhere_brings_the_right_to_pull_it() -> None:
-    await run(DEPLOY, TARGET, RecordingDeck())
-    await run(UPDATE, replace(TARGET, version="1.9.0", image=ECR), RecordingDeck())
+    await run(DEPLOY, TARGET, RecordingTargetStore())
+    await run(UPDATE, replace(TARGET, version="1.9.0", image=ECR), RecordingTargetStore())
     assert any("ecr:BatchGetImage" in each["Action"] for each in rights("execution"))
 
 
 async def test_a_task_protects_the_tasks_of_its_own_runner_only() -> None:
-    await run(DEPLOY, TARGET, RecordingDeck())
+    await run(DEPLOY, TARGET, RecordingTargetStore())
     [protect] = rights("task")
     assert protect["Resource"] == f"arn:aws:ecs:{REGION}:123456789012:task/runyard/*"
     assert protect["Condition"] == {"StringEquals": {"aws:ResourceTag/runyard:worker-id": TARGET.worker_id}}
 
 
 async def test_everything_that_is_made_carries_the_runners_tags() -> None:
-    await run(DEPLOY, TARGET, RecordingDeck())
+    await run(DEPLOY, TARGET, RecordingTargetStore())
     ec2, ecs = boto3.client("ec2"), boto3.client("ecs")
     mine = [{"Name": "tag:runyard:worker-id", "Values": [TARGET.worker_id]}]
     for found in (
@@ -122,7 +122,7 @@ async def test_named_subnets_need_no_right_to_make_a_network(calls: set[str]) ->
     vpc = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.1.1.0/24")["Subnet"]["SubnetId"]
     target = replace(TARGET, network=Network(subnets=(subnet,)))
-    await run(DEPLOY, target, RecordingDeck())
-    await run(REMOVE, target, RecordingDeck())
+    await run(DEPLOY, target, RecordingTargetStore())
+    await run(REMOVE, target, RecordingTargetStore())
     made = {call for call in calls if call.startswith(("ec2:Create", "ec2:Attach"))}
     assert made == {"ec2:CreateSecurityGroup"}

@@ -21,7 +21,7 @@ DRAIN_PATIENCE_SECONDS = 3600.0
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class ServerDeck:
+class ServerTargetStore:
     """What the steps ask of the project."""
 
     def __init__(

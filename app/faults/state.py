@@ -58,7 +58,7 @@ class FaultsState(LivePage, rx.State):
         if kind not in {key for key, _, _ in KINDS}:
             return []
         try:
-            session = await runtime().gate.fresh(await (await self._who())._must_session())
+            session = await runtime().authorized.fresh(await (await self._who())._must_session())
             question = {"do": "break", "kind": kind, "token": session.access_token}
             await ask(runtime().settings.faults_socket, question)
         except AppError as error:

@@ -70,5 +70,5 @@ async def _write(read: Any, page: list[Row], head: str, write: Callable[[Iterabl
 
 async def _page(runtime: Runtime, session: Session, asked: dict[str, Any], offset: int) -> list[Row]:
     arguments = {"p_org": session.org_id, "p_limit": PAGE, "p_offset": offset, **asked}
-    rows: list[Row] = (await runtime.gate.rpc(session, "list_events", arguments))["rows"]
+    rows: list[Row] = (await runtime.authorized.rpc(session, "list_events", arguments))["rows"]
     return rows

@@ -47,7 +47,7 @@ def guarded(runtime: Runtime, endpoint: Endpoint) -> Callable[[Request], Awaitab
 
 async def _session(runtime: Runtime, request: Request) -> Session:
     sid = request.cookies.get(NAME, "")
-    session = await runtime.gate.sessions.get(sid) if sid else None
+    session = await runtime.authorized.sessions.get(sid) if sid else None
     if session is None:
         raise SignedOut
     return session

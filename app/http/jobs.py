@@ -75,5 +75,5 @@ async def _write(read: Any, page: list[Row]) -> AsyncIterator[str]:
 
 async def _page(runtime: Runtime, session: Session, wanted: dict[str, Any], before: int | None) -> list[Row]:
     arguments = {"p_org": session.org_id, "p_sort": "newest", "p_limit": PAGE, "p_before": before, **wanted}
-    rows: list[Row] = (await runtime.gate.rpc(session, "list_jobs", arguments))["rows"]
+    rows: list[Row] = (await runtime.authorized.rpc(session, "list_jobs", arguments))["rows"]
     return rows

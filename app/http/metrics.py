@@ -14,7 +14,7 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
 
     async def answer(request: Request) -> Response:
         try:
-            found = await runtime.gate.client.metrics(request.headers.get("authorization", ""))
+            found = await runtime.authorized.client.metrics(request.headers.get("authorization", ""))
         except Unreachable as error:
             return JSONResponse({"message": error.message}, status_code=503, headers=HEADERS)
         kept = {"content-type": found.headers.get("content-type", "text/plain"), **HEADERS}

@@ -29,7 +29,7 @@ async def download(runtime: Runtime, session: Session, request: Request) -> Resp
     """Return a job's events, and its states and steps with their times."""
     job = str(number(request, "job"))
     rows = (
-        await runtime.gate.select(
+        await runtime.authorized.select(
             session, "provision_jobs", Query(columns=COLUMNS, filters=(Filter("id", "eq", job),), limit=1)
         )
     ).rows
@@ -37,7 +37,7 @@ async def download(runtime: Runtime, session: Session, request: Request) -> Resp
         raise NotThere("This job is not here.", "The address is wrong.")
     of_job = (Filter("job_id", "eq", job),)
     events = (
-        await runtime.gate.select(session, "job_events", Query(filters=of_job, order="id", limit=MOST_EVENTS))
+        await runtime.authorized.select(session, "job_events", Query(filters=of_job, order="id", limit=MOST_EVENTS))
     ).rows
     record = {"job": rows[0], "events": events, "waterfall": waterfall(rows[0], events)}
     headers = {"Content-Disposition": f'attachment; filename="job-{job}.json"'}

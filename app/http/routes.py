@@ -73,7 +73,7 @@ def _answer(runtime: Runtime, action: Action) -> Callable[[Request], Awaitable[R
 
 async def _ask_code(runtime: Runtime, error: NeedsCode) -> Response:
     """Have the page ask for the code. What the password gave is given up: it is sent again, with the code."""
-    await runtime.gate.client.sign_out_token(error.auth.access_token)
+    await runtime.authorized.client.sign_out_token(error.auth.access_token)
     return JSONResponse({"message": error.message, "hint": error.hint, "needs_code": True}, status_code=400)
 
 
@@ -86,7 +86,7 @@ async def _welcome(runtime: Runtime, request: Request, auth: AuthSession) -> Res
 
 
 async def _open(runtime: Runtime, request: Request, auth: AuthSession) -> Session:
-    return await runtime.gate.open(auth, request.headers.get("user-agent", ""))
+    return await runtime.authorized.open(auth, request.headers.get("user-agent", ""))
 
 
 def _signed_in(runtime: Runtime, session: Session) -> Response:
@@ -102,11 +102,13 @@ def _address(request: Request) -> str:
 async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Sign in with e-mail and password."""
     try:
-        auth = await runtime.gate.client.sign_in(fields.get("email", ""), fields.get("password", ""), _address(request))
+        auth = await runtime.authorized.client.sign_in(
+            fields.get("email", ""), fields.get("password", ""), _address(request)
+        )
     except Refused as error:
         # One sentence for every refusal, so that nobody learns which addresses exist.
         raise Refused("Incorrect email or password.", "Check both and try again.") from error
-    auth = await complete(runtime.gate.client, auth, fields.get("code", ""), _address(request))
+    auth = await complete(runtime.authorized.client, auth, fields.get("code", ""), _address(request))
     return await _welcome(runtime, request, auth)
 
 
@@ -115,7 +117,7 @@ async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) ->
     back = f"{request.headers.get('origin', '')}/login"
     email, password = fields.get("email", ""), fields.get("password", "")
     try:
-        auth = await runtime.gate.client.sign_up(email, password, back, _address(request))
+        auth = await runtime.authorized.client.sign_up(email, password, back, _address(request))
     except Refused as error:
         if error.code != "signup_disabled":
             raise
@@ -130,7 +132,7 @@ async def sign_out(runtime: Runtime, request: Request, fields: dict[str, str]) -
     response = JSONResponse({"ok": True})
     clear_sid(response)
     try:
-        await runtime.gate.close(request.cookies.get(NAME, ""))
+        await runtime.authorized.close(request.cookies.get(NAME, ""))
     except Unreachable:
         log.info("sign_out_without_project")
     return response
@@ -140,7 +142,7 @@ async def forgotten(runtime: Runtime, request: Request, fields: dict[str, str]) 
     """Send a recovery link; the answer is the same whether the address is known or not."""
     redirect_to = f"{request.headers.get('origin', '')}/reset-password"
     try:
-        await runtime.gate.client.send_recovery(fields.get("email", ""), redirect_to)
+        await runtime.authorized.client.send_recovery(fields.get("email", ""), redirect_to)
     except Refused:
         log.info("recovery_refused")
     return JSONResponse({"ok": True})
@@ -159,7 +161,7 @@ async def _follow(client: Client, fields: dict[str, str]) -> AuthSession:
 
 async def reset(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Set a new password with a recovery link, sign in, and end every other session: one of them may be a thief's."""
-    client = runtime.gate.client
+    client = runtime.authorized.client
     auth = await _follow(client, fields)
     try:
         auth = await complete(client, auth, fields.get("code", ""), _address(request))
@@ -169,20 +171,20 @@ async def reset(runtime: Runtime, request: Request, fields: dict[str, str]) -> R
         return JSONResponse({"message": error.message, "hint": error.hint, **left}, status_code=400)
     await client.set_password(auth.access_token, fields.get("password", ""))
     session = await _open(runtime, request, auth)
-    await runtime.gate.end_others(session)
+    await runtime.authorized.end_others(session)
     return _signed_in(runtime, session)
 
 
 async def accept(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Accept an invitation with the secret of its link; the database has only its hash."""
-    session = await runtime.gate.sessions.get(request.cookies.get(NAME, ""))
+    session = await runtime.authorized.sessions.get(request.cookies.get(NAME, ""))
     if session is None:
         raise SignedOut
     token_hash = hash_of(fields.get("token", ""))
     args: dict[str, Any] = {"p_invitation": fields.get("invitation", ""), "p_token_hash": token_hash}
-    membership = await runtime.gate.rpc(session, "accept_invitation", args)
+    membership = await runtime.authorized.rpc(session, "accept_invitation", args)
     session.org_id = str((membership or {}).get("org_id", session.org_id))
-    await runtime.gate.sessions.put(session)
+    await runtime.authorized.sessions.put(session)
     return JSONResponse({"ok": True})
 
 
@@ -205,7 +207,7 @@ def clock(runtime: Runtime) -> Callable[[Request], Awaitable[Response]]:
     """Say what time it is for the project, in milliseconds, so that a page can count from it."""
 
     async def answer(request: Request) -> Response:
-        now = {"now": round(runtime.gate.project_clock.now() * 1000)}
+        now = {"now": round(runtime.authorized.project_clock.now() * 1000)}
         return JSONResponse(now, headers={"Cache-Control": "no-store"})
 
     return answer

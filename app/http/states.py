@@ -27,7 +27,7 @@ async def download(runtime: Runtime, session: Session, request: Request) -> Resp
     module, serial = request.path_params["module"], number(request, "serial")
     if not _UUID.fullmatch(module):
         raise BadQuery
-    answer = await runtime.gate.rpc(session, "state_version", {"p_module": module, "p_serial": serial})
+    answer = await runtime.authorized.rpc(session, "state_version", {"p_module": module, "p_serial": serial})
     body = answer.get("body") if isinstance(answer, dict) else answer
     if not isinstance(body, str):
         raise NotThere("This version of the state is not here.", "Older versions are removed after a while.")
@@ -41,7 +41,7 @@ async def download_kept(runtime: Runtime, session: Session, request: Request) ->
     kept = request.path_params["kept"]
     if not _UUID.fullmatch(kept):
         raise BadQuery
-    answer = await runtime.gate.rpc(session, "kept_state", {"p_id": kept})
+    answer = await runtime.authorized.rpc(session, "kept_state", {"p_id": kept})
     body = answer.get("body") if isinstance(answer, dict) else None
     if not isinstance(body, str):
         raise NotThere("This state is not here.", "It may have been discarded.")
@@ -53,6 +53,6 @@ async def download_kept(runtime: Runtime, session: Session, request: Request) ->
 async def _name_of(runtime: Runtime, session: Session, module: str) -> str:
     """Make a file's name of a module's path: platform/network/vpc is platform-network-vpc."""
     query = Query(columns="path", filters=(Filter("id", "eq", module),), limit=1)
-    rows = (await runtime.gate.select(session, "modules", query)).rows
+    rows = (await runtime.authorized.select(session, "modules", query)).rows
     path = str(rows[0]["path"]) if rows else "module"
     return re.sub(r"[^A-Za-z0-9_-]+", "-", path)

@@ -139,7 +139,7 @@ async def _show_to(app: rx.App, tab: str, changed: Changed) -> None:
         runtime().hub.leave(tab)
         return
     try:
-        session = await runtime().gate.sessions.get(view.sid)
+        session = await runtime().authorized.sessions.get(view.sid)
         if session is None:
             await evict(app, view)
             return

@@ -57,7 +57,7 @@ async def check_member(app: rx.App, sid: str, org_id: str) -> None:
 async def _way_out(sid: str, org_id: str) -> str:
     """Say where somebody must go who may not look here any more; empty while they may, or nobody can tell."""
     try:
-        session = await runtime().gate.sessions.get(sid)
+        session = await runtime().authorized.sessions.get(sid)
         if session is None:
             return "/login"
         return "" if await runtime().hub.members.is_member(session, org_id) else "/dashboard/runners"

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from app.project.authorized_client import AuthorizedClient
 from app.project.errors import AppError
-from app.project.gate import Gate
 from app.project.looks import Held, Look
 from app.project.models import Session
 from app.project.store import Link, OrgStore, version_of
@@ -23,10 +23,10 @@ Member = Callable[[], Awaitable[Session | None]]
 class Asker:
     """Keeps the answers of an organisation's looks true while its feed runs."""
 
-    def __init__(self, store: OrgStore, gate: Gate, member: Member) -> None:
+    def __init__(self, store: OrgStore, authorized: AuthorizedClient, member: Member) -> None:
         """Ask on behalf of whoever `member` names, when nobody in particular asks."""
         self._store = store
-        self._gate = gate
+        self._authorized = authorized
         self._member = member
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -98,7 +98,7 @@ class Asker:
     async def _ask(self, held: Held, session: Session) -> None:
         look, held.is_old, held.asked_at = held.look, False, time.monotonic()
         try:
-            answer = await self._gate.rpc(session, look.function, {"p_org": self._store.org_id, **look.named()})
+            answer = await self._authorized.rpc(session, look.function, {"p_org": self._store.org_id, **look.named()})
         except AppError:
             held.is_old = True
             raise

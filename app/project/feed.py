@@ -14,8 +14,8 @@ from collections.abc import Callable
 import structlog
 
 from app.project.asker import Asker, Member
+from app.project.authorized_client import AuthorizedClient
 from app.project.errors import AppError, SignedOut
-from app.project.gate import Gate
 from app.project.models import Row, Session
 from app.project.shapes import shaped
 from app.project.snapshot import BELLS, bindings_of, read_row, read_snapshot, slim
@@ -49,14 +49,16 @@ Wanted = Callable[[str], bool]
 class Feed:
     """The supervisor of one organisation's channel."""
 
-    def __init__(self, store: OrgStore, gate: Gate, wire: Wire, member: Member, is_wanted: Wanted) -> None:
+    def __init__(
+        self, store: OrgStore, authorized: AuthorizedClient, wire: Wire, member: Member, is_wanted: Wanted
+    ) -> None:
         """Watch on behalf of whichever signed-in member `member` names; `is_wanted` says who looks at a topic."""
         self.store = store
-        self._gate = gate
+        self._authorized = authorized
         self._wire = wire
         self._member = member
         self._is_wanted = is_wanted
-        self.asker = Asker(store, gate, member)
+        self.asker = Asker(store, authorized, member)
         self._needed = COLUMNS_NEEDED
         self._doubts = 0
         self._nudged = asyncio.Event()
@@ -88,7 +90,7 @@ class Feed:
     async def load(self, session: Session) -> set[tuple[str, str]]:
         """Read what is held whole and ask what is looked at; names the rows that no event had told about."""
         told = time.time() - IN_FLIGHT_SECONDS
-        snapshot = await read_snapshot(self._gate, session, self.store.org_id)
+        snapshot = await read_snapshot(self._authorized, session, self.store.org_id)
         missed = {
             (table, str(row["id"]))
             for table, rows in snapshot.items()
@@ -125,7 +127,7 @@ class Feed:
             await self._poll_for(min(MAX_BACKOFF_SECONDS, 0.5 * 2**failures))
 
     async def _live(self, session: Session) -> None:
-        session = await self._gate.fresh(session)
+        session = await self._authorized.fresh(session)
         topic = f"org:{self.store.org_id}"
         bindings = bindings_of(self.store.org_id)
         async with self._wire.join(topic, session.access_token, bindings, BELLS) as joined:
@@ -185,7 +187,7 @@ class Feed:
         session = await self._member()
         if not row_id or session is None:
             return
-        row = await read_row(self._gate, session, event.table, row_id)
+        row = await read_row(self._authorized, session, event.table, row_id)
         if row is not None:
             self.store.put(event.table, slim(row))
 
@@ -221,7 +223,7 @@ class Feed:
         is_same = holder.sid == session.sid and holder.access_token == session.access_token
         if is_same and holder.expires_at - time.time() > HANDOVER_SECONDS:
             return session
-        holder = await self._gate.fresh(holder, is_forced=is_same)
+        holder = await self._authorized.fresh(holder, is_forced=is_same)
         if holder.access_token != session.access_token:
             await joined.set_token(holder.access_token)
         return holder
@@ -262,8 +264,8 @@ class Feed:
     async def load_overview(self, session: Session) -> None:
         """Count runners and jobs, and learn what time it is there."""
         sent = time.time()
-        overview = await self._gate.rpc(session, "fleet_overview", {"p_org": self.store.org_id, "p_workers": []})
-        self._gate.project_clock.learn((overview or {}).get("server_time"), sent)
+        overview = await self._authorized.rpc(session, "fleet_overview", {"p_org": self.store.org_id, "p_workers": []})
+        self._authorized.project_clock.learn((overview or {}).get("server_time"), sent)
         self.store.set_overview(overview or {})
 
     async def load_facets(self, session: Session) -> None:
@@ -271,7 +273,7 @@ class Feed:
         if not self._are_facets_old or time.monotonic() - self._facets_at < FACETS_SECONDS:
             return
         self._are_facets_old, self._facets_at = False, time.monotonic()
-        self.store.set_facets(await self._gate.rpc(session, "runner_facets", {"p_org": self.store.org_id}) or {})
+        self.store.set_facets(await self._authorized.rpc(session, "runner_facets", {"p_org": self.store.org_id}) or {})
 
     async def load_figures(self, session: Session) -> None:
         """Read the last day's figures, unless somebody just did; the previous ones stand when nobody answers."""
@@ -280,7 +282,7 @@ class Feed:
                 return
             self._figures_at = time.monotonic()
             with contextlib.suppress(AppError):
-                figures = await self._gate.rpc(session, "fleet_stats", {"p_org": self.store.org_id})
+                figures = await self._authorized.rpc(session, "fleet_stats", {"p_org": self.store.org_id})
                 self.store.set_figures(figures or {})
 
 

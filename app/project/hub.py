@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from app.project.authorized_client import AuthorizedClient
 from app.project.errors import SignedOut
 from app.project.feed import Feed
-from app.project.gate import Gate
 from app.project.looks import Held, Look
 from app.project.members import Members
 from app.project.models import Session
@@ -68,10 +68,10 @@ class _Pending:
 class Hub:
     """The process's views and feeds."""
 
-    def __init__(self, gate: Gate, wire: Wire) -> None:
+    def __init__(self, authorized: AuthorizedClient, wire: Wire) -> None:
         """Start with nobody looking."""
-        self.gate = gate
-        self.members = Members(gate)
+        self.authorized = authorized
+        self.members = Members(authorized)
         self._wire = wire
         self._views: dict[str, View] = {}
         self._open: dict[str, _Open] = {}
@@ -135,7 +135,11 @@ class Hub:
     def _start(self, org_id: str) -> _Open:
         store = OrgStore(org_id)
         feed = Feed(
-            store, self.gate, self._wire, lambda: self.member(org_id), lambda topic: self._is_wanted(org_id, topic)
+            store,
+            self.authorized,
+            self._wire,
+            lambda: self.member(org_id),
+            lambda topic: self._is_wanted(org_id, topic),
         )
         store.listen(lambda table, row_id: self._note(org_id, table, row_id))
         task = asyncio.create_task(feed.run(), name=f"feed:{org_id}")
@@ -167,11 +171,11 @@ class Hub:
     async def member(self, org_id: str) -> Session | None:
         """Find somebody signed in who looks at this organisation, to watch with their token."""
         for view in self.views(org_id):
-            session = await self.gate.sessions.get(view.sid)
+            session = await self.authorized.sessions.get(view.sid)
             if session is None:
                 continue
             with contextlib.suppress(SignedOut):
-                return await self.gate.fresh(session)
+                return await self.authorized.fresh(session)
         return None
 
     async def changes(self) -> dict[str, Changed]:

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable
 
+from app.project.authorized_client import AuthorizedClient
 from app.project.errors import NotThere
-from app.project.gate import Gate
 from app.project.models import Session
 
 BELIEVED_SECONDS = 5.0
@@ -13,9 +13,9 @@ BELIEVED_SECONDS = 5.0
 class Members:
     """Whether a session's person may look at an organisation; a change of members makes it be asked again."""
 
-    def __init__(self, gate: Gate, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, authorized: AuthorizedClient, clock: Callable[[], float] = time.monotonic) -> None:
         """Know nobody yet."""
-        self._gate = gate
+        self._authorized = authorized
         self._clock = clock
         self._seen: dict[str, tuple[float, frozenset[str]]] = {}
 
@@ -33,7 +33,7 @@ class Members:
         """Say whether this person belongs to the organisation now."""
         at, org_ids = self._seen.get(session.sid, (float("-inf"), frozenset()))
         if self._clock() - at >= BELIEVED_SECONDS:
-            rows = await self._gate.rpc(session, "my_organizations")
+            rows = await self._authorized.rpc(session, "my_organizations")
             org_ids = frozenset(str(row["id"]) for row in rows or [])
             self.note(session, org_ids)
         return org_id in org_ids

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from functools import cache
 
+from app.project.authorized_client import AuthorizedClient
 from app.project.client import Client
-from app.project.gate import Gate
 from app.project.hub import Hub
 from app.project.session_files import FileSessions
 from app.project.sessions import MemorySessions, RedisSessions, Sessions
@@ -17,7 +17,7 @@ class Runtime:
     """What a handler may use."""
 
     settings: Settings
-    gate: Gate
+    authorized: AuthorizedClient
     hub: Hub
 
 
@@ -33,8 +33,8 @@ def _sessions(settings: Settings) -> Sessions:
 
 def build_runtime(settings: Settings) -> Runtime:
     """Build the services for these settings."""
-    gate = Gate(Client(settings), _sessions(settings))
-    return Runtime(settings, gate, Hub(gate, Wire(settings)))
+    authorized = AuthorizedClient(Client(settings), _sessions(settings))
+    return Runtime(settings, authorized, Hub(authorized, Wire(settings)))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from app.project.gate import Gate
+from app.project.authorized_client import AuthorizedClient
 from app.project.models import Filter, Query, Row, Session
 from app.project.wire import Binding
 
@@ -47,19 +47,19 @@ def _queries(org_id: str) -> list[tuple[str, Query]]:
     ]
 
 
-async def read_snapshot(gate: Gate, session: Session, org_id: str) -> dict[str, list[Row]]:
+async def read_snapshot(authorized: AuthorizedClient, session: Session, org_id: str) -> dict[str, list[Row]]:
     """Read the tables that are held whole, as this member sees them."""
     queries = _queries(org_id)
-    pages = await asyncio.gather(*(gate.select(session, table, query) for table, query in queries))
+    pages = await asyncio.gather(*(authorized.select(session, table, query) for table, query in queries))
     snapshot: dict[str, list[Row]] = {}
     for (table, _), page in zip(queries, pages, strict=True):
         snapshot.setdefault(table, []).extend(page.rows)
     return snapshot
 
 
-async def read_row(gate: Gate, session: Session, table: str, row_id: str) -> Row | None:
+async def read_row(authorized: AuthorizedClient, session: Session, table: str, row_id: str) -> Row | None:
     """Read one row again, when its change arrived without all of its columns."""
     columns = JOB_COLUMNS if table == "provision_jobs" else "*"
     query = Query(columns=columns, filters=(Filter("id", "eq", row_id),), limit=1)
-    page = await gate.select(session, table, query)
+    page = await authorized.select(session, table, query)
     return page.rows[0] if page.rows else None

@@ -72,7 +72,7 @@ class SessionState(Sparing, rx.State):
 
     async def _session(self) -> Session | None:
         sid = self._sid()
-        return await runtime().gate.sessions.get(sid) if sid else None
+        return await runtime().authorized.sessions.get(sid) if sid else None
 
     async def _must_session(self) -> Session:
         session = await self._session()
@@ -83,7 +83,7 @@ class SessionState(Sparing, rx.State):
     async def _begin(self) -> Session:
         """Learn who looks and choose the organisation; raises when there is nobody or none."""
         session = await self._must_session()
-        rows = await runtime().gate.rpc(session, "my_organizations")
+        rows = await runtime().authorized.rpc(session, "my_organizations")
         organisations = [Organisation.from_row(row) for row in rows or []]
         runtime().hub.members.note(session, frozenset(org.id for org in organisations))
         self.email, self.user_id = session.email, session.user_id
@@ -102,7 +102,7 @@ class SessionState(Sparing, rx.State):
         self.can_operate, self.can_admin = org.role in OPERATORS, org.role in ADMINS
         if session.org_id != org.id:
             session.org_id = org.id
-            await runtime().gate.sessions.put(session)
+            await runtime().authorized.sessions.put(session)
 
     def _clear_org(self) -> None:
         self.org_id = self.org_name = self.org_initials = self.role = ""
@@ -122,7 +122,7 @@ class SessionState(Sparing, rx.State):
     async def _count_modules(self, session: Session) -> None:
         filters = (Filter("org_id", "eq", self.org_id), Filter("deleted_at", "is", "null"))
         query = Query(columns="id", filters=filters, limit=1, is_counted=True)
-        self.module_count = (await runtime().gate.select(session, "modules", query)).total
+        self.module_count = (await runtime().authorized.select(session, "modules", query)).total
 
     @rx.event
     def try_now(self) -> rx.event.EventSpec | None:
@@ -139,7 +139,7 @@ class SessionState(Sparing, rx.State):
             return None
         session = await self._must_session()
         session.org_id = org_id
-        await runtime().gate.sessions.put(session)
+        await runtime().authorized.sessions.put(session)
         # A full load: nothing of the other organisation may stay in this tab's states.
         return rx.call_script("window.location.assign('/dashboard/runners')")
 
@@ -155,15 +155,15 @@ class AppState(Sparing, mixin=True):
 
     async def _rpc(self, name: str, args: dict[str, Any] | None = None) -> Any:
         session = await (await self._who())._must_session()
-        return await runtime().gate.rpc(session, name, args)
+        return await runtime().authorized.rpc(session, name, args)
 
     async def _invoke(self, name: str, body: dict[str, Any]) -> Any:
         session = await (await self._who())._must_session()
-        return await runtime().gate.invoke(session, name, body)
+        return await runtime().authorized.invoke(session, name, body)
 
     async def _select(self, table: str, query: Query | None = None) -> Page:
         session = await (await self._who())._must_session()
-        return await runtime().gate.select(session, table, query)
+        return await runtime().authorized.select(session, table, query)
 
     async def _select_all(self, table: str, query: Query) -> list[Row]:
         """Read every row, however many answers it takes; the query has an order."""

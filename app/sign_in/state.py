@@ -63,5 +63,5 @@ class WelcomeState(AppState, rx.State):
             return None
         session = await (await self._who())._must_session()
         session.org_id = str(org["id"])
-        await runtime().gate.sessions.put(session)
+        await runtime().authorized.sessions.put(session)
         return rx.redirect("/dashboard/runners")

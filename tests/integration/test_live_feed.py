@@ -13,7 +13,7 @@ import httpx
 import psycopg
 import pytest
 
-from app.project.gate import Gate
+from app.project.authorized_client import AuthorizedClient
 from app.project.hub import Hub, View
 from app.project.looks import look
 from app.project.models import Session
@@ -40,18 +40,18 @@ class House:
     """A hub with people who look."""
 
     stack: RunningStack
-    gate: Gate
+    authorized: AuthorizedClient
     hub: Hub
 
     async def sign_up(self) -> Session:
         email = f"{uuid.uuid4().hex[:10]}@example.com"
-        auth = await self.gate.client.sign_up(email, PASSWORD, "http://localhost:3000/login")
+        auth = await self.authorized.client.sign_up(email, PASSWORD, "http://localhost:3000/login")
         assert auth is not None
-        return await self.gate.open(auth)
+        return await self.authorized.open(auth)
 
     async def organisation(self, owner: Session) -> str:
         slug = uuid.uuid4().hex[:10]
-        org = await self.gate.rpc(owner, "create_organization", {"p_name": slug, "p_slug": slug})
+        org = await self.authorized.rpc(owner, "create_organization", {"p_name": slug, "p_slug": slug})
         return str(org["id"])
 
     async def look(self, session: Session, org_id: str, tab: str = "") -> OrgStore:
@@ -63,7 +63,7 @@ class House:
 
     async def register(self, owner: Session, org_id: str, name: str) -> str:
         arguments = {"p_org": org_id, "p_name": name, "p_token_hash": "$2b$10$" + "a" * 53, "p_token_hint": "abcd"}
-        return str((await self.gate.rpc(owner, "register_worker", arguments))["id"])
+        return str((await self.authorized.rpc(owner, "register_worker", arguments))["id"])
 
     @staticmethod
     def listed(store: OrgStore) -> dict[str, dict[str, Any]]:
@@ -80,9 +80,9 @@ class House:
 @pytest.fixture
 async def house(running_stack: RunningStack) -> AsyncIterator[House]:
     runtime = build_runtime(Settings(running_stack.url, running_stack.publishable_key, running_stack.url))
-    yield House(running_stack, runtime.gate, runtime.hub)
+    yield House(running_stack, runtime.authorized, runtime.hub)
     await runtime.hub.aclose()
-    await runtime.gate.client.aclose()
+    await runtime.authorized.client.aclose()
 
 
 async def test_changes_arrive_while_somebody_looks(house: House) -> None:
@@ -119,7 +119,7 @@ async def test_an_unpublished_table_rings_instead(house: House) -> None:
     await until(lambda: store.link is Link.LIVE)
     rung: list[str] = []
     store.listen(lambda table, _row_id: rung.append(table))
-    await house.gate.rpc(owner, "upsert_group", {"p_org": org_id, "p_path": "platform"})
+    await house.authorized.rpc(owner, "upsert_group", {"p_org": org_id, "p_path": "platform"})
     await until(lambda: "groups" in rung)
 
 
@@ -142,11 +142,11 @@ async def test_a_restart_of_the_project_heals_and_nothing_is_stale(house: House)
 async def test_the_channel_is_handed_on_when_its_member_signs_out(house: House) -> None:
     owner = await house.sign_up()
     org_id = await house.organisation(owner)
-    first = await house.gate.open(await house.gate.client.sign_in(owner.email, PASSWORD))
+    first = await house.authorized.open(await house.authorized.client.sign_in(owner.email, PASSWORD))
     store = await house.look(first, org_id, "tab-1")
     await until(lambda: store.link is Link.LIVE)
     await house.look(owner, org_id, "tab-2")
-    await house.gate.close(first.sid)
+    await house.authorized.close(first.sid)
     worker_id = await house.register(owner, org_id, "after-the-handover")
     await until(lambda: worker_id in house.listed(store))
     member = await house.hub.member(org_id)
@@ -189,6 +189,6 @@ async def test_without_the_project_the_mark_says_offline(house: House, monkeypat
     async def refuse(request: httpx.Request, **_options: Any) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 
-    monkeypatch.setattr(house.gate.client._http, "send", refuse)
+    monkeypatch.setattr(house.authorized.client._http, "send", refuse)
     await house.hub._wire.close()
     await until(lambda: store.link is Link.OFFLINE)

@@ -47,7 +47,7 @@ async def _organisation(runtime: Runtime, session: Session) -> str:
     """Name the organisation being looked at; before the first look it is the first one, as on the page."""
     if session.org_id:
         return session.org_id
-    rows = await runtime.gate.rpc(session, "my_organizations")
+    rows = await runtime.authorized.rpc(session, "my_organizations")
     if not rows:
         raise NotThere("You belong to no organisation yet.", "Create one, or ask for an invitation.")
     return str(rows[0]["id"])
@@ -68,4 +68,4 @@ async def _page(runtime: Runtime, session: Session, org_id: str, wanted: AuditFi
     if before is not None:
         filters.append(Filter("id", "lt", str(before)))
     query = Query(filters=tuple(filters), order="id", is_descending=True, limit=PAGE)
-    return (await runtime.gate.select(session, "audit_events", query)).rows
+    return (await runtime.authorized.select(session, "audit_events", query)).rows

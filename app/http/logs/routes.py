@@ -42,7 +42,7 @@ async def index(runtime: Runtime, session: Session, request: Request) -> Respons
     after = Filter("seq", "gt", str(number(request, "after")))
     filters = (*_filters(request), after)
     query = Query(columns=_INDEX_COLUMNS, filters=filters, order="seq", limit=INDEX_ROWS)
-    rows = (await runtime.gate.select(session, "job_log_chunks", query)).rows
+    rows = (await runtime.authorized.select(session, "job_log_chunks", query)).rows
     return JSONResponse({**pages.index(rows), "more": len(rows) == INDEX_ROWS})
 
 
@@ -61,7 +61,7 @@ async def lines(runtime: Runtime, session: Session, request: Request) -> Respons
 async def _read(runtime: Runtime, session: Session, filters: tuple[Filter, ...], first: int, last: int) -> list[Row]:
     span = (Filter("seq", "gte", str(first)), Filter("seq", "lte", str(last)))
     query = Query(columns="seq,step,body", filters=(*filters, *span), order="seq", limit=MAX_CHUNKS + 1)
-    return (await runtime.gate.select(session, "job_log_chunks", query)).rows
+    return (await runtime.authorized.select(session, "job_log_chunks", query)).rows
 
 
 async def find(runtime: Runtime, session: Session, request: Request) -> Response:
@@ -72,7 +72,7 @@ async def find(runtime: Runtime, session: Session, request: Request) -> Response
     span = (Filter("seq", "gte", str(first)), Filter("seq", "lte", str(last)))
     filters = (*_filters(request), *span, Filter("body", "imatch", pattern(words)))
     query = Query(columns="seq", filters=filters, order="seq", limit=FIND_CHUNKS)
-    rows = (await runtime.gate.select(session, "job_log_chunks", query)).rows
+    rows = (await runtime.authorized.select(session, "job_log_chunks", query)).rows
     return JSONResponse({"seqs": [int(row["seq"]) for row in rows]})
 
 
@@ -80,7 +80,7 @@ async def download(runtime: Runtime, session: Session, request: Request) -> Resp
     """Return the whole log as plain text, read while it is sent."""
     filters = _filters(request)
     newest = Query(columns="seq", filters=filters, order="seq", is_descending=True, limit=1)
-    rows = (await runtime.gate.select(session, "job_log_chunks", newest)).rows
+    rows = (await runtime.authorized.select(session, "job_log_chunks", newest)).rows
     if not rows:
         raise NotThere("This job has no log.", "It may be past its retention period.")
     name = f"job-{number(request, 'job')}-attempt-{number(request, 'attempt')}.log"

@@ -293,7 +293,7 @@ class JobState(LivePage, rx.State):
         ]
         lease_at = beats[0] if beats and self._job.get("status") in words.RUNNING else ""
         self._assign("lease_at", lease_at)
-        now = runtime().gate.project_clock.now()
+        now = runtime().authorized.project_clock.now()
         self._assign("silent_since", lease_at if detail.is_silent(lease_at, now) else "")
 
     async def _ask_why(self) -> None:

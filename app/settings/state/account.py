@@ -51,7 +51,7 @@ class AccountState(LivePage, rx.State):
             return None
         session = await (await self._who())._must_session()
         return await self._do(
-            runtime().gate.change_password(session, str(form.get("current") or ""), new),
+            runtime().authorized.change_password(session, str(form.get("current") or ""), new),
             "The password is changed",
             "Every other session of yours has ended.",
         )
@@ -61,7 +61,7 @@ class AccountState(LivePage, rx.State):
         """Have a new address confirmed."""
         session = await (await self._who())._must_session()
         back = f"{self.router.headers.origin}/login"
-        call = runtime().gate.change_email(
+        call = runtime().authorized.change_email(
             session, str(form.get("current") or ""), str(form.get("email") or "").strip(), back
         )
         return await self._do(call, "A mail is on its way", "The address changes when its link is followed.")

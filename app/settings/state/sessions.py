@@ -27,7 +27,7 @@ class SessionsState(AppState, rx.State):
         await self._read(await (await self._who())._must_session())
 
     async def _read(self, session: Session) -> None:
-        found = await runtime().gate.sessions.of(session.user_id)
+        found = await runtime().authorized.sessions.of(session.user_id)
         self._assign("rows", build_views(found, key_of(session.sid)))
 
     def _close(self) -> None:
@@ -53,7 +53,7 @@ class SessionsState(AppState, rx.State):
         if not self.asking_key:
             return None
         session = await (await self._who())._must_session()
-        return await self._do(session, runtime().gate.end_one(session, self.asking_key), "Signed out there")
+        return await self._do(session, runtime().authorized.end_one(session, self.asking_key), "Signed out there")
 
     @rx.event
     async def end_others(self) -> Any:
@@ -61,7 +61,7 @@ class SessionsState(AppState, rx.State):
         if not self.is_asking_all:
             return None
         session = await (await self._who())._must_session()
-        return await self._do(session, runtime().gate.end_others(session), "Every other session has ended")
+        return await self._do(session, runtime().authorized.end_others(session), "Every other session has ended")
 
     async def _do(self, session: Session, call: Awaitable[None], title: str) -> Any:
         self._close()

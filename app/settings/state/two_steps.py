@@ -39,8 +39,8 @@ class TwoStepsState(AppState, rx.State):
     async def _load(self, session: Session) -> None:
         """Read the devices; what a reload would have left open is closed."""
         self._close()
-        client = runtime().gate.client
-        found = await runtime().gate.with_token(session, lambda token: two_steps.devices(client, token))
+        client = runtime().authorized.client
+        found = await runtime().authorized.with_token(session, lambda token: two_steps.devices(client, token))
         self.devices = [{"id": one.id, "name": one.name, "created_at": one.created_at} for one in found]
         self.is_on = bool(found)
 
@@ -66,9 +66,9 @@ class TwoStepsState(AppState, rx.State):
     async def add(self, form: dict[str, Any]) -> None:
         """Get the picture that the app reads."""
         name = str(form.get("name") or "").strip()[:LONGEST_NAME] or FIRST_NAME
-        client, session = runtime().gate.client, await self._mine()
+        client, session = runtime().authorized.client, await self._mine()
         try:
-            made = await runtime().gate.with_token(session, lambda token: two_steps.add(client, token, name))
+            made = await runtime().authorized.with_token(session, lambda token: two_steps.add(client, token, name))
         except AppError as error:
             self.error = _words(error)
             return
@@ -81,7 +81,7 @@ class TwoStepsState(AppState, rx.State):
             return None
         session = await self._mine()
         try:
-            await runtime().gate.raise_level(session, self.new_id, str(form.get("code") or ""))
+            await runtime().authorized.raise_level(session, self.new_id, str(form.get("code") or ""))
             await self._load(session)
             await (await self.get_state(SessionsState))._load()
         except AppError as error:
@@ -101,9 +101,9 @@ class TwoStepsState(AppState, rx.State):
         """Remove the device that was asked about."""
         if not self.removing_id:
             return None
-        client, session, factor = runtime().gate.client, await self._mine(), self.removing_id
+        client, session, factor = runtime().authorized.client, await self._mine(), self.removing_id
         try:
-            await runtime().gate.with_token(session, lambda token: two_steps.remove(client, token, factor))
+            await runtime().authorized.with_token(session, lambda token: two_steps.remove(client, token, factor))
             await self._load(session)
         except AppError as error:
             self._close()

@@ -99,7 +99,7 @@ async def test_a_made_up_session_id_is_anonymous() -> None:
 
 @pytest.mark.anyio
 async def test_a_signed_in_event_passes_with_the_right_arguments_and_only_with_those() -> None:
-    await runtime().gate.sessions.put(Session("good", "u", "ops@example.com", "a", "r", 9e12, 0.0))
+    await runtime().authorized.sessions.put(Session("good", "u", "ops@example.com", "a", "r", 9e12, 0.0))
     name = next(name for name in HANDLERS if name.endswith("runners_state.search_for"))
     guard, root = DenyByDefault(), visitor("good")
     assert await guard.preprocess(cast("Any", None), root, Event(name=name, payload={"text": "prod"})) is None
@@ -107,7 +107,7 @@ async def test_a_signed_in_event_passes_with_the_right_arguments_and_only_with_t
         update = await guard.preprocess(cast("Any", None), root, Event(name=name, payload=payload))
         assert update is not None
         assert not update.events
-    await runtime().gate.sessions.delete("good")
+    await runtime().authorized.sessions.delete("good")
     assert await guard.preprocess(cast("Any", None), root, Event(name=name, payload={"text": "prod"})) is not None
 
 
@@ -138,7 +138,7 @@ def test_no_event_waits_for_a_connection_to_be_done_later(name: str) -> None:
 
 @pytest.mark.anyio
 async def test_a_tab_of_somebody_who_was_removed_is_emptied_and_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    await runtime().gate.sessions.put(Session("former", "u", "ops@example.com", "a", "r", 9e12, 0.0))
+    await runtime().authorized.sessions.put(Session("former", "u", "ops@example.com", "a", "r", 9e12, 0.0))
     root = visitor("former")
     who = await root.get_state(SessionState)
     who.user_id, who.org_id = "u", "org-1"
@@ -150,10 +150,10 @@ async def test_a_tab_of_somebody_who_was_removed_is_emptied_and_sent_away(monkey
         asked.append(function)
         return [{"id": "org-2"}]
 
-    monkeypatch.setattr(runtime().gate, "rpc", rpc)
+    monkeypatch.setattr(runtime().authorized, "rpc", rpc)
     name = next(name for name in HANDLERS if name.endswith("runners_state.search_for"))
     update = await DenyByDefault().preprocess(cast("Any", None), root, Event(name=name, payload={"text": "x"}))
     assert update is not None
     assert [event.name for event in update.events] == ["_redirect"]
     assert (who.org_id, runners.job_words, asked) == ("", "", ["my_organizations"])
-    await runtime().gate.sessions.delete("former")
+    await runtime().authorized.sessions.delete("former")

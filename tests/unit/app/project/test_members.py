@@ -4,8 +4,8 @@ from typing import Any, cast
 
 import pytest
 
+from app.project.authorized_client import AuthorizedClient
 from app.project.errors import NotThere
-from app.project.gate import Gate
 from app.project.hub import Hub
 from app.project.members import BELIEVED_SECONDS, Members
 from app.project.models import Session
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 SOMEBODY = Session("sid", "u", "ops@example.com", "a", "r", 9e12, 0.0)
 
 
-class FakeGate:
+class FakeAuthorizedClient:
     """A project that knows one person's organisations."""
 
     def __init__(self, *org_ids: str) -> None:
@@ -27,27 +27,27 @@ class FakeGate:
 
 
 async def test_an_answer_is_believed_for_seconds_and_no_longer() -> None:
-    gate, now = FakeGate("org-1"), [0.0]
-    members = Members(cast("Gate", gate), lambda: now[0])
+    authorized, now = FakeAuthorizedClient("org-1"), [0.0]
+    members = Members(cast("AuthorizedClient", authorized), lambda: now[0])
     assert await members.is_member(SOMEBODY, "org-1")
-    gate.org_ids = []
+    authorized.org_ids = []
     assert await members.is_member(SOMEBODY, "org-1")
     now[0] += BELIEVED_SECONDS
     assert not await members.is_member(SOMEBODY, "org-1")
-    assert gate.asked == 2
+    assert authorized.asked == 2
 
 
 async def test_a_change_of_members_is_asked_about_at_once() -> None:
-    gate = FakeGate("org-1")
-    members = Members(cast("Gate", gate))
+    authorized = FakeAuthorizedClient("org-1")
+    members = Members(cast("AuthorizedClient", authorized))
     assert await members.is_member(SOMEBODY, "org-1")
-    gate.org_ids = []
+    authorized.org_ids = []
     members.forget()
     assert not await members.is_member(SOMEBODY, "org-1")
 
 
 async def test_the_hub_opens_nothing_for_somebody_outside() -> None:
-    hub = Hub(cast("Gate", FakeGate("org-2")), cast("Any", None))
+    hub = Hub(cast("AuthorizedClient", FakeAuthorizedClient("org-2")), cast("Any", None))
     with pytest.raises(NotThere):
         await hub.open("org-1", SOMEBODY)
     assert hub.store("org-1") is None

@@ -9,9 +9,9 @@ import pytest
 import respx
 from redis.asyncio import Redis
 
+from app.project.authorized_client import MOST_USER_AGENT, AuthorizedClient
 from app.project.client import Client
 from app.project.errors import Refused, Unreachable
-from app.project.gate import MOST_USER_AGENT, Gate
 from app.project.models import Session
 from app.project.session_files import FileSessions
 from app.project.sessions import IDLE_SECONDS, MemorySessions, RedisSessions, Sessions, key_of
@@ -117,57 +117,57 @@ async def test_the_next_process_lists_them_from_their_files(tmp_path: Path) -> N
 
 
 @pytest.fixture
-async def gate() -> AsyncIterator[Gate]:
+async def authorized() -> AsyncIterator[AuthorizedClient]:
     client = Client(Settings(URL, "sb_publishable_x", URL))
-    yield Gate(client, MemorySessions())
+    yield AuthorizedClient(client, MemorySessions())
     await client.aclose()
 
 
-async def held(gate: Gate, sid: str, **changes: Any) -> Session:
+async def held(authorized: AuthorizedClient, sid: str, **changes: Any) -> Session:
     one = session(sid=sid, access_token=f"token of {sid}", **changes)
-    await gate.sessions.put(one)
+    await authorized.sessions.put(one)
     return one
 
 
 @respx.mock
-async def test_one_that_is_ended_is_ended_at_the_project_too(gate: Gate) -> None:
+async def test_one_that_is_ended_is_ended_at_the_project_too(authorized: AuthorizedClient) -> None:
     told = respx.post(LOGOUT).mock(return_value=httpx.Response(204))
-    mine, _ = await held(gate, "mine"), await held(gate, "other")
-    await gate.end_one(mine, key_of("other"))
-    await gate.end_one(mine, key_of("other"))
+    mine, _ = await held(authorized, "mine"), await held(authorized, "other")
+    await authorized.end_one(mine, key_of("other"))
+    await authorized.end_one(mine, key_of("other"))
     assert [call.request.headers["authorization"] for call in told.calls] == ["Bearer token of other"]
     assert told.calls[0].request.url.params["scope"] == "local"
 
 
 @respx.mock
-async def test_it_is_ended_here_although_the_project_is_away(gate: Gate) -> None:
+async def test_it_is_ended_here_although_the_project_is_away(authorized: AuthorizedClient) -> None:
     respx.post(LOGOUT).mock(side_effect=httpx.ConnectError("refused"))
-    mine, _ = await held(gate, "mine"), await held(gate, "other")
+    mine, _ = await held(authorized, "mine"), await held(authorized, "other")
     with pytest.raises(Unreachable):
-        await gate.end_one(mine, key_of("other"))
-    assert await gate.sessions.get("other") is None
+        await authorized.end_one(mine, key_of("other"))
+    assert await authorized.sessions.get("other") is None
 
 
-async def test_the_one_in_use_is_not_ended_from_the_list(gate: Gate) -> None:
-    mine = await held(gate, "mine")
+async def test_the_one_in_use_is_not_ended_from_the_list(authorized: AuthorizedClient) -> None:
+    mine = await held(authorized, "mine")
     with pytest.raises(Refused, match="the session that you are using"):
-        await gate.end_one(mine, key_of("mine"))
-    assert await gate.sessions.get("mine") is not None
+        await authorized.end_one(mine, key_of("mine"))
+    assert await authorized.sessions.get("mine") is not None
 
 
 @respx.mock
-async def test_the_others_end_at_the_project_although_my_token_has_expired(gate: Gate) -> None:
+async def test_the_others_end_at_the_project_although_my_token_has_expired(authorized: AuthorizedClient) -> None:
     respx.post(TOKEN).mock(return_value=httpx.Response(200, json=auth_answer("new-access", "new-refresh")))
     told = respx.post(LOGOUT).mock(return_value=httpx.Response(204))
-    mine, _ = await held(gate, "mine", expires_at=1.0), await held(gate, "other")
-    await gate.end_others(mine)
+    mine, _ = await held(authorized, "mine", expires_at=1.0), await held(authorized, "other")
+    await authorized.end_others(mine)
     assert told.calls[0].request.headers["authorization"] == "Bearer new-access"
     assert told.calls[0].request.url.params["scope"] == "others"
-    assert [kept.key for kept in await gate.sessions.of("u")] == [key_of("mine")]
+    assert [kept.key for kept in await authorized.sessions.of("u")] == [key_of("mine")]
 
 
 @respx.mock
-async def test_a_browser_that_says_too_much_is_cut(gate: Gate) -> None:
+async def test_a_browser_that_says_too_much_is_cut(authorized: AuthorizedClient) -> None:
     respx.post(TOKEN).mock(return_value=httpx.Response(200, json=auth_answer("a-token", "r-token")))
-    opened = await gate.open(await gate.client.sign_in("ops@example.com", "correct-horse"), "x" * 10_000)
+    opened = await authorized.open(await authorized.client.sign_in("ops@example.com", "correct-horse"), "x" * 10_000)
     assert opened.user_agent == "x" * MOST_USER_AGENT

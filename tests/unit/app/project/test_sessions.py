@@ -12,9 +12,9 @@ import pytest
 import respx
 
 from app.http.cookies import NAME, read_sid
+from app.project.authorized_client import AuthorizedClient
 from app.project.client import Client
 from app.project.errors import NotThere, Refused, SignedOut, Unreachable
-from app.project.gate import Gate
 from app.project.invitations import hash_of, make_secret
 from app.project.models import Filter, Query, Session
 from app.project.sessions import IDLE_SECONDS, MemorySessions, new_sid
@@ -52,9 +52,9 @@ def session(**changes: Any) -> Session:
 
 
 @pytest.fixture
-async def gate() -> AsyncIterator[Gate]:
+async def authorized() -> AsyncIterator[AuthorizedClient]:
     client = Client(Settings(URL, "sb_publishable_x", URL))
-    yield Gate(client, MemorySessions())
+    yield AuthorizedClient(client, MemorySessions())
     await client.aclose()
 
 
@@ -74,17 +74,17 @@ async def test_a_session_never_shows_its_tokens() -> None:
 
 
 @respx.mock
-async def test_a_token_about_to_end_is_refreshed_once_for_everybody_who_waits(gate: Gate) -> None:
+async def test_a_token_about_to_end_is_refreshed_once_for_everybody_who_waits(authorized: AuthorizedClient) -> None:
     refreshed = respx.post(f"{URL}/auth/v1/token").mock(
         return_value=httpx.Response(200, json=auth_answer("new-access", "new-refresh"))
     )
     rows = respx.get(f"{URL}/rest/v1/workers").mock(return_value=httpx.Response(200, json=[]))
     held = session(expires_at=time.time() + 5)
-    await gate.sessions.put(held)
-    await asyncio.gather(*(gate.select(held, "workers") for _ in range(5)))
+    await authorized.sessions.put(held)
+    await asyncio.gather(*(authorized.select(held, "workers") for _ in range(5)))
     assert refreshed.call_count == 1
     assert {call.request.headers["authorization"] for call in rows.calls} == {"Bearer new-access"}
-    kept = await gate.sessions.get("sid")
+    kept = await authorized.sessions.get("sid")
     assert kept is not None
     assert kept.refresh_token == "new-refresh"
 
@@ -101,32 +101,34 @@ def with_device(level: str) -> dict[str, Any]:
 
 @respx.mock
 @pytest.mark.parametrize(("level", "is_kept"), [("aal1", False), ("aal2", True)])
-async def test_a_refreshed_session_that_lacks_its_second_step_is_over(gate: Gate, level: str, is_kept: bool) -> None:
+async def test_a_refreshed_session_that_lacks_its_second_step_is_over(
+    authorized: AuthorizedClient, level: str, is_kept: bool
+) -> None:
     respx.post(f"{URL}/auth/v1/token").mock(return_value=httpx.Response(200, json=with_device(level)))
     held = session(expires_at=time.time() - 5)
-    await gate.sessions.put(held)
+    await authorized.sessions.put(held)
     if is_kept:
-        await gate.fresh(held)
+        await authorized.fresh(held)
     else:
         with pytest.raises(SignedOut):
-            await gate.fresh(held)
-    assert (await gate.sessions.get("sid") is not None) is is_kept
+            await authorized.fresh(held)
+    assert (await authorized.sessions.get("sid") is not None) is is_kept
 
 
 @respx.mock
-async def test_a_refused_refresh_ends_the_session(gate: Gate) -> None:
+async def test_a_refused_refresh_ends_the_session(authorized: AuthorizedClient) -> None:
     respx.post(f"{URL}/auth/v1/token").mock(
         return_value=httpx.Response(400, json={"code": 400, "error_code": "refresh_token_not_found", "msg": "gone"})
     )
     held = session(expires_at=time.time() - 5)
-    await gate.sessions.put(held)
+    await authorized.sessions.put(held)
     with pytest.raises(SignedOut):
-        await gate.rpc(held, "my_organizations")
-    assert await gate.sessions.get("sid") is None
+        await authorized.rpc(held, "my_organizations")
+    assert await authorized.sessions.get("sid") is None
 
 
 @respx.mock
-async def test_an_expired_token_is_refreshed_and_the_call_made_again(gate: Gate) -> None:
+async def test_an_expired_token_is_refreshed_and_the_call_made_again(authorized: AuthorizedClient) -> None:
     respx.post(f"{URL}/auth/v1/token").mock(
         return_value=httpx.Response(200, json=auth_answer("new-access", "new-refresh"))
     )
@@ -138,12 +140,12 @@ async def test_an_expired_token_is_refreshed_and_the_call_made_again(gate: Gate)
 
     respx.post(f"{URL}/rest/v1/rpc/my_organizations").mock(side_effect=answer)
     held = session()
-    await gate.sessions.put(held)
-    assert await gate.rpc(held, "my_organizations") == [{"id": "org"}]
+    await authorized.sessions.put(held)
+    assert await authorized.rpc(held, "my_organizations") == [{"id": "org"}]
 
 
 @respx.mock
-async def test_the_databases_own_words_reach_the_person(gate: Gate) -> None:
+async def test_the_databases_own_words_reach_the_person(authorized: AuthorizedClient) -> None:
     respx.post(f"{URL}/rest/v1/rpc/drain_worker").mock(
         return_value=httpx.Response(
             403,
@@ -154,27 +156,27 @@ async def test_the_databases_own_words_reach_the_person(gate: Gate) -> None:
         return_value=httpx.Response(404, json={"code": "RY404", "message": "There is no such runner."})
     )
     with pytest.raises(Refused) as refused:
-        await gate.rpc(session(), "drain_worker", {"p_worker": "w"})
+        await authorized.rpc(session(), "drain_worker", {"p_worker": "w"})
     assert (refused.value.message, refused.value.hint, refused.value.code) == (
         "Only operators may do this.",
         "Ask an admin.",
         "RY403",
     )
     with pytest.raises(NotThere):
-        await gate.rpc(session(), "worker_history", {})
+        await authorized.rpc(session(), "worker_history", {})
 
 
 @respx.mock
-async def test_a_project_that_does_not_answer_is_unreachable_not_an_error_of_ours(gate: Gate) -> None:
+async def test_a_project_that_does_not_answer_is_unreachable_not_an_error_of_ours(authorized: AuthorizedClient) -> None:
     respx.get(f"{URL}/rest/v1/workers").mock(side_effect=httpx.ConnectError("refused"))
     respx.get(f"{URL}/rest/v1/groups").mock(return_value=httpx.Response(503, text="upstream"))
     for table in ("workers", "groups"):
         with pytest.raises(Unreachable):
-            await gate.select(session(), table)
+            await authorized.select(session(), table)
 
 
 @respx.mock
-async def test_a_query_is_written_as_postgrest_reads_it(gate: Gate) -> None:
+async def test_a_query_is_written_as_postgrest_reads_it(authorized: AuthorizedClient) -> None:
     route = respx.get(f"{URL}/rest/v1/provision_jobs").mock(
         return_value=httpx.Response(200, json=[{"id": 1}], headers={"content-range": "0-0/42"})
     )
@@ -187,7 +189,7 @@ async def test_a_query_is_written_as_postgrest_reads_it(gate: Gate) -> None:
         offset=50,
         is_counted=True,
     )
-    page = await gate.select(session(), "provision_jobs", query)
+    page = await authorized.select(session(), "provision_jobs", query)
     asked = route.calls[0].request.url.params
     assert (asked["select"], asked["org_id"], asked["status"], asked["order"]) == (
         "id",
@@ -200,18 +202,18 @@ async def test_a_query_is_written_as_postgrest_reads_it(gate: Gate) -> None:
 
 
 @respx.mock
-async def test_signing_out_ends_the_session_here_although_the_project_is_away(gate: Gate) -> None:
+async def test_signing_out_ends_the_session_here_although_the_project_is_away(authorized: AuthorizedClient) -> None:
     respx.post(f"{URL}/auth/v1/logout").mock(side_effect=httpx.ConnectError("refused"))
-    await gate.sessions.put(session())
+    await authorized.sessions.put(session())
     with pytest.raises(Unreachable):
-        await gate.close("sid")
-    assert await gate.sessions.get("sid") is None
+        await authorized.close("sid")
+    assert await authorized.sessions.get("sid") is None
 
 
 @respx.mock
-async def test_signing_in_opens_a_session_with_an_id_that_says_nothing(gate: Gate) -> None:
+async def test_signing_in_opens_a_session_with_an_id_that_says_nothing(authorized: AuthorizedClient) -> None:
     respx.post(f"{URL}/auth/v1/token").mock(return_value=httpx.Response(200, json=auth_answer("a-token", "r-token")))
-    opened = await gate.open(await gate.client.sign_in("ops@example.com", "correct-horse"))
+    opened = await authorized.open(await authorized.client.sign_in("ops@example.com", "correct-horse"))
     assert len(opened.sid) >= 43
     assert "a-token" not in json.dumps(opened.sid)
     assert opened.email == "ops@example.com"

@@ -21,7 +21,7 @@ REFRESH_BEFORE_SECONDS = 90.0
 MOST_USER_AGENT = 400
 
 
-class Gate:
+class AuthorizedClient:
     """The way from a session to the project."""
 
     def __init__(self, client: Client, sessions: Sessions, clock: Callable[[], float] = time.time) -> None:

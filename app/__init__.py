@@ -17,7 +17,7 @@ their parts: `runners/`, `jobs/`, `modules/`, `settings/`, `sign_in/`
   `shared/job/` and `shared/runner/`: a job, a runner, wherever they are shown.
 - `http/`: what goes without the websocket: signing in, logs, exports, downloads, headers, origins.
 - `project/` knows the project and imports no Reflex. `client.py` is the only module that
-  talks HTTP, `wire.py` the only one that talks Realtime. `authorized_client.py` calls the project in a
+  talks HTTP, `realtime_client.py` the only one that talks Realtime. `authorized_client.py` calls the project in a
   session's name (`authorized.rpc(session, name, args)`, `authorized.select(session, table, Query(...))`)
   and keeps its token fresh. `looks.py` are the questions that pages ask (`list_runners` with a filter),
   answered once for all tabs; `asker.py` asks them, `store.py` has the answers and what changed lately,

@@ -17,10 +17,10 @@ from app.project.asker import Asker, Member
 from app.project.authorized_client import AuthorizedClient
 from app.project.errors import AppError, SignedOut
 from app.project.models import Row, Session
+from app.project.realtime_client import ChannelBroken, Event, Joined, RealtimeClient
 from app.project.shapes import shaped
 from app.project.snapshot import BELLS, bindings_of, read_row, read_snapshot, slim
 from app.project.store import AGAIN, WHOLE_TABLES, Link, OrgStore, version_of
-from app.project.wire import Event, Joined, Wire, WireBroken
 
 POLL_SECONDS = 10.0
 OVERVIEW_SECONDS = 5.0
@@ -50,12 +50,12 @@ class Feed:
     """The supervisor of one organisation's channel."""
 
     def __init__(
-        self, store: OrgStore, authorized: AuthorizedClient, wire: Wire, member: Member, is_wanted: Wanted
+        self, store: OrgStore, authorized: AuthorizedClient, realtime: RealtimeClient, member: Member, is_wanted: Wanted
     ) -> None:
         """Watch on behalf of whichever signed-in member `member` names; `is_wanted` says who looks at a topic."""
         self.store = store
         self._authorized = authorized
-        self._wire = wire
+        self._realtime = realtime
         self._member = member
         self._is_wanted = is_wanted
         self.asker = Asker(store, authorized, member)
@@ -119,7 +119,7 @@ class Feed:
             lived_at = time.monotonic()
             try:
                 await self._live(session)
-            except (WireBroken, AppError) as error:
+            except (ChannelBroken, AppError) as error:
                 log.info("feed_broken", org=self.store.org_id, reason=str(error))
             except Exception:
                 log.exception("feed_failed", org=self.store.org_id)
@@ -130,7 +130,7 @@ class Feed:
         session = await self._authorized.fresh(session)
         topic = f"org:{self.store.org_id}"
         bindings = bindings_of(self.store.org_id)
-        async with self._wire.join(topic, session.access_token, bindings, BELLS) as joined:
+        async with self._realtime.join(topic, session.access_token, bindings, BELLS) as joined:
             await self.load(session)
             self.store.ring(AGAIN)
             self._say_link()
@@ -204,14 +204,14 @@ class Feed:
             if now - reconcile_at > (POLL_SECONDS if self._doubts else RECONCILE_SECONDS):
                 await self._reconcile(session)
                 reconcile_at = now
-        raise WireBroken(joined.reason)
+        raise ChannelBroken(joined.reason)
 
     async def _reconcile(self, session: Session) -> None:
         """Compare with the truth: the only proof from end to end that changes still arrive."""
         missed = await self.load(session)
         if missed:
             self._doubts = DOUBTS
-            raise WireBroken(f"{len(missed)} changes were missed")
+            raise ChannelBroken(f"{len(missed)} changes were missed")
         self._doubts = max(0, self._doubts - 1)
         self._say_link()
 
@@ -219,7 +219,7 @@ class Feed:
         """Keep the channel on the token of somebody who is signed in, before it runs out."""
         holder = await self._member()
         if holder is None:
-            raise WireBroken("nobody is looking any more")
+            raise ChannelBroken("nobody is looking any more")
         is_same = holder.sid == session.sid and holder.access_token == session.access_token
         if is_same and holder.expires_at - time.time() > HANDOVER_SECONDS:
             return session

@@ -12,8 +12,8 @@ from app.project.feed import Feed
 from app.project.looks import Held, Look
 from app.project.members import Members
 from app.project.models import Session
+from app.project.realtime_client import RealtimeClient
 from app.project.store import Changed, OrgStore
-from app.project.wire import Wire
 
 LINGER_SECONDS = 30.0
 SETTLE_SECONDS = 0.005
@@ -68,11 +68,11 @@ class _Pending:
 class Hub:
     """The process's views and feeds."""
 
-    def __init__(self, authorized: AuthorizedClient, wire: Wire) -> None:
+    def __init__(self, authorized: AuthorizedClient, realtime: RealtimeClient) -> None:
         """Start with nobody looking."""
         self.authorized = authorized
         self.members = Members(authorized)
-        self._wire = wire
+        self._realtime = realtime
         self._views: dict[str, View] = {}
         self._open: dict[str, _Open] = {}
         self._pending = _Pending()
@@ -137,7 +137,7 @@ class Hub:
         feed = Feed(
             store,
             self.authorized,
-            self._wire,
+            self._realtime,
             lambda: self.member(org_id),
             lambda topic: self._is_wanted(org_id, topic),
         )
@@ -221,4 +221,4 @@ class Hub:
         """Stop every feed and the connection."""
         for org_id in list(self._open):
             await self._stop(org_id)
-        await self._wire.close()
+        await self._realtime.close()

@@ -6,10 +6,10 @@ from functools import cache
 from app.project.authorized_client import AuthorizedClient
 from app.project.client import Client
 from app.project.hub import Hub
+from app.project.realtime_client import RealtimeClient
 from app.project.session_files import FileSessions
 from app.project.sessions import MemorySessions, RedisSessions, Sessions
 from app.project.settings import Settings, read_settings
-from app.project.wire import Wire
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def _sessions(settings: Settings) -> Sessions:
 def build_runtime(settings: Settings) -> Runtime:
     """Build the services for these settings."""
     authorized = AuthorizedClient(Client(settings), _sessions(settings))
-    return Runtime(settings, authorized, Hub(authorized, Wire(settings)))
+    return Runtime(settings, authorized, Hub(authorized, RealtimeClient(settings)))
 
 
 @cache

@@ -4,7 +4,7 @@ import asyncio
 
 from app.project.authorized_client import AuthorizedClient
 from app.project.models import Filter, Query, Row, Session
-from app.project.wire import Binding
+from app.project.realtime_client import Binding
 
 JOB_COLUMNS = (
     "id,org_id,type,status,phase,module_id,module_path,group_path,target_worker_id,target_identity_id,"

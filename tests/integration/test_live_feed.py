@@ -173,7 +173,7 @@ async def test_without_realtime_the_rows_are_read_again_and_again(
 ) -> None:
     owner = await house.sign_up()
     org_id = await house.organisation(owner)
-    monkeypatch.setattr(house.hub._wire, "_settings", Settings("http://127.0.0.1:9", "x", "x"))
+    monkeypatch.setattr(house.hub._realtime, "_settings", Settings("http://127.0.0.1:9", "x", "x"))
     store = await house.look(owner, org_id)
     worker_id = await house.register(owner, org_id, "prod-eu")
     await until(lambda: worker_id in house.listed(store))
@@ -190,5 +190,5 @@ async def test_without_the_project_the_mark_says_offline(house: House, monkeypat
         raise httpx.ConnectError("refused", request=request)
 
     monkeypatch.setattr(house.authorized.client._http, "send", refuse)
-    await house.hub._wire.close()
+    await house.hub._realtime.close()
     await until(lambda: store.link is Link.OFFLINE)

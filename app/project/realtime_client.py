@@ -29,7 +29,7 @@ _UNREADABLE = (KeyError, TypeError, AttributeError, ValueError)
 log = structlog.get_logger(__name__)
 
 
-class WireBroken(Exception):
+class ChannelBroken(Exception):
     """The channel is of no use any more: build it again."""
 
 
@@ -82,12 +82,12 @@ class Joined:
         """Find a half-open socket in seconds; by itself the library needs most of a minute."""
         socket = self.channel.socket._ws_connection
         if socket is None or not self.channel.is_joined:
-            raise WireBroken("the connection closed")
+            raise ChannelBroken("the connection closed")
         try:
             async with asyncio.timeout(PING_SECONDS):
                 await (await socket.ping())
         except (TimeoutError, OSError, Exception) as error:
-            raise WireBroken("the connection stopped answering") from error
+            raise ChannelBroken("the connection stopped answering") from error
 
 
 def row_event(payload: Any) -> Event:
@@ -109,7 +109,7 @@ def bell_event(payload: Any) -> Event:
     return Event(kind=str(payload["event"]), table=str(body.get("table", "")), record=body)
 
 
-class Wire:
+class RealtimeClient:
     """The process's Realtime client."""
 
     def __init__(self, settings: Settings) -> None:
@@ -129,10 +129,10 @@ class Wire:
             async with asyncio.timeout(READY_SECONDS):
                 await _first_of(joined.ready, joined.broken)
             if joined.broken.is_set():
-                raise WireBroken(joined.reason)
+                raise ChannelBroken(joined.reason)
             yield joined
         except TimeoutError as error:
-            raise WireBroken("the server did not confirm the stream") from error
+            raise ChannelBroken("the server did not confirm the stream") from error
         finally:
             await self._leave(topic, joined)
 
@@ -174,7 +174,7 @@ class Wire:
                 async with asyncio.timeout(JOIN_SECONDS):
                     await channel.subscribe(lambda state, error: _on_state(joined, state, error))
             except Exception as error:
-                raise WireBroken(str(error) or type(error).__name__) from error
+                raise ChannelBroken(str(error) or type(error).__name__) from error
         return joined
 
     async def _leave(self, topic: str, joined: Joined) -> None:

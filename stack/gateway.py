@@ -30,9 +30,9 @@ from stack.project_config import ProjectConfig, read_project
 from stack.proxy import FunctionsProxy
 from stack.realtime.server import Realtime, create_realtime
 from stack.rest.app import RestApp
+from stack.rest.connection import DatabaseError, DatabaseGone, Statement
 from stack.rest.pool import Pool, PoolTimeout
 from stack.rest.store import CatalogStore
-from stack.rest.wire import DatabaseError, DatabaseGone, Statement
 from stack.secrets import Secrets, load_secrets
 from stack.settings import Settings
 
@@ -124,8 +124,8 @@ def _health(services: Services) -> Callable[[Request], Awaitable[Response]]:
     async def health(_: Request) -> Response:
         """Whether the database answers through the same pool as requests, and the schema is known."""
         try:
-            async with asyncio.timeout(HEALTH_SECONDS), services.pool.connection() as wire:
-                await wire.run((Statement(b"select 1"),))
+            async with asyncio.timeout(HEALTH_SECONDS), services.pool.connection() as connection:
+                await connection.run((Statement(b"select 1"),))
         except (DatabaseGone, DatabaseError, PoolTimeout, TimeoutError) as error:
             log.warning("The database does not answer: %s", type(error).__name__)
             return JSONResponse({"status": "unhealthy", "database": "unreachable"}, 503)

@@ -19,6 +19,7 @@ from stack.asgi import (
 from stack.auth.access import Access, NoKey, WrongKey
 from stack.auth.tokens import Identity, TokenError
 from stack.rest.catalog import Catalog
+from stack.rest.connection import DatabaseGone
 from stack.rest.errors import RestError
 from stack.rest.pool import Pool, PoolTimeout
 from stack.rest.requests import Request, negotiate
@@ -26,7 +27,6 @@ from stack.rest.resources import answer_call, answer_table
 from stack.rest.responses import Response
 from stack.rest.session import Plan, run_plan
 from stack.rest.store import CatalogStore
-from stack.rest.wire import DatabaseGone
 
 FIRST_CATALOG_SECONDS = 5.0
 # The root has no answer of its own, but whoever asks it learns whether the database is there.

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from stack.rest.wire import DatabaseError
+from stack.rest.connection import DatabaseError
 
 EXACT = {
     "23503": 409,

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import psycopg
 
-from stack.rest.wire import DatabaseError, DatabaseGone, Wire
+from stack.rest.connection import Connection, DatabaseError, DatabaseGone
 
 
 class PoolTimeout(Exception):
@@ -21,72 +21,72 @@ class Pool:
         self._url = url
         self._size = size
         self._wait_seconds = wait_seconds
-        self._idle: list[Wire] = []
-        self._open: set[Wire] = set()
+        self._idle: list[Connection] = []
+        self._open: set[Connection] = set()
         self._opening = 0
-        self._waiters: deque[asyncio.Future[Wire | None]] = deque()
+        self._waiters: deque[asyncio.Future[Connection | None]] = deque()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Wire]:
+    async def connection(self) -> AsyncIterator[Connection]:
         """Borrow a connection; it comes back outside any transaction."""
-        wire = await self.take()
+        connection = await self.take()
         try:
-            yield wire
+            yield connection
         finally:
-            await self.give_back(wire)
+            await self.give_back(connection)
 
-    async def take(self) -> Wire:
+    async def take(self) -> Connection:
         """Borrow a connection; whoever takes one gives it back."""
         while self._idle:
-            wire = self._idle.pop()
-            if not wire.is_broken:
-                return wire
-            self._open.discard(wire)
+            connection = self._idle.pop()
+            if not connection.is_broken:
+                return connection
+            self._open.discard(connection)
         if self._occupied() < self._size:
             return await self._connect()
         return await self._wait()
 
-    async def give_back(self, wire: Wire) -> None:
+    async def give_back(self, connection: Connection) -> None:
         """Return a connection to the next one waiting, or to the idle ones."""
         try:
-            await wire.recover()
+            await connection.recover()
         except (DatabaseError, DatabaseGone):
-            wire.close()
-        if wire.is_broken:
-            self._open.discard(wire)
+            connection.close()
+        if connection.is_broken:
+            self._open.discard(connection)
             self._pass_on(None)
-        elif not self._pass_on(wire):
-            self._idle.append(wire)
+        elif not self._pass_on(connection):
+            self._idle.append(connection)
 
     def close(self) -> None:
         """Close every connection, borrowed ones included."""
-        for wire in self._open:
-            wire.close()
+        for connection in self._open:
+            connection.close()
         self._open.clear()
         self._idle.clear()
 
     def _occupied(self) -> int:
-        self._open = {wire for wire in self._open if not wire.is_broken}
+        self._open = {connection for connection in self._open if not connection.is_broken}
         return len(self._open) + self._opening
 
-    async def _connect(self) -> Wire:
+    async def _connect(self) -> Connection:
         self._opening += 1
         try:
-            wire = await Wire.connect(self._url)
+            connection = await Connection.connect(self._url)
         except psycopg.Error as error:
             self._pass_on(None)
             raise DatabaseGone(str(error)) from error
         finally:
             self._opening -= 1
-        self._open.add(wire)
-        return wire
+        self._open.add(connection)
+        return connection
 
-    async def _wait(self) -> Wire:
-        waiter: asyncio.Future[Wire | None] = asyncio.get_running_loop().create_future()
+    async def _wait(self) -> Connection:
+        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
             async with asyncio.timeout(self._wait_seconds):
-                wire = await waiter
+                connection = await waiter
         except TimeoutError as error:
             self._abandon(waiter)
             raise PoolTimeout from error
@@ -94,21 +94,21 @@ class Pool:
             self._abandon(waiter)
             raise
         # None means that a place became free, not a connection.
-        return wire if wire is not None else await self.take()
+        return connection if connection is not None else await self.take()
 
-    def _abandon(self, waiter: asyncio.Future[Wire | None]) -> None:
+    def _abandon(self, waiter: asyncio.Future[Connection | None]) -> None:
         """Hand on what the waiter may have got in the same moment."""
         if waiter in self._waiters:
             self._waiters.remove(waiter)
         elif waiter.done() and not waiter.cancelled():
-            wire = waiter.result()
-            if not self._pass_on(wire) and wire is not None:
-                self._idle.append(wire)
+            connection = waiter.result()
+            if not self._pass_on(connection) and connection is not None:
+                self._idle.append(connection)
 
-    def _pass_on(self, wire: Wire | None) -> bool:
+    def _pass_on(self, connection: Connection | None) -> bool:
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
-                waiter.set_result(wire)
+                waiter.set_result(connection)
                 return True
         return False

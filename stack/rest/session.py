@@ -8,9 +8,9 @@ from psycopg.pq.abc import PGresult
 
 from stack.auth.tokens import Identity
 from stack.rest.catalog import Catalog
+from stack.rest.connection import Connection, DatabaseError, Statement
 from stack.rest.errors import RestError, from_database, not_singular
 from stack.rest.pool import Pool
-from stack.rest.wire import DatabaseError, Statement, Wire
 
 BEGIN = Statement(b"begin")
 BEGIN_READ_ONLY = Statement(b"begin read only")
@@ -84,32 +84,32 @@ async def run_plan(pool: Pool, caller: Caller, plan: Plan) -> Outcome:
     begin = BEGIN_READ_ONLY if plan.is_read_only else BEGIN
     statement = Statement(plan.sql, plan.values, caller.scope)
     is_checked = not plan.is_read_only and (plan.is_single or plan.most_affected is not None)
-    wire = await pool.take()
+    connection = await pool.take()
     try:
         if is_checked:
-            return await _run_checked(wire, caller, plan, [begin, caller.settings, statement])
+            return await _run_checked(connection, caller, plan, [begin, caller.settings, statement])
         end = ROLLBACK if plan.is_rolled_back else COMMIT
-        results = await wire.run((begin, caller.settings, statement, end))
+        results = await connection.run((begin, caller.settings, statement, end))
     except DatabaseError as error:
         raise from_database(error, caller.identity.is_anonymous) from error
     finally:
-        await pool.give_back(wire)
+        await pool.give_back(connection)
     outcome = _outcome(results[2])
     if plan.is_single and outcome.rows != 1:
         raise not_singular(outcome.rows)
     return outcome
 
 
-async def _run_checked(wire: Wire, caller: Caller, plan: Plan, statements: list[Statement]) -> Outcome:
+async def _run_checked(connection: Connection, caller: Caller, plan: Plan, statements: list[Statement]) -> Outcome:
     """Look at the number of rows before the transaction may commit."""
-    results = await wire.run(statements)
+    results = await connection.run(statements)
     outcome = _outcome(results[2])
     if plan.is_single and outcome.rows != 1:
         raise not_singular(outcome.rows)
     if plan.most_affected is not None and outcome.rows > plan.most_affected:
         message = "Query result exceeds max-affected preference constraint"
         raise RestError(400, "PGRST124", message, f"The query affects {outcome.rows} rows")
-    await wire.run((ROLLBACK if plan.is_rolled_back else COMMIT,))
+    await connection.run((ROLLBACK if plan.is_rolled_back else COMMIT,))
     return outcome
 
 

@@ -47,7 +47,7 @@ class DatabaseError(Exception):
         super().__init__(self.message)
 
 
-class Wire:
+class Connection:
     """A connection that runs pipelines of prepared statements, one pipeline at a time."""
 
     def __init__(self, connection: psycopg.AsyncConnection) -> None:
@@ -66,7 +66,7 @@ class Wire:
         self._loop.add_reader(self._socket, self._on_readable)
 
     @classmethod
-    async def connect(cls, url: str, timeout_seconds: int = 5) -> "Wire":
+    async def connect(cls, url: str, timeout_seconds: int = 5) -> "Connection":
         """Open a connection; the caller closes it."""
         connection = await psycopg.AsyncConnection.connect(
             url, autocommit=True, connect_timeout=timeout_seconds, application_name="runyard-rest"

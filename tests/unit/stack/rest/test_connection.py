@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
+from stack.rest.connection import PREPARED_LIMIT, Connection, DatabaseError, DatabaseGone, Statement
 from stack.rest.pool import Pool, PoolTimeout
-from stack.rest.wire import PREPARED_LIMIT, DatabaseError, DatabaseGone, Statement, Wire
 from tests.support.database import Database
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def wire(bare_database: Database) -> AsyncIterator[Wire]:
-    opened = await Wire.connect(bare_database.url)
+async def connection(bare_database: Database) -> AsyncIterator[Connection]:
+    opened = await Connection.connect(bare_database.url)
     yield opened
     opened.close()
 
@@ -27,74 +27,82 @@ async def pool(bare_database: Database) -> AsyncIterator[Pool]:
     made.close()
 
 
-async def value(wire: Wire, sql: str, *values: bytes | None) -> bytes | None:
-    return (await wire.run((Statement(sql.encode(), values),)))[0].get_value(0, 0)
+async def value(connection: Connection, sql: str, *values: bytes | None) -> bytes | None:
+    return (await connection.run((Statement(sql.encode(), values),)))[0].get_value(0, 0)
 
 
-async def broken(*wires: Wire) -> None:
+async def broken(*connections: Connection) -> None:
     """Wait until the connections have noticed that they are gone."""
     async with asyncio.timeout(20):
-        while not all(wire.is_broken for wire in wires):  # noqa: ASYNC110
+        while not all(connection.is_broken for connection in connections):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
-async def test_a_transaction_goes_in_one_trip(wire: Wire) -> None:
+async def test_a_transaction_goes_in_one_trip(connection: Connection) -> None:
     statements = [Statement(b"begin"), Statement(b"select set_config('a.b', $1, true)", [b"x"])]
-    results = await wire.run([*statements, Statement(b"select current_setting('a.b')"), Statement(b"commit")])
+    results = await connection.run([*statements, Statement(b"select current_setting('a.b')"), Statement(b"commit")])
     assert results[2].get_value(0, 0) == b"x"
-    assert await value(wire, "select current_setting('a.b', true)") in {b"", None}
+    assert await value(connection, "select current_setting('a.b', true)") in {b"", None}
 
 
-async def test_a_refusal_leaves_the_connection_usable(wire: Wire) -> None:
+async def test_a_refusal_leaves_the_connection_usable(connection: Connection) -> None:
     with pytest.raises(DatabaseError) as refused:
-        await wire.run((Statement(b"begin"), Statement(b"select 1/0"), Statement(b"select 2"), Statement(b"commit")))
+        await connection.run(
+            (Statement(b"begin"), Statement(b"select 1/0"), Statement(b"select 2"), Statement(b"commit"))
+        )
     assert refused.value.code == "22012"
-    await wire.recover()
-    assert await value(wire, "select 3") == b"3"
+    await connection.recover()
+    assert await value(connection, "select 3") == b"3"
 
 
-async def test_a_statement_that_cannot_be_prepared_is_tried_anew(wire: Wire, bare_database: Database) -> None:
+async def test_a_statement_that_cannot_be_prepared_is_tried_anew(
+    connection: Connection, bare_database: Database
+) -> None:
     sql = b"select count(*) from public.later"
     with pytest.raises(DatabaseError):
-        await wire.run((Statement(sql),))
+        await connection.run((Statement(sql),))
     bare_database.connect().execute("create table public.later (id int)")
-    assert (await wire.run((Statement(sql),)))[0].get_value(0, 0) == b"0"
+    assert (await connection.run((Statement(sql),)))[0].get_value(0, 0) == b"0"
 
 
-async def test_statements_that_are_not_used_are_forgotten(wire: Wire) -> None:
+async def test_statements_that_are_not_used_are_forgotten(connection: Connection) -> None:
     for number in range(PREPARED_LIMIT + 40):
-        assert await value(wire, f"select {number}") == str(number).encode()
-    count = await value(wire, "select count(*) from pg_prepared_statements")
+        assert await value(connection, f"select {number}") == str(number).encode()
+    count = await value(connection, "select count(*) from pg_prepared_statements")
     assert count is not None
     assert int(count) <= PREPARED_LIMIT + 2
-    assert await value(wire, "select 0") == b"0"
+    assert await value(connection, "select 0") == b"0"
 
 
-async def test_large_values_go_both_ways(wire: Wire) -> None:
+async def test_large_values_go_both_ways(connection: Connection) -> None:
     big = b"x" * 8_000_000
-    assert await value(wire, "select $1::text", big) == big
+    assert await value(connection, "select $1::text", big) == big
 
 
-async def test_a_server_that_ends_the_connection_is_noticed_while_idle(wire: Wire, bare_database: Database) -> None:
-    pid = await value(wire, "select pg_backend_pid()")
+async def test_a_server_that_ends_the_connection_is_noticed_while_idle(
+    connection: Connection, bare_database: Database
+) -> None:
+    pid = await value(connection, "select pg_backend_pid()")
     assert pid is not None
     bare_database.connect("supabase_admin").execute("select pg_terminate_backend(%s)", [int(pid)])
-    await broken(wire)
+    await broken(connection)
     with pytest.raises(DatabaseGone):
-        await value(wire, "select 1")
+        await value(connection, "select 1")
 
 
-async def test_a_server_that_ends_the_connection_at_work_is_noticed(wire: Wire, bare_database: Database) -> None:
-    pid = await value(wire, "select pg_backend_pid()")
+async def test_a_server_that_ends_the_connection_at_work_is_noticed(
+    connection: Connection, bare_database: Database
+) -> None:
+    pid = await value(connection, "select pg_backend_pid()")
     assert pid is not None
-    task = asyncio.create_task(value(wire, "select pg_sleep(30)"))
+    task = asyncio.create_task(value(connection, "select pg_sleep(30)"))
     await asyncio.sleep(0.05)
     bare_database.connect("supabase_admin").execute("select pg_terminate_backend(%s)", [int(pid)])
     with pytest.raises((DatabaseGone, DatabaseError)):
         await asyncio.wait_for(task, 10)
 
 
-async def test_a_plan_made_for_one_role_does_not_serve_another(wire: Wire, bare_database: Database) -> None:
+async def test_a_plan_made_for_one_role_does_not_serve_another(connection: Connection, bare_database: Database) -> None:
     """An inlined function is checked when it is planned: the pitfall that statements are kept by role for."""
     owner = bare_database.connect()
     owner.execute("create function public.guarded() returns int language sql stable as 'select 7'")
@@ -105,9 +113,11 @@ async def test_a_plan_made_for_one_role_does_not_serve_another(wire: Wire, bare_
         become = Statement(b"select set_config('role', $1, true)", [role.encode()])
         statement = Statement(b"select public.guarded()", (), role)
         try:
-            return (await wire.run((Statement(b"begin"), become, statement, Statement(b"commit"))))[2].get_value(0, 0)
+            return (await connection.run((Statement(b"begin"), become, statement, Statement(b"commit"))))[2].get_value(
+                0, 0
+            )
         finally:
-            await wire.recover()
+            await connection.recover()
 
     assert await call("service_role") == b"7"
     with pytest.raises(DatabaseError) as refused:
@@ -129,17 +139,17 @@ async def test_the_pool_lends_no_more_than_it_has(pool: Pool) -> None:
 
 
 async def test_a_borrowed_connection_comes_back_outside_a_transaction(pool: Pool) -> None:
-    async with pool.connection() as wire:
-        await wire.run((Statement(b"begin"), Statement(b"select set_config('role', 'anon', true)")))
+    async with pool.connection() as connection:
+        await connection.run((Statement(b"begin"), Statement(b"select set_config('role', 'anon', true)")))
     async with pool.connection() as again:
-        assert again is wire
+        assert again is connection
         assert await value(again, "select current_user") == b"postgres"
 
 
 async def test_a_cancelled_request_takes_its_connection_with_it(pool: Pool) -> None:
     async def sleep() -> None:
-        async with pool.connection() as wire:
-            await value(wire, "select pg_sleep(30)")
+        async with pool.connection() as connection:
+            await value(connection, "select pg_sleep(30)")
 
     for _ in range(4):
         task = asyncio.create_task(sleep())
@@ -147,22 +157,22 @@ async def test_a_cancelled_request_takes_its_connection_with_it(pool: Pool) -> N
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    async with pool.connection() as wire:
-        assert await value(wire, "select 1") == b"1"
+    async with pool.connection() as connection:
+        assert await value(connection, "select 1") == b"1"
 
 
 async def test_the_pool_survives_a_lost_server(pool: Pool, bare_database: Database) -> None:
-    wires = [await pool.take(), await pool.take()]
-    for wire in wires:
-        await pool.give_back(wire)
+    connections = [await pool.take(), await pool.take()]
+    for connection in connections:
+        await pool.give_back(connection)
     kill = (
         "select count(pg_terminate_backend(pid)) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()"
     )
     with psycopg.connect(bare_database.url_as("supabase_admin"), autocommit=True) as admin:
         admin.execute(kill, [bare_database.name])
-    await broken(*wires)
-    async with pool.connection() as wire:
-        assert await value(wire, "select 1") == b"1"
+    await broken(*connections)
+    async with pool.connection() as connection:
+        assert await value(connection, "select 1") == b"1"
 
 
 async def test_nobody_there_is_said_at_once() -> None:

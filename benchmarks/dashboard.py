@@ -119,7 +119,7 @@ def push(product: Product, person: Person, change: int) -> None:
 
 
 async def bytes_per_change(product: Product, person: Person) -> int:
-    """How much one changed row of a thousand sends to a tab, beats aside."""
+    """How much one changed row of a thousand sends to a tab, heartbeats aside."""
     tab = await open_tab(product, product.cookie(person))
     await tab.send(LOAD, path="/dashboard/runners")
     await tab.answers(6.0)

@@ -70,7 +70,7 @@ class Skew:
 
 
 def jittered(seconds: float, spread: float = 0.2) -> float:
-    """Spread a delay so that a fleet does not beat in step."""
+    """Spread a delay so that a fleet does not send its heartbeats in step."""
     return seconds * random.uniform(1 - spread, 1 + spread)
 
 

@@ -151,7 +151,7 @@ class Runner:
                 await dispatcher.close()
 
     async def _prove(self, server: Server, facts: HostFacts) -> ExitCode:
-        """Show that this version can work here, for the one that would make room for it: one beat, no job."""
+        """Show that this version can work here, for the old version: one heartbeat, no job."""
         await server.heartbeat(WorkerStatus.DRAINING, __version__, [], facts())
         await server.close_session("a trial of this version")
         self._log.info("this version can work here", version=__version__)
@@ -270,7 +270,7 @@ class Runner:
             await asyncio.wait_for(self._table.wait_empty(), seconds)
 
     async def _take_down(self, tasks: list["asyncio.Task[None]"], server: Server) -> None:
-        """Order: claiming and beating stop, jobs' tasks end, the session is closed, connections are closed by `run`."""
+        """Order: claims and heartbeats stop, jobs' tasks end, the session is closed, connections are closed by `run`."""
         # A service that says it stops is ended after a while; one that only becomes another version does not stop.
         told = f"STATUS=updating to {handover.version}" if (handover := self.handover) else "STOPPING=1"
         sdnotify.SystemdNotifier().notify(told)

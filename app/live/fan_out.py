@@ -11,7 +11,7 @@ from reflex_base.registry import RegistrationContext
 
 from app.live.members import check_member, evict
 from app.live.page import LivePage
-from app.project.looks import BEAT
+from app.project.looks import HEARTBEAT
 from app.project.runtime import runtime
 from app.project.store import Changed
 from app.shared.runner import release_notes_state as release_notes
@@ -21,29 +21,29 @@ COALESCE_SECONDS = 0.1
 # In a storm of changes the tabs are told between these moments, and not the next change after every tab.
 NOTE_SECONDS = 0.005
 # What comes every few seconds whether or not anything happened: it waits behind what did.
-BEATS = frozenset({"overview", "figures", "counts", "facets"})
+HEARTBEATS = frozenset({"overview", "figures", "counts", "facets"})
 
 log = structlog.get_logger(__name__)
 
 
 class Waiting:
-    """Which tabs wait to be shown what: rows before beats, and who has waited longest first."""
+    """Which tabs wait to be shown what: rows before heartbeats, and who has waited longest first."""
 
     def __init__(self, pause_seconds: float = COALESCE_SECONDS) -> None:
         """Start with nobody waiting; a tab that was just shown rows is shown the next after a pause."""
         self._pause_seconds = pause_seconds
         self._rows: dict[str, Changed] = {}
-        self._beats: dict[str, Changed] = {}
+        self._heartbeats: dict[str, Changed] = {}
         self._shown_at: dict[str, float] = {}
 
     def __len__(self) -> int:
         """Say how many tabs wait."""
-        return len(self._rows) + len(self._beats)
+        return len(self._rows) + len(self._heartbeats)
 
     def add(self, tab: str, changed: Changed) -> None:
         """Have a tab shown this, together with what it waits for already."""
-        is_beat = all(topic in BEATS or topic.startswith(BEAT) for topic in changed.tables)
-        queue = self._beats if is_beat else self._rows
+        is_heartbeat = all(topic in HEARTBEATS or topic.startswith(HEARTBEAT) for topic in changed.tables)
+        queue = self._heartbeats if is_heartbeat else self._rows
         queue[tab] = merge(queue.get(tab), changed)
 
     def take(self, now: float) -> tuple[str, Changed] | None:
@@ -51,9 +51,9 @@ class Waiting:
         tab = next((tab for tab in self._rows if self._due(tab) <= now), None)
         if tab is not None:
             self._shown_at[tab] = now
-            return tab, merge(self._beats.pop(tab, None), self._rows.pop(tab))
-        tab = next(iter(self._beats), None)
-        return None if tab is None else (tab, self._beats.pop(tab))
+            return tab, merge(self._heartbeats.pop(tab, None), self._rows.pop(tab))
+        tab = next(iter(self._heartbeats), None)
+        return None if tab is None else (tab, self._heartbeats.pop(tab))
 
     def wait_seconds(self, now: float) -> float:
         """Say how long it is until one of those may be shown something."""

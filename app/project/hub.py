@@ -35,7 +35,7 @@ class View:
         """Say whether a change concerns what this tab shows."""
         if changed.touches(self.topics):
             return True
-        return any(look.key in changed.tables or look.beat in changed.tables for look in self.looks)
+        return any(look.key in changed.tables or look.heartbeat in changed.tables for look in self.looks)
 
 
 @dataclass

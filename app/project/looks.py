@@ -20,7 +20,7 @@ PAUSE_SECONDS = 0.1
 REST = 3.0
 # What every heartbeat changes: it waits behind what happened.
 PULSE = frozenset({"pulses", "last_seen_at", "used", "slots"})
-BEAT = "beat:"
+HEARTBEAT = "heartbeat:"
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Look:
         return f"look:{self.function}:{self.arguments}"
 
     @property
-    def beat(self) -> str:
+    def heartbeat(self) -> str:
         """The topic that rings when only pulses have changed."""
-        return BEAT + self.key
+        return HEARTBEAT + self.key
 
     def named(self) -> dict[str, Any]:
         """The function's arguments."""
@@ -159,11 +159,11 @@ class Looks:
             return
         held.set(answer)
         if was_answered:
-            self._ring(held.look.beat if _still(before) == _still(answer) else held.look.key)
+            self._ring(held.look.heartbeat if _still(before) == _still(answer) else held.look.key)
 
 
 def _still(answer: Any) -> Any:
-    """An answer without what beats."""
+    """An answer without what every heartbeat changes."""
     if not isinstance(answer, Mapping):
         return answer
     rows = [{key: value for key, value in row.items() if key not in PULSE} for row in answer.get("rows") or []]

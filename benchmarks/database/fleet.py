@@ -1,4 +1,4 @@
-"""Ten thousand runners that beat every 15 s: what it costs in CPU, and what it leaves behind."""
+"""Ten thousand runners that send a heartbeat every 15 s: what it costs in CPU, and what it leaves behind."""
 
 import asyncio
 import itertools
@@ -27,22 +27,28 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
         connection.execute("select bench.add_runners(%s, 1)", [sizes.runners])
         connection.execute("vacuum analyze")
     claims = ours.sessions(bench, database, sizes.runners)
-    asyncio.run(_beat(bench, database, claims, EVERY_SECONDS))
+    asyncio.run(_heartbeat(bench, database, claims, EVERY_SECONDS))
     before, cpu, began = _counters(bench, database), bench.cpu_seconds(), time.perf_counter()
-    late = asyncio.run(_beat(bench, database, claims, sizes.fleet_seconds))
+    late = asyncio.run(_heartbeat(bench, database, claims, sizes.fleet_seconds))
     seconds = time.perf_counter() - began
     cores = (bench.cpu_seconds() - cpu) / seconds
     after = _counters(bench, database)
-    beats = sizes.fleet_seconds * sizes.runners / EVERY_SECONDS
-    name = f"{sizes.runners:,} runners' beats, CPU of two cores"
+    heartbeats = sizes.fleet_seconds * sizes.runners / EVERY_SECONDS
+    name = f"{sizes.runners:,} runners' heartbeats, CPU of two cores"
     report.add(
-        name, cores / 2, most=0.5, unit="cores", server=cores, beats_per_second=beats / seconds, behind_seconds=late
+        name,
+        cores / 2,
+        most=0.5,
+        unit="cores",
+        server=cores,
+        heartbeats_per_second=heartbeats / seconds,
+        behind_seconds=late,
     )
     sides = {"after": after["heap"], "before": before["heap"]}
-    report.compare("size of the beats' table after to before", sides, "after", "before", most=1.1, unit="bytes")
-    wal = (after["wal"] - before["wal"]) / beats
+    report.compare("size of the heartbeats' table after to before", sides, "after", "before", most=1.1, unit="bytes")
+    wal = (after["wal"] - before["wal"]) / heartbeats
     report.facts["fleet"] = {
-        "wal_bytes_per_beat": round(wal, 1),
+        "wal_bytes_per_heartbeat": round(wal, 1),
         "realtime_messages": after["messages"] - before["messages"],
         "dead_rows": after["dead"],
         "hot_share": round(after["hot"], 3),
@@ -52,8 +58,8 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
     bench.drop(database)
 
 
-async def _beat(bench: Bench, database: str, claims: list[str], seconds: float) -> float:
-    """Beats at their time, from a few pooled connections; how far they are behind at the end."""
+async def _heartbeat(bench: Bench, database: str, claims: list[str], seconds: float) -> float:
+    """Heartbeats at their time, from a few pooled connections; how far they are behind at the end."""
     pace = EVERY_SECONDS / len(claims)
     began = time.perf_counter()
     turn = itertools.count()
@@ -65,7 +71,7 @@ async def _beat(bench: Bench, database: str, claims: list[str], seconds: float) 
         )
         while (number := next(turn)) < last:
             await asyncio.sleep(max(0.0, began + number * pace - time.perf_counter()))
-            await connection.execute("select bench.beat_as($1)", claims[number % len(claims)])
+            await connection.execute("select bench.heartbeat_as($1)", claims[number % len(claims)])
         await connection.close()
 
     await asyncio.gather(*(work() for _ in range(CONNECTIONS)))

@@ -1,4 +1,4 @@
-"""What keeping things costs others: a replication slot beside beats, and the end of old logs."""
+"""What keeping things costs others: a replication slot beside heartbeats, and the end of old logs."""
 
 import asyncio
 import threading
@@ -26,27 +26,27 @@ LINES = 50
 
 def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
     database = bench.database()
-    for part in (_beats_beside_a_slot, _retention):
+    for part in (_heartbeats_beside_a_slot, _retention):
         with attempt(part.__name__, report.failed):
             part(bench, sizes, report, database)
     bench.drop(database)
 
 
-def _beats_beside_a_slot(bench: Bench, sizes: Sizes, report: Report, database: str) -> None:
-    """Beats are not in the publication and leave next to nothing in the WAL: whoever decodes it should not be felt."""
+def _heartbeats_beside_a_slot(bench: Bench, sizes: Sizes, report: Report, database: str) -> None:
+    """Heartbeats are not in the publication and leave next to nothing in the WAL: whoever decodes it should not be felt."""
     alone, beside, changes = [], [], 0
     for _ in range(sizes.repeats):
-        alone.append(_beats(bench, database, sizes.seconds))
+        alone.append(_heartbeats(bench, database, sizes.seconds))
         with _decoded(bench, database) as seen:
-            beside.append(_beats(bench, database, sizes.seconds))
+            beside.append(_heartbeats(bench, database, sizes.seconds))
         changes += sum(seen)
     sides = {"without": sorted(alone)[len(alone) // 2], "with_slot": sorted(beside)[len(beside) // 2]}
     report.compare("heartbeat beside a logical slot, to none", sides, "with_slot", "without", unit="/s")
-    report.facts["changes_decoded_from_beats"] = changes
+    report.facts["changes_decoded_from_heartbeats"] = changes
 
 
-def _beats(bench: Bench, database: str, seconds: float) -> float:
-    return asyncio.run(writes.rate(bench, database, 4, seconds, writes.beat))
+def _heartbeats(bench: Bench, database: str, seconds: float) -> float:
+    return asyncio.run(writes.rate(bench, database, 4, seconds, writes.heartbeat))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Beats and log chunks: against a bare durable update, and against a row for each line."""
+"""Heartbeats and log chunks: against a bare durable update, and against a row for each line."""
 
 import asyncio
 import json
@@ -16,8 +16,8 @@ from benchmarks.database.sizes import Sizes
 from benchmarks.outcome import attempt
 
 LINES = 50
-BEAT = "select public.worker_heartbeat('ONLINE', '1.0.0')"
-BARE = "update bench.beats set last_seen_at = now() where id = $1"
+HEARTBEAT = "select public.worker_heartbeat('ONLINE', '1.0.0')"
+BARE = "update bench.heartbeats set last_seen_at = now() where id = $1"
 ROWS = "select bench.append_lines($1, $2, $3, $4)"
 CHUNK = "select public.worker_append_logs($1, $2, $3::text::jsonb)"
 
@@ -25,19 +25,19 @@ CHUNK = "select public.worker_append_logs($1, $2, $3::text::jsonb)"
 def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
     database = bench.database()
     ours.fill(bench, database, 64)
-    for part in (_beats, _logs):
+    for part in (_heartbeats, _logs):
         with attempt(part.__name__, report.failed):
             part(bench, sizes, report, database)
     bench.drop(database)
 
 
-def _beats(bench: Bench, sizes: Sizes, report: Report, database: str) -> None:
+def _heartbeats(bench: Bench, sizes: Sizes, report: Report, database: str) -> None:
     """With the session checked, drain and cancel looked up and the answer made; durable only on the bare side."""
     for clients in (1, 4):
         rates = interleave(
             sizes.repeats,
             {
-                "ours": lambda: asyncio.run(rate(bench, database, clients, sizes.seconds, beat)),  # noqa: B023
+                "ours": lambda: asyncio.run(rate(bench, database, clients, sizes.seconds, heartbeat)),  # noqa: B023
                 "bare": lambda: asyncio.run(rate(bench, database, clients, sizes.seconds, update)),  # noqa: B023
             },
             report,
@@ -98,13 +98,13 @@ def _space(bench: Bench, report: Report, database: str) -> None:
     report.compare("log, bytes on disk per line", {"chunks": row[0], "rows": row[1]}, "chunks", "rows", unit="bytes")
 
 
-async def beat(connection: asyncpg.Connection, _: int) -> None:
-    """A beat that has nothing to tell."""
-    await connection.fetchval(BEAT)
+async def heartbeat(connection: asyncpg.Connection, _: int) -> None:
+    """A heartbeat that has nothing to say."""
+    await connection.fetchval(HEARTBEAT)
 
 
 async def update(connection: asyncpg.Connection, number: int) -> None:
-    """The least that a durable beat could be."""
+    """The least that a durable heartbeat could be."""
     await connection.fetchval(BARE, 1 + number % 1000)
 
 

@@ -73,7 +73,7 @@ def watch(stack: RunningStack, pid: int) -> dict[str, Any]:
 
 
 class Others:
-    """Runners without a process of their own: real sessions whose real loops beat and poll on one event loop."""
+    """Runners without a process of their own: real sessions whose real loops send heartbeats and poll on one event loop."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench

@@ -1,4 +1,4 @@
-"""What pg_cron does on hosted Supabase, where there is no pg_cron: lets time pass when no runner is left to beat."""
+"""What pg_cron does on hosted Supabase, where there is no pg_cron: lets time pass when no runner is left to send heartbeats."""
 
 import psycopg
 
@@ -16,7 +16,7 @@ _SWEEP = "select private.sweep() where private.is_due('sweep', interval '5 secon
 
 
 class Sweeper:
-    """Sweeps now and then, as the database's owner; a beat that has just done so counts."""
+    """Sweeps now and then, as the database's owner; a heartbeat that has just done so counts."""
 
     def __init__(self, url: str, journal: Journal) -> None:
         self._url = url

@@ -108,15 +108,15 @@ class QueueMachine(Surroundings):
         return made
 
     @rule(seat=SEATS)
-    def beat(self, seat: int) -> None:
-        """An honest beat is answered with what was cancelled, and with what this process has lost."""
+    def heartbeat(self, seat: int) -> None:
+        """An honest heartbeat is answered with what was cancelled, and with what this process has lost."""
         runner = self.seats[seat]
         for job in self.model.values():
             self.speak(runner, job)
         mine = {job.id: job for job in self.model.values() if job.owner == runner.session_id and job.status in RUNNING}
         strangers = [job for job in self.model.values() if job.attempt and job.id not in mine]
         listed = [{"job": job.id, "attempt": job.attempt} for job in [*mine.values(), *strangers]]
-        answer = runner.beat(running=listed)
+        answer = runner.heartbeat(running=listed)
         assert {item["job"] for item in answer["lost"]} == {job.id for job in strangers}
         assert {item["job"] for item in answer["cancel"]} == {job.id for job in mine.values() if job.is_cancelling}
         self.keep_fresh()
@@ -212,13 +212,13 @@ class QueueMachine(Surroundings):
         self.keep_fresh()
 
     def forget(self, seat: int) -> None:
-        """A runner beats for half a minute without a word about what it should be running."""
+        """A runner sends heartbeats for half a minute without a word about what it should be running."""
         runner, owner = self.seats[seat], self.world.owner.connection
         owner.execute(
             "update private.live_jobs set claimed_at = claimed_at - interval '1 minute' where session_id = %s",
             [runner.session_id],
         )
-        runner.beat(running=[])
+        runner.heartbeat(running=[])
         self.keep_fresh()
         owner.execute(
             "update private.live_jobs set unlisted_at = unlisted_at - interval '31 seconds' where session_id = %s",
@@ -262,7 +262,7 @@ class QueueMachine(Surroundings):
         self.org.owner.call("rotate_worker_token", p_worker=old.worker_id, p_token_hash=TOKEN_HASH, p_token_hint="efgh")
         self.org.owner.call("revoke_worker_token", p_token=old.token_id)
         with refused("RY401"):
-            old.beat()
+            old.heartbeat()
         self.seat_again(seat)
 
     def seat_again(self, seat: int, boot_id: str | None = None) -> Runner:

@@ -36,7 +36,7 @@ class Promises(RuleBasedStateMachine):
         self.keep_fresh()
 
     def keep_fresh(self) -> None:
-        """Beats far in the future: only the rules below let time pass, not a slow machine."""
+        """Heartbeats far in the future: only the rules below let time pass, not a slow machine."""
         self.world.owner.connection.execute(
             "update private.heartbeats as h set last_seen_at = now() + interval '1 day' from public.workers as w"
             " where w.id = h.worker_id and (w.org_id = %s or w.id = %s)",

@@ -39,7 +39,7 @@ class Surroundings(Promises):
             "engines": ENGINES[seat not in self.without_engine],
             "degraded": DEGRADED if seat in self.degraded else None,
         }
-        self.seats[seat].beat(running=self.listed(seat), p_facts=facts)
+        self.seats[seat].heartbeat(running=self.listed(seat), p_facts=facts)
         self.keep_fresh()
 
     def listed(self, seat: int) -> list[dict[str, int]]:

@@ -7,7 +7,7 @@ from tests.db.world import TOKEN_HASH, Organization, Runner, World
 
 @pytest.fixture
 def site(fresh_world: World) -> tuple[World, Organization, str, Runner]:
-    """A deployed runner whose task beats."""
+    """A deployed runner whose task sends heartbeats."""
     org = fresh_world.organization()
     shared = fresh_world.connect_runner(fresh_world.shared_worker(capacity=20))
     made = {"p_org": org.id, "p_name": "cloud", "p_cloud_identity": org.cloud_identity(), "p_region": "eu-west-1"}
@@ -15,7 +15,7 @@ def site(fresh_world: World) -> tuple[World, Organization, str, Runner]:
     job = shared.claim_one()
     shared.call("worker_target_token", p_job=job["id"], p_attempt=1, p_token_hash=TOKEN_HASH, p_token_hint="wxyz")
     task = fresh_world.connect_runner(worker, "task")
-    task.beat()
+    task.heartbeat()
     shared.finish(job)
     return fresh_world, org, worker, task
 
@@ -26,7 +26,7 @@ def test_a_task_that_drains_on_its_way_out_is_asleep_afterwards_and_starting_whe
     world, _, worker, task = site
     world.service.call("record_scaling_decision", p_worker=worker, p_to_count=0, p_reason="nothing to run")
     assert world.worker_row(worker)["status"] == "ONLINE"
-    task.beat("DRAINING")
+    task.heartbeat("DRAINING")
     world.sweep()
     task.call("worker_close_session", p_reason="the process left")
     asleep = world.worker_row(worker)

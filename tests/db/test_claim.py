@@ -226,12 +226,12 @@ def test_an_idle_claim_writes_nothing(world: World, org: Organization) -> None:
         assert runner.connection.execute("select pg_current_xact_id_if_assigned()").fetchone() == (None,)
 
 
-def test_a_runner_that_did_not_beat_gets_nothing(world: World, org: Organization) -> None:
+def test_a_runner_that_sent_no_heartbeat_gets_nothing(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
     world.silence(runner)
     assert runner.claim() == []
-    runner.beat()
+    runner.heartbeat()
     assert len(runner.claim()) == 1
 
 
@@ -276,7 +276,7 @@ def test_a_stale_attempt_can_write_nothing(world: World, org: Organization, call
     job = old.claim_one()
     world.lose(old)
     world.end_backoff(job_id)
-    old.beat()
+    old.heartbeat()
     with refused("RY410", "is not this runner's any more."):
         stale_write(old, job, call)
     again = new.claim_one()

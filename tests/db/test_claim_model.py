@@ -122,14 +122,14 @@ def change_health(twin: Twin, name: str) -> None:
     runner, model = twin.runners[name], twin.fleet[name]
     model.is_well = not model.is_well
     if model.is_well:
-        runner.beat()
+        runner.heartbeat()
     elif twin.dice.random() < 0.5:
         twin.world.owner.connection.execute(
             "update private.heartbeats set last_seen_at = now() - interval '61 s' where instance_id = %s",
             [runner.instance_id],
         )
     else:
-        runner.beat("DRAINING")
+        runner.heartbeat("DRAINING")
 
 
 def degrade(twin: Twin, name: str) -> None:
@@ -137,7 +137,7 @@ def degrade(twin: Twin, name: str) -> None:
     model.is_degraded = not model.is_degraded
     if model.is_well:
         reason = {"code": "disk", "reason": "The disk is full.", "since": "2026-01-01T00:00:00Z"}
-        twin.runners[name].beat(p_facts={"degraded": reason if model.is_degraded else None})
+        twin.runners[name].heartbeat(p_facts={"degraded": reason if model.is_degraded else None})
     else:
         model.is_degraded = not model.is_degraded
 

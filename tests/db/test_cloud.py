@@ -32,7 +32,7 @@ def come_online(world: World, shared: Runner, worker: str, version: str) -> Runn
     job = shared.claim_one()
     shared.call("worker_target_token", p_job=job["id"], p_attempt=1, p_token_hash=TOKEN_HASH, p_token_hint="wxyz")
     runner = world.connect_runner(worker, "task", version=version)
-    runner.beat(version=version)
+    runner.heartbeat(version=version)
     shared.finish(job)
     return runner
 

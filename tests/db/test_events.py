@@ -19,7 +19,7 @@ def said(page: dict[str, Any]) -> list[tuple[str, str]]:
 @pytest.fixture
 def busy(world: World, org: Organization, other_org: Organization) -> Runner:
     """A runner that has done a job, and somebody else's organisation."""
-    other_org.runner("theirs").beat()
+    other_org.runner("theirs").heartbeat()
     other_org.enqueue("x/y")
     runner = org.runner("build-host-7", is_assigned_to_all_modules=True)
     org.enqueue("pay/ledger", reason="Because of the audit")
@@ -61,7 +61,7 @@ def test_the_search_is_in_what_happened_and_why(
 
 
 def test_a_runner_is_found_by_its_name_with_what_it_did_to_jobs(org: Organization, busy: Runner) -> None:
-    org.runner("another").beat()
+    org.runner("another").heartbeat()
     by_name = said(events(org, p_search="host-7"))
     assert ("runner", "connected") in by_name
     assert ("job", "claimed") in by_name

@@ -61,7 +61,7 @@ def test_in_the_middle_of_a_change_it_goes_on_without_its_session(
     begin_change(executor, job)
     end(world, runner)
     with refused("RY401"):
-        runner.beat()
+        runner.heartbeat()
     assert renew(world, runner, job)["session_id"] == runner.session_id
     assert executor.call("worker_job", **this(job))["has_touched"] is True
     executor.call("worker_append_logs", **this(job, p_chunks=[{"seq": 1, "step": "apply", "body": "x\n"}]))
@@ -104,7 +104,7 @@ def test_the_next_process_takes_the_attempt_over_and_its_executor_goes_on(
     again = take_over(world, runner)
     listed = [{"job": job["id"], "attempt": 1}]
     assert [each["action"] for each in again.call("worker_recover", p_running=listed)["jobs"]] == ["report"]
-    assert again.beat(running=listed)["lost"] == []
+    assert again.heartbeat(running=listed)["lost"] == []
     executor.call("worker_finish", **this(job, p_status="SUCCEEDED"))
     assert world.status(job["id"]) == "SUCCEEDED"
 

@@ -163,7 +163,7 @@ def random_fleet(world: World, org: Organization, dice: random.Random) -> list[R
         if trouble == "offline":
             world.silence(runner)
         elif trouble == "draining":
-            runner.beat("DRAINING")
+            runner.heartbeat("DRAINING")
         elif trouble == "disabled":
             org.owner.call("set_worker_disabled", p_worker=runner.worker_id, p_disabled=True)
         elif trouble == "told":

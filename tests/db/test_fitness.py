@@ -36,7 +36,7 @@ def test_a_runner_without_the_engine_never_takes_the_job(org: Organization) -> N
     assert other.claim() == []
     assert verdict(org, job) == ("engine_missing", "Has no tofu")
     assert "No runner that may run it has tofu." in explained(org, job)["summary"]
-    other.beat(p_facts={"engines": TERRAFORM | TOFU})
+    other.heartbeat(p_facts={"engines": TERRAFORM | TOFU})
     assert other.claim_one()["id"] == job
 
 
@@ -51,7 +51,7 @@ def test_a_nearer_runner_without_the_engine_holds_nothing_back(org: Organization
 
 def test_an_engine_that_is_being_prepared_is_said(org: Organization) -> None:
     slow = runner(org, facts={"engines": {}, "engine_note": "tofu is being prepared, 40 %"})
-    slow.beat(p_facts={"engines": {}, "engine_note": "tofu is being prepared, 40 %"})
+    slow.heartbeat(p_facts={"engines": {}, "engine_note": "tofu is being prepared, 40 %"})
     org.module("a/b", engine="tofu")
     job = org.enqueue("a/b")
     assert slow.claim() == []
@@ -112,7 +112,7 @@ def test_a_degraded_runner_is_not_available(org: Organization) -> None:
     org.module("a/b")
     near = runner(org, "near", assignments=["a"])
     far = runner(org, "far")
-    near.beat(p_facts={"degraded": DEGRADED})
+    near.heartbeat(p_facts={"degraded": DEGRADED})
     job = org.enqueue("a/b")
     assert near.claim() == []
     assert verdict(org, job, "near") == ("degraded", "Degraded: The disk is full.")
@@ -123,7 +123,7 @@ def test_a_runner_that_is_well_again_works_again(org: Organization) -> None:
     there = runner(org, facts={"degraded": DEGRADED})
     job = org.enqueue("a/b")
     assert there.claim() == []
-    there.beat(p_facts={"degraded": None})
+    there.heartbeat(p_facts={"degraded": None})
     assert there.claim_one()["id"] == job
 
 
@@ -307,7 +307,7 @@ def test_the_administrator_governs_a_shared_runner(fresh_world: World) -> None:
     assert shared.claim_one()
     world.service.call("set_shared_worker", p_name="shared", p_action="end_sessions")
     with refused("RY401"):
-        shared.beat()
+        shared.heartbeat()
     with refused("RY404"):
         world.service.call("set_shared_worker", p_name="nobody", p_action="drain")
     with refused("RY422", "A shared runner can drain, resume, disable, enable or end_sessions."):
@@ -319,8 +319,8 @@ def test_a_runner_whose_instances_are_all_degraded_is_not_called_ready(world: Wo
     one, two = world.connect_runner(worker, "one"), world.connect_runner(worker, "two")
     for instance in (one, two):
         assert world.worker_row(worker)["status_reason"] == "Ready"
-        instance.beat(p_facts={"degraded": DEGRADED})
+        instance.heartbeat(p_facts={"degraded": DEGRADED})
     row = world.worker_row(worker)
     assert (row["status"], row["status_reason"]) == ("ONLINE", "Degraded: The disk is full.")
-    one.beat(p_facts={"degraded": None})
+    one.heartbeat(p_facts={"degraded": None})
     assert world.worker_row(worker)["status_reason"] == "Ready"

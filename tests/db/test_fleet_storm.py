@@ -80,8 +80,8 @@ def line(seat: Seat) -> Call:
     return call
 
 
-def beats(call: Call, held: Held) -> Acts:
-    def beat(dice: random.Random) -> None:
+def heartbeats(call: Call, held: Held) -> Acts:
+    def heartbeat(dice: random.Random) -> None:
         running = [{"job": job, "attempt": attempt} for job, attempt in list(held)]
         for gone in call("worker_heartbeat", p_status="ONLINE", p_version="1.0.0", p_running=running)["lost"]:
             held.pop((gone["job"], gone["attempt"]), None)
@@ -93,7 +93,7 @@ def beats(call: Call, held: Held) -> Acts:
     def drain(dice: random.Random) -> None:
         call("worker_heartbeat", p_status="DRAINING", p_version="1.0.0")
 
-    return [beat, beat, beat, news, news, drain]
+    return [heartbeat, heartbeat, heartbeat, news, news, drain]
 
 
 def labour(call: Call, held: Held) -> Acts:
@@ -257,7 +257,7 @@ def test_no_copy_is_stale_and_nobody_waits_in_a_circle(fresh_world: World) -> No
     parties += [machinery(world, seats, numbers) for _ in range(2)]
     for seat in seats:
         held: Held = {}
-        parties += [beats(call, held) + labour(call, held) for call in (line(seat), line(seat))]
+        parties += [heartbeats(call, held) + labour(call, held) for call in (line(seat), line(seat))]
     troubles: list[str] = []
     until = time.monotonic() + SECONDS
     with ThreadPoolExecutor(len(parties) + 1) as pool:

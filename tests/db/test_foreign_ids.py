@@ -113,7 +113,7 @@ def test_foreign_tokens_are_unknown_ones(
     unknown = refusal(lambda: other_org.owner.call(function, **{argument: str(uuid.uuid4())}))
     assert foreign == unknown
     assert foreign[0] == "RY404"
-    assert runner.beat()
+    assert runner.heartbeat()
 
 
 @pytest.mark.parametrize(

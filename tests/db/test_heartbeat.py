@@ -1,4 +1,4 @@
-"""Beats: what they change, what they do not, and what they bring back."""
+"""Heartbeats: what they change, what they do not, and what they bring back."""
 
 import pytest
 
@@ -10,14 +10,14 @@ def xmin_of(world: World, worker_id: str) -> object:
     return world.owner.one("select xmin::text from public.workers where id = %s", worker_id)
 
 
-def test_a_beat_writes_no_row_that_anybody_follows(world: World, org: Organization) -> None:
+def test_a_heartbeat_writes_no_row_that_anybody_follows(world: World, org: Organization) -> None:
     runner = org.runner("r1")
     worker, instance = (
         xmin_of(world, runner.worker_id),
         world.owner.one("select xmin::text from public.worker_instances where id = %s", runner.instance_id),
     )
     for _ in range(3):
-        runner.beat()
+        runner.heartbeat()
     assert xmin_of(world, runner.worker_id) == worker
     assert (
         world.owner.one("select xmin::text from public.worker_instances where id = %s", runner.instance_id) == instance
@@ -29,11 +29,11 @@ def test_a_beat_writes_no_row_that_anybody_follows(world: World, org: Organizati
 
 def test_draining_is_what_the_runner_says(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
-    runner.beat("DRAINING")
+    runner.heartbeat("DRAINING")
     assert world.worker_row(runner.worker_id)["status"] == "DRAINING"
     org.enqueue("a/b")
     assert runner.claim() == []
-    runner.beat("ONLINE")
+    runner.heartbeat("ONLINE")
     assert world.worker_row(runner.worker_id)["status"] == "ONLINE"
     assert len(runner.claim()) == 1
 
@@ -41,7 +41,7 @@ def test_draining_is_what_the_runner_says(world: World, org: Organization) -> No
 def test_other_words_are_refused(org: Organization) -> None:
     runner = org.runner("r1")
     with refused("RY422"):
-        runner.beat("OFFLINE")
+        runner.heartbeat("OFFLINE")
 
 
 def test_news_about_the_host_is_shown(world: World, org: Organization) -> None:
@@ -53,7 +53,7 @@ def test_news_about_the_host_is_shown(world: World, org: Organization) -> None:
         "capacity": 3,
         "cores": 2,
     }
-    runner.beat(version="1.1.0", p_facts=facts)
+    runner.heartbeat(version="1.1.0", p_facts=facts)
     row = org.owner.one("select to_jsonb(i) from public.worker_instances as i where id = %s", runner.instance_id)
     shown = {key: row[key] for key in ("engines", "engine_note", "last_error", "capacity", "version")}
     assert shown == {
@@ -69,18 +69,18 @@ def test_news_about_the_host_is_shown(world: World, org: Organization) -> None:
 
 def test_the_record_limits_what_a_process_offers(org: Organization) -> None:
     runner = org.runner("r1", capacity=2)
-    runner.beat(p_facts={"capacity": 50})
+    runner.heartbeat(p_facts={"capacity": 50})
     assert org.owner.one("select capacity from public.worker_instances where id = %s", runner.instance_id) == 2
     org.owner.call("update_worker", p_worker=runner.worker_id, p_options={"capacity": 1})
     assert org.owner.one("select capacity from public.worker_instances where id = %s", runner.instance_id) == 1
 
 
-def test_a_beat_tells_what_to_cancel_and_what_was_lost(world: World, org: Organization) -> None:
+def test_a_heartbeat_tells_what_to_cancel_and_what_was_lost(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
     org.enqueue("a/b")
     job = runner.claim_one()
     org.owner.call("cancel_job", p_job=job["id"], p_kind="AFTER_STEP")
-    answer = runner.beat(running=[{"job": job["id"], "attempt": 1}, {"job": 999999, "attempt": 1}])
+    answer = runner.heartbeat(running=[{"job": job["id"], "attempt": 1}, {"job": 999999, "attempt": 1}])
     assert [(item["job"], item["attempt"], item["kind"]) for item in answer["cancel"]] == [(job["id"], 1, "AFTER_STEP")]
     assert answer["lost"] == [{"job": 999999, "attempt": 1}]
 
@@ -88,24 +88,28 @@ def test_a_beat_tells_what_to_cancel_and_what_was_lost(world: World, org: Organi
 def test_an_update_is_offered_when_it_is_newer(fresh_world: World) -> None:
     org = fresh_world.organization()
     runner = org.runner("r1")
-    assert runner.beat()["update"] is None
+    assert runner.heartbeat()["update"] is None
     for version, channel in (("1.9.0", "stable"), ("1.10.0", "stable"), ("2.0.0", "beta")):
         fresh_world.service.call(
             "publish_release", p_spec={"version": version, "channel": channel, "notes": f"n {version}"}
         )
-    assert runner.beat(version="1.9.0")["update"] == {"version": "1.10.0", "notes": "n 1.10.0", "is_breaking": False}
-    assert runner.beat(version="1.10.0")["update"] is None
+    assert runner.heartbeat(version="1.9.0")["update"] == {
+        "version": "1.10.0",
+        "notes": "n 1.10.0",
+        "is_breaking": False,
+    }
+    assert runner.heartbeat(version="1.10.0")["update"] is None
     fresh_world.service.call("withdraw_release", p_version="1.10.0", p_reason="bad")
-    assert runner.beat(version="1.9.0")["update"] is None
+    assert runner.heartbeat(version="1.9.0")["update"] is None
 
 
-def test_a_beat_says_whether_to_look_for_work(org: Organization) -> None:
+def test_a_heartbeat_says_whether_to_look_for_work(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
-    assert runner.beat()["look"] is False
+    assert runner.heartbeat()["look"] is False
     org.enqueue("a/b")
-    assert runner.beat()["look"] is True
+    assert runner.heartbeat()["look"] is True
     org.owner.call("drain_worker", p_worker=runner.worker_id)
-    assert runner.beat()["look"] is False
+    assert runner.heartbeat()["look"] is False
 
 
 def test_a_job_that_the_runner_does_not_know_of_goes_back(world: World, org: Organization) -> None:
@@ -115,7 +119,7 @@ def test_a_job_that_the_runner_does_not_know_of_goes_back(world: World, org: Org
     world.owner.connection.execute(
         "update private.live_jobs set claimed_at = now() - interval '1 minute' where job_id = %s", [job]
     )
-    runner.beat(running=[])
+    runner.heartbeat(running=[])
     world.up_for_long()
     world.sweep()
     assert world.status(job) == "CLAIMED"
@@ -133,8 +137,8 @@ def test_a_job_that_is_mentioned_again_stays(world: World, org: Organization) ->
     world.owner.connection.execute(
         "update private.live_jobs set claimed_at = now() - interval '1 minute' where job_id = %s", [job]
     )
-    runner.beat(running=[])
-    runner.beat(running=[{"job": job, "attempt": 1}])
+    runner.heartbeat(running=[])
+    runner.heartbeat(running=[{"job": job, "attempt": 1}])
     assert world.owner.one("select unlisted_at from private.live_jobs where job_id = %s", job) is None
 
 
@@ -145,7 +149,7 @@ def test_quarters_of_an_hour_become_a_history(world: World, org: Organization) -
         "where instance_id = %s",
         [runner.instance_id],
     )
-    runner.beat()
+    runner.heartbeat()
     history = org.owner.call("worker_history", p_worker=runner.worker_id)
     assert [(tick["beats"], tick["status"]) for tick in history] == [(60, "ONLINE"), (1, "ONLINE")]
     assert history[0]["load"] == 0.5
@@ -175,18 +179,18 @@ def test_a_session_that_is_ended_by_hand_is_over_at_once(world: World, org: Orga
     world.owner.connection.execute(
         "update private.sessions set ended_at = now(), end_reason = 'by hand' where id = %s", [runner.session_id]
     )
-    for call in (runner.beat, runner.claim):
+    for call in (runner.heartbeat, runner.claim):
         with refused("RY401") as refusal:
             call()
         assert "by hand" in str(refusal.value)
 
 
-def test_a_beat_tells_of_every_change(org: Organization) -> None:
+def test_a_heartbeat_tells_of_every_change(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.owner.call("update_worker", p_worker=runner.worker_id, p_options={"name": "r2", "capacity": 7})
-    told = runner.beat()
+    told = runner.heartbeat()
     assert (told["worker"]["name"], told["worker"]["capacity"], told["drain"]) == ("r2", 7, False)
-    assert runner.beat()["worker"] == told["worker"]
+    assert runner.heartbeat()["worker"] == told["worker"]
     org.owner.call("drain_worker", p_worker=runner.worker_id, p_reason="new disk")
-    told = runner.beat()
+    told = runner.heartbeat()
     assert (told["drain"], told["drain_reason"]) == (True, "new disk")

@@ -1,4 +1,4 @@
-"""A beat must not outlive the end of its session, whoever comes first."""
+"""A heartbeat must not outlive the end of its session, whoever comes first."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,16 +35,16 @@ ENDS: dict[str, Callable[[Organization, Runner], None]] = {
 }
 
 
-def beat_during(change: Callable[[], Any], world: World, by: Caller, runner: Runner, **news: Any) -> Future[Any]:
-    """A beat that comes before the change is committed, and waits for that."""
+def heartbeat_during(change: Callable[[], Any], world: World, by: Caller, runner: Runner, **news: Any) -> Future[Any]:
+    """A heartbeat that comes before the change is committed, and waits for that."""
     with ThreadPoolExecutor(1) as pool:
         by.connection.execute("begin")
         change()
-        beat: Future[Any] = pool.submit(runner.beat, **news)
+        heartbeat: Future[Any] = pool.submit(runner.heartbeat, **news)
         wait_until(world.is_anybody_waiting, timeout_seconds=30)
         by.connection.execute("commit")
-        wait_until(beat.done, timeout_seconds=30)
-    return beat
+        wait_until(heartbeat.done, timeout_seconds=30)
+    return heartbeat
 
 
 NEWS: dict[str, dict[str, Any]] = {"facts": {"p_facts": {"disk": 1}}, "draining": {"status": "DRAINING"}}
@@ -52,69 +52,71 @@ NEWS: dict[str, dict[str, Any]] = {"facts": {"p_facts": {"disk": 1}}, "draining"
 
 @pytest.mark.parametrize("news", NEWS)
 @pytest.mark.parametrize("end", ENDS)
-def test_a_beat_that_waited_for_the_end_of_its_session_does_not_revive_it(
+def test_a_heartbeat_that_waited_for_the_end_of_its_session_does_not_revive_it(
     world: World, org: Organization, end: str, news: str
 ) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
     ender = org.world.service if end == "taken over" else org.owner
-    beat = beat_during(lambda: ENDS[end](org, runner), world, ender, runner, **NEWS[news])
+    heartbeat = heartbeat_during(lambda: ENDS[end](org, runner), world, ender, runner, **NEWS[news])
     with refused("RY401"):
-        beat.result()
-    for call in (runner.beat, runner.claim):
+        heartbeat.result()
+    for call in (runner.heartbeat, runner.claim):
         with refused("RY401"):
             call()
 
 
-def forget_beats(world: World) -> None:
+def forget_heartbeats(world: World) -> None:
     """As after a crash, which empties UNLOGGED tables."""
     world.owner.connection.execute("delete from private.heartbeats")
 
 
 @pytest.mark.parametrize("end", ["revoked", "removed"])
-def test_the_first_beat_after_a_crash_does_not_outlive_the_end_of_its_session(fresh_world: World, end: str) -> None:
+def test_the_first_heartbeat_after_a_crash_does_not_outlive_the_end_of_its_session(
+    fresh_world: World, end: str
+) -> None:
     world, org = fresh_world, fresh_world.organization()
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
-    forget_beats(world)
-    beat_during(lambda: ENDS[end](org, runner), world, org.owner, runner)
-    for call in (runner.beat, runner.claim):
+    forget_heartbeats(world)
+    heartbeat_during(lambda: ENDS[end](org, runner), world, org.owner, runner)
+    for call in (runner.heartbeat, runner.claim):
         with refused("RY401"):
             call()
 
 
-def test_the_first_beat_after_a_crash_does_not_miss_a_change(fresh_world: World) -> None:
+def test_the_first_heartbeat_after_a_crash_does_not_miss_a_change(fresh_world: World) -> None:
     world, org = fresh_world, fresh_world.organization()
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
-    forget_beats(world)
-    beat_during(
+    forget_heartbeats(world)
+    heartbeat_during(
         lambda: org.owner.call("set_worker_disabled", p_worker=runner.worker_id, p_disabled=True),
         world, org.owner, runner,
     ).result()  # fmt: skip
     assert runner.claim() == []
-    assert runner.beat()["worker"]["is_disabled"]
+    assert runner.heartbeat()["worker"]["is_disabled"]
 
 
 def test_a_session_that_is_deleted_by_hand_is_over_at_once(world: World, org: Organization) -> None:
     runner = org.runner("r1")
     world.owner.connection.execute("delete from private.sessions where id = %s", [runner.session_id])
-    for call in (runner.beat, runner.claim):
+    for call in (runner.heartbeat, runner.claim):
         with refused("RY401"):
             call()
 
 
-def test_an_executor_is_answered_before_its_runner_beats_after_a_crash(fresh_world: World) -> None:
+def test_an_executor_is_answered_before_its_runner_s_heartbeat_after_a_crash(fresh_world: World) -> None:
     world, org = fresh_world, fresh_world.organization()
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
     job = runner.claim_one()
-    forget_beats(world)
+    forget_heartbeats(world)
     claims = {"sid": runner.session_id, "job": job["id"], "att": job["attempt"]}
     executor = world.caller("executor", **claims)
     for has_payload in (True, False):
         seen = executor.call("worker_job", p_job=job["id"], p_attempt=job["attempt"], p_has_payload=has_payload)
         assert seen["cancel_kind"] is None
         assert 0 <= seen["lease_seconds"] <= 60
-    assert runner.claim() == [], "nobody who has not beaten gets a job"
+    assert runner.claim() == [], "nobody who has sent no heartbeat gets a job"
     assert runner.finish(job)["status"] == "SUCCEEDED"

@@ -37,7 +37,7 @@ def test_what_is_said_of_a_silent_runner_is_true(world: World, held: dict[str, A
 
 def come_back(runner: Runner, job: dict[str, Any], how: str) -> None:
     calls: dict[str, Any] = {
-        "heartbeat": lambda: runner.beat(running=[{"job": job["id"], "attempt": 1}]),
+        "heartbeat": lambda: runner.heartbeat(running=[{"job": job["id"], "attempt": 1}]),
         "report": lambda: runner.report(job, "APPLY"),
         "state": lambda: runner.call("worker_state_put", **this(job, p_body='{"serial": 1}', p_lock_id="mine")),
         "recover": lambda: runner.call("worker_recover", p_running=[{"job": job["id"], "attempt": 1}]),
@@ -52,7 +52,7 @@ def test_the_attempt_that_holds_a_job_goes_on_with_its_first_word(
     come_back(runner, held, how)
     row = world.job(held["id"])
     assert (row["status"], row["error"]) == ("PROCESSING", None)
-    assert runner.beat(running=[{"job": held["id"], "attempt": 1}])["lost"] == []
+    assert runner.heartbeat(running=[{"job": held["id"], "attempt": 1}])["lost"] == []
     assert world.events(held["id"])[-1] == "resumed"
     assert world.replayed(held["id"]) == "PROCESSING"
 
@@ -76,7 +76,7 @@ def test_a_person_who_released_it_is_not_overruled(
 ) -> None:
     org.owner.call("resolve_attention", p_job=held["id"], p_action=action, p_proof="mine")
     before = world.status(held["id"])
-    assert runner.beat(running=[{"job": held["id"], "attempt": 1}])["lost"] == [{"job": held["id"], "attempt": 1}]
+    assert runner.heartbeat(running=[{"job": held["id"], "attempt": 1}])["lost"] == [{"job": held["id"], "attempt": 1}]
     for call in (lambda: runner.append(held, (1, "a\n")), lambda: come_back(runner, held, "state")):
         with refused("RY410"):
             call()
@@ -86,7 +86,7 @@ def test_a_person_who_released_it_is_not_overruled(
 
 def test_another_instance_does_not_inherit_it(world: World, org: Organization, held: dict[str, Any]) -> None:
     other = org.runner("r2", is_assigned_to_all_modules=True)
-    assert other.beat(running=[{"job": held["id"], "attempt": 1}])["lost"] == [{"job": held["id"], "attempt": 1}]
+    assert other.heartbeat(running=[{"job": held["id"], "attempt": 1}])["lost"] == [{"job": held["id"], "attempt": 1}]
     with refused("RY410"):
         other.append(held, (1, "x\n"))
     assert world.status(held["id"]) == "NEEDS_ATTENTION"

@@ -103,7 +103,7 @@ def test_statistics_by_the_hour(fresh_world: World) -> None:
     world.owner.connection.execute("delete from private.rolled_hours")
     org.enqueue("a/last")
     running = runner.claim_one()
-    runner.beat(running=[{"job": running["id"], "attempt": 1}])
+    runner.heartbeat(running=[{"job": running["id"], "attempt": 1}])
     finished = world.owner.rows(
         "select date_trunc('hour', finished_at)::text, count(*) filter (where status = 'SUCCEEDED'), "
         "count(*) filter (where status = 'FAILED'), count(*) "

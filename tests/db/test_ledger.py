@@ -46,7 +46,7 @@ def test_ordinary_work_and_a_lost_plan_leave_zeros(world: World, org: Organizati
     plan = org.enqueue("a/c")
     runner.claim_one()
     world.lose(runner)
-    runner.beat()
+    runner.heartbeat()
     world.end_backoff(plan)
     runner.finish(runner.claim_one())
     counted = ledger(world, org)

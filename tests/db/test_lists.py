@@ -78,12 +78,12 @@ def test_runners_by_what_is_wrong_with_them(world: World, org: Organization) -> 
     """Each condition by itself, and a runner that has two of them."""
     world.owner.connection.execute("insert into public.worker_releases (version, notes) values ('1.0.0', 'x')")
     org.worker("never")
-    org.runner("well").beat()
-    org.runner("old").beat(version="0.9.0")
-    org.runner("open").beat(p_facts={"isolation": "none"})
+    org.runner("well").heartbeat()
+    org.runner("old").heartbeat(version="0.9.0")
+    org.runner("open").heartbeat(p_facts={"isolation": "none"})
     ill = {"degraded": {"code": "disk", "reason": "The runner's disk is full.", "since": "now"}}
-    org.runner("ill").beat(p_facts=ill, version="0.9.0")
-    org.runner("bare").beat(p_facts={"engines": {}, "engine_note": "no engine was found"})
+    org.runner("ill").heartbeat(p_facts=ill, version="0.9.0")
+    org.runner("bare").heartbeat(p_facts={"engines": {}, "engine_note": "no engine was found"})
     silent = org.runner("silent")
     world.owner.connection.execute(
         "update public.workers set status = 'OFFLINE', status_reason = 'No heartbeat for 60 s' where id = %s",
@@ -109,7 +109,7 @@ def test_runners_by_what_is_wrong_with_them(world: World, org: Organization) -> 
 
 def test_runners_by_version_region_and_number(world: World, org: Organization) -> None:
     runner = org.runner("eu", labels=["tier=edge", "gpu=true"])
-    runner.beat(version="1.2.3")
+    runner.heartbeat(version="1.2.3")
     world.owner.connection.execute("update public.workers set region = 'eu-west-1' where id = %s", [runner.worker_id])
     org.worker("us", labels=["tier=edge"])
     for filters in (

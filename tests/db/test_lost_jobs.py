@@ -21,7 +21,7 @@ def test_before_infrastructure_changed_it_is_tried_again(world: World, org: Orga
     assert (row["status"], row["phase"], row["attempt"]) == ("QUEUED", None, 1)
     assert row["not_before_at"] is not None
     assert world.owner.one("select stage::text from private.live_jobs where job_id = %s", job_id) == "BACKOFF"
-    runner.beat()
+    runner.heartbeat()
     assert runner.claim() == []
     world.end_backoff(job_id)
     assert runner.claim_one()["attempt"] == 2
@@ -44,7 +44,7 @@ def test_after_infrastructure_changed_a_person_decides(
     row = world.job(job_id)
     assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "OUT_OF_CONTACT")
     assert org.owner.call("state_info", p_module=row["module_id"])["lock"]["id"] == "dead"
-    runner.beat()
+    runner.heartbeat()
     assert runner.claim() == []
     for _ in range(3):
         world.sweep()
@@ -58,7 +58,7 @@ def test_attempts_end(world: World, org: Organization) -> None:
     for _ in range(2):
         runner.claim_one()
         world.lose(runner)
-        runner.beat()
+        runner.heartbeat()
         if world.status(job_id) == "QUEUED":
             world.end_backoff(job_id)
     row = world.job(job_id)
@@ -69,7 +69,7 @@ def test_a_job_that_takes_down_two_runners_is_quarantined(world: World, org: Org
     first, second = runners(org, 2)
     job_id = org.enqueue("a/b", max_attempts=10)
     for runner in (first, first, second):
-        runner.beat()
+        runner.heartbeat()
         runner.claim_one()
         world.lose(runner)
         if world.status(job_id) == "QUEUED":
@@ -83,7 +83,7 @@ def test_the_pause_grows(world: World, org: Organization) -> None:
     job_id = org.enqueue("a/b", max_attempts=5)
     pauses = []
     for _ in range(3):
-        runner.beat()
+        runner.heartbeat()
         runner.claim_one()
         world.lose(runner)
         pauses.append(
@@ -110,7 +110,7 @@ def test_a_late_success_is_kept_and_changes_nothing(world: World, org: Organizat
     job_id = org.enqueue("a/b")
     job = first.claim_one()
     world.lose(first)
-    first.beat()
+    first.heartbeat()
     late = first.finish(job, "SUCCEEDED", p_result={"outputs": 1})
     assert (late["is_late"], late["status"]) == (True, "QUEUED")
     world.end_backoff(job_id)
@@ -133,7 +133,7 @@ def test_cancelled_sticks(world: World, org: Organization) -> None:
     job = runner.claim_one()
     org.owner.call("cancel_job", p_job=job_id, p_kind="KILL")
     world.lose(runner)
-    runner.beat()
+    runner.heartbeat()
     assert runner.finish(job, "SUCCEEDED")["is_late"] is True
     assert world.status(job_id) == "CANCELLED"
 
@@ -248,7 +248,7 @@ def test_a_new_attempt_begins_with_nothing_of_the_one_before(world: World, org: 
     world.lose(runner)
     world.end_backoff(plan)
     world.sweep()
-    runner.beat()
+    runner.heartbeat()
     again = runner.claim_one()
     row = world.job(plan)
     assert (again["id"], again["attempt"]) == (plan, 2)

@@ -125,7 +125,7 @@ def seat_everybody(yard: Yard) -> None:
 
 
 def make_trouble(yard: Yard) -> None:
-    """Beats are set far into the future, so that the test's length decides nothing; the offline ones into the past."""
+    """Heartbeats are set far into the future, so that the test's length decides nothing; the offline ones into the past."""
     yard.world.owner.connection.execute("update private.heartbeats set last_seen_at = now() + interval '1 day'")
     for worker in yard.workers:
         if worker.trouble == "offline":

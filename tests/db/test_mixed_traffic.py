@@ -101,12 +101,12 @@ def labour(runner: Runner) -> list[Callable[[random.Random], Any]]:
         while held:
             runner.finish(held.pop(), dice.choice(["SUCCEEDED", "FAILED"]))
 
-    def beat(dice: random.Random) -> None:
-        answer = runner.beat(running=[{"job": job["id"], "attempt": job["attempt"]} for job in held])
+    def heartbeat(dice: random.Random) -> None:
+        answer = runner.heartbeat(running=[{"job": job["id"], "attempt": job["attempt"]} for job in held])
         for gone in answer["lost"]:
             held[:] = [job for job in held if job["id"] != gone["job"]]
 
-    return [claim, claim, work, finish, beat]
+    return [claim, claim, work, finish, heartbeat]
 
 
 def run(acts: list[Callable[[random.Random], Any]], seed: int, until: float, troubles: list[str]) -> None:

@@ -96,7 +96,7 @@ def test_a_release_is_one_message_however_many_runners_are_outdated(fresh_world:
     org, other = fresh_world.organization(), fresh_world.organization()
     wanted, none = rule(org), rule(other)
     for number in range(3):
-        org.runner(f"r{number}").beat(version="1.0.0")
+        org.runner(f"r{number}").heartbeat(version="1.0.0")
     fresh_world.service.call("publish_release", p_spec={"version": "2.0.0"})
     fresh_world.service.call("publish_release", p_spec={"version": "2.1.0-beta.1", "channel": "beta"})
     assert events(org, wanted) == ["release.published", "runner.outdated"]

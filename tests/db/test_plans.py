@@ -50,7 +50,7 @@ def big(postgres_server: Server, module_database: str) -> Iterator[tuple[World, 
     add_workers(world, org, WORKERS)
     analyze(world)
     assert lane
-    runner.beat()  # All that took minutes at full size, and a runner that does not beat gets no job.
+    runner.heartbeat()  # All that took minutes at full size, and a runner that sends no heartbeat gets no job.
     yield world, org, runner
     database.close()
 
@@ -130,7 +130,7 @@ def test_what_a_runner_calls_goes_through_indexes(big: tuple[World, Organization
     plans = watcher(caller)
     jobs = caller.claim(3)
     assert len(jobs) == 3
-    caller.beat(running=[{"job": job["id"], "attempt": job["attempt"]} for job in jobs])
+    caller.heartbeat(running=[{"job": job["id"], "attempt": job["attempt"]} for job in jobs])
     caller.report(jobs[0], "PLAN")
     caller.append(jobs[0], (1, "x\n"))
     for job in jobs:
@@ -159,7 +159,7 @@ def test_a_connection_that_planned_with_an_empty_table_claims_as_quickly(
         "select coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0) from pg_stat_xact_all_tables"
         " where relname in ('live_jobs', 'provision_jobs')"
     )
-    runner.beat()
+    runner.heartbeat()
     with runner.connection.transaction():
         before = runner.one(rows)
         for _ in range(5):

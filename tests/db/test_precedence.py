@@ -24,7 +24,7 @@ def go_offline(world: World, org: Organization, runner: Runner) -> None:
 
 
 def go_draining(world: World, org: Organization, runner: Runner) -> None:
-    runner.beat("DRAINING")
+    runner.heartbeat("DRAINING")
 
 
 def be_told_to_drain(world: World, org: Organization, runner: Runner) -> None:

@@ -59,7 +59,7 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
     "a status that is none": (
         "RY422",
         "A runner says ONLINE or DRAINING.",
-        lambda runner, _: runner.beat(status="ASLEEP"),
+        lambda runner, _: runner.heartbeat(status="ASLEEP"),
     ),
     "an endless log": (
         "RY422",
@@ -69,7 +69,7 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
     "facts that are none": (
         "RY422",
         "What a runner tells of its host is not valid.",
-        lambda runner, _: runner.beat(p_facts={"capacity": "many"}),
+        lambda runner, _: runner.heartbeat(p_facts={"capacity": "many"}),
     ),
     "an artifact without a name": (
         "RY422",

@@ -117,7 +117,7 @@ def test_a_runners_call_reads_a_handful_of_rows(crowd: Crowd, call: str) -> None
     assert few(read), read
 
 
-def test_the_sweep_that_a_beat_runs_reads_no_history(crowd: Crowd) -> None:
+def test_the_sweep_that_a_heartbeat_runs_reads_no_history(crowd: Crowd) -> None:
     """With all of its housekeeping; it may look at every runner, but not at jobs for which nothing is due."""
     crowd.world.up_for_long()
     read = crowd.rows_read(

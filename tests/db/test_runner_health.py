@@ -8,20 +8,20 @@ from tests.db.world import Organization, Runner, World, refused
 
 def test_a_clock_that_is_off_is_said_with_how_far(org: Organization) -> None:
     runner = org.runner("early")
-    runner.beat(p_facts={"clock_off": -41})
+    runner.heartbeat(p_facts={"clock_off": -41})
     (row,) = runners(org, p_filters={"health": ["clock_off"]})["rows"]
     assert (row["name"], row["health"], row["clock_off"]) == ("early", ["clock_off"], -41)
-    runner.beat(p_facts={"clock_off": None})
+    runner.heartbeat(p_facts={"clock_off": None})
     (row,) = runners(org)["rows"]
     assert (row["health"], row["clock_off"]) == (["healthy"], None)
     for wrong in ("soon", {}, [1], 1.5, True, 10**10):
         with refused("RY422", "What a runner tells of its host"):
-            runner.beat(p_facts={"clock_off": wrong})
+            runner.heartbeat(p_facts={"clock_off": wrong})
 
 
 @pytest.fixture
 def idle(world: World, org: Organization) -> Runner:
-    """A runner that beats and asks for nothing, while a job that it may take has waited for long."""
+    """A runner that sends heartbeats and asks for nothing, while a job that it may take has waited for long."""
     runner = org.runner("idle", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")
     for statement in (

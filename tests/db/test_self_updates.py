@@ -77,7 +77,7 @@ def test_given_back_for_the_restart_it_is_finished_by_the_new_version(
     runner.call("worker_return_job", p_job=job, p_attempt=first["attempt"], p_reason="Restarting as 1.1.0")
     runner.call("worker_close_session")
     newer = world.connect_runner(runner.worker_id, version="1.1.0", self_update=FILE)
-    newer.beat(version="1.1.0")
+    newer.heartbeat(version="1.1.0")
     second = newer.claim_one()
     assert (second["id"], second["attempt"]) == (job, 2)
     newer.finish(second)

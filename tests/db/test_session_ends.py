@@ -29,7 +29,7 @@ def sign_in(world: World, worker: str, account: str) -> Runner:
     )
     connection = world.database.connect("worker", {"sub": worker, "sid": opened["session_id"], "org": opened["org_id"]})
     runner = Runner(connection, worker, opened["session_id"], opened["instance_id"], boot, "", "one")
-    runner.beat()
+    runner.heartbeat()
     return runner
 
 
@@ -37,7 +37,7 @@ def assert_ended(world: World, runner: Runner, job: dict[str, Any], reason: str)
     """No call of the session is answered, and it is not renewed."""
     named = {"p_job": job["id"], "p_attempt": job["attempt"]}
     calls: list[Callable[[], Any]] = [
-        runner.beat,
+        runner.heartbeat,
         runner.claim,
         lambda: runner.report(job, "PLAN"),
         lambda: runner.append(job, (1, "line\n")),
@@ -99,7 +99,7 @@ def test_a_rotated_token_is_good_for_the_overlap_and_so_are_its_sessions(world: 
     org.enqueue("a/b")
     job = runner.claim_one()
     org.owner.call("rotate_worker_token", p_worker=runner.worker_id, p_overlap_seconds=3600, **NEW_TOKEN)
-    runner.beat(running=[{"job": job["id"], "attempt": 1}])
+    runner.heartbeat(running=[{"job": job["id"], "attempt": 1}])
     assert world.service.call("renew_worker_session", p_session=runner.session_id)["session_id"] == runner.session_id
     expire(world, runner)
     assert_ended(world, runner, job, "its token expired")
@@ -166,14 +166,14 @@ def test_a_session_that_a_token_opened_goes_on(
     account = account_of(org)
     runner = org.runner("r1", service_account_id=account)
     act(org, runner.worker_id, account)
-    assert runner.beat()["worker"]["name"] == "r1"
+    assert runner.heartbeat()["worker"]["name"] == "r1"
 
 
 def test_another_change_of_the_runner_ends_nothing(world: World, org: Organization) -> None:
     account = account_of(org)
     runner = sign_in(world, org.worker("r1", service_account_id=account), account)
     org.owner.call("update_worker", p_worker=runner.worker_id, p_options={"capacity": 3, "service_account_id": account})
-    assert runner.beat()["worker"]["capacity"] == 3
+    assert runner.heartbeat()["worker"]["capacity"] == 3
 
 
 def test_renewal_does_not_trust_the_session_alone(world: World, org: Organization) -> None:

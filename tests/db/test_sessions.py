@@ -27,7 +27,7 @@ def test_a_second_process_of_a_single_instance_runner_is_refused(world: World, o
     runner = org.runner("r1")
     with refused("RY409", 'Runner "r1" accepts one process, and "one" is connected.'):
         world.connect_runner(runner.worker_id, "two")
-    runner.beat()
+    runner.heartbeat()
 
 
 def test_two_processes_cannot_have_the_same_name(world: World, org: Organization) -> None:
@@ -43,7 +43,7 @@ def test_after_silence_another_process_takes_over_and_the_old_one_is_told(world:
     world.silence(old)
     new = world.connect_runner(old.worker_id, "one")
     with refused("RY401") as caught:
-        old.beat()
+        old.heartbeat()
     assert "took over" in str(caught.value)
     assert new.instance_id == old.instance_id
     assert org.owner.one("select epoch from public.worker_instances where worker_id = %s", old.worker_id) == 2
@@ -56,7 +56,7 @@ def test_the_same_process_may_come_back_at_once_and_keeps_its_jobs(world: World,
     again = world.connect_runner(runner.worker_id, "one", boot_id=runner.boot_id)
     assert again.report(job, "PLAN") == {"cancel_kind": None}
     with refused("RY401"):
-        runner.beat()
+        runner.heartbeat()
 
 
 def test_leaving_is_immediate(world: World, org: Organization) -> None:
@@ -65,7 +65,7 @@ def test_leaving_is_immediate(world: World, org: Organization) -> None:
     row = world.worker_row(runner.worker_id)
     assert (row["status"], row["status_reason"]) == ("OFFLINE", "Stopped: shutdown")
     with refused("RY401"):
-        runner.beat()
+        runner.heartbeat()
     world.connect_runner(runner.worker_id, "two")
 
 

@@ -124,7 +124,7 @@ def test_a_later_attempt_takes_the_lock_of_a_fenced_one(world: World, org: Organ
     org.owner.call("resolve_attention", p_job=job_id, p_action="retry")
     again = second.claim_one()
     assert second.call("worker_state_lock", **which(again), p_lock={"ID": "two"}) == {"ID": "two"}
-    first.beat()
+    first.heartbeat()
     with refused("RY410"):
         first.call("worker_state_put", **which(job), p_body=body(1), p_lock_id="one")
 
@@ -137,7 +137,7 @@ def held_job(world: World, org: Organization, lock: str = "dead") -> tuple[int, 
     runner.call("worker_state_lock", **which(job), p_lock={"ID": lock})
     runner.report(job, "APPLY")
     world.lose(runner)
-    runner.beat()
+    runner.heartbeat()
     return job_id, runner
 
 
@@ -279,7 +279,7 @@ def test_a_person_stores_a_kept_state_on_purpose_and_the_next_job_begins_from_it
         org.owner.call("store_kept_state", p_id=listed["id"])
     assert org.owner.one("select count(*) from public.audit_events where action in ('state.read', 'state.stored')") == 2
     org.enqueue("a/b")
-    runner.beat()
+    runner.heartbeat()
     assert runner.call("worker_state_get", **which(runner.claim_one()))["body"] == body(2, a=1)
 
 
@@ -330,7 +330,7 @@ def test_a_kept_state_is_not_stored_under_a_running_job(
     keep(runner, released, body(2))
     (listed,) = org.owner.call("kept_states", p_job=released["id"])
     org.enqueue("a/b")
-    runner.beat()
+    runner.heartbeat()
     runner.claim_one()
     with refused("RY423", "A job is using the module's state."):
         org.owner.call("store_kept_state", p_id=listed["id"])

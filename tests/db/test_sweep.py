@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.db.world import Caller, Organization, World, refused
 
 
-def test_silence_makes_a_runner_offline_and_a_beat_brings_it_back(world: World, org: Organization) -> None:
+def test_silence_makes_a_runner_offline_and_a_heartbeat_brings_it_back(world: World, org: Organization) -> None:
     runner = org.runner("r1")
     world.lose(runner)
     row = world.worker_row(runner.worker_id)
     assert (row["status"], row["status_reason"]) == ("OFFLINE", "No heartbeat for 60 s")
-    runner.beat()
+    runner.heartbeat()
     assert world.worker_row(runner.worker_id)["status"] == "ONLINE"
     events = org.owner.rows("select event from public.worker_events where worker_id = %s order by id", runner.worker_id)
     assert events == ["registered", "connected", "online", "offline", "online"]
@@ -77,22 +77,22 @@ def test_many_sweeps_at_once_do_it_once(fresh_world: World) -> None:
     assert all(world.events(job) == ["enqueued", "claimed", "lost"] for job in jobs)
 
 
-def test_a_beat_sweeps_for_others(world: World, org: Organization) -> None:
+def test_a_heartbeat_sweeps_for_others(world: World, org: Organization) -> None:
     world.up_for_long()
     gone, alive = org.runner("r1"), org.runner("r2")
     world.silence(gone)
     world.owner.connection.execute("update private.clocks set ran_at = now() - interval '10 s'")
-    alive.beat()
+    alive.heartbeat()
     assert world.worker_row(gone.worker_id)["status"] == "OFFLINE"
 
 
-def test_a_failing_sweep_does_not_fail_the_beat(fresh_world: World) -> None:
+def test_a_failing_sweep_does_not_fail_the_heartbeat(fresh_world: World) -> None:
     runner = fresh_world.organization().runner("r1")
     fresh_world.owner.connection.execute(
         "create or replace function private.sweep_backoff() returns integer language plpgsql as 'begin raise exception ''no''; end'"
     )
     fresh_world.owner.connection.execute("update private.clocks set ran_at = now() - interval '10 s'")
-    assert runner.beat()["lost"] == []
+    assert runner.heartbeat()["lost"] == []
 
 
 def test_old_things_are_removed_and_new_partitions_made(fresh_world: World) -> None:
@@ -169,16 +169,16 @@ def test_processes_that_are_gone_for_a_week_are_forgotten(fresh_world: World) ->
     weeks_ago = "update {} set {} = now() - interval '15 days'"
     owner.execute(weeks_ago.format("private.heartbeats", "last_seen_at"))
     owner.execute(weeks_ago.format("private.sessions", "renewed_at"))
-    runners[0].beat()
+    runners[0].heartbeat()
     for _ in range(2):
         owner.execute("delete from private.clocks")
         world.sweep()
         owner.execute(weeks_ago.format("public.worker_instances", "disconnected_at") + " where status = 'OFFLINE'")
     names = org.owner.rows("select name from public.worker_instances order by name")
     assert names == ["pod-0", "pod-2"]
-    assert runners[0].beat()["lost"] == []
+    assert runners[0].heartbeat()["lost"] == []
     with refused("RY401", "it was silent for a week"):
-        runners[2].beat()
+        runners[2].heartbeat()
 
 
 def test_lanes_without_jobs_are_forgotten_and_made_again(fresh_world: World) -> None:

@@ -1,4 +1,4 @@
-"""The embedded stack's stand-in for pg_cron: time passes without any beat."""
+"""The embedded stack's stand-in for pg_cron: time passes without any heartbeat."""
 
 import io
 from pathlib import Path
@@ -17,7 +17,7 @@ def journal(tmp_path: Path) -> Journal:
 
 
 def lose_all(world: World) -> int:
-    """A job whose only runner died long ago; a beat was the last to sweep, just before."""
+    """A job whose only runner died long ago; a heartbeat was the last to sweep, just before."""
     org = world.organization()
     runner = org.runner("only", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")
@@ -28,7 +28,7 @@ def lose_all(world: World) -> int:
     return job
 
 
-def test_a_job_is_requeued_without_any_beat(fresh_world: World, journal: Journal) -> None:
+def test_a_job_is_requeued_without_any_heartbeat(fresh_world: World, journal: Journal) -> None:
     job = lose_all(fresh_world)
     Sweeper(fresh_world.database.url, journal).look()
     assert fresh_world.status(job) == "QUEUED"
@@ -36,7 +36,7 @@ def test_a_job_is_requeued_without_any_beat(fresh_world: World, journal: Journal
     assert journal.tail("sweep") == ""
 
 
-def test_a_beat_that_has_just_swept_counts(fresh_world: World, journal: Journal) -> None:
+def test_a_heartbeat_that_has_just_swept_counts(fresh_world: World, journal: Journal) -> None:
     job = lose_all(fresh_world)
     fresh_world.owner.connection.execute(
         "insert into private.clocks values ('sweep', now()) on conflict (name) do update set ran_at = now()"

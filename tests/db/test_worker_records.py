@@ -78,10 +78,10 @@ def test_rotation_overlaps_and_keeps_two_tokens(world: World, org: Organization)
 def test_a_session_survives_rotation_and_ends_with_its_token(world: World, org: Organization) -> None:
     runner = org.runner("r1")
     rotate(org, runner.worker_id)
-    runner.beat()
+    runner.heartbeat()
     org.owner.call("revoke_worker_token", p_token=runner.token_id)
     with refused("RY401") as caught:
-        runner.beat()
+        runner.heartbeat()
     assert "its token was revoked" in str(caught.value)
     assert world.worker_row(runner.worker_id)["status"] == "OFFLINE"
     assert world.rings(f"worker:{runner.worker_id}", "directive")
@@ -97,7 +97,7 @@ def test_drain_shows_its_reason_and_resume_ends_it(world: World, org: Organizati
     org.owner.call("drain_worker", p_worker=runner.worker_id, p_reason="Host maintenance")
     row = world.worker_row(runner.worker_id)
     assert (row["status"], row["status_reason"]) == ("DRAINING", "Host maintenance")
-    answer = runner.beat()
+    answer = runner.heartbeat()
     assert (answer["drain"], answer["drain_reason"]) == (True, "Host maintenance")
     org.owner.call("resume_worker", p_worker=runner.worker_id)
     assert world.worker_row(runner.worker_id)["status"] == "ONLINE"
@@ -183,7 +183,7 @@ def test_removal_ends_sessions_and_handles_jobs(world: World, org: Organization)
     assert world.status(applying) == "NEEDS_ATTENTION"
     assert world.status(pinned) == "FAILED"
     with refused("RY401"):
-        runner.beat()
+        runner.heartbeat()
     assert org.owner.rows("select path from public.worker_assignments") == []
 
 

@@ -86,7 +86,9 @@ class Runner(Caller):
     token_id: str
     instance: str
 
-    def beat(self, status: str = "ONLINE", running: list[dict[str, int]] | None = None, **more: Any) -> dict[str, Any]:
+    def heartbeat(
+        self, status: str = "ONLINE", running: list[dict[str, int]] | None = None, **more: Any
+    ) -> dict[str, Any]:
         answer: dict[str, Any] = self.call(
             "worker_heartbeat", p_status=status, p_version=more.pop("version", VERSION), p_running=running or [], **more
         )
@@ -236,7 +238,7 @@ class World:
         return str(made["id"])
 
     def connect_runner(self, worker_id: str, instance: str = "one", boot_id: str | None = None, **facts: Any) -> Runner:
-        """Open a session as the edge function does, and beat once."""
+        """Open a session as the edge function does, and send one heartbeat."""
         tokens = self.service.call("worker_token_hashes", p_worker=worker_id)
         boot_id = boot_id or str(uuid.uuid4())
         opened = self.service.call(
@@ -258,7 +260,7 @@ class World:
             tokens[0]["token_id"],
             instance,
         )
-        runner.beat()
+        runner.heartbeat()
         return runner
 
     def act_as(self, caller: Caller, role: str, **claims: Any) -> None:
@@ -274,7 +276,7 @@ class World:
         )
 
     def silence(self, runner: Runner, seconds: int = 61) -> None:
-        """As if the instance's last beat, and the leases it holds, were so long ago."""
+        """As if the instance's last heartbeat, and the leases it holds, were so long ago."""
         self.owner.connection.execute(
             "update private.heartbeats set last_seen_at = now() - make_interval(secs => %s) where instance_id = %s",
             [seconds, runner.instance_id],

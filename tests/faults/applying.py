@@ -21,7 +21,7 @@ output "greeting" {{ value = "hello" }}
 """
 
 
-def forget_beats(bench: Bench, worker: str) -> None:
+def forget_heartbeats(bench: Bench, worker: str) -> None:
     """Let the time pass that a silent runner has, without waiting for it."""
     with bench.database() as database:
         database.execute(
@@ -34,7 +34,7 @@ def forget_beats(bench: Bench, worker: str) -> None:
 
 def lose(bench: Bench, worker: str) -> None:
     """Let that time pass, and have what the runner held swept."""
-    forget_beats(bench, worker)
+    forget_heartbeats(bench, worker)
     with bench.database() as database:
         database.execute("select private.sweep_leases()")
 

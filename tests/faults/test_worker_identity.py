@@ -6,7 +6,7 @@ from pathlib import Path
 import bcrypt
 import pytest
 
-from tests.faults.applying import forget_beats
+from tests.faults.applying import forget_heartbeats
 from tests.faults.ledger import close_ledger
 from tests.faults.worker_engine import HeldTofu, make_engine
 from tests.integration.worker_bench import Bench, WorkerProcess, bench
@@ -74,7 +74,7 @@ def test_a_token_revoked_in_the_middle_of_a_plan_stops_the_runner_and_another_go
     assert [each for each in runner.events() if each["level"] == "critical" and "revoked" in each["why"]]
     assert list(runner.home.glob(".temp/job-*")) == []
     engine.release("plan")
-    forget_beats(bench, worker[0])
+    forget_heartbeats(bench, worker[0])
     start(bench, engine, other)
     ended = bench.wait_job(job)
     assert (ended["status"], ended["attempt"], ended["worker_id"]) == ("SUCCEEDED", 2, other[0])
@@ -92,7 +92,7 @@ def test_a_token_revoked_in_the_middle_of_an_apply_leaves_the_decision_to_a_pers
     revoke(bench, worker)
     assert runner.wait() == ExitCode.SESSION_ENDED
     engine.release("apply")
-    forget_beats(bench, worker[0])
+    forget_heartbeats(bench, worker[0])
     start(bench, engine, other)
     ended = bench.wait_job(job)
     assert (ended["status"], ended["attempt"]) == ("NEEDS_ATTENTION", 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.applying import forget_beats
+from tests.faults.applying import forget_heartbeats
 from tests.faults.ledger import close_ledger
 from tests.faults.worker_engine import HeldTofu, make_engine
 from tests.faults.worker_proxy import Fault, Proxy
@@ -95,7 +95,7 @@ def test_a_replaced_runner_that_comes_back_can_write_nothing(bench: Bench, engin
     first.signal(signal.SIGSTOP)
     other = bench.register()
     bench.start_worker(other, **paths)
-    forget_beats(bench, worker[0])
+    forget_heartbeats(bench, worker[0])
     ended = bench.wait_job(job, seconds=180)
     assert (ended["status"], ended["attempt"], ended["worker_id"]) == ("SUCCEEDED", 2, other[0])
     serial = bench.rpc("state_info", p_module=ended["module_id"])["serial"]
@@ -140,7 +140,7 @@ def test_a_wall_clock_that_jumps_changes_nothing(bench: Bench, engine: HeldTofu,
         jobs.append(bench.enqueue("APPLY", bench.module()))
         wait_until(lambda: engine.has_begun("plan", jobs[-1]))
         offset.write_text(str(days * 86400))
-        # One beat of the new time at least: it renews the lease, or it would be lost here.
+        # One heartbeat of the new time at least: it renews the lease, or it would be lost here.
         seen = last_seen(bench, worker[0])
         wait_until(lambda seen=seen: last_seen(bench, worker[0]) > seen)
         engine.release("plan")

@@ -7,16 +7,16 @@ from pathlib import Path
 from tests.faults.ledger import close_ledger
 from tests.integration.worker_bench import Bench, bench
 from tests.support.waiting import wait_until
-from worker.loops.heartbeat import BEAT_SECONDS
+from worker.loops.heartbeat import HEARTBEAT_SECONDS
 
 __all__ = ["bench"]
 
-# Long enough for a beat to be missed.
-FLOOD_SECONDS = int(BEAT_SECONDS * 1.2)
+# Long enough for a heartbeat to be missed.
+FLOOD_SECONDS = int(HEARTBEAT_SECONDS * 1.2)
 
 
-def beats(bench: Bench, worker: str) -> float:
-    """Seconds since the last beat, by the server's clock."""
+def heartbeats(bench: Bench, worker: str) -> float:
+    """Seconds since the last heartbeat, by the server's clock."""
     with bench.database() as database:
         row = database.execute(
             "select extract(epoch from now() - last_seen_at) as age from private.heartbeats where worker_id = %s",
@@ -34,11 +34,11 @@ def test_a_flood_of_output_is_cut_with_a_notice_and_the_heartbeat_goes_on(bench:
     oldest = 0.0
     ends_at = time.monotonic() + FLOOD_SECONDS
     while time.monotonic() < ends_at:
-        oldest = max(oldest, beats(bench, runner.worker_id))
+        oldest = max(oldest, heartbeats(bench, runner.worker_id))
         time.sleep(0.5)
     ended = bench.wait_job(job, seconds=240)
     assert ended["status"] == "SUCCEEDED", ended["error"]
-    assert oldest < 2 * BEAT_SECONDS
+    assert oldest < 2 * HEARTBEAT_SECONDS
     log = bench.log_of(job)
     notice = re.search(r"truncated: ([\d,]+) bytes", log)
     assert notice

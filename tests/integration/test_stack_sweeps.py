@@ -1,4 +1,4 @@
-"""Nobody is left to beat: the stack itself lets time pass, as pg_cron does on hosted Supabase."""
+"""Nobody is left to send heartbeats: the stack itself lets time pass, as pg_cron does on hosted Supabase."""
 
 import signal
 
@@ -18,7 +18,7 @@ def test_the_only_runner_dies_and_its_job_goes_back_to_the_queue(bench: Bench) -
     process.signal(signal.SIGKILL)
     process.wait()
     with bench.database() as connection:
-        # As if its last beat were a while ago; nobody beats from here on.
+        # As if its last heartbeat were a while ago; nobody sends one from here on.
         connection.execute("update private.heartbeats set last_seen_at = now() - interval '2 minutes'")
         connection.execute(
             "update private.live_jobs set lease_until = now() - interval '1 minute' where job_id = %s", [job]

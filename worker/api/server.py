@@ -38,7 +38,7 @@ class Server:
     async def heartbeat(
         self, status: WorkerStatus, version: str, running: Iterable[JobRef], facts: Mapping[str, Any] | None
     ) -> HeartbeatReply:
-        """Beat once, without retry: the next beat says more than a repeated one."""
+        """Send one, without retry: the next one says more than a repeated one."""
         arguments = {
             "p_status": status,
             "p_version": version,
@@ -141,7 +141,7 @@ class Server:
         return str(reply["access_token"])
 
     async def job(self, ref: JobRef, *, has_payload: bool = True) -> dict[str, Any]:
-        """Read a running attempt, and how long its runner's last beat still holds; without retry, it is asked again."""
+        """Read a running attempt, and how long its runner's last heartbeat still holds; without retry, it is asked again."""
         reply: dict[str, Any] = await self._call("worker_job", {**_which(ref), "p_has_payload": has_payload})
         return reply
 

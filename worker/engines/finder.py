@@ -21,7 +21,7 @@ _VERSION = re.compile(r"v?(\d+\.\d+\.\d+[^\s\"]*)")
 
 
 class EngineFinder:
-    """Looks again before every beat, cheaply: a version is asked for only when the file has changed."""
+    """Looks again before every heartbeat, cheaply: a version is asked for only when the file has changed."""
 
     def __init__(self, additional_paths: Sequence[Path], environ: Mapping[str, str]) -> None:
         """Nothing is looked for before `refresh`."""

@@ -1,4 +1,4 @@
-"""One attempt that is executed elsewhere: the runner starts it, beats for it, and sees how it ends."""
+"""One attempt that is executed elsewhere: the runner starts it, sends heartbeats for it, and sees how it ends."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -15,8 +15,8 @@ from worker.process_status import ProcessStatus
 from worker.runtime_log import get_logger
 from worker.version import __version__
 
-# Between 10 and 15 s: four to six beats in the minute after which a runner counts as gone.
-BEAT_SECONDS = 15.0
+# Between 10 and 15 s: four to six heartbeats in the minute after which a runner counts as gone.
+HEARTBEAT_SECONDS = 15.0
 _EARLIEST = 2 / 3
 # While cut off the next try comes sooner: a lease may be running out.
 _LONGEST_PAUSE = 5.0
@@ -25,13 +25,13 @@ Obey = Callable[[HeartbeatReply], None]
 
 
 class Heartbeat:
-    """Beats for ever; `ring` makes the next beat come at once."""
+    """Sends heartbeats for ever; `ring` makes the next one come at once."""
 
     def __init__(
         self, server: Server, table: JobTable, process_status: ProcessStatus, facts: Callable[[], dict[str, Any]], obey: Obey, clock: Clock,
         *, bell: asyncio.Event | None = None,
     ) -> None:  # fmt: skip
-        """`facts` is asked before each beat; only changed facts are sent; `bell` may be rung before there is a heartbeat."""
+        """`facts` is asked before each heartbeat; only changed facts are sent; `bell` may be rung before there is a heartbeat."""
         self._server = server
         self._table = table
         self._process_status = process_status
@@ -40,19 +40,19 @@ class Heartbeat:
         self._clock = clock
         self._log = get_logger("worker.heartbeat")
         self._sent_facts: dict[str, Any] | None = None
-        self._seconds = BEAT_SECONDS
+        self._seconds = HEARTBEAT_SECONDS
         self.bell = bell or asyncio.Event()
 
     def ring(self) -> None:
-        """Beat now."""
+        """Send one now."""
         self.bell.set()
 
     async def run(self) -> None:
-        """Beat until the process ends."""
+        """Send heartbeats until the process ends."""
         failures = 0
         while True:
             try:
-                await self.beat()
+                await self.send()
                 failures = 0
             except (Retryable, Rejected) as error:
                 self._note_failure(error, failures)
@@ -64,8 +64,8 @@ class Heartbeat:
             )
             await wait_for_bell(self.bell, pause)
 
-    async def beat(self) -> None:
-        """Beat once and act on the answer."""
+    async def send(self) -> None:
+        """Send one and act on the answer."""
         refs = self._table.refs()
         facts = self._facts()
         news = facts if facts != self._sent_facts else None
@@ -81,7 +81,7 @@ class Heartbeat:
         self._obey(reply)
 
     def forget_facts(self) -> None:
-        """Send all facts with the next beat, because the session is a new one."""
+        """Send all facts with the next heartbeat, because the session is a new one."""
         self._sent_facts = None
 
     def _note_failure(self, error: Retryable | Rejected, failures: int) -> None:

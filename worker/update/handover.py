@@ -56,7 +56,7 @@ def hand_over(handover: Handover, redactor: Redactor) -> NoReturn:
 
 
 def try_out(handover: Handover) -> str:
-    """Let a child open a session and beat once; return what went wrong, or nothing."""
+    """Let a child open a session and send one heartbeat; return what went wrong, or nothing."""
     program = handover.program
     command = program.command(handover.new, *program.arguments, TRIAL)
     record = handover.home / "trial.log"

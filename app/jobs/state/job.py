@@ -282,16 +282,16 @@ class JobState(LivePage, rx.State):
             await self._ask(*([wanted] if wanted is not None else []))
 
     def _show_lease(self, store: OrgStore) -> None:
-        """A beat of the instance renews the lease; the overview knows when the last one came."""
+        """A heartbeat of the instance renews the lease; the overview knows when the last one came."""
         wanted, asked = str(self._job.get("instance_id")), self._lease_look()
         held = store.looks.held(asked) if asked is not None else None
-        beats = [
+        heartbeats = [
             str(instance.get("last_seen_at") or "")
             for worker in (held.answer.get("workers") if held is not None else None) or []
             for instance in worker.get("instances") or []
             if str(instance.get("id")) == wanted
         ]
-        lease_at = beats[0] if beats and self._job.get("status") in words.RUNNING else ""
+        lease_at = heartbeats[0] if heartbeats and self._job.get("status") in words.RUNNING else ""
         self._assign("lease_at", lease_at)
         now = runtime().authorized.project_clock.now()
         self._assign("silent_since", lease_at if detail.is_silent(lease_at, now) else "")

@@ -32,7 +32,7 @@ class Condition(TypedDict):
 
 
 class RunnerRow(TypedDict):
-    """A runner as the table shows it; load and last seen beat elsewhere (see Pulse)."""
+    """A runner as the table shows it; load and last seen come with heartbeats (see Pulse)."""
 
     id: str
     name: str

@@ -20,8 +20,8 @@ begin
   )
   insert into private.heartbeats (instance_id, session_id, worker_id, last_seen_at, tick_at)
   select instance_id, id, worker_id, now(), date_bin('15 minutes', now(), '2000-01-01') from opened;
-  -- A first beat, as any runner has sent before it works; and then fresh for as long as the benchmark takes.
-  perform bench.beat_as(jsonb_build_object('role', 'worker', 'sid', h.session_id)::text) from private.heartbeats as h where h.tick_beats = 0;
+  -- A first heartbeat, as any runner has sent before it works; and then fresh for as long as the benchmark takes.
+  perform bench.heartbeat_as(jsonb_build_object('role', 'worker', 'sid', h.session_id)::text) from private.heartbeats as h where h.tick_beats = 0;
   update private.heartbeats set last_seen_at = now() + interval '1 day';
 end $$;
 
@@ -65,16 +65,16 @@ create function bench.add_finished(p_count integer) returns void language sql as
   select org_id, id, 1, 'worker', 'runner', 'succeeded', 'CLAIMED', 'SUCCEEDED' from made
 $$;
 
--- One round trip per beat, with the token's claims set for the call as REST does.
-create function bench.beat_as(p_claims text) returns void language plpgsql as $$
+-- One round trip per heartbeat, with the token's claims set for the call as REST does.
+create function bench.heartbeat_as(p_claims text) returns void language plpgsql as $$
 begin
   perform set_config('request.jwt.claims', p_claims, true);
   perform public.worker_heartbeat('ONLINE', '1.0.0', '[]', null);
 end $$;
 
--- What others do: a durable row that a beat updates by its key; a row for each line of a log, behind the same fence.
-create table bench.beats (id integer primary key, last_seen_at timestamptz not null) with (fillfactor = 50);
-insert into bench.beats select n, now() from generate_series(1, 1000) as n;
+-- What others do: a durable row that a heartbeat updates by its key; a row for each line of a log, behind the same fence.
+create table bench.heartbeats (id integer primary key, last_seen_at timestamptz not null) with (fillfactor = 50);
+insert into bench.heartbeats select n, now() from generate_series(1, 1000) as n;
 
 create table bench.log_lines (
   job_id bigint, attempt integer, seq integer, org_id uuid not null, line text not null, created_at timestamptz not null default now(),
@@ -105,4 +105,4 @@ begin
 end $$;
 grant usage on schema bench to worker, authenticator;
 grant execute on all functions in schema bench to worker;
-grant select, update on bench.beats to worker;
+grant select, update on bench.heartbeats to worker;

@@ -47,11 +47,11 @@ def test_a_token_becomes_a_session_that_the_database_knows(edge: Edge, runner: R
     claims = claims_of(grant["access_token"])
     assert (claims["role"], claims["sub"], claims["sid"]) == ("worker", runner.id, grant["session_id"])
     assert claims["exp"] - claims["iat"] == grant["expires_in"] == 900
-    beat = edge.worker_rpc(
+    heartbeat = edge.worker_rpc(
         grant["access_token"], "worker_heartbeat", p_status="ONLINE", p_version="0.1.0", p_running=[]
     )
-    assert beat.status_code == 200, beat.text
-    assert beat.json()["lease_seconds"] > 0
+    assert heartbeat.status_code == 200, heartbeat.text
+    assert heartbeat.json()["lease_seconds"] > 0
 
 
 def test_every_refusal_is_the_same(edge: Edge, person: Person, runner: Runner) -> None:
@@ -123,8 +123,8 @@ def test_an_organisation_that_is_not_the_runner_s_is_refused(edge: Edge, runner:
     wrong = edge.post("worker-session", asking(runner, organization_id=str(uuid.uuid4())))
     assert (right.status_code, wrong.status_code) == (200, 400)
     assert "another organisation" in wrong.json()["message"]
-    beat = edge.worker_rpc(right.json()["access_token"], "worker_heartbeat", p_status="ONLINE", p_version="1")
-    assert beat.status_code == 200, "the refused process has taken nothing over"
+    heartbeat = edge.worker_rpc(right.json()["access_token"], "worker_heartbeat", p_status="ONLINE", p_version="1")
+    assert heartbeat.status_code == 200, "the refused process has taken nothing over"
 
 
 def test_a_session_is_renewed_without_the_token_until_it_ends(edge: Edge, runner: Runner) -> None:

@@ -24,15 +24,15 @@ from worker.process_status import ProcessStatus
 
 pytestmark = pytest.mark.anyio
 # The shortest pause that a server may ask for.
-BEAT_SECONDS = 1.0
-BEATS = 6
+HEARTBEAT_SECONDS = 1.0
+HEARTBEATS = 6
 SHOWN_BYTES = 24 * 1024 * 1024
 ALLOWED_GROWTH = 48 * 1024 * 1024
 SECRETS = [f"a-secret-of-the-host-{number:03}" for number in range(40)]
 
 
-class Beats:
-    """A heartbeat against a server that notes when each beat arrived."""
+class Heartbeats:
+    """A heartbeat against a server that notes when each heartbeat arrived."""
 
     def __init__(self) -> None:
         clock = SystemClock()
@@ -40,14 +40,14 @@ class Beats:
 
         def answer(_: str, __: dict[str, Any]) -> Any:
             self.times.append(clock.monotonic())
-            return {"lease_seconds": 60, "heartbeat_seconds": BEAT_SECONDS}
+            return {"lease_seconds": 60, "heartbeat_seconds": HEARTBEAT_SECONDS}
 
         self.heartbeat = Heartbeat(
             Network(answer).server(), JobTable(clock), ProcessStatus(), dict, lambda _: None, clock
         )
 
-    async def has_beaten(self) -> bool:
-        return len(self.times) > BEATS
+    async def has_sent_enough(self) -> bool:
+        return len(self.times) > HEARTBEATS
 
     def longest_gap(self) -> float:
         return max(later - earlier for earlier, later in itertools.pairwise(self.times))
@@ -74,15 +74,15 @@ class Flood:
         self.control.request(Stop(CancelKind.KILL, StopCause.CANCELLED, "enough"))
 
 
-async def test_output_at_full_speed_delays_no_beat_and_fills_no_memory(tmp_path: Path) -> None:
-    beats, flood = Beats(), Flood(tmp_path)
+async def test_output_at_full_speed_delays_no_heartbeat_and_fills_no_memory(tmp_path: Path) -> None:
+    heartbeats, flood = Heartbeats(), Flood(tmp_path)
     before = psutil.Process().memory_info().rss
-    beating, flooding = asyncio.create_task(beats.heartbeat.run()), asyncio.create_task(flood.run())
-    await eventually(beats.has_beaten)
+    sending, flooding = asyncio.create_task(heartbeats.heartbeat.run()), asyncio.create_task(flood.run())
+    await eventually(heartbeats.has_sent_enough)
     grown = psutil.Process().memory_info().rss - before
     flood.stop()
     await flooding
-    beating.cancel()
-    assert beats.longest_gap() < 2 * BEAT_SECONDS
+    sending.cancel()
+    assert heartbeats.longest_gap() < 2 * HEARTBEAT_SECONDS
     assert flood.bytes > SHOWN_BYTES + ALLOWED_GROWTH
     assert grown < ALLOWED_GROWTH

@@ -43,7 +43,7 @@ class Parts:
         self.facts: dict[str, Any] = {"engines": {"tofu": "1"}}
         self.directives = Directives(
             self.table, self.process_status, ring_claim=lambda: self.rings.append("claim"),
-            ring_heartbeat=lambda: self.rings.append("beat"), own_capacity=own_capacity,
+            ring_heartbeat=lambda: self.rings.append("heartbeat"), own_capacity=own_capacity,
         )  # fmt: skip
         self.heartbeat = Heartbeat(
             network.server(),
@@ -55,7 +55,7 @@ class Parts:
         )
 
 
-async def test_a_beat_renews_the_lease_from_the_moment_it_was_sent() -> None:
+async def test_a_heartbeat_renews_the_lease_from_the_moment_it_was_sent() -> None:
     def answer(*_: Any) -> Any:
         parts.clock.time += 7
         return {"lease_seconds": 60}
@@ -64,7 +64,7 @@ async def test_a_beat_renews_the_lease_from_the_moment_it_was_sent() -> None:
     running = handle(parts.clock)
     parts.table.add(running)
     parts.clock.time = 1030.0
-    await parts.heartbeat.beat()
+    await parts.heartbeat.send()
     assert running.lease.sent_at == 1030.0
     assert running.lease.ends_at == 1090.0
 
@@ -80,12 +80,12 @@ def test_an_older_answer_does_not_shorten_a_lease() -> None:
 async def test_facts_are_sent_when_they_change_and_after_a_new_session() -> None:
     network = Network(lambda *_: {})
     parts = Parts(network)
-    await parts.heartbeat.beat()
-    await parts.heartbeat.beat()
+    await parts.heartbeat.send()
+    await parts.heartbeat.send()
     parts.facts["engines"] = {}
-    await parts.heartbeat.beat()
+    await parts.heartbeat.send()
     parts.heartbeat.forget_facts()
-    await parts.heartbeat.beat()
+    await parts.heartbeat.send()
     assert [bool(body["p_facts"]) for body in network.named("worker_heartbeat")] == [True, False, True, True]
 
 
@@ -99,7 +99,7 @@ async def test_a_clock_that_is_off_becomes_a_fact_once_and_goes_again() -> None:
     parts = Parts(Network(lambda *_: {"server_time": server_time(parts.clock, off[len(told)])}))
     told: list[int | None] = []
     for _ in off:
-        await parts.heartbeat.beat()
+        await parts.heartbeat.send()
         told.append(parts.process_status.skew.told)
     assert told == [41, 41, 41, 47, -3600, None, 6, None]
 
@@ -111,14 +111,14 @@ async def test_a_slow_answer_says_nothing_about_a_small_difference() -> None:
         return {"server_time": said}
 
     parts = Parts(Network(answer))
-    await parts.heartbeat.beat()
+    await parts.heartbeat.send()
     assert parts.process_status.skew.told is None
 
 
 @pytest.mark.parametrize("said", [None, "", "soon", "2026-11-15T12:00:00"])
 async def test_a_server_that_tells_no_time_is_believed_in_nothing(said: str | None) -> None:
     parts = Parts(Network(lambda *_: {"server_time": said}))
-    await parts.heartbeat.beat()
+    await parts.heartbeat.send()
     assert parts.process_status.skew.told is None
 
 
@@ -133,7 +133,7 @@ async def test_a_lost_attempt_is_stopped_and_a_cancel_obeyed() -> None:
     lost, cancelled = handle(parts.clock, 1), handle(parts.clock, 2)
     parts.table.add(lost)
     parts.table.add(cancelled)
-    await parts.heartbeat.beat()
+    await parts.heartbeat.send()
     assert lost.control.stop is not None
     assert lost.control.stop.cause is StopCause.LEASE
     assert cancelled.control.stop is not None
@@ -161,7 +161,7 @@ def test_directives_drain_resize_and_announce() -> None:
     assert parts.process_status.status is WorkerStatus.DRAINING
     assert parts.process_status.capacity == 5
     assert parts.process_status.free_slots(0) == 0
-    assert "beat" in parts.rings
+    assert "heartbeat" in parts.rings
     assert "claim" in parts.rings
     parts.directives.obey(HeartbeatReply(drain=False, worker={"capacity": 5}))
     assert parts.process_status.free_slots(2) == 3
@@ -233,7 +233,7 @@ async def test_recovering_attempts_are_listed_too() -> None:
     network = Network(lambda *_: {})
     parts = Parts(network)
     parts.table.recovering.add(JobRef(job=9, attempt=3))
-    await parts.heartbeat.beat()
+    await parts.heartbeat.send()
     assert network.named("worker_heartbeat")[0]["p_running"] == [{"job": 9, "attempt": 3}]
 
 

@@ -1,4 +1,4 @@
-"""Who is shown a change first: rows before beats, everybody once, a burst together."""
+"""Who is shown a change first: rows before heartbeats, everybody once, a burst together."""
 
 from app.live.fan_out import Waiting, merge
 from app.project.store import Changed
@@ -10,7 +10,7 @@ def rows(*ids: str) -> Changed:
     return Changed({"workers": frozenset(ids)})
 
 
-BEAT = Changed({"overview": frozenset()})
+HEARTBEAT = Changed({"overview": frozenset()})
 
 
 def waiting_for(*tabs: str) -> Waiting:
@@ -28,13 +28,13 @@ def test_everybody_is_shown_a_change_once_in_the_order_they_came() -> None:
     assert not waiting
 
 
-def test_what_happened_comes_before_what_only_beats() -> None:
+def test_what_happened_comes_before_what_every_heartbeat_changes() -> None:
     waiting = Waiting(PAUSE)
-    waiting.add("first", BEAT)
-    waiting.add("second", BEAT)
+    waiting.add("first", HEARTBEAT)
+    waiting.add("second", HEARTBEAT)
     waiting.add("second", rows("a"))
-    assert waiting.take(10.0) == ("second", merge(BEAT, rows("a")))
-    assert waiting.take(10.0) == ("first", BEAT)
+    assert waiting.take(10.0) == ("second", merge(HEARTBEAT, rows("a")))
+    assert waiting.take(10.0) == ("first", HEARTBEAT)
     assert waiting.take(10.0) is None
 
 
@@ -56,9 +56,9 @@ def test_somebody_who_was_just_shown_something_keeps_nobody_waiting() -> None:
     assert waiting.take(10.01) == ("calm", rows("b"))
 
 
-def test_a_beat_does_not_put_off_the_next_change() -> None:
+def test_a_heartbeat_does_not_put_off_the_next_change() -> None:
     waiting = Waiting(PAUSE)
-    waiting.add("tab", BEAT)
+    waiting.add("tab", HEARTBEAT)
     waiting.take(10.0)
     waiting.add("tab", rows("a"))
     assert waiting.take(10.01) == ("tab", rows("a"))

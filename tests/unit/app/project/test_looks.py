@@ -108,7 +108,7 @@ async def test_a_heartbeat_rings_as_one_and_the_same_answer_not_at_all() -> None
     store.looks.take(held, page(worker("a")))
     store.looks.take(held, page(worker("a", used=1)))
     store.looks.take(held, page(worker("a", used=1, status="DRAINING")))
-    assert rung == [RUNNERS.beat, RUNNERS.key]
+    assert rung == [RUNNERS.heartbeat, RUNNERS.key]
 
 
 async def test_old_answers_are_asked_for_again_by_themselves() -> None:

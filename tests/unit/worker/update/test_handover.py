@@ -97,7 +97,7 @@ def test_one_that_cannot_be_started_is_a_problem_too(program: Program) -> None:
     assert try_out(handover).startswith(("It could not be started", "It ended with exit code"))
 
 
-def test_one_that_never_beats_is_ended(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_never_sends_a_heartbeat_is_ended(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TRIAL_SECONDS", 0.2)
     handover = offer(program, f"echo $$ > {program.path.parent}/pid; exec sleep 600")
     assert "sent no heartbeat" in try_out(handover)

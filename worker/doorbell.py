@@ -14,29 +14,29 @@ from worker.runtime_log import get_logger
 _JOIN_SECONDS = 15.0
 _CHECK_SECONDS = 2.0
 _LONGEST_PAUSE = 10.0
-_LATEST_ECHO_SECONDS = 5.0
+_LATEST_REPEAT_SECONDS = 5.0
 
-Ring = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 class Doorbell:
     """Owns the websocket's whole life: anything strange discards the client and builds a new one.
 
     The client's own reconnection ends silently after some tries, and an exception in a callback kills its listener
-    without a word (both measured), so neither is relied upon: callbacks only ring, and this class watches.
+    without a word (both measured), so neither is relied upon: callbacks only notify, and this class watches.
     """
 
-    def __init__(self, url: str, grant: Callable[[], SessionGrant], ring: Ring, clock: Clock) -> None:
-        """`ring` is told the event's name: `wake`, `directive`, or `joined` after a gap."""
+    def __init__(self, url: str, grant: Callable[[], SessionGrant], notify: Notify, clock: Clock) -> None:
+        """`notify` is called with the event's name: `wake`, `directive`, or `joined` after a gap."""
         self._url = f"{url.rstrip('/')}/realtime/v1"
         self._grant = grant
-        self._ring = ring
+        self._notify = notify
         self._clock = clock
         self._log = get_logger("worker.doorbell")
         self._client: AsyncRealtimeClient | None = None
         self._token = ""
         self._broken = asyncio.Event()
-        self._echo: asyncio.TimerHandle | None = None
+        self._repeat: asyncio.TimerHandle | None = None
         self.is_live = False
 
     async def run(self) -> None:
@@ -58,8 +58,8 @@ class Doorbell:
         client = await asyncio.wait_for(self._connect(), _JOIN_SECONDS)
         self.is_live = True
         self._log.info("the doorbell is connected")
-        # Whatever rang while nobody listened is asked for now.
-        self._ring("joined")
+        # Whatever was sent while nobody listened is asked for now.
+        self._notify("joined")
         while not self._broken.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._broken.wait(), _CHECK_SECONDS)
@@ -90,7 +90,7 @@ class Doorbell:
             },
         )
         for event in ("wake", "directive"):
-            channel.on_broadcast(event, self._ringer(event))
+            channel.on_broadcast(event, self._notifier(event))
         joined = asyncio.get_running_loop().create_future()
 
         def note(state: RealtimeSubscribeStates, error: Exception | None) -> None:
@@ -104,23 +104,23 @@ class Doorbell:
         await channel.subscribe(note)
         await joined
 
-    def _ringer(self, event: str) -> Callable[[Any], None]:
-        def rang(message: Any) -> None:
+    def _notifier(self, event: str) -> Callable[[Any], None]:
+        def notify(message: Any) -> None:
             # An exception here would kill the library's listener.
             with suppress(Exception):
-                self._ring(event)
-                self._ring_again(event, message["payload"].get("again_ms"))
+                self._notify(event)
+                self._notify_again(event, message["payload"].get("again_ms"))
 
-        return rang
+        return notify
 
-    def _ring_again(self, event: str, after_ms: float | None) -> None:
-        """Ring once more after the pause in which the database keeps a busy bell silent: what came in it was not rung for."""
+    def _notify_again(self, event: str, after_ms: float | None) -> None:
+        """Notify once more after the pause in which the database sends no second wake-up: what came in it had none."""
         if after_ms is None:
             return
-        if self._echo is not None:
-            self._echo.cancel()
-        seconds = min(after_ms / 1000, _LATEST_ECHO_SECONDS)
-        self._echo = asyncio.get_running_loop().call_later(seconds, self._ring, event)
+        if self._repeat is not None:
+            self._repeat.cancel()
+        seconds = min(after_ms / 1000, _LATEST_REPEAT_SECONDS)
+        self._repeat = asyncio.get_running_loop().call_later(seconds, self._notify, event)
 
     def _check(self, client: AsyncRealtimeClient) -> None:
         # `_listen_task` is private API; there is no public way to see that the listener has died.

@@ -27,7 +27,7 @@ from worker.job.isolating import check_strangers, settle_isolation
 from worker.jobs.recovery import recover
 from worker.jobs.table import JobTable
 from worker.logs.redactor import Redactor
-from worker.loops.build import Bells, Loops, Parts, build_loops
+from worker.loops.build import Loops, Parts, WakeUps, build_loops
 from worker.loops.signals import Signals
 from worker.process_status import ProcessStatus
 from worker.program import Handover, Program, obstacle
@@ -95,9 +95,9 @@ class Runner:
         self._is_trial = is_trial
         self._obstacle = obstacle(program)
         self._program = None if self._obstacle else program
-        self._bells = Bells()
+        self._wake_ups = WakeUps()
         self._table = JobTable(clock)
-        self._signals = Signals(self._process_status, self._table, self._bells.heartbeat.set)
+        self._signals = Signals(self._process_status, self._table, self._wake_ups.heartbeat.set)
         self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._log = get_logger("worker")
 
@@ -141,7 +141,7 @@ class Runner:
             tuple(credentials.secrets), TaskProtection(environ.get("ECS_AGENT_URI", "")), isolation,
         )  # fmt: skip
         parts = Parts(
-            context, session, identity, facts, self._table, self._process_status, self._clock, self._bells, dispatcher,
+            context, session, identity, facts, self._table, self._process_status, self._clock, self._wake_ups, dispatcher,
             self._updater(identity), Fitness(self._process_status, self._clock, identity.home, self._fitness_changed),
         )  # fmt: skip
         try:
@@ -162,7 +162,7 @@ class Runner:
             if self._settings.update.enabled and not self._process_status.is_single:
                 self._log.warning("cannot update itself", why=self._obstacle)
             return None
-        return Updater(self._program, identity.home, self._process_status, self._table, self._bells.heartbeat.set)
+        return Updater(self._program, identity.home, self._process_status, self._table, self._wake_ups.heartbeat.set)
 
     async def _open_session(
         self, transport: Transport, credentials: Credentials, identity: Identity, facts: HostFacts
@@ -192,7 +192,7 @@ class Runner:
         server = parts.context.server
         running = [
             parts.session.keep_fresh(), loops.heartbeat.run(), self._table.watch_leases(), self._watch_engines(finder),
-            watch_clouds(self._process_status, self._bells.heartbeat.set, self._clock.sleep),
+            watch_clouds(self._process_status, self._wake_ups.heartbeat.set, self._clock.sleep),
         ]  # fmt: skip
         running.append(parts.fitness.run(self._probes(parts, finder)))
         if self._settings.server.realtime:
@@ -288,12 +288,12 @@ class Runner:
             await self._clock.sleep(_ENGINE_LOOK_SECONDS)
             await finder.refresh()
             if (finder.found, finder.note()) != before:
-                self._bells.heartbeat.set()
-                self._bells.claim.set()
+                self._wake_ups.heartbeat.set()
+                self._wake_ups.claim.set()
 
     def _fitness_changed(self) -> None:
-        self._bells.heartbeat.set()
-        self._bells.claim.set()
+        self._wake_ups.heartbeat.set()
+        self._wake_ups.claim.set()
 
     def _on_fatal(self, error: Fatal) -> None:
         if not self._fatal.done():

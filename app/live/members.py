@@ -40,7 +40,7 @@ async def check_members(app: rx.App) -> None:
         now = time.monotonic()
         checked_at = {key: at for key, at in checked_at.items() if now - at < MEMBER_SECONDS}
         looking = {(view.sid, view.org_id) for view in runtime().hub.all_views()}
-        # A few times a minute per session, however many tabs it has; a change of members rings at once.
+        # A few times a minute per session, however many tabs it has; a change of members wakes it at once.
         for key in looking - checked_at.keys():
             checked_at[key] = now
             await check_member(app, *key)

@@ -15,7 +15,7 @@ A live page's state derives from LivePage, names its TOPICS and writes _show():
             self._assign("rows", rows)             # assign only what differs: a delta is a whole var
 
 and its page is registered with on_load=RunnersState.load. Topics are the live
-tables (workers, worker_instances, provision_jobs, worker_releases, rollouts), the rung ones
+tables (workers, worker_instances, provision_jobs, worker_releases, rollouts), those that wake only
 (modules, groups, approvals, worker_assignments, memberships), `overview` (every few seconds), `counts`
 and `facets` (only when they are others), `log` (ids are job ids), `figures` and `link`. _show runs at once after
 a change, in a burst every 100 ms, only for tabs that show the page and only when one of its topics, or the

@@ -19,7 +19,7 @@ from app.project.errors import AppError, SignedOut
 from app.project.models import Row, Session
 from app.project.realtime_client import ChannelBroken, Event, Joined, RealtimeClient
 from app.project.shapes import shaped
-from app.project.snapshot import BELLS, bindings_of, read_row, read_snapshot, slim
+from app.project.snapshot import WAKE_UPS, bindings_of, read_row, read_snapshot, slim
 from app.project.store import AGAIN, WHOLE_TABLES, Link, OrgStore, version_of
 
 POLL_SECONDS = 10.0
@@ -62,7 +62,7 @@ class Feed:
         self._needed = COLUMNS_NEEDED
         self._doubts = 0
         self._nudged = asyncio.Event()
-        self._echoes: dict[tuple[str, str], asyncio.TimerHandle] = {}
+        self._repeats: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._figures_at = float("-inf")
         self._figures_lock = asyncio.Lock()
         self._facets_at = float("-inf")
@@ -130,9 +130,9 @@ class Feed:
         session = await self._authorized.fresh(session)
         topic = f"org:{self.store.org_id}"
         bindings = bindings_of(self.store.org_id)
-        async with self._realtime.join(topic, session.access_token, bindings, BELLS) as joined:
+        async with self._realtime.join(topic, session.access_token, bindings, WAKE_UPS) as joined:
             await self.load(session)
-            self.store.ring(AGAIN)
+            self.store.notify(AGAIN)
             self._say_link()
             apply = asyncio.create_task(self._apply(joined))
             try:
@@ -158,9 +158,9 @@ class Feed:
 
     async def _take(self, event: Event) -> None:
         self.store.changed_at = time.time()
-        if event.kind in BELLS:
+        if event.kind in WAKE_UPS:
             row_id = str(event.record.get("job_id") or event.record.get("id") or "")
-            self._ring("log" if event.kind == "log" else event.table, row_id, event.record.get("again_ms"))
+            self._notify("log" if event.kind == "log" else event.table, row_id, event.record.get("again_ms"))
         elif event.kind == "DELETE":
             self.store.drop(event.table, str(event.old_record.get("id", "")))
         elif event.is_partial or not self._needed[event.table] <= event.record.keys():
@@ -168,19 +168,19 @@ class Feed:
         else:
             self.store.put(event.table, slim(shaped(event.table, event.record)))
 
-    def _ring(self, table: str, row_id: str, again_ms: float | None) -> None:
-        """Ring now, and once more after the pause in which the database keeps a busy bell silent."""
-        self.store.ring(table, row_id)
+    def _notify(self, table: str, row_id: str, again_ms: float | None) -> None:
+        """Notify now, and once more after the pause in which the database sends no second wake-up."""
+        self.store.notify(table, row_id)
         if again_ms is None:
             return
-        if (echo := self._echoes.pop((table, row_id), None)) is not None:
-            echo.cancel()
+        if (repeat := self._repeats.pop((table, row_id), None)) is not None:
+            repeat.cancel()
         loop, seconds = asyncio.get_running_loop(), min(again_ms / 1000, LATEST_ECHO_SECONDS)
-        self._echoes[table, row_id] = loop.call_later(seconds, self._echo, table, row_id)
+        self._repeats[table, row_id] = loop.call_later(seconds, self._notify_late, table, row_id)
 
-    def _echo(self, table: str, row_id: str) -> None:
-        self._echoes.pop((table, row_id), None)
-        self.store.ring(table, row_id)
+    def _notify_late(self, table: str, row_id: str) -> None:
+        self._repeats.pop((table, row_id), None)
+        self.store.notify(table, row_id)
 
     async def _read_again(self, event: Event) -> None:
         row_id = str(event.record.get("id") or event.old_record.get("id") or "")
@@ -240,7 +240,7 @@ class Feed:
     async def _poll(self, session: Session) -> None:
         try:
             await self.load(session)
-            self.store.ring(AGAIN)
+            self.store.notify(AGAIN)
             self.store.set_link(Link.POLLING)
         except SignedOut:
             return

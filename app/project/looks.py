@@ -35,12 +35,12 @@ class Look:
 
     @property
     def key(self) -> str:
-        """The topic that rings when the answer has changed."""
+        """The topic that is notified when the answer has changed."""
         return f"look:{self.function}:{self.arguments}"
 
     @property
     def heartbeat(self) -> str:
-        """The topic that rings when only pulses have changed."""
+        """The topic that is notified when only pulses have changed."""
         return HEARTBEAT + self.key
 
     def named(self) -> dict[str, Any]:
@@ -99,9 +99,9 @@ class Held:
 class Looks:
     """The answers that somebody looks at, and which of them may be old."""
 
-    def __init__(self, ring: Callable[[str], None], newest: Callable[[str, Row], Row]) -> None:
-        """`ring` tells of a changed answer; `newest` puts what was heard since over a row of an answer."""
-        self._ring = ring
+    def __init__(self, notify: Callable[[str], None], newest: Callable[[str, Row], Row]) -> None:
+        """`notify` is called for a changed answer; `newest` puts what was heard since over a row of an answer."""
+        self._notify = notify
         self._newest = newest
         self._held: dict[str, Held] = {}
         self.woken = asyncio.Event()
@@ -147,7 +147,7 @@ class Looks:
         rows = held.rows()
         rows[at] = {**rows[at], **row}
         held.set({**held.answer, "rows": rows})
-        self._ring(held.look.key)
+        self._notify(held.look.key)
 
     def take(self, held: Held, answer: Any) -> None:
         """Take an answer, and tell of it if it is another; what was heard meanwhile stays newer than it."""
@@ -159,7 +159,7 @@ class Looks:
             return
         held.set(answer)
         if was_answered:
-            self._ring(held.look.heartbeat if _still(before) == _still(answer) else held.look.key)
+            self._notify(held.look.heartbeat if _still(before) == _still(answer) else held.look.key)
 
 
 def _still(answer: Any) -> Any:

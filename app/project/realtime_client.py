@@ -103,7 +103,7 @@ def row_event(payload: Any) -> Event:
     )
 
 
-def bell_event(payload: Any) -> Event:
+def wake_up_event(payload: Any) -> Event:
     """Read a broadcast: its event is the kind, its payload the record."""
     body = payload.get("payload") or {}
     return Event(kind=str(payload["event"]), table=str(body.get("table", "")), record=body)
@@ -121,10 +121,10 @@ class RealtimeClient:
 
     @contextlib.asynccontextmanager
     async def join(
-        self, topic: str, token: str, bindings: Iterable[Binding], bells: Iterable[str]
+        self, topic: str, token: str, bindings: Iterable[Binding], wake_ups: Iterable[str]
     ) -> AsyncIterator[Joined]:
         """Join a private topic and yield once the server says that its stream is live."""
-        joined = await self._subscribe(topic, token, tuple(bindings), tuple(bells))
+        joined = await self._subscribe(topic, token, tuple(bindings), tuple(wake_ups))
         try:
             async with asyncio.timeout(READY_SECONDS):
                 await _first_of(joined.ready, joined.broken)
@@ -161,14 +161,16 @@ class RealtimeClient:
         self._client = client
         return client
 
-    async def _subscribe(self, topic: str, token: str, bindings: tuple[Binding, ...], bells: tuple[str, ...]) -> Joined:
+    async def _subscribe(
+        self, topic: str, token: str, bindings: tuple[Binding, ...], wake_ups: tuple[str, ...]
+    ) -> Joined:
         # One join at a time: the client reads its token while it joins.
         async with self._lock:
             try:
                 client = await self._connected()
                 channel = client.channel(topic, _private_channel())
                 joined = Joined(channel)
-                _bind(joined, bindings, bells)
+                _bind(joined, bindings, wake_ups)
                 self._joined[topic] = joined
                 client.access_token = token
                 async with asyncio.timeout(JOIN_SECONDS):
@@ -200,7 +202,7 @@ def _private_channel() -> Any:
     }
 
 
-def _bind(joined: Joined, bindings: tuple[Binding, ...], bells: tuple[str, ...]) -> None:
+def _bind(joined: Joined, bindings: tuple[Binding, ...], wake_ups: tuple[str, ...]) -> None:
     def on_row(payload: Any) -> None:
         # An exception in a callback would end the client's listening task for good.
         try:
@@ -208,9 +210,9 @@ def _bind(joined: Joined, bindings: tuple[Binding, ...], bells: tuple[str, ...])
         except _UNREADABLE as error:
             joined.fail(f"an unreadable change arrived: {error}")
 
-    def on_bell(payload: Any) -> None:
+    def on_wake_up(payload: Any) -> None:
         try:
-            joined.offer(bell_event(payload))
+            joined.offer(wake_up_event(payload))
         except _UNREADABLE as error:
             joined.fail(f"an unreadable message arrived: {error}")
 
@@ -223,8 +225,8 @@ def _bind(joined: Joined, bindings: tuple[Binding, ...], bells: tuple[str, ...])
         joined.channel.on_postgres_changes(
             RealtimePostgresChangesListenEvent.All, on_row, table=binding.table, schema="public", filter=binding.filter
         )
-    for bell in bells:
-        joined.channel.on_broadcast(bell, on_bell)
+    for wake_up in wake_ups:
+        joined.channel.on_broadcast(wake_up, on_wake_up)
     joined.channel.on_system(on_system)
 
 

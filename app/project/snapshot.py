@@ -17,7 +17,7 @@ JOB_COLUMNS = (
 )
 # Frozen at enqueue and large: read by the job's page, never kept for everybody.
 HEAVY_COLUMNS = frozenset({"payload", "result", "late_report"})
-BELLS = ("log", "changed")
+WAKE_UPS = ("log", "changed")
 
 
 def bindings_of(org_id: str) -> tuple[Binding, ...]:

@@ -83,7 +83,7 @@ class OrgStore:
 
     def __post_init__(self) -> None:
         """Start without looks."""
-        self.looks = Looks(self.ring, self._newest)
+        self.looks = Looks(self.notify, self._newest)
 
     def rows(self, table: str) -> list[Row]:
         """List the rows of a table that is held whole."""
@@ -122,7 +122,7 @@ class OrgStore:
         """What was worked out before the last change, to keep what is still the same."""
         return self._derived.get(name, (None, None))[1]
 
-    def ring(self, table: str, row_id: str = "") -> None:
+    def notify(self, table: str, row_id: str = "") -> None:
         """Tell the listeners that a row changed, or something that is not kept here."""
         self._revisions[table] += 1
         self.looks.told(table, self.row(table, row_id) if table in NEWS_TABLES else None)
@@ -146,13 +146,13 @@ class OrgStore:
         self.tables[table][row_id] = merged
         if table in NEWS_TABLES and len(self.tables[table]) > MAX_NEWS:
             del self.tables[table][next(iter(self.tables[table]))]
-        self.ring(table, row_id)
+        self.notify(table, row_id)
         return True
 
     def drop(self, table: str, row_id: str) -> None:
         """Forget a row that was deleted."""
         if self.tables[table].pop(str(row_id), None) is not None or table in NEWS_TABLES:
-            self.ring(table, str(row_id))
+            self.notify(table, str(row_id))
 
     def replace(self, table: str, rows: Iterable[Row]) -> None:
         """Take a snapshot: put what is newer, drop what is gone."""
@@ -164,23 +164,23 @@ class OrgStore:
             self.drop(table, row_id)
 
     def set_overview(self, overview: dict[str, Any]) -> None:
-        """Take the numbers that rows do not carry; those beside the menu ring only when they are others."""
+        """Take the numbers that rows do not carry; those beside the menu notify only when they are others."""
         before, self.overview = {name: self.counts(name) for name in COUNTED}, overview
         if any(self.counts(name) != before[name] for name in COUNTED):
-            self.ring("counts")
-        self.ring("overview")
+            self.notify("counts")
+        self.notify("overview")
 
     def set_facets(self, facets: dict[str, Any]) -> None:
         """Take how many runners each label, version, region and health has."""
         if facets != self.facets:
             self.facets = facets
-            self.ring("facets")
+            self.notify("facets")
 
     def set_figures(self, figures: dict[str, Any]) -> None:
         """Take the last day's figures, which the tiles show."""
         if figures != self.figures:
             self.figures = figures
-            self.ring("figures")
+            self.notify("figures")
 
     def set_link(self, link: Link, detail: str = "") -> None:
         """Say how changes arrive from now on."""
@@ -188,4 +188,4 @@ class OrgStore:
             if link != self.link:
                 self.link_since = datetime.now(UTC).isoformat()
             self.link, self.link_detail = link, detail
-            self.ring("link")
+            self.notify("link")

@@ -147,7 +147,7 @@ def test_live_numbers(world: World, org: Organization) -> None:
 def test_a_new_job_wakes_the_organisations_runners(world: World, org: Organization) -> None:
     org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
-    assert world.rings(f"queue:{org.id}", "wake")[-1]["again_ms"] == 60
+    assert world.wake_ups(f"queue:{org.id}", "wake")[-1]["again_ms"] == 60
 
 
 def test_a_job_that_a_shared_runner_could_take_wakes_those_too(fresh_world: World) -> None:
@@ -155,34 +155,34 @@ def test_a_job_that_a_shared_runner_could_take_wakes_those_too(fresh_world: Worl
     fresh_world.shared_worker()
     org.enqueue("a/b")
     org.enqueue("a/c", labels=["gpu"])
-    assert len(fresh_world.rings("queue:shared", "wake")) == 1
-    assert len(fresh_world.rings(f"queue:{org.id}", "wake")) == 2
+    assert len(fresh_world.wake_ups("queue:shared", "wake")) == 1
+    assert len(fresh_world.wake_ups(f"queue:{org.id}", "wake")) == 2
 
 
-def test_a_burst_of_jobs_is_few_rings(world: World, org: Organization) -> None:
+def test_a_burst_of_jobs_is_few_wake_ups(world: World, org: Organization) -> None:
     with org.owner.connection.transaction():
         for number in range(30):
             org.enqueue(f"a/m{number}")
-    assert len(world.rings(f"queue:{org.id}", "wake")) < 30
+    assert len(world.wake_ups(f"queue:{org.id}", "wake")) < 30
 
 
-def test_logs_ring_at_most_four_times_a_second(world: World, org: Organization) -> None:
+def test_logs_wake_at_most_four_times_a_second(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
     job = runner.claim_one()
     with runner.connection.transaction():
         for seq in range(1, 20):
             runner.append(job, (seq, "x\n"))
-    rings = world.rings(f"org:{org.id}", "log")
-    assert rings[0]["job_id"] == job["id"]
-    assert len(rings) < 19
+    wake_ups = world.wake_ups(f"org:{org.id}", "log")
+    assert wake_ups[0]["job_id"] == job["id"]
+    assert len(wake_ups) < 19
 
 
-def test_unpublished_tables_ring_their_pages(world: World, org: Organization) -> None:
+def test_unpublished_tables_wake_their_pages(world: World, org: Organization) -> None:
     org.module("a/b")
     org.worker("r1", assignments=["a"])
     assert {"groups", "modules", "worker_assignments", "memberships"} <= {
-        ring["table"] for ring in world.rings(f"org:{org.id}", "changed")
+        wake_up["table"] for wake_up in world.wake_ups(f"org:{org.id}", "changed")
     }
 
 

@@ -71,7 +71,7 @@ def test_what_runs_is_asked_and_asked_again_only_for_more(world: World, org: Org
     asked = ("GRACEFUL", "AFTER_STEP", "KILL")
     kinds = [org.owner.call("cancel_job", p_job=job_id, p_kind=kind)["cancel_kind"] for kind in asked]
     assert kinds == ["GRACEFUL", "GRACEFUL", "KILL"]
-    assert world.rings(f"worker:{runner.worker_id}", "directive")
+    assert world.wake_ups(f"worker:{runner.worker_id}", "directive")
     runner.finish(job, "CANCELLED")
     assert world.status(job_id) == "CANCELLED"
     with refused("RY409", "The job is"):

@@ -84,7 +84,7 @@ def test_a_session_survives_rotation_and_ends_with_its_token(world: World, org: 
         runner.heartbeat()
     assert "its token was revoked" in str(caught.value)
     assert world.worker_row(runner.worker_id)["status"] == "OFFLINE"
-    assert world.rings(f"worker:{runner.worker_id}", "directive")
+    assert world.wake_ups(f"worker:{runner.worker_id}", "directive")
 
 
 def test_an_expired_token_is_not_offered(world: World, org: Organization) -> None:

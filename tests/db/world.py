@@ -327,7 +327,7 @@ class World:
         found: dict[str, Any] = self.owner.one("select to_jsonb(w) from public.workers as w where id = %s", worker_id)
         return found
 
-    def rings(self, topic: str, event: str | None = None) -> list[dict[str, Any]]:
+    def wake_ups(self, topic: str, event: str | None = None) -> list[dict[str, Any]]:
         return self.owner.rows(
             "select payload from realtime.messages where topic = %s and (%s::text is null or event = %s) order by inserted_at",
             topic,

@@ -112,15 +112,15 @@ async def test_another_organisations_rows_never_come(house: House) -> None:
     assert [row["name"] for row in house.listed(their_store).values()] == ["not-mine"]
 
 
-async def test_an_unpublished_table_rings_instead(house: House) -> None:
+async def test_an_unpublished_table_wakes_instead(house: House) -> None:
     owner = await house.sign_up()
     org_id = await house.organisation(owner)
     store = await house.look(owner, org_id)
     await until(lambda: store.link is Link.LIVE)
-    rung: list[str] = []
-    store.listen(lambda table, _row_id: rung.append(table))
+    notified: list[str] = []
+    store.listen(lambda table, _row_id: notified.append(table))
     await house.authorized.rpc(owner, "upsert_group", {"p_org": org_id, "p_path": "platform"})
-    await until(lambda: "groups" in rung)
+    await until(lambda: "groups" in notified)
 
 
 async def test_a_restart_of_the_project_heals_and_nothing_is_stale(house: House) -> None:

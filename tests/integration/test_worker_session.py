@@ -57,19 +57,19 @@ async def test_a_session_is_renewed_without_the_token_and_goes_on(bench: Bench, 
 
 
 @pytest.mark.anyio
-async def test_the_doorbell_rings_for_work_and_for_directives(bench: Bench, tmp_path: Path) -> None:
+async def test_the_doorbell_wakes_for_work_and_for_directives(bench: Bench, tmp_path: Path) -> None:
     import asyncio
 
     worker = bench.register()
-    rang: list[str] = []
+    events: list[str] = []
     async with Transport(bench.project.url) as transport:
         session = session_for(bench, worker, transport, tmp_path)
         await session.open()
-        doorbell = Doorbell(bench.project.url, lambda: session.grant, rang.append, SystemClock())
+        doorbell = Doorbell(bench.project.url, lambda: session.grant, events.append, SystemClock())
         listening = asyncio.create_task(doorbell.run())
 
         async def has(event: str) -> bool:
-            return event in rang
+            return event in events
 
         await eventually(lambda: has("joined"))
         module = await asyncio.to_thread(bench.module)
@@ -77,9 +77,9 @@ async def test_the_doorbell_rings_for_work_and_for_directives(bench: Bench, tmp_
         await eventually(lambda: has("wake"))
         await asyncio.to_thread(bench.rpc, "drain_worker", p_worker=worker[0], p_reason="x")
         await eventually(lambda: has("directive"))
-        # A renewed token is handed over, and the bell goes on ringing.
+        # A renewed token is handed over, and wake-ups go on coming.
         await session.renew()
-        rang.clear()
+        events.clear()
         await asyncio.to_thread(bench.rpc, "resume_worker", p_worker=worker[0])
         await eventually(lambda: has("directive"))
         listening.cancel()

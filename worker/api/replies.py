@@ -28,7 +28,7 @@ class SessionGrant(Reply):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The private topics that ring for this runner."""
+        """The private topics that wake this runner."""
         return tuple(self.realtime.get("topics") or ())
 
 

@@ -31,7 +31,7 @@ class Scaler:
         self._url = url
         self._clock = clock
         self._is_rehearsal = is_rehearsal
-        self._rung = asyncio.Event()
+        self._wake_up = asyncio.Event()
         self._abstains: dict[str, float] = {}
         self._log = get_logger("worker.scaling")
 
@@ -48,19 +48,19 @@ class Scaler:
                 has_cloud = True
             await self._wait(self._look_seconds if has_cloud else QUIET_SECONDS)
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Look at once: a job has ended here, and it may have been a deployment."""
-        self._rung.set()
+        self._wake_up.set()
 
     async def _wait(self, seconds: float) -> None:
-        rung = asyncio.create_task(self._rung.wait())
+        woken = asyncio.create_task(self._wake_up.wait())
         slept = asyncio.create_task(self._clock.sleep(seconds))
         try:
-            await asyncio.wait([rung, slept], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([woken, slept], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            rung.cancel()
+            woken.cancel()
             slept.cancel()
-        self._rung.clear()
+        self._wake_up.clear()
 
     async def look(self) -> bool:
         """Decide once about every runner; tell whether there are any."""

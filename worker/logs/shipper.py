@@ -31,7 +31,7 @@ class Shipper:
         self._batch = Batch(rules)
         self._on_fenced = on_fenced
         self._loop = asyncio.get_running_loop()
-        self._bell = asyncio.Event()
+        self._wake_up = asyncio.Event()
         self._next = 1
         self._is_closing = False
         self._log = get_logger("worker.logs")
@@ -64,7 +64,7 @@ class Shipper:
         """No more text will come: cut what is left and let `run` end when all is sent."""
         self._spool.cut()
         self._is_closing = True
-        self._bell.set()
+        self._wake_up.set()
 
     async def resend(self, missing: list[tuple[int, int]]) -> None:
         """Send again what the server says it does not have."""
@@ -83,7 +83,7 @@ class Shipper:
     def _count(self, lines: int) -> None:
         self._batch.add(lines, self._clock.monotonic())
         if self._batch.due_at() <= self._clock.monotonic():
-            self._bell.set()
+            self._wake_up.set()
 
     def _cut_when_due(self) -> None:
         if self._batch.due_at() <= self._clock.monotonic():
@@ -91,12 +91,12 @@ class Shipper:
             self._batch.sent(self._clock.monotonic())
 
     async def _wait(self) -> None:
-        self._bell.clear()
+        self._wake_up.clear()
         if self._is_closing:
             return
         pause = min(1.0, max(0.0, self._batch.due_at() - self._clock.monotonic()))
         try:
-            await asyncio.wait_for(self._bell.wait(), pause or 0.01)
+            await asyncio.wait_for(self._wake_up.wait(), pause or 0.01)
         except TimeoutError:
             return
 

@@ -1,4 +1,4 @@
-"""The loops of a connected runner, built once, with the bells that wake them."""
+"""The loops of a connected runner, built once, with what wakes them."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ from worker.update.updater import Updater
 
 
 @dataclass(frozen=True)
-class Bells:
-    """What wakes a loop; they may be rung before there is a loop that listens."""
+class WakeUps:
+    """What wakes a loop; each may be set before there is a loop that listens."""
 
     claim: asyncio.Event = field(default_factory=asyncio.Event)
     heartbeat: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def rang(self, event: str) -> None:
+    def notify(self, event: str) -> None:
         """Wake whom the doorbell is for."""
         if event in {"wake", "joined"}:
             self.claim.set()
@@ -48,7 +48,7 @@ class Parts:
     table: JobTable
     process_status: ProcessStatus
     clock: Clock
-    bells: Bells
+    wake_ups: WakeUps
     dispatcher: Dispatcher | None
     updater: Updater | None
     fitness: Fitness
@@ -67,7 +67,7 @@ class Loops:
 
 def build_loops(parts: Parts) -> Loops:
     """Put the loops together; nothing runs yet."""
-    settings, server, bells = parts.context.settings, parts.context.server, parts.bells
+    settings, server, wake_ups = parts.context.settings, parts.context.server, parts.wake_ups
     scaler = Scaler(
         server, settings.server.url, parts.clock, look_seconds=settings.scaling.look_seconds,
         is_rehearsal=settings.scaling.rehearse,
@@ -75,15 +75,15 @@ def build_loops(parts: Parts) -> Loops:
     starter = _job_starter(parts, scaler)
     claim = _claim_loop(parts, starter)
     directives = Directives(
-        parts.table, parts.process_status, ring_claim=bells.claim.set, ring_heartbeat=bells.heartbeat.set,
+        parts.table, parts.process_status, wake_claim=wake_ups.claim.set, wake_heartbeat=wake_ups.heartbeat.set,
         own_capacity=settings.capacity,
     )  # fmt: skip
     directives.resize(parts.session.grant.worker)
     heartbeat = Heartbeat(
-        server, parts.table, parts.process_status, parts.facts, directives.obey, parts.clock, bell=bells.heartbeat
+        server, parts.table, parts.process_status, parts.facts, directives.obey, parts.clock, wake_up=wake_ups.heartbeat
     )
     parts.session.listeners.append(lambda _: heartbeat.forget_facts())
-    doorbell = Doorbell(settings.server.url, lambda: parts.session.grant, bells.rang, parts.clock)
+    doorbell = Doorbell(settings.server.url, lambda: parts.session.grant, wake_ups.notify, parts.clock)
     return Loops(starter, claim, heartbeat, scaler, doorbell)
 
 
@@ -94,8 +94,8 @@ def _job_starter(parts: Parts, scaler: Scaler) -> JobStarter:
     metrics.serve(context.settings)
 
     def on_free() -> None:
-        parts.bells.claim.set()
-        scaler.ring()
+        parts.wake_ups.claim.set()
+        scaler.wake()
 
     return JobStarter(
         table, process_status, context, parts.identity.home, metrics, parts.clock,
@@ -108,5 +108,5 @@ def _claim_loop(parts: Parts, starter: JobStarter) -> ClaimLoop:
     return ClaimLoop(
         context.server, parts.table, parts.process_status,
         lambda: bool(context.finder.found or parts.dispatcher), starter.start, parts.clock,
-        poll_seconds=context.settings.server.poll_seconds, bell=parts.bells.claim,
+        poll_seconds=context.settings.server.poll_seconds, wake_up=parts.wake_ups.claim,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Asking for work: when the bell rings, and every ten seconds whether it rings or not."""
+"""Asking for work: at every wake-up, and every ten seconds without one."""
 
 import asyncio
 import uuid
@@ -10,7 +10,7 @@ from worker.api.server import Server
 from worker.clock import Clock, backoff, jittered
 from worker.errors import Rejected, Retryable
 from worker.jobs.table import JobTable
-from worker.loops.waiting import wait_for_bell
+from worker.loops.waiting import wait_for_wake_up
 from worker.process_status import ProcessStatus
 from worker.runtime_log import get_logger
 
@@ -31,7 +31,7 @@ class ClaimLoop:
 
     def __init__(
         self, server: Server, table: JobTable, process_status: ProcessStatus, is_ready: Callable[[], bool], start: Start, clock: Clock,
-        *, poll_seconds: float, bell: asyncio.Event | None = None,
+        *, poll_seconds: float, wake_up: asyncio.Event | None = None,
     ) -> None:  # fmt: skip
         """`is_ready` says whether any engine is there to run jobs with."""
         self._server = server
@@ -44,11 +44,11 @@ class ClaimLoop:
         self._log = get_logger("worker.claim")
         self._open: _Request | None = None
         self._failures = 0
-        self.bell = bell or asyncio.Event()
+        self.wake_up = wake_up or asyncio.Event()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Look for work now."""
-        self.bell.set()
+        self.wake_up.set()
 
     async def run(self) -> None:
         """Look for work until the process ends."""
@@ -62,7 +62,7 @@ class ClaimLoop:
             pause = (
                 backoff(self._failures, first=0.5, most=self._poll_seconds) if self._failures else self._poll_seconds
             )
-            await wait_for_bell(self.bell, jittered(pause, 0.1))
+            await wait_for_wake_up(self.wake_up, jittered(pause, 0.1))
 
     async def look(self) -> None:
         """Claim once for every free slot, or repeat the claim whose answer was lost."""
@@ -79,7 +79,7 @@ class ClaimLoop:
         self._process_status.has_claimed = self._process_status.has_claimed or bool(reply.jobs)
         for job in reply.jobs:
             self._start(job, request.sent_at)
-        # The queue may hold more than we could take; a slot that is still free looks again at the next bell.
+        # The queue may hold more than we could take; a slot that is still free asks again at the next wake-up.
 
     def _new_request(self) -> _Request | None:
         slots = self._process_status.free_slots(len(self._table))

@@ -11,17 +11,17 @@ from worker.runtime_log import get_logger
 
 
 class Directives:
-    """Turns an answer into changes of the table, the process_status and the bells."""
+    """Turns an answer into changes of the table, the process's status and what wakes the loops."""
 
     def __init__(
-        self, table: JobTable, process_status: ProcessStatus, *, ring_claim: Callable[[], None], ring_heartbeat: Callable[[], None],
+        self, table: JobTable, process_status: ProcessStatus, *, wake_claim: Callable[[], None], wake_heartbeat: Callable[[], None],
         own_capacity: int | None,
     ) -> None:  # fmt: skip
         """`own_capacity` is the operator's setting; it can lower the record's."""
         self._table = table
         self._process_status = process_status
-        self._ring_claim = ring_claim
-        self._ring_heartbeat = ring_heartbeat
+        self._wake_claim = wake_claim
+        self._wake_heartbeat = wake_heartbeat
         self._own_capacity = own_capacity
         self._announced: str | None = None
         self._log = get_logger("worker.directives")
@@ -34,7 +34,7 @@ class Directives:
         self.resize(reply.worker)
         self._announce(reply.update)
         if reply.look:
-            self._ring_claim()
+            self._wake_claim()
 
     def _cancel(self, wish: Cancellation) -> None:
         handle = self._table.find(JobRef(job=wish.job, attempt=wish.attempt))
@@ -49,8 +49,8 @@ class Directives:
             return
         self._process_status.is_drained_by_server = is_wanted
         self._log.info("draining" if is_wanted else "taking jobs again", reason=reason)
-        self._ring_heartbeat()
-        self._ring_claim()
+        self._wake_heartbeat()
+        self._wake_claim()
 
     def resize(self, record: dict[str, Any]) -> None:
         """Take the record's capacity over, or the operator's setting where that is less; the server gives no more."""
@@ -61,7 +61,7 @@ class Directives:
         if capacity != self._process_status.capacity:
             self._log.info("capacity changed", before=self._process_status.capacity, now=capacity)
             self._process_status.capacity = capacity
-            self._ring_claim()
+            self._wake_claim()
 
     def _announce(self, update: dict[str, Any] | None) -> None:
         version = str(update.get("version")) if update else None

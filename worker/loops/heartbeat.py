@@ -10,7 +10,7 @@ from worker.api.server import Server
 from worker.clock import Clock, backoff
 from worker.errors import Rejected, Retryable
 from worker.jobs.table import JobTable
-from worker.loops.waiting import wait_for_bell
+from worker.loops.waiting import wait_for_wake_up
 from worker.process_status import ProcessStatus
 from worker.runtime_log import get_logger
 from worker.version import __version__
@@ -25,13 +25,13 @@ Obey = Callable[[HeartbeatReply], None]
 
 
 class Heartbeat:
-    """Sends heartbeats for ever; `ring` makes the next one come at once."""
+    """Sends heartbeats for ever; `wake` makes the next one come at once."""
 
     def __init__(
         self, server: Server, table: JobTable, process_status: ProcessStatus, facts: Callable[[], dict[str, Any]], obey: Obey, clock: Clock,
-        *, bell: asyncio.Event | None = None,
+        *, wake_up: asyncio.Event | None = None,
     ) -> None:  # fmt: skip
-        """`facts` is asked before each heartbeat; only changed facts are sent; `bell` may be rung before there is a heartbeat."""
+        """`facts` is asked before each heartbeat; only changed facts are sent; `wake_up` may be set before there is a heartbeat."""
         self._server = server
         self._table = table
         self._process_status = process_status
@@ -41,11 +41,11 @@ class Heartbeat:
         self._log = get_logger("worker.heartbeat")
         self._sent_facts: dict[str, Any] | None = None
         self._seconds = HEARTBEAT_SECONDS
-        self.bell = bell or asyncio.Event()
+        self.wake_up = wake_up or asyncio.Event()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Send one now."""
-        self.bell.set()
+        self.wake_up.set()
 
     async def run(self) -> None:
         """Send heartbeats until the process ends."""
@@ -62,7 +62,7 @@ class Heartbeat:
                 if failures
                 else self._seconds * random.uniform(_EARLIEST, 1)
             )
-            await wait_for_bell(self.bell, pause)
+            await wait_for_wake_up(self.wake_up, pause)
 
     async def send(self) -> None:
         """Send one and act on the answer."""

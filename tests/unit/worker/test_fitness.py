@@ -43,10 +43,10 @@ def test_its_own_folders_are_always_the_runners_fault() -> None:
 
 
 async def test_it_takes_no_jobs_until_a_probe_succeeds(tmp_path: Path) -> None:
-    process_status, clock, rang = ProcessStatus(capacity=3), HandClock(), []
+    process_status, clock, changes = ProcessStatus(capacity=3), HandClock(), []
     home = tmp_path / "instances" / "one"
     home.mkdir(parents=True)
-    fitness = Fitness(process_status, clock, home, lambda: rang.append(1))
+    fitness = Fitness(process_status, clock, home, lambda: changes.append(1))
     tries: list[float] = []
 
     async def probe() -> None:
@@ -66,7 +66,7 @@ async def test_it_takes_no_jobs_until_a_probe_succeeds(tmp_path: Path) -> None:
     running.cancel()
     assert process_status.free_slots(0) == 3
     assert degraded(tmp_path) == []
-    assert len(rang) == 2
+    assert len(changes) == 2
     pauses = [later - earlier for earlier, later in pairwise(tries)]
     assert pauses == sorted(pauses)
 

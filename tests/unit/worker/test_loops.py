@@ -39,11 +39,11 @@ class Parts:
         self.clock = HandClock()
         self.table = JobTable(self.clock)
         self.process_status = ProcessStatus()
-        self.rings: list[str] = []
+        self.woken: list[str] = []
         self.facts: dict[str, Any] = {"engines": {"tofu": "1"}}
         self.directives = Directives(
-            self.table, self.process_status, ring_claim=lambda: self.rings.append("claim"),
-            ring_heartbeat=lambda: self.rings.append("heartbeat"), own_capacity=own_capacity,
+            self.table, self.process_status, wake_claim=lambda: self.woken.append("claim"),
+            wake_heartbeat=lambda: self.woken.append("heartbeat"), own_capacity=own_capacity,
         )  # fmt: skip
         self.heartbeat = Heartbeat(
             network.server(),
@@ -161,8 +161,8 @@ def test_directives_drain_resize_and_announce() -> None:
     assert parts.process_status.status is WorkerStatus.DRAINING
     assert parts.process_status.capacity == 5
     assert parts.process_status.free_slots(0) == 0
-    assert "heartbeat" in parts.rings
-    assert "claim" in parts.rings
+    assert "heartbeat" in parts.woken
+    assert "claim" in parts.woken
     parts.directives.obey(HeartbeatReply(drain=False, worker={"capacity": 5}))
     assert parts.process_status.free_slots(2) == 3
 

@@ -44,13 +44,13 @@ class FakeAuthorizedClient:
 def setting(*answers: Any, link: Link = Link.LIVE) -> tuple[OrgStore, FakeAuthorizedClient, Asker, list[str]]:
     store, authorized = OrgStore("org"), FakeAuthorizedClient(*answers)
     store.is_loaded, store.link = True, link
-    rung: list[str] = []
-    store.listen(lambda topic, _row: rung.append(topic))
+    notified: list[str] = []
+    store.listen(lambda topic, _row: notified.append(topic))
 
     async def member() -> Session:
         return ME
 
-    return store, authorized, Asker(store, cast("AuthorizedClient", authorized), member), rung
+    return store, authorized, Asker(store, cast("AuthorizedClient", authorized), member), notified
 
 
 def shown(store: OrgStore, asked: Look = RUNNERS) -> list[tuple[str, str]]:
@@ -60,32 +60,32 @@ def shown(store: OrgStore, asked: Look = RUNNERS) -> list[tuple[str, str]]:
 
 
 async def test_everybody_who_asks_the_same_shares_one_answer() -> None:
-    store, authorized, asker, rung = setting(page(worker("a")))
+    store, authorized, asker, notified = setting(page(worker("a")))
     for _ in range(3):
         held = await asker.answer(RUNNERS, ME)
     assert held.make("rows", lambda held: held.rows()) is held.make("rows", lambda held: held.rows())
     assert authorized.asked == [("list_runners", {"p_org": "org", "p_limit": 50})]
-    assert (shown(store), rung) == ([("a", "ONLINE")], [])
+    assert (shown(store), notified) == ([("a", "ONLINE")], [])
 
 
 async def test_without_realtime_whoever_looks_asks_the_database() -> None:
-    _store, authorized, asker, _rung = setting(page(worker("a")), link=Link.POLLING)
+    _store, authorized, asker, _notified = setting(page(worker("a")), link=Link.POLLING)
     await asker.answer(RUNNERS, ME)
     await asker.answer(RUNNERS, ME)
     assert len(authorized.asked) == 2
 
 
 async def test_a_changed_row_is_shown_before_the_database_is_asked_again() -> None:
-    store, authorized, asker, rung = setting(page(worker("a"), worker("b")))
+    store, authorized, asker, notified = setting(page(worker("a"), worker("b")))
     await asker.answer(RUNNERS, ME)
     store.put("workers", worker("b", 5, status="OFFLINE"))
     assert shown(store) == [("a", "ONLINE"), ("b", "OFFLINE")]
-    assert rung == [RUNNERS.key, "workers"]
+    assert notified == [RUNNERS.key, "workers"]
     assert len(authorized.asked) == 1
 
 
 async def test_what_is_out_of_sight_is_asked_for_and_not_put_in() -> None:
-    store, _authorized, asker, _rung = setting(page(worker("a")))
+    store, _authorized, asker, _notified = setting(page(worker("a")))
     held = await asker.answer(RUNNERS, ME)
     store.put("workers", worker("elsewhere", 5))
     assert shown(store) == [("a", "ONLINE")]
@@ -93,7 +93,7 @@ async def test_what_is_out_of_sight_is_asked_for_and_not_put_in() -> None:
 
 
 async def test_an_answer_that_was_on_its_way_does_not_take_a_change_back() -> None:
-    store, _authorized, asker, _rung = setting(page(worker("a")))
+    store, _authorized, asker, _notified = setting(page(worker("a")))
     await asker.answer(RUNNERS, ME)
     store.put("workers", worker("a", 5, status="OFFLINE"))
     store.looks.take(store.looks.hold(RUNNERS), page(worker("a", 0)))
@@ -102,31 +102,31 @@ async def test_an_answer_that_was_on_its_way_does_not_take_a_change_back() -> No
     assert shown(store) == [("a", "ONLINE")]
 
 
-async def test_a_heartbeat_rings_as_one_and_the_same_answer_not_at_all() -> None:
-    store, _authorized, asker, rung = setting(page(worker("a")))
+async def test_a_heartbeat_notifies_as_one_and_the_same_answer_not_at_all() -> None:
+    store, _authorized, asker, notified = setting(page(worker("a")))
     held = await asker.answer(RUNNERS, ME)
     store.looks.take(held, page(worker("a")))
     store.looks.take(held, page(worker("a", used=1)))
     store.looks.take(held, page(worker("a", used=1, status="DRAINING")))
-    assert rung == [RUNNERS.heartbeat, RUNNERS.key]
+    assert notified == [RUNNERS.heartbeat, RUNNERS.key]
 
 
 async def test_old_answers_are_asked_for_again_by_themselves() -> None:
-    store, authorized, asker, rung = setting(page(worker("a")), page(worker("a"), worker("b")))
+    store, authorized, asker, notified = setting(page(worker("a")), page(worker("a"), worker("b")))
     await asker.answer(RUNNERS, ME)
     running = asyncio.create_task(asker.run())
-    store.ring("overview")
+    store.notify("overview")
 
     async def is_there() -> bool:
         return len(shown(store)) == 2
 
     await eventually(is_there)
     running.cancel()
-    assert (len(authorized.asked), rung) == (2, ["overview", RUNNERS.key])
+    assert (len(authorized.asked), notified) == (2, ["overview", RUNNERS.key])
 
 
 async def test_a_storm_is_looked_through_in_pauses() -> None:
-    _store, _authorized, asker, _rung = setting(page(worker("a")))
+    _store, _authorized, asker, _notified = setting(page(worker("a")))
     held = await asker.answer(RUNNERS, ME)
     held.asked_at, held.ended_at = 10.0, 10.2
     assert held.pause(10.2) == pytest.approx(0.6), "three times as long as it took"
@@ -136,7 +136,7 @@ async def test_a_storm_is_looked_through_in_pauses() -> None:
 
 
 async def test_who_cannot_be_asked_is_asked_again_later_and_shows_what_was_there() -> None:
-    store, _authorized, asker, _rung = setting(page(worker("a")), Unreachable())
+    store, _authorized, asker, _notified = setting(page(worker("a")), Unreachable())
     held = await asker.answer(RUNNERS, ME)
     with pytest.raises(Unreachable):
         await asker.ask_all(ME, 0.0)
@@ -146,10 +146,12 @@ async def test_who_cannot_be_asked_is_asked_again_later_and_shows_what_was_there
 
 async def test_what_was_not_answered_is_asked_again_without_another_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.project.asker.RETRY_SECONDS", 0.01)
-    store, _authorized, asker, _rung = setting(page(worker("a")), Unreachable(), page(worker("a", status="OFFLINE")))
+    store, _authorized, asker, _notified = setting(
+        page(worker("a")), Unreachable(), page(worker("a", status="OFFLINE"))
+    )
     await asker.answer(RUNNERS, ME)
     running = asyncio.create_task(asker.run())
-    store.ring("overview")
+    store.notify("overview")
 
     async def is_shown() -> bool:
         return shown(store) == [("a", "OFFLINE")]
@@ -159,7 +161,7 @@ async def test_what_was_not_answered_is_asked_again_without_another_change(monke
 
 
 async def test_a_change_of_which_nobody_told_is_found() -> None:
-    _store, _authorized, asker, _rung = setting(
+    _store, _authorized, asker, _notified = setting(
         page(worker("a"), worker("b")), page(worker("a", 5), worker("b"), worker("c"))
     )
     await asker.answer(RUNNERS, ME)
@@ -167,7 +169,7 @@ async def test_a_change_of_which_nobody_told_is_found() -> None:
 
 
 async def test_what_nobody_looks_at_is_forgotten() -> None:
-    store, _authorized, asker, _rung = setting(page(worker("a")))
+    store, _authorized, asker, _notified = setting(page(worker("a")))
     other = look("list_runners", ("workers",), "workers", limit=25)
     await asker.answer(RUNNERS, ME)
     await asker.answer(other, ME)
@@ -179,7 +181,7 @@ async def test_what_nobody_looks_at_is_forgotten() -> None:
 async def test_a_malformed_report_does_not_spoil_a_list() -> None:
     jobs = look("list_jobs", ("provision_jobs",), "provision_jobs")
     bad = {"id": 7, "status": "FAILED", "error": "not an object", "steps": 3, "updated_at": "2026-11-15T10:00:00+00:00"}
-    store, _authorized, asker, _rung = setting({"total": 1, "counts": {}, "rows": [bad]})
+    store, _authorized, asker, _notified = setting({"total": 1, "counts": {}, "rows": [bad]})
     held = await asker.answer(jobs, ME)
     assert held.rows()[0]["steps"] == []
     assert store.looks.all() == [held]

@@ -93,7 +93,7 @@ def test_only_what_changed_lately_is_kept_however_many_there_are() -> None:
     assert heard[-1] == ("provision_jobs", "0"), "a row that is gone is told of, held or not"
 
 
-def test_counts_ring_only_when_they_are_others() -> None:
+def test_counts_notify_only_when_they_are_others() -> None:
     store, heard = loaded()
     for used in (1, 2):
         store.set_overview({"counts": {"workers": {"total": 3}, "jobs": {"QUEUED": 1}, "used": used}})

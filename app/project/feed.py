@@ -37,7 +37,7 @@ RECONCILE_SECONDS = 45.0
 IN_FLIGHT_SECONDS = 5.0
 HANDOVER_SECONDS = 120.0
 MAX_BACKOFF_SECONDS = 10.0
-LATEST_ECHO_SECONDS = 5.0
+LATEST_REPEAT_SECONDS = 5.0
 # After a missed change: this many quiet comparisons, or one change that arrives, restore trust.
 DOUBTS = 3
 
@@ -175,7 +175,7 @@ class Feed:
             return
         if (repeat := self._repeats.pop((table, row_id), None)) is not None:
             repeat.cancel()
-        loop, seconds = asyncio.get_running_loop(), min(again_ms / 1000, LATEST_ECHO_SECONDS)
+        loop, seconds = asyncio.get_running_loop(), min(again_ms / 1000, LATEST_REPEAT_SECONDS)
         self._repeats[table, row_id] = loop.call_later(seconds, self._notify_late, table, row_id)
 
     def _notify_late(self, table: str, row_id: str) -> None:

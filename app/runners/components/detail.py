@@ -97,7 +97,7 @@ def strip() -> rx.Component:
         ),
         rx.el.div(
             rx.el.div(
-                rx.foreach(State.strip["ticks"].to(list[str]), lambda mark: rx.el.i(class_name=mark)),
+                rx.foreach(State.strip["marks"].to(list[str]), lambda mark: rx.el.i(class_name=mark)),
                 class_name="ry-strip",
                 role="img",
                 aria_label="Heartbeats: " + State.strip["words"].to(str),

@@ -217,8 +217,8 @@ class RunnerState(LivePage, rx.State):
             self.strip = {**NO_STRIP, "words": error.message}
             return
         since = parse_time(worker.get("first_seen_at"))
-        ticks = history.get("ticks", []) if isinstance(history, dict) else history or []
-        self.strip = build_strip(ticks, since)
+        quarters = history.get("ticks", []) if isinstance(history, dict) else history or []
+        self.strip = build_strip(quarters, since)
 
     @rx.event
     def set_assigning(self, is_open: bool) -> None:

@@ -60,15 +60,15 @@ class EventRow(TypedDict):
 
 
 class Strip(TypedDict):
-    """Twenty-four hours: a tick per quarter of an hour, and the load on the same axis."""
+    """Twenty-four hours: a mark for each quarter of an hour, and the load on the same axis."""
 
-    ticks: list[str]
+    marks: list[str]
     load: Curve
     words: str
     axis: list[str]
 
 
-NO_STRIP: Strip = {"ticks": [], "load": NO_CURVE, "words": "", "axis": []}
+NO_STRIP: Strip = {"marks": [], "load": NO_CURVE, "words": "", "axis": []}
 
 
 def build_instances(instances: Iterable[Row]) -> list[InstanceDetail]:
@@ -223,37 +223,37 @@ def _split_reason(reason: str) -> tuple[str, str]:
     return ("", by) if is_only_who else (reason, "")
 
 
-def build_strip(ticks: Iterable[Row], since: datetime | None, now: datetime | None = None) -> Strip:
+def build_strip(quarters: Iterable[Row], since: datetime | None, now: datetime | None = None) -> Strip:
     """Make the last 24 hours of worker_history(); hours before it was registered stay blank."""
     now = now or datetime.now(UTC)
-    by_start = {parse_time(str(row["at"])): row for row in ticks}
+    by_start = {parse_time(str(row["at"])): row for row in quarters}
     last = now.replace(minute=now.minute // 15 * 15, second=0, microsecond=0)
     starts = [last - TICK * at for at in range(TICKS - 1, -1, -1)]
     marks = [_mark(by_start.get(start), start, since) for start in starts]
     loads = [_load(by_start.get(start), mark) for start, mark in zip(starts, marks, strict=True)]
     axis = [f"{start:%H:%M}" for start in starts[:: TICKS // 6]]
     return {
-        "ticks": marks,
+        "marks": marks,
         "load": smooth(loads, width=900, height=84, top=18, bottom=2, ceiling=1.0),
         "words": _strip_words(marks),
         "axis": axis,
     }
 
 
-def _load(tick: Row | None, mark: str) -> float | None:
+def _load(quarter: Row | None, mark: str) -> float | None:
     """How busy it was; of hours before it was there nothing is known."""
-    return None if mark == "z" and tick is None else float((tick or {}).get("load") or 0)
+    return None if mark == "z" and quarter is None else float((quarter or {}).get("load") or 0)
 
 
-def _mark(tick: Row | None, start: datetime, since: datetime | None) -> str:
-    if tick is None or not tick.get("beats"):
+def _mark(quarter: Row | None, start: datetime, since: datetime | None) -> str:
+    if quarter is None or not quarter.get("beats"):
         is_before = since is None or start + TICK <= since
         return "z" if is_before else "o"
-    if tick.get("status") == "DRAINING":
+    if quarter.get("status") == "DRAINING":
         return "d"
-    if tick.get("status") == "ASLEEP":
+    if quarter.get("status") == "ASLEEP":
         return "z"
-    return "o" if tick.get("status") == "OFFLINE" else ""
+    return "o" if quarter.get("status") == "OFFLINE" else ""
 
 
 def _strip_words(marks: Sequence[str]) -> str:

@@ -161,7 +161,7 @@ def test_utilisation_knows_nothing_of_hours_without_runners() -> None:
     assert tile["move"] == "busiest hour 50 %"
 
 
-def ticks(*missing: int) -> list[dict[str, Any]]:
+def quarters(*missing: int) -> list[dict[str, Any]]:
     start = NOW.replace(minute=0)
     return [
         {"at": (start - timedelta(minutes=15) * at).isoformat(), "beats": 60, "status": "ONLINE", "load": 0.5}
@@ -171,18 +171,18 @@ def ticks(*missing: int) -> list[dict[str, Any]]:
 
 
 def test_a_strip_tells_outages_from_the_time_before_it_was_there() -> None:
-    strip = build_strip(ticks(40, 41), NOW - timedelta(days=3), NOW)
-    assert strip["ticks"].count("o") == 2
+    strip = build_strip(quarters(40, 41), NOW - timedelta(days=3), NOW)
+    assert strip["marks"].count("o") == 2
     assert strip["words"] == "97.9 % online, 1 outage of 30 min"
-    young = build_strip(ticks()[:4], NOW - timedelta(minutes=50), NOW)
-    assert young["ticks"].count("z") == 92
+    young = build_strip(quarters()[:4], NOW - timedelta(minutes=50), NOW)
+    assert young["marks"].count("z") == 92
     assert young["words"] == "100 % online"
     assert build_strip([], None, NOW)["words"] == "Nothing is known yet"
 
 
 def test_draining_quarters_are_marked() -> None:
-    row = {**ticks()[1], "status": "DRAINING"}
-    assert build_strip([ticks()[0], row], NOW - timedelta(minutes=20), NOW)["ticks"][-2:] == ["d", ""]
+    row = {**quarters()[1], "status": "DRAINING"}
+    assert build_strip([quarters()[0], row], NOW - timedelta(minutes=20), NOW)["marks"][-2:] == ["d", ""]
 
 
 def test_tokens_say_which_one_is_in_use() -> None:

@@ -1,4 +1,4 @@
-"""The doorbell: private broadcast topics that say "look again"; everything works, slower, without it."""
+"""The doorbell: private broadcast topics that say "there is something new"; everything works, slower, without it."""
 
 import asyncio
 from collections.abc import Callable

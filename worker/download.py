@@ -18,10 +18,10 @@ async def download(
     """Stream a URL into a new file and return its SHA-256; `check` refuses addresses, those of redirects too."""
     digest = hashlib.sha256()
 
-    async def look(request: httpx.Request) -> None:
+    async def check_request(request: httpx.Request) -> None:
         check(str(request.url))
 
-    hooks = {"request": [look]}
+    hooks = {"request": [check_request]}
     try:
         async with (
             httpx.AsyncClient(

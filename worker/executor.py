@@ -131,11 +131,11 @@ class Executor:
         """Ask the server first why we are to stop: a cancelled job is not given back to the queue."""
         with suppress(WorkerError, TimeoutError):
             async with asyncio.timeout(5):
-                await self._look()
+                await self._poll()
         kind = CancelKind.GRACEFUL if self._signals == 1 else CancelKind.KILL
         self._handle.control.request(Stop(kind, StopCause.SHUTDOWN, "The executor was told to stop."))
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         """Learn whether the attempt is still ours, for how long, and whether it is to stop."""
         sent_at = self._clock.monotonic()
         seen = await self._server.job(self._ref, has_payload=False)
@@ -144,11 +144,11 @@ class Executor:
             self._handle.control.request(Stop(CancelKind(kind), StopCause.CANCELLED, "Cancelled on request."))
 
     async def _pulse(self) -> None:
-        """Look every few seconds; what the server gave up is stopped, and silence ends with the lease."""
+        """Poll every few seconds; what the server gave up is stopped, and silence ends with the lease."""
         while True:
             await self._clock.sleep(PULSE_SECONDS)
             try:
-                await self._look()
+                await self._poll()
             except (Fenced, Fatal, Rejected) as error:
                 self._handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, error.message))
             except Retryable as error:

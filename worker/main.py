@@ -43,8 +43,8 @@ from worker.update.handover import hand_over
 from worker.update.updater import Updater
 from worker.version import __version__
 
-_ENGINE_LOOK_SECONDS = 5.0
-_LOOK_SECONDS = 0.25
+_ENGINE_CHECK_SECONDS = 5.0
+_POLL_SECONDS = 0.25
 _SINGLE_GIVES_UP_SECONDS = 60.0
 # How long killed jobs may take to be told to the server.
 _LAST_WORDS_SECONDS = 5.0
@@ -181,7 +181,7 @@ class Runner:
         give_up_after = _SINGLE_GIVES_UP_SECONDS if is_short else None
         opening = asyncio.create_task(session.open(give_up_after=give_up_after))
         while not opening.done():
-            await asyncio.wait([opening], timeout=_LOOK_SECONDS)
+            await asyncio.wait([opening], timeout=_POLL_SECONDS)
             if self._process_status.is_leaving:
                 opening.cancel()
                 return None
@@ -245,7 +245,7 @@ class Runner:
         while not (
             self._process_status.is_leaving or (self._process_status.is_single and self._process_status.has_claimed)
         ):
-            await self._clock.sleep(_LOOK_SECONDS)
+            await self._clock.sleep(_POLL_SECONDS)
         emptied = asyncio.create_task(self._table.wait_empty())
         killed = asyncio.create_task(self._signals.is_killing.wait())
         await asyncio.wait([emptied, killed], return_when=asyncio.FIRST_COMPLETED)
@@ -285,7 +285,7 @@ class Runner:
     async def _watch_engines(self, finder: EngineFinder) -> None:
         while True:
             before = (dict(finder.found), finder.note())
-            await self._clock.sleep(_ENGINE_LOOK_SECONDS)
+            await self._clock.sleep(_ENGINE_CHECK_SECONDS)
             await finder.refresh()
             if (finder.found, finder.note()) != before:
                 self._wake_ups.heartbeat.set()

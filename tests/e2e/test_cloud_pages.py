@@ -50,7 +50,7 @@ def cloud(product: Product, person: Person, aws: str, tmp_path: Path) -> Iterato
     with Fargate(tasks, tofu):
         bench.runner(
             options={"name": "deployer", "accepted_job_types": TYPES},
-            RUNYARD__SCALING__LOOKSECONDS="0.5",
+            RUNYARD__SCALING__POLLSECONDS="0.5",
             RUNYARD__SCALING__IMAGEREPOSITORY="registry.test/runyard-worker",
         )
         yield bench

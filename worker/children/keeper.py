@@ -27,7 +27,7 @@ _SYS_MOUNT_SETATTR, _AT_RECURSIVE = 442, 0x8000
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
 _SYS_CAPSET = {"x86_64": 126, "aarch64": 91, "riscv64": 91, "ppc64le": 184, "s390x": 185}
 # How long to look for a child that bubblewrap is about to start.
-_LOOKS, _LOOK_SECONDS = 100, 0.01
+_POLLS, _POLL_SECONDS = 100, 0.01
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
@@ -111,13 +111,13 @@ def interrupt_inside(info: int) -> None:
     told = os.read(info, 4096)
     # {"child-pid": 123, …}
     first = int(told.partition(b'"child-pid":')[2].replace(b"}", b",").split(b",")[0] or 0)
-    for _ in range(_LOOKS if first else 0):
+    for _ in range(_POLLS if first else 0):
         # The first process inside is bubblewrap's own, the second one is the child.
         found = [int(name) for name in os.listdir("/proc") if name.isdigit() and parent_and_inner(name) == (first, 2)]
         if found:
             os.kill(found[0], signal.SIGINT)
             return
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def parent_and_inner(pid: str) -> tuple[int, int]:

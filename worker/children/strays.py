@@ -8,14 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 
 COOKIE_VARIABLE = "RUNYARD_JOB_COOKIE"
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 def wait_for_strays(cookie: str, seconds: float) -> None:
     """Let interrupted processes of a dead runner end by themselves; an engine may be writing its state down."""
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at and any(_has_cookie(pid, cookie) for pid in _pids()):
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def kill_strays(cookie: str) -> int:

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE, LifecycleStep, Progress, begin
 from worker.cloud.target import Target
-from worker.cloud.target_store import LOOK_SECONDS, ServerTargetStore
+from worker.cloud.target_store import POLL_SECONDS, ServerTargetStore
 from worker.cloud.verify import verify_recipe
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed
@@ -27,7 +27,7 @@ def lifecycle_recipe(kind: JobType) -> list[Step]:
             space.ref,
             space.log.redactor.add,
             scaling.start_patience_seconds,
-            look_seconds=min(LOOK_SECONDS, scaling.look_seconds),
+            poll_seconds=min(POLL_SECONDS, scaling.poll_seconds),
         )
         session.append(await begin(target, store, space.say))
 

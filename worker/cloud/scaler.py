@@ -23,10 +23,10 @@ class Scaler:
     """Asks for the numbers, plans, acts, writes down; in that order, so that a lost write is planned again."""
 
     def __init__(
-        self, server: Server, url: str, clock: Clock, *, look_seconds: float = 10.0, is_rehearsal: bool = False
+        self, server: Server, url: str, clock: Clock, *, poll_seconds: float = 10.0, is_rehearsal: bool = False
     ) -> None:
         """`is_rehearsal` plans and writes down, and touches nothing."""
-        self._look_seconds = look_seconds
+        self._poll_seconds = poll_seconds
         self._server = server
         self._url = url
         self._clock = clock
@@ -36,20 +36,20 @@ class Scaler:
         self._log = get_logger("worker.scaling")
 
     async def run(self) -> None:
-        """Decide for ever; where there is nothing to decide about, look rarely."""
+        """Decide for ever; where there is nothing to decide about, poll rarely."""
         while True:
             has_cloud = False
             try:
-                has_cloud = await self.look()
+                has_cloud = await self.poll()
             except Rejected as error:
                 self._log.debug("this runner does not scale others", why=error.message)
             except Retryable as error:
                 self._log.debug("the numbers could not be read", why=error.message)
                 has_cloud = True
-            await self._wait(self._look_seconds if has_cloud else QUIET_SECONDS)
+            await self._wait(self._poll_seconds if has_cloud else QUIET_SECONDS)
 
     def wake(self) -> None:
-        """Look at once: a job has ended here, and it may have been a deployment."""
+        """Poll at once: a job has ended here, and it may have been a deployment."""
         self._wake_up.set()
 
     async def _wait(self, seconds: float) -> None:
@@ -62,7 +62,7 @@ class Scaler:
             slept.cancel()
         self._wake_up.clear()
 
-    async def look(self) -> bool:
+    async def poll(self) -> bool:
         """Decide once about every runner; tell whether there are any."""
         now = self._clock.monotonic()
         self._abstains = {org: until for org, until in self._abstains.items() if until > now}

@@ -15,7 +15,7 @@ from worker.errors import JobFailed
 TOKEN_ALPHABET = string.ascii_letters + string.digits
 TOKEN_LENGTH = 43
 COST = 10
-LOOK_SECONDS = 2.0
+POLL_SECONDS = 2.0
 DRAIN_PATIENCE_SECONDS = 3600.0
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -26,7 +26,7 @@ class ServerTargetStore:
 
     def __init__(
         self, server: Server, ref: JobRef, remember: Callable[[str], None], online_patience_seconds: float,
-        look_seconds: float = LOOK_SECONDS, sleep: Sleep = asyncio.sleep,
+        poll_seconds: float = POLL_SECONDS, sleep: Sleep = asyncio.sleep,
     ) -> None:  # fmt: skip
         """`remember` is told each secret before anything else, so that no log line can carry it."""
         self._server = server
@@ -34,7 +34,7 @@ class ServerTargetStore:
         self._remember = remember
         self._sleep = sleep
         self._online_patience_seconds = online_patience_seconds
-        self._look_seconds = look_seconds
+        self._poll_seconds = poll_seconds
 
     async def register_token(self) -> str:
         """Make a token, store its hash for the target, and return it."""
@@ -60,8 +60,8 @@ class ServerTargetStore:
                     code="cloud_busy",
                     hint="Wait for them or cancel them, then retry this job.",
                 )
-            await self._sleep(self._look_seconds)
-            waited += self._look_seconds
+            await self._sleep(self._poll_seconds)
+            waited += self._poll_seconds
             status = await self._status()
 
     async def resume(self) -> None:
@@ -81,8 +81,8 @@ class ServerTargetStore:
             status = await self._status()
             if status["versions"] == [version] or (version is None and status["versions"]):
                 return True
-            await self._sleep(self._look_seconds)
-            waited += self._look_seconds
+            await self._sleep(self._poll_seconds)
+            waited += self._poll_seconds
         return False
 
     async def _patch(self, patch: dict[str, Any]) -> dict[str, Any]:

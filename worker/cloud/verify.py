@@ -37,13 +37,13 @@ def _target(identity: dict[str, Any], region: str, url: str) -> Target:
     )
 
 
-def look_around(cloud: Cloud) -> None:
+def check_ecs(cloud: Cloud) -> None:
     """Make the calls that read: the cluster, and the network that was named."""
     cloud.client("ecs").describe_clusters(clusters=[CLUSTER])
     cloud.say(f"{cloud.target.region}: ECS answers")
 
 
-def look_at_network(cloud: Cloud) -> None:
+def check_network(cloud: Cloud) -> None:
     """See that the subnets and security groups are there; where none are named, that networks can be read."""
     ec2, network = cloud.client("ec2"), cloud.target.network
     if network.is_own:
@@ -66,11 +66,11 @@ def verify_recipe() -> list[Step]:
 
     async def services(_: Workspace) -> None:
         for cloud in clouds:
-            await call(f"ECS cannot be read in {cloud.target.region}", look_around, cloud)
+            await call(f"ECS cannot be read in {cloud.target.region}", check_ecs, cloud)
 
     async def network(_: Workspace) -> None:
         for cloud in clouds:
-            await call(f"The network cannot be used in {cloud.target.region}", look_at_network, cloud)
+            await call(f"The network cannot be used in {cloud.target.region}", check_network, cloud)
 
     return [
         Step("identity", "Assume the role", JobPhase.PREPARE, assume),

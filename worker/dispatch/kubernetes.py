@@ -58,7 +58,7 @@ class KubernetesExecution:
         """Return the executor's exit code once it has ended, is gone, or can never start."""
         while True:
             try:
-                if (code := await self._look()) is not None:
+                if (code := await self._poll()) is not None:
                     return code
             except ApiException as error:
                 self._note_refusal(error)
@@ -66,7 +66,7 @@ class KubernetesExecution:
                 pass  # the API is away for a moment; the lease decides for how long we wait
             await self.clock.sleep(POLL_SECONDS)
 
-    async def _look(self) -> int | None:
+    async def _poll(self) -> int | None:
         """Return the exit code, if there is one already."""
         try:
             # The job, not its `status` resource: reading that one is a right of its own, which nothing else here needs.

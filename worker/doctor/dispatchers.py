@@ -8,7 +8,7 @@ from worker.settings import Settings
 from worker.settings.dispatcher import DispatcherType
 
 NAME = "Dispatcher"
-Look = Callable[[Settings], Awaitable[list[Check]]]
+DispatcherCheck = Callable[[Settings], Awaitable[list[Check]]]
 
 
 async def dispatcher_checks(settings: Settings) -> list[Check]:
@@ -16,7 +16,7 @@ async def dispatcher_checks(settings: Settings) -> list[Check]:
     if not settings.dispatcher.is_remote:
         return []
     try:
-        look = _look_for(settings.dispatcher.type)
+        check = _checks_of(settings.dispatcher.type)
     except ImportError as error:
         kind = settings.dispatcher.type.value
         extra = "aws" if settings.dispatcher.type is DispatcherType.ECS else kind
@@ -26,7 +26,7 @@ async def dispatcher_checks(settings: Settings) -> list[Check]:
             )
         ]
     try:
-        return await look(settings)
+        return await check(settings)
     except RunnerUnfit as unfit:
         return [fail(NAME, unfit.message, unfit.hint)]
 
@@ -37,16 +37,16 @@ def engine_check(settings: Settings) -> Check:
     return ok("Engines", f"those of the executors count ({where})")
 
 
-def _look_for(kind: DispatcherType) -> Look:
+def _checks_of(kind: DispatcherType) -> DispatcherCheck:
     """Each one's library is imported only where it is used."""
     if kind is DispatcherType.DOCKER:
-        from worker.doctor.docker import look_at_docker
+        from worker.doctor.docker import check_docker
 
-        return look_at_docker
+        return check_docker
     if kind is DispatcherType.KUBERNETES:
-        from worker.doctor.kubernetes import look_at_kubernetes
+        from worker.doctor.kubernetes import check_kubernetes
 
-        return look_at_kubernetes
-    from worker.doctor.ecs import look_at_ecs
+        return check_kubernetes
+    from worker.doctor.ecs import check_ecs
 
-    return look_at_ecs
+    return check_ecs

@@ -9,7 +9,7 @@ from worker.doctor.check import Check, fail, ok, warn
 from worker.settings import Settings
 
 
-async def look_at_docker(settings: Settings) -> list[Check]:
+async def check_docker(settings: Settings) -> list[Check]:
     """Ask the daemon for its version, then for the image; nothing is pulled or started."""
     dispatcher = DockerDispatcher(settings)
     try:

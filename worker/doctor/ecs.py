@@ -13,7 +13,7 @@ from worker.settings.dispatcher import DispatcherData
 RIGHTS = "Check the region and the names; the runner's role needs ecs:DescribeClusters and ecs:DescribeTaskDefinition for this look."
 
 
-async def look_at_ecs(settings: Settings) -> list[Check]:
+async def check_ecs(settings: Settings) -> list[Check]:
     """Ask for the cluster and the definition; no task is run."""
     dispatcher = EcsDispatcher(settings)
     data = dispatcher.data

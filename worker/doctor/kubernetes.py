@@ -10,7 +10,7 @@ from worker.doctor.check import Check, fail, ok, warn
 from worker.settings import Settings
 
 
-async def look_at_kubernetes(settings: Settings) -> list[Check]:
+async def check_kubernetes(settings: Settings) -> list[Check]:
     """Ask for the version, for each right by a SelfSubjectAccessReview, and for a job as a dry run; nothing is made."""
     dispatcher = KubernetesDispatcher(settings)
     namespace = dispatcher.data.namespace

@@ -21,7 +21,7 @@ _VERSION = re.compile(r"v?(\d+\.\d+\.\d+[^\s\"]*)")
 
 
 class EngineFinder:
-    """Looks again before every heartbeat, cheaply: a version is asked for only when the file has changed."""
+    """Checks again before every heartbeat, cheaply: a version is asked for only when the file has changed."""
 
     def __init__(self, additional_paths: Sequence[Path], environ: Mapping[str, str]) -> None:
         """Nothing is looked for before `refresh`."""
@@ -37,9 +37,9 @@ class EngineFinder:
         return search_path(self._additional, self._environ)
 
     async def refresh(self) -> None:
-        """Look for each engine again."""
+        """Check for each engine again."""
         for name in EngineName:
-            await self._look(name)
+            await self._check(name)
 
     async def probe(self) -> None:
         """Start each engine once more; raise while none does."""
@@ -65,7 +65,7 @@ class EngineFinder:
                 continue
         return None
 
-    async def _look(self, name: EngineName) -> None:
+    async def _check(self, name: EngineName) -> None:
         place = shutil.which(name, path=self.path)
         if place is None:
             self._forget(name)

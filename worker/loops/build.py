@@ -69,7 +69,7 @@ def build_loops(parts: Parts) -> Loops:
     """Put the loops together; nothing runs yet."""
     settings, server, wake_ups = parts.context.settings, parts.context.server, parts.wake_ups
     scaler = Scaler(
-        server, settings.server.url, parts.clock, look_seconds=settings.scaling.look_seconds,
+        server, settings.server.url, parts.clock, poll_seconds=settings.scaling.poll_seconds,
         is_rehearsal=settings.scaling.rehearse,
     )  # fmt: skip
     starter = _job_starter(parts, scaler)

@@ -47,14 +47,14 @@ class ClaimLoop:
         self.wake_up = wake_up or asyncio.Event()
 
     def wake(self) -> None:
-        """Look for work now."""
+        """Ask for work now."""
         self.wake_up.set()
 
     async def run(self) -> None:
-        """Look for work until the process ends."""
+        """Ask for work until the process ends."""
         while True:
             try:
-                await self.look()
+                await self.claim()
                 self._failures = 0
             except (Retryable, Rejected) as error:
                 self._failures += 1
@@ -64,7 +64,7 @@ class ClaimLoop:
             )
             await wait_for_wake_up(self.wake_up, jittered(pause, 0.1))
 
-    async def look(self) -> None:
+    async def claim(self) -> None:
         """Claim once for every free slot, or repeat the claim whose answer was lost."""
         request = self._open or self._new_request()
         if request is None:

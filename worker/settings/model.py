@@ -233,7 +233,7 @@ class ScalingSettings(Section):
     start_patience_seconds: float = Field(
         default=600, gt=0, description="How long a deployed or updated runner may take to its first heartbeat."
     )
-    look_seconds: float = Field(
+    poll_seconds: float = Field(
         default=10, gt=0, le=60, description="How often to decide while the organisation has cloud-hosted runners."
     )
 

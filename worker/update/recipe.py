@@ -21,7 +21,7 @@ from worker.update.release import BY_HAND, Wanted, check_address, read_wanted
 from worker.update.updater import Updater
 from worker.version import __version__
 
-_LOOK_SECONDS = 120.0
+_VERSION_SECONDS = 120.0
 
 
 def is_own_update(job: ClaimedJob) -> bool:
@@ -71,10 +71,10 @@ class _Update:
         self._space = space
 
     def steps(self) -> list[Step]:
-        """Fetch and look before anything stops; then drain and leave."""
+        """Fetch and check before anything stops; then drain and leave."""
         return [
             Step("fetch", "Fetch the release", JobPhase.FETCH, self._fetch),
-            Step("look", "Look at it", JobPhase.INPUTS, self._look),
+            Step("check", "Check it", JobPhase.INPUTS, self._check),
             Step("restart", "Drain and restart", JobPhase.INIT, self._restart),
         ]
 
@@ -90,7 +90,7 @@ class _Update:
         check = lambda url: check_address(url, settings.update, settings.server.url)  # noqa: E731
         self._new = await fetch_beside(program, self._wanted, check, space.say)
 
-    async def _look(self, space: Workspace) -> None:
+    async def _check(self, space: Workspace) -> None:
         """Let the file say its version; one that cannot even do that is not worth draining for."""
         environ = without_loader(space.context.environ)
         with self._or_nothing():
@@ -125,7 +125,7 @@ class _Update:
 def _ask_version(program: Program, file: Path, environ: dict[str, str]) -> tuple[int, str]:
     try:
         done = subprocess.run(
-            program.command(file, "version"), env=environ, capture_output=True, text=True, timeout=_LOOK_SECONDS,
+            program.command(file, "version"), env=environ, capture_output=True, text=True, timeout=_VERSION_SECONDS,
             check=False,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:

@@ -43,7 +43,7 @@ def deployer(bench: Bench, **variables: str) -> None:
     """A runner with rights in the cloud, for a folder of its own so that it takes no module's jobs."""
     types = ["DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER", "VERIFY_IDENTITY"]
     named = {
-        "RUNYARD__SCALING__LOOKSECONDS": "0.5",
+        "RUNYARD__SCALING__POLLSECONDS": "0.5",
         "RUNYARD__SCALING__IMAGEREPOSITORY": "registry.test/runyard-worker",
     }
     bench.runner(options={"accepted_job_types": types}, **(named | variables))

@@ -28,7 +28,7 @@ CALLS = (
 )
 FAST = {
     "RUNYARD__SCALING__ENABLED": "false",
-    "RUNYARD__SCALING__LOOKSECONDS": "0.5",
+    "RUNYARD__SCALING__POLLSECONDS": "0.5",
     "RUNYARD__SCALING__IMAGEREPOSITORY": "registry.test/runyard-worker",
 }
 

@@ -14,7 +14,7 @@ from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE
 from worker.cloud.service import set_desired
 from worker.cloud.session import open_cloud
 from worker.cloud.target import Network
-from worker.cloud.verify import look_around, look_at_network
+from worker.cloud.verify import check_ecs, check_network
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("aws")]
 POLICY = PROJECT / "deploy/aws/deployer-policy.json"
@@ -51,8 +51,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 async def test_the_policy_grants_what_is_called_and_nothing_else(calls: set[str]) -> None:
     cloud = open_cloud(TARGET, lambda _: None)
-    look_around(cloud)
-    look_at_network(cloud)
+    check_ecs(cloud)
+    check_network(cloud)
     for _ in range(2):
         await run(DEPLOY, TARGET, RecordingTargetStore())
     await run(UPDATE, replace(TARGET, version="1.9.0", image="runyard/worker:1.9.0"), RecordingTargetStore())

@@ -8,7 +8,7 @@ import pytest
 from tests.integration.cloud.account import listing
 from worker.cloud.lifecycle import call
 from worker.cloud.session import open_cloud
-from worker.cloud.verify import look_around, look_at_network, targets
+from worker.cloud.verify import check_ecs, check_network, targets
 from worker.errors import JobFailed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("aws")]
@@ -28,19 +28,19 @@ def payload(**identity: Any) -> dict[str, Any]:
     return {"lifecycle": {"regions": REGIONS, "identity": whole}}
 
 
-async def look(given: dict[str, Any]) -> list[str]:
+async def verify(given: dict[str, Any]) -> list[str]:
     """Do what the job does, region by region."""
     lines: list[str] = []
     for target in targets(given, "http://127.0.0.1"):
         cloud = open_cloud(target, lines.append)
-        await call("ECS cannot be read", look_around, cloud)
-        await call(f"The network cannot be used in {target.region}", look_at_network, cloud)
+        await call("ECS cannot be read", check_ecs, cloud)
+        await call(f"The network cannot be used in {target.region}", check_network, cloud)
     return lines
 
 
 async def test_every_region_is_tried_and_nothing_is_made() -> None:
     before = [listing(region) for region in REGIONS]
-    lines = await look(payload())
+    lines = await verify(payload())
     for region in REGIONS:
         assert f"Using AWS account 123456789012 in {region}" in lines
         assert any(line.startswith(f"{region}: networks can be read") for line in lines)
@@ -52,12 +52,12 @@ async def test_named_subnets_must_be_there_in_every_region() -> None:
     vpc = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.1.1.0/24")["Subnet"]["SubnetId"]
     with pytest.raises(JobFailed, match=rf"cannot be used in us-east-1: .*{subnet}"):
-        await look(payload(network={"subnets": [subnet]}))
+        await verify(payload(network={"subnets": [subnet]}))
 
 
 async def test_another_account_is_refused_with_a_code_that_the_database_knows() -> None:
     with pytest.raises(JobFailed, match="999999999999") as failure:
-        await look(payload(account_id="999999999999"))
+        await verify(payload(account_id="999999999999"))
     assert failure.value.code == "cloud_account"
 
 
@@ -65,7 +65,7 @@ async def test_a_role_that_cannot_be_assumed_says_what_to_do(monkeypatch: pytest
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     with pytest.raises(JobFailed, match="role/runyard-deployer could not be used") as failure:
-        await look(payload())
+        await verify(payload())
     assert failure.value.code == "cloud_identity"
     assert "trust policy" in failure.value.hint
 

@@ -21,8 +21,8 @@ NAME = f"runyard-worker-{platform.system().lower()}-{platform.machine().lower()}
 OLD = "810.0.0"
 CRASHES = (
     "worker/main.py",
-    "_ENGINE_LOOK_SECONDS = ",
-    "raise SystemExit('broken on purpose')\n_ENGINE_LOOK_SECONDS = ",
+    "_ENGINE_CHECK_SECONDS = ",
+    "raise SystemExit('broken on purpose')\n_ENGINE_CHECK_SECONDS = ",
 )
 REFUSED = ("worker/session/session.py", "self._identity.worker_id,", "'00000000-0000-4000-8000-000000000000',")
 

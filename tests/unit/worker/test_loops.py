@@ -191,10 +191,10 @@ async def test_a_claim_whose_reply_was_lost_is_repeated_unchanged() -> None:
     process_status = ProcessStatus(capacity=2)
     loop, started = claim_loop(network, process_status)
     with pytest.raises(Retryable):
-        await loop.look()
+        await loop.claim()
     process_status.capacity = 8
-    await loop.look()
-    await loop.look()
+    await loop.claim()
+    await loop.claim()
     first, second, third = network.named("worker_claim")
     assert first == second
     assert third["p_request_id"] != first["p_request_id"]
@@ -206,7 +206,7 @@ async def test_a_refused_claim_is_not_repeated_under_its_id() -> None:
     loop, _ = claim_loop(network, ProcessStatus(capacity=1))
     for _ in range(2):
         with pytest.raises(Rejected):
-            await loop.look()
+            await loop.claim()
     first, second = network.named("worker_claim")
     assert first["p_request_id"] != second["p_request_id"]
 
@@ -225,7 +225,7 @@ async def test_nothing_is_claimed_while_leaving_draining_or_without_an_engine(
 ) -> None:
     network = Network(lambda *_: {"jobs": []})
     loop, _ = claim_loop(network, process_status, is_ready=is_ready)
-    await loop.look()
+    await loop.claim()
     assert network.calls == []
 
 

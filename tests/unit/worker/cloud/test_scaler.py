@@ -35,9 +35,9 @@ async def test_without_rights_it_leaves_the_organisation_to_others(
     network, clock = Network(answer), HandClock()
     scaler = Scaler(network.server(), "http://project.example", clock)  # type: ignore[arg-type]
     monkeypatch.setattr(scaler, "_act", refuse)
-    await scaler.look()
-    await scaler.look()
+    await scaler.poll()
+    await scaler.poll()
     await clock.sleep(ABSTAIN_SECONDS + 1)
-    await scaler.look()
+    await scaler.poll()
     asked = [call["p_except"] for call in network.named("worker_scaling_inputs")]
     assert asked == [[], [ENTRY["org_id"]] if abstains else [], []]

@@ -19,7 +19,7 @@ their parts: `runners/`, `jobs/`, `modules/`, `settings/`, `sign_in/`
 - `project/` knows the project and imports no Reflex. `client.py` is the only module that
   talks HTTP, `realtime_client.py` the only one that talks Realtime. `authorized_client.py` calls the project in a
   session's name (`authorized.rpc(session, name, args)`, `authorized.select(session, table, Query(...))`)
-  and keeps its token fresh. `looks.py` are the questions that pages ask (`list_runners` with a filter),
+  and keeps its token fresh. `live_queries.py` are the questions that pages ask (`list_runners` with a filter),
   answered once for all tabs; `asker.py` asks them, `store.py` has the answers and what changed lately,
   `feed.py` keeps it true, `hub.py` knows which tab looks at what. `runtime.runtime()`
   reaches them from a state. Errors are named after the reaction: `SignedOut`, `Unreachable`,

@@ -9,7 +9,7 @@ import reflex as rx
 
 from app.events.view import EventFilter, EventRow, build, export, read
 from app.live.page import LivePage
-from app.project.looks import Held, Look, look
+from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import Session
 from app.project.store import Changed, OrgStore
 
@@ -47,17 +47,17 @@ class EventsState(LivePage, rx.State):
         self._assign("is_filtered", not chosen.is_open)
         self._assign("export", export(chosen, now))
 
-    def _look(self) -> Look:
+    def _query(self) -> LiveQuery:
         asked = self._filter().arguments(datetime.fromisoformat(self._asked_at))
         page = {"limit": PAGE_SIZE, "offset": self.page_number * PAGE_SIZE}
-        return look("list_events", ("provision_jobs", "workers"), pause_seconds=RENEW_SECONDS, **asked, **page)
+        return live_query("list_events", ("provision_jobs", "workers"), pause_seconds=RENEW_SECONDS, **asked, **page)
 
     async def _prepare(self, session: Session) -> None:
         self._take(read(self.router.url.query_parameters))
-        await self._ask(self._look())
+        await self._ask(self._query())
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        held = store.looks.held(self._look())
+        held = store.live_queries.held(self._query())
         if held is not None:
             self._assign("rows", held.make("rows", _rows))
             self._assign("has_more", bool(held.answer["has_more"]))
@@ -72,7 +72,7 @@ class EventsState(LivePage, rx.State):
         return rx.call_script(f"history.replaceState(null, '', location.pathname + {address})")
 
     async def _turn(self) -> None:
-        await self._ask(self._look())
+        await self._ask(self._query())
         await self._again()
 
     @rx.event

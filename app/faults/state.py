@@ -11,7 +11,7 @@ from app.project.launcher import ask
 from app.project.models import Session
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
-from app.shared.faults import PAGE, look
+from app.shared.faults import PAGE, read_faults
 from app.shared.session import say_error
 
 BUSY_MS, IDLE_MS = 700, 5000
@@ -27,24 +27,24 @@ class FaultsState(LivePage, rx.State):
     faults: Faults = NOTHING
 
     async def _prepare(self, session: Session) -> None:
-        await self._look()
+        await self._read()
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         """Nothing of the project is shown here but the ledger, which the launcher brings."""
 
-    async def _look(self) -> None:
+    async def _read(self) -> None:
         who = await self._who()
-        answer = await look(who.org_id)
+        answer = await read_faults(who.org_id)
         self._assign("is_here", bool(answer))
         self._assign("may_break", who.role == "owner")
         self._assign("faults", build(answer) if answer else NOTHING)
 
     @rx.event
     async def follow(self) -> rx.event.EventSpec | None:
-        """Look again in a moment, while somebody sees it."""
+        """Read again in a moment, while somebody sees it."""
         if self.router.url.path.rstrip("/") != PAGE or not self.is_here:
             return None
-        await self._look()
+        await self._read()
         return self._again_soon()
 
     def _again_soon(self) -> rx.event.EventSpec:
@@ -63,5 +63,5 @@ class FaultsState(LivePage, rx.State):
             await ask(runtime().settings.faults_socket, question)
         except AppError as error:
             return say_error(error)
-        await self._look()
+        await self._read()
         return self._again_soon()

@@ -11,7 +11,7 @@ from reflex_base.registry import RegistrationContext
 
 from app.live.members import check_member, evict
 from app.live.page import LivePage
-from app.project.looks import HEARTBEAT
+from app.project.live_queries import HEARTBEAT
 from app.project.runtime import runtime
 from app.project.store import Changed
 from app.shared.runner import release_notes_state as release_notes

@@ -7,10 +7,10 @@ A live page's state derives from LivePage, names its TOPICS and writes _show():
         rows: list[RunnerRow] = []
 
         async def _prepare(self, session: Session) -> None:
-            await self._ask(self._look())          # what it lists, as looks (app/project/looks.py)
+            await self._ask(self._query())          # what it lists, as live queries (app/project/live_queries.py)
 
         async def _show(self, store: OrgStore, changed: Changed) -> None:
-            held = store.looks.held(self._look())
+            held = store.live_queries.held(self._query())
             rows = held.make("rows", build_rows) if held else []
             self._assign("rows", rows)             # assign only what differs: a delta is a whole var
 
@@ -19,7 +19,7 @@ tables (workers, worker_instances, provision_jobs, worker_releases, rollouts), t
 (modules, groups, approvals, worker_assignments, memberships), `overview` (every few seconds), `counts`
 and `facets` (only when they are others), `log` (ids are job ids), `figures` and `link`. _show runs at once after
 a change, in a burst every 100 ms, only for tabs that show the page and only when one of its topics, or the
-answer of one of its looks, changed; changed.ids(topic) names the rows.
+answer of one of its live queries, changed; changed.ids(topic) names the rows.
 """
 
 from typing import ClassVar
@@ -28,7 +28,7 @@ import reflex as rx
 
 from app.project.errors import AppError, NotThere, SignedOut, Unreachable
 from app.project.hub import View
-from app.project.looks import Look
+from app.project.live_queries import LiveQuery
 from app.project.models import Session
 from app.project.runtime import runtime
 from app.project.store import AGAIN, EVERYTHING, Changed, Link, OrgStore
@@ -111,16 +111,16 @@ class LivePage(AppState, mixin=True):
         who._show_link(store)
         await self._show(store, EVERYTHING)
 
-    async def _ask(self, *looks: Look) -> None:
+    async def _ask(self, *queries: LiveQuery) -> None:
         """Ask, and be shown again whenever an answer is another; what was asked before is forgotten."""
         who = await self._who()
         tab, session = self.router.session.client_token, await who._must_session()
-        await runtime().hub.look(tab, who.org_id, session, looks)
+        await runtime().hub.ask(tab, who.org_id, session, queries)
 
     async def _again(self, changed: Changed = EVERYTHING) -> None:
         """Show again after a filter changed, or something was done."""
         who = await self._who()
         session = await who._must_session()
         store = await runtime().hub.open(who.org_id, session)
-        await runtime().hub.look_again(self.router.session.client_token, session)
+        await runtime().hub.ask_again(self.router.session.client_token, session)
         await self._show(store, changed)

@@ -1,4 +1,4 @@
-"""Asks the looks of one organisation: once for everybody, again when they are old, and never more than a few at a time."""
+"""Asks the live queries of one organisation: once for everybody, again when they are old, and never more than a few at a time."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ import structlog
 
 from app.project.authorized_client import AuthorizedClient
 from app.project.errors import AppError
-from app.project.looks import Held, Look
+from app.project.live_queries import Held, LiveQuery
 from app.project.models import Session
 from app.project.store import Link, OrgStore, version_of
 
@@ -21,7 +21,7 @@ Member = Callable[[], Awaitable[Session | None]]
 
 
 class Asker:
-    """Keeps the answers of an organisation's looks true while its feed runs."""
+    """Keeps the answers of an organisation's live queries true while its feed runs."""
 
     def __init__(self, store: OrgStore, authorized: AuthorizedClient, member: Member) -> None:
         """Ask on behalf of whoever `member` names, when nobody in particular asks."""
@@ -32,13 +32,13 @@ class Asker:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Ask old looks again until cancelled."""
-        looks = self._store.looks
+        """Ask old queries again until cancelled."""
+        queries = self._store.live_queries
         try:
             while True:
-                await looks.woken.wait()
-                looks.woken.clear()
-                for held in looks.old():
+                await queries.woken.wait()
+                queries.woken.clear()
+                for held in queries.old():
                     held.task = task = asyncio.create_task(self._renew(held))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
@@ -46,9 +46,9 @@ class Asker:
             for task in tuple(self._tasks):
                 task.cancel()
 
-    async def answer(self, look: Look, session: Session) -> Held:
-        """Answer a look: from what is held while changes arrive, else from the database."""
-        held, began = self._store.looks.hold(look), time.monotonic()
+    async def answer(self, query: LiveQuery, session: Session) -> Held:
+        """Answer a query: from what is held while changes arrive, else from the database."""
+        held, began = self._store.live_queries.hold(query), time.monotonic()
         async with held.lock:
             is_watched = self._store.link is Link.LIVE
             if not held.is_answered or (not is_watched and held.asked_at < began):
@@ -58,12 +58,12 @@ class Asker:
     async def ask_all(self, session: Session, told: float) -> set[tuple[str, str]]:
         """Ask everything that is looked at; names rows that changed before `told` and of which nobody was told."""
         missed: set[tuple[str, str]] = set()
-        for held in self._store.looks.all():
-            before = {str(row["id"]): row for row in held.rows()} if held.look.table else {}
+        for held in self._store.live_queries.all():
+            before = {str(row["id"]): row for row in held.rows()} if held.query.table else {}
             async with held.lock:
                 await self._ask(held, session)
             missed |= {
-                (held.look.table, str(row["id"]))
+                (held.query.table, str(row["id"]))
                 for row in held.rows()
                 if str(row["id"]) in before
                 and version_of(before[str(row["id"])]) < version_of(row)
@@ -81,7 +81,7 @@ class Asker:
                 if not await self._is_answered(held, session):
                     await asyncio.sleep(RETRY_SECONDS)
         except Exception:
-            log.exception("look_failed", function=held.look.function)
+            log.exception("live_query_failed", function=held.query.function)
         finally:
             held.task = None
 
@@ -91,17 +91,17 @@ class Asker:
             async with self._turns, held.lock:
                 await self._ask(held, session)
         except AppError as error:
-            log.info("look_not_answered", function=held.look.function, reason=error.message)
+            log.info("live_query_not_answered", function=held.query.function, reason=error.message)
             return False
         return True
 
     async def _ask(self, held: Held, session: Session) -> None:
-        look, held.is_old, held.asked_at = held.look, False, time.monotonic()
+        query, held.is_old, held.asked_at = held.query, False, time.monotonic()
         try:
-            answer = await self._authorized.rpc(session, look.function, {"p_org": self._store.org_id, **look.named()})
+            answer = await self._authorized.rpc(session, query.function, {"p_org": self._store.org_id, **query.named()})
         except AppError:
             held.is_old = True
             raise
         finally:
             held.ended_at = time.monotonic()
-        self._store.looks.take(held, answer)
+        self._store.live_queries.take(held, answer)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from app.project.authorized_client import AuthorizedClient
 from app.project.errors import SignedOut
 from app.project.feed import Feed
-from app.project.looks import Held, Look
+from app.project.live_queries import Held, LiveQuery
 from app.project.members import Members
 from app.project.models import Session
 from app.project.realtime_client import RealtimeClient
@@ -29,13 +29,13 @@ class View:
     org_id: str
     page: str
     topics: frozenset[str]
-    looks: frozenset[Look] = frozenset()
+    queries: frozenset[LiveQuery] = frozenset()
 
     def hears(self, changed: Changed) -> bool:
         """Say whether a change concerns what this tab shows."""
         if changed.touches(self.topics):
             return True
-        return any(look.key in changed.tables or look.heartbeat in changed.tables for look in self.looks)
+        return any(query.key in changed.tables or query.heartbeat in changed.tables for query in self.queries)
 
 
 @dataclass
@@ -87,26 +87,26 @@ class Hub:
         """A tab shows nothing live any more."""
         self._views.pop(tab, None)
 
-    async def look(self, tab: str, org_id: str, session: Session, looks: Iterable[Look]) -> list[Held]:
+    async def ask(self, tab: str, org_id: str, session: Session, queries: Iterable[LiveQuery]) -> list[Held]:
         """A tab looks at these from now on, and at nothing that it looked at before; answered for one of the members."""
-        asked, view = tuple(looks), self._views.get(tab)
+        asked, view = tuple(queries), self._views.get(tab)
         if view is not None:
-            self._views[tab] = replace(view, looks=frozenset(asked))
-        answers = await asyncio.gather(*(self._open[org_id].feed.asker.answer(look, session) for look in asked))
+            self._views[tab] = replace(view, queries=frozenset(asked))
+        answers = await asyncio.gather(*(self._open[org_id].feed.asker.answer(query, session) for query in asked))
         self._forget(org_id)
         return answers
 
-    async def look_again(self, tab: str, session: Session) -> None:
+    async def ask_again(self, tab: str, session: Session) -> None:
         """Have what a tab looks at answered, as new as can be known."""
         view = self._views.get(tab)
-        if view is not None and view.looks:
-            await self.look(tab, view.org_id, session, view.looks)
+        if view is not None and view.queries:
+            await self.ask(tab, view.org_id, session, view.queries)
 
     def _forget(self, org_id: str) -> None:
         """Hold the answers that somebody looks at, and no others."""
         entry = self._open.get(org_id)
         if entry is not None:
-            entry.store.looks.keep(look.key for view in self.views(org_id) for look in view.looks)
+            entry.store.live_queries.keep(query.key for view in self.views(org_id) for query in view.queries)
 
     def view(self, tab: str) -> View | None:
         """What a tab shows, if it shows something live."""
@@ -121,7 +121,7 @@ class Hub:
         return list(self._views.values())
 
     async def open(self, org_id: str, session: Session) -> OrgStore:
-        """Return an organisation's store, filled, to one of its members; starts its feed with the first look."""
+        """Return an organisation's store, filled, to one of its members; starts its feed with the first tab."""
         await self.members.check(session, org_id)
         async with self._opening:
             entry = self._open.get(org_id)

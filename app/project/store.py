@@ -1,7 +1,7 @@
 """What is known of an organisation that somebody looks at: the answers on screens, and what has changed lately.
 
 It is no copy of the organisation. Releases and rollouts are few and held whole; of runners, their processes and jobs
-only the rows that changed lately are here (`row`), and lists are looks, asked of the database by the page.
+only the rows that changed lately are here (`row`), and lists are live queries, asked of the database by the page.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeVar, cast
 
-from app.project.looks import Looks
+from app.project.live_queries import LiveQueries
 from app.project.models import Row
 from app.project.shapes import shaped
 
@@ -79,11 +79,11 @@ class OrgStore:
     _revisions: Counter[str] = field(default_factory=Counter)
     _derived: dict[str, tuple[Hashable, Any]] = field(default_factory=dict)
     _listeners: list[Callable[[str, str], None]] = field(default_factory=list)
-    looks: Looks = field(init=False, repr=False)
+    live_queries: LiveQueries = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Start without looks."""
-        self.looks = Looks(self.notify, self._newest)
+        """Start without queries."""
+        self.live_queries = LiveQueries(self.notify, self._newest)
 
     def rows(self, table: str) -> list[Row]:
         """List the rows of a table that is held whole."""
@@ -125,7 +125,7 @@ class OrgStore:
     def notify(self, table: str, row_id: str = "") -> None:
         """Tell the listeners that a row changed, or something that is not kept here."""
         self._revisions[table] += 1
-        self.looks.told(table, self.row(table, row_id) if table in NEWS_TABLES else None)
+        self.live_queries.told(table, self.row(table, row_id) if table in NEWS_TABLES else None)
         # The first snapshot is not news: whoever asked for it is shown it as a whole.
         if not self.is_loaded and table in LIVE_TABLES:
             return

@@ -12,10 +12,10 @@ from app.shared.session import AppState
 PAGE = "/dashboard/break-something"
 
 
-async def look(org_id: str) -> dict[str, Any]:
+async def read_faults(org_id: str) -> dict[str, Any]:
     """What the launcher says of its demo; nothing in another organisation, or where there is no launcher."""
     try:
-        answer = await ask(runtime().settings.faults_socket, {"do": "look"})
+        answer = await ask(runtime().settings.faults_socket, {"do": "read"})
     except AppError:
         return {}
     return answer if org_id and answer.get("organisation") == org_id else {}
@@ -29,4 +29,4 @@ class FaultsOfferState(AppState, rx.State):
     @rx.event
     async def load(self) -> None:
         """Ask when the page opens."""
-        self._assign("is_offered", bool(await look(await self._org_id())))
+        self._assign("is_offered", bool(await read_faults(await self._org_id())))

@@ -12,7 +12,7 @@ from app.shared.session import AppState, SessionState
 
 Row = Mapping[str, Any]
 
-LOOK_EVERY_MS = 4000
+CHECK_EVERY_MS = 4000
 HOME = "/dashboard/runners"
 
 
@@ -53,17 +53,17 @@ class FirstStepsState(AppState, rx.State):
 
     @rx.event
     async def load(self) -> rx.event.EventSpec | None:
-        """Look at what is done when the page opens."""
+        """Check what is done when the page opens."""
         self.steps, self.is_shown = [], False
-        return await self._look()
+        return await self._check()
 
     @rx.event
-    async def look_again(self) -> rx.event.EventSpec | None:
-        """Look once more, unless nobody sees it any more."""
+    async def check_again(self) -> rx.event.EventSpec | None:
+        """Check once more, unless nobody sees it any more."""
         is_here = self.router.url.path.rstrip("/") == HOME
-        return await self._look() if self.is_shown and is_here else None
+        return await self._check() if self.is_shown and is_here else None
 
-    async def _look(self) -> rx.event.EventSpec | None:
+    async def _check(self) -> rx.event.EventSpec | None:
         org = await self._org_id()
         if not org or self.hidden_for == org:
             self._assign("is_shown", False)
@@ -76,8 +76,8 @@ class FirstStepsState(AppState, rx.State):
         self._assign("is_shown", self.done < len(self.steps))
         if not self.is_shown:
             return None
-        wait = f"new Promise((done) => setTimeout(done, {LOOK_EVERY_MS}))"
-        return rx.call_script(wait, callback=FirstStepsState.look_again)
+        wait = f"new Promise((done) => setTimeout(done, {CHECK_EVERY_MS}))"
+        return rx.call_script(wait, callback=FirstStepsState.check_again)
 
     @rx.event
     async def hide(self) -> None:

@@ -69,7 +69,7 @@ def owner(demo: RunningStack) -> str:
 
 def check_recovered(stack: RunningStack) -> list[str]:
     """Wait for the end; nothing was lost, and what happened is told in sentences."""
-    seen = wait_until(lambda: (found := ask(stack, do="look")) and not found["run"]["is_running"] and found, 400)
+    seen = wait_until(lambda: (found := ask(stack, do="read")) and not found["run"]["is_running"] and found, 400)
     said = [step["text"] for step in seen["run"]["steps"]]
     assert seen["run"]["has_recovered"], said
     assert {
@@ -116,7 +116,7 @@ def test_only_the_owner_of_the_demo_may(demo: RunningStack) -> None:
     other = sign_in(demo, f"{uuid.uuid4().hex[:8]}@example.org", "correct-horse-battery", "signup")
     assert "Only an owner" in ask(demo, do="break", kind="apply", token=other)["refused"]
     assert "login" in ask(demo, do="break", kind="apply", token="nonsense")["refused"]
-    assert not (ask(demo, do="look")["run"] or {}).get("is_running")
+    assert not (ask(demo, do="read")["run"] or {}).get("is_running")
 
 
 def test_the_socket_is_its_users_alone(demo: RunningStack) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from app.project.authorized_client import AuthorizedClient
 from app.project.hub import Hub, View
-from app.project.looks import look
+from app.project.live_queries import live_query
 from app.project.models import Session
 from app.project.runtime import build_runtime
 from app.project.settings import Settings
@@ -25,7 +25,7 @@ from tests.support.stack import RunningStack
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 PASSWORD = "correct-horse-battery"
 TOPICS = frozenset({"workers", "link"})
-RUNNERS = look("list_runners", ("workers", "worker_instances"), "workers")
+RUNNERS = live_query("list_runners", ("workers", "worker_instances"), "workers")
 
 
 async def until(is_so: Callable[[], Any], seconds: float = 60.0) -> None:
@@ -58,7 +58,7 @@ class House:
         view = View(tab or uuid.uuid4().hex, "socket", session.sid, org_id, "page", TOPICS)
         self.hub.enter(view)
         store = await self.hub.open(org_id, session)
-        await self.hub.look(view.tab, org_id, session, [RUNNERS])
+        await self.hub.ask(view.tab, org_id, session, [RUNNERS])
         return store
 
     async def register(self, owner: Session, org_id: str, name: str) -> str:
@@ -68,7 +68,7 @@ class House:
     @staticmethod
     def listed(store: OrgStore) -> dict[str, dict[str, Any]]:
         """The runners that a page would list now, by id; shared ones belong to other tests."""
-        held = store.looks.held(RUNNERS)
+        held = store.live_queries.held(RUNNERS)
         assert held is not None
         return {row["id"]: row for row in held.rows() if not row["is_shared"]}
 

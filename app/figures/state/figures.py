@@ -7,16 +7,16 @@ import reflex as rx
 
 from app.figures.view.figures import NO_FIGURES, RANGES, Figures, build
 from app.live.page import LivePage
-from app.project.looks import Look, look
+from app.project.live_queries import LiveQuery, live_query
 from app.project.models import Session
 from app.project.store import Changed, OrgStore
 
 RENEW_SECONDS = 10.0
 
 
-def figures_look(span: str) -> Look:
+def figures_query(span: str) -> LiveQuery:
     """Ask for the figures of a span; they are not asked for with every job."""
-    return look("fleet_figures", ("provision_jobs", "overview"), pause_seconds=RENEW_SECONDS, hours=RANGES[span])
+    return live_query("fleet_figures", ("provision_jobs", "overview"), pause_seconds=RENEW_SECONDS, hours=RANGES[span])
 
 
 class FiguresState(LivePage, rx.State):
@@ -30,10 +30,10 @@ class FiguresState(LivePage, rx.State):
     async def _prepare(self, session: Session) -> None:
         asked = str(self.router.url.query_parameters.get("range", ""))
         self.span = asked if asked in RANGES else "24h"
-        await self._ask(figures_look(self.span))
+        await self._ask(figures_query(self.span))
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        held = store.looks.held(figures_look(self.span))
+        held = store.live_queries.held(figures_query(self.span))
         if held is not None:
             self._assign("figures", held.make("figures", lambda held: build(held.answer)))
 
@@ -43,7 +43,7 @@ class FiguresState(LivePage, rx.State):
         if not isinstance(span, str) or span not in RANGES:
             return None
         self.span = span
-        await self._ask(figures_look(span))
+        await self._ask(figures_query(span))
         await self._again()
         query = "" if span == "24h" else f"?range={span}"
         return rx.call_script(f"history.replaceState(null, '', location.pathname + {json.dumps(query)})")

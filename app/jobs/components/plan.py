@@ -120,11 +120,13 @@ def plan_panel(
     on_more: Any,
     on_open: Any,
     about: rx.Component,
-    is_look: rx.Var[bool],
+    is_comparison: rx.Var[bool],
 ) -> rx.Component:
     """The plan, its first resources, and the rest on demand; `about` says what it was made from."""
     same = rx.cond(
-        is_look, "No drift. Infrastructure matches the state.", "No changes. Infrastructure matches the configuration."
+        is_comparison,
+        "No drift. Infrastructure matches the state.",
+        "No changes. Infrastructure matches the configuration.",
     )
     nothing = rx.el.div(same, class_name="ry-pb mut")
     foot = rx.el.div(

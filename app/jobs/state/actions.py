@@ -31,13 +31,13 @@ class JobActionState(AppState, rx.State):
     async def _do(
         self, name: str, args: dict[str, Any], title: str, text: str = "", *, is_grave: bool = False
     ) -> list[Any]:
-        """Call the database, say what came of it, and look again."""
+        """Call the database, say what came of it, and read the page again."""
         page = await self._job()
         if not page.is_found:
             return []
         try:
             await self._rpc(name, {"p_job": int(page.view["id"]), **args})
-            await page._look_again()
+            await page._reload()
         except AppError as error:
             return [say_error(error)]
         self.asking = self.typed = ""
@@ -150,7 +150,7 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def check_first(self) -> list[Any]:
-        """Look at what a lost job left behind, with a plan that changes nothing; shows that plan."""
+        """LiveQuery at what a lost job left behind, with a plan that changes nothing; shows that plan."""
         page = await self._job()
         if not page.is_found:
             return []
@@ -167,7 +167,7 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def check_killed(self) -> list[Any]:
-        """Look at what a killed job left behind: a plan that only compares."""
+        """LiveQuery at what a killed job left behind: a plan that only compares."""
         page = await self._job()
         if not page.is_found or not page.view["was_killed"]:
             return []

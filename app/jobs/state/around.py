@@ -29,8 +29,8 @@ async def read_check(page: AppState, job: Row) -> int:
     if job.get("type") not in CHANGING or not job.get("module_id"):
         return 0
     of_module = Filter("module_id", "eq", str(job["module_id"]))
-    looks = Filter("payload->options->>inspects", "eq", str(job["id"]))
-    query = Query(columns="id", filters=(of_module, looks), order="id", is_descending=True, limit=1)
+    inspecting = Filter("payload->options->>inspects", "eq", str(job["id"]))
+    query = Query(columns="id", filters=(of_module, inspecting), order="id", is_descending=True, limit=1)
     rows = (await page._select("provision_jobs", query)).rows
     return int(rows[0]["id"]) if rows else 0
 

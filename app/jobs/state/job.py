@@ -15,7 +15,7 @@ from app.jobs.view import plan as plans
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
 from app.live.page import LivePage
 from app.project.errors import AppError, NotThere
-from app.project.looks import Look, look
+from app.project.live_queries import LiveQuery, live_query
 from app.project.models import Filter, Query, Row, Session
 from app.project.runtime import runtime
 from app.project.store import AGAIN, EVERYTHING, Changed, OrgStore
@@ -83,7 +83,7 @@ class JobState(LivePage, rx.State):
     _read_for: tuple[str, ...] = ()
     _named: dict[str, str] = {}
     _engines_of: tuple[str, Row] = ("", {})
-    _lease: Look | None = None
+    _lease: LiveQuery | None = None
 
     def _job_id(self) -> int:
         found = re.search(r"/dashboard/jobs/(\d{1,18})/?$", self.router.url.path)
@@ -270,21 +270,21 @@ class JobState(LivePage, rx.State):
         self._assign("late_at", str(found.get("at") or found.get("reported_at") or ""))
         self._assign("late_status", words.STATUS_WORDS.get(str(found.get("status")), "").lower())
 
-    def _lease_look(self) -> Look | None:
+    def _lease_query(self) -> LiveQuery | None:
         """Ask for the heartbeats of the runner at work; nobody's while nobody is."""
         worker = self._job.get("worker_id") if self._job.get("status") in words.RUNNING else None
-        return look("fleet_overview", ("overview",), workers=[str(worker)]) if worker else None
+        return live_query("fleet_overview", ("overview",), workers=[str(worker)]) if worker else None
 
     async def _watch_lease(self) -> None:
-        wanted = self._lease_look()
+        wanted = self._lease_query()
         if self._lease != wanted:
             self._lease = wanted
             await self._ask(*([wanted] if wanted is not None else []))
 
     def _show_lease(self, store: OrgStore) -> None:
         """A heartbeat of the instance renews the lease; the overview knows when the last one came."""
-        wanted, asked = str(self._job.get("instance_id")), self._lease_look()
-        held = store.looks.held(asked) if asked is not None else None
+        wanted, asked = str(self._job.get("instance_id")), self._lease_query()
+        held = store.live_queries.held(asked) if asked is not None else None
         heartbeats = [
             str(instance.get("last_seen_at") or "")
             for worker in (held.answer.get("workers") if held is not None else None) or []
@@ -306,7 +306,7 @@ class JobState(LivePage, rx.State):
         answer = await self._rpc("explain_queue", {"p_job": int(self._job["id"])})
         self.why = queue.build(answer, datetime.now(UTC).isoformat())
 
-    async def _look_again(self) -> None:
+    async def _reload(self) -> None:
         """Read the job again after something was done to it, without waiting for the doorbell."""
         who = await self._who()
         session = await who._must_session()

@@ -7,7 +7,7 @@ import reflex as rx
 
 from app.jobs.view.filters import CHOICES, JobFilter, count, read
 from app.live.page import LivePage
-from app.project.looks import Held, Look, look
+from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import Filter, Query, Session
 from app.project.store import Changed, OrgStore
 from app.shared.job.rows import JobRow, build_row
@@ -17,10 +17,10 @@ from app.shared.patches import over, shown, tint
 PAGE_SIZE = 25
 
 
-def jobs_look(chosen: JobFilter, page_number: int) -> Look:
+def jobs_query(chosen: JobFilter, page_number: int) -> LiveQuery:
     """Ask for a page of the jobs that were chosen, running ones first."""
     arguments = {**chosen.arguments(), "limit": PAGE_SIZE, "offset": page_number * PAGE_SIZE}
-    return look("list_jobs", ("provision_jobs",), "provision_jobs", **arguments)
+    return live_query("list_jobs", ("provision_jobs",), "provision_jobs", **arguments)
 
 
 class JobsState(LivePage, rx.State):
@@ -57,14 +57,14 @@ class JobsState(LivePage, rx.State):
         self._assign("is_filtered", not chosen.is_open)
         self._assign("export", chosen.export())
 
-    def _look(self) -> Look:
-        return jobs_look(self._filter(), self.page_number)
+    def _query(self) -> LiveQuery:
+        return jobs_query(self._filter(), self.page_number)
 
     async def _prepare(self, session: Session) -> None:
         self._take(read(self.router.url.query_parameters))
         self.flashes, self._is_held = {}, False
         await self._name_runner()
-        await self._ask(self._look())
+        await self._ask(self._query())
 
     async def _name_runner(self) -> None:
         """Say by its name which runner's jobs these are."""
@@ -76,7 +76,7 @@ class JobsState(LivePage, rx.State):
         self._assign("runner_name", str(rows[0]["name"]) if rows else "a runner that is gone")
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        held = store.looks.held(self._look())
+        held = store.live_queries.held(self._query())
         if held is None:
             return
         counts = held.answer["counts"]
@@ -113,7 +113,7 @@ class JobsState(LivePage, rx.State):
             self.flashes = flashes
 
     async def _turn(self) -> None:
-        await self._ask(self._look())
+        await self._ask(self._query())
         await self._again()
 
     @rx.event

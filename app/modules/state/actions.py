@@ -56,7 +56,7 @@ class ModuleActionState(AppState, rx.State):
         page = await self._page()
         try:
             said = await doer(page)
-            await page._look_again()
+            await page._reload()
         except AppError as error:
             return say_error(error)
         self.kind = self.typed = ""

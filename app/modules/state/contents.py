@@ -98,7 +98,7 @@ class ModuleContentsState(AppState, rx.State):
             return None
         try:
             await self._rpc(name, {"p_module": self._module_id, **args})
-            await (await self.get_state(ModulesState))._look_again()
+            await (await self.get_state(ModulesState))._reload()
         except AppError as error:
             return say_error(error)
         self.is_locking = False

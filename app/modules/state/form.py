@@ -165,7 +165,7 @@ class ModuleFormState(AppState, rx.State):
         except AppError as error:
             return say_error(error)
         self.kind = ""
-        await (await self._page())._look_again(str(row["id"]))
+        await (await self._page())._reload(str(row["id"]))
         words = (
             ("Module created", "Run a plan to see what it would create.")
             if self.is_new
@@ -198,7 +198,7 @@ class ModuleFormState(AppState, rx.State):
             return say_error(error)
         self.kind = ""
         page = await self._page()
-        await page._look_again()
+        await page._reload()
         await page._choose_group(str(args["p_path"]))
         return rx.toast.success("Saved", description="Jobs below this group inherit it.")
 

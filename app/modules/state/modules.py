@@ -16,7 +16,7 @@ from app.modules.view.contents import BARS
 from app.modules.view.module import ModuleView, build_view, drift_words
 from app.modules.view.tree import Node
 from app.project.errors import NotThere
-from app.project.looks import Look, look
+from app.project.live_queries import LiveQuery, live_query
 from app.project.models import Filter, Query, Row, Session
 from app.project.snapshot import JOB_COLUMNS
 from app.project.store import AGAIN, Changed, OrgStore
@@ -87,7 +87,7 @@ class ModulesState(LivePage, rx.State):
             await note_visit(self, palette.module(found))
         group = next((row for row in self._groups if str(row["path"]) in asked), None)
         await self._choose_module(found or await self._first())
-        await self._ask(*self._looks())
+        await self._ask(*self._queries())
         if group is not None and found is None:
             # Choosing a group that is open would fold it.
             self._opened = sorted({*self._opened, *tree.parents(str(group["path"]))} - {str(group["path"])})
@@ -115,17 +115,17 @@ class ModulesState(LivePage, rx.State):
         answer = await self._rpc("list_modules", {"p_org": await self._org_id(), "p_limit": 1})
         return next(iter(answer["rows"]), None)
 
-    def _looks(self) -> tuple[Look, ...]:
+    def _queries(self) -> tuple[LiveQuery, ...]:
         """How many modules each group has, and those of the groups that are open, or that a search finds."""
         searched: dict[str, Any] = {"search": self.search}
         if self.only_drift:
             searched["filters"] = {"drift": True}
-        summary = look("list_modules", ("modules", "groups"), limit=1, **searched)
-        below = [_below_look(self.group["path"])] if self.group["path"] else []
+        summary = live_query("list_modules", ("modules", "groups"), limit=1, **searched)
+        below = [_below_query(self.group["path"])] if self.group["path"] else []
         if self.search or self.only_drift:
-            found = look("list_modules", TREE_TOPICS, limit=MOST_LISTED, pause_seconds=0.5, **searched)
+            found = live_query("list_modules", TREE_TOPICS, limit=MOST_LISTED, pause_seconds=0.5, **searched)
             return summary, found, *below
-        return summary, *(_group_look(path) for path in self._opened), *below
+        return summary, *(_group_query(path) for path in self._opened), *below
 
     async def _choose_module(self, row: Row | None) -> None:
         """Show a module and open the groups above it; without one, nothing is chosen."""
@@ -188,7 +188,7 @@ class ModulesState(LivePage, rx.State):
         if self._full and not changed.is_everything and self._concerns(jobs, changed):
             await self._read_module(str(self._full["id"]))
         self._show_tree(store)
-        held = store.looks.held(_below_look(self.group["path"])) if self.group["path"] else None
+        held = store.live_queries.held(_below_query(self.group["path"])) if self.group["path"] else None
         if held is not None:
             (await self.get_state(GroupState))._show_modules(self.group["path"], held.rows(), held.answer["total"])
         if self._full:
@@ -200,7 +200,7 @@ class ModulesState(LivePage, rx.State):
         return touched or mine in changed.ids("modules") or changed.touches(("worker_assignments", AGAIN))
 
     def _show_tree(self, store: OrgStore) -> None:
-        summary, *listed = (store.looks.held(one) for one in self._looks())
+        summary, *listed = (store.live_queries.held(one) for one in self._queries())
         if summary is None:
             return
         is_search = bool(self.search) or self.only_drift
@@ -216,7 +216,7 @@ class ModulesState(LivePage, rx.State):
         if not is_search:
             self._assign("total", int(summary.answer["total"]))
 
-    async def _look_again(self, module_id: str = "") -> None:
+    async def _reload(self, module_id: str = "") -> None:
         """Read again after something was done, without waiting for the doorbell."""
         await self._read_groups()
         found = await self._find([module_id or str(self._full.get("id", ""))])
@@ -224,7 +224,7 @@ class ModulesState(LivePage, rx.State):
         await self._turn()
 
     async def _turn(self) -> None:
-        await self._ask(*self._looks())
+        await self._ask(*self._queries())
         await self._again()
 
     @rx.event
@@ -277,14 +277,14 @@ class ModulesState(LivePage, rx.State):
         return rx.set_value("module-search", "")
 
 
-def _below_look(path: str) -> Look:
+def _below_query(path: str) -> LiveQuery:
     """Ask for the modules in a group and below it."""
-    return look("list_modules", TREE_TOPICS, filters={"group_path": path}, limit=MOST_LISTED, pause_seconds=0.5)
+    return live_query("list_modules", TREE_TOPICS, filters={"group_path": path}, limit=MOST_LISTED, pause_seconds=0.5)
 
 
-def _group_look(path: str) -> Look:
+def _group_query(path: str) -> LiveQuery:
     """Ask for the modules in one group; what is below it is asked for when it is opened."""
-    return look("list_modules", TREE_TOPICS, filters={"in_group": path}, limit=MOST_LISTED, pause_seconds=0.5)
+    return live_query("list_modules", TREE_TOPICS, filters={"in_group": path}, limit=MOST_LISTED, pause_seconds=0.5)
 
 
 def _history(row: Row) -> HistoryRow:

@@ -20,7 +20,7 @@ EFFECTS = {
     "drain": "Each finishes its jobs and takes no new ones until it is resumed.",
     "disable": "Each finishes its jobs and takes no new ones until it is enabled.",
     "update": "Each that a job can update finishes its jobs first. Those that are updated by hand are named afterwards.",
-    "label": "From their next look for work they also take the jobs that ask for it.",
+    "label": "From their next poll they also take the jobs that ask for it.",
 }
 
 

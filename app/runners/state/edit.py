@@ -69,4 +69,4 @@ class RunnerEditState(AppState, rx.State):
         except AppError as error:
             return say_error(error)
         self.is_open = False
-        return rx.toast.success("Saved", description="It counts from the runner's next look for work.")
+        return rx.toast.success("Saved", description="It counts from the runner's next poll.")

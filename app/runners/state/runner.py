@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.live.page import LivePage
 from app.project.errors import AppError, NotThere, Refused
-from app.project.looks import Held, Look, look
+from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import Filter, Query, Row, Session
 from app.project.store import Changed, OrgStore
 from app.runners.state.scaling import RunnerScalingState
@@ -106,18 +106,18 @@ class RunnerState(LivePage, rx.State):
         self.is_assigning, self.chosen_path, self.revoking_id = False, "", ""
         if self.row["id"] != self._id():
             self.row = NOBODY
-        await self._ask(*self._looks())
+        await self._ask(*self._queries())
 
-    def _looks(self) -> tuple[Look, Look]:
+    def _queries(self) -> tuple[LiveQuery, LiveQuery]:
         topics = ("workers", "worker_instances", "worker_releases", "overview")
         jobs = {"filters": {"worker_id": self._id()}, "sort": "newest", "limit": JOBS_SHOWN}
         return (
-            look("list_runners", topics, "workers", filters={"id": [self._id()]}),
-            look("list_jobs", ("provision_jobs",), "provision_jobs", **jobs),
+            live_query("list_runners", topics, "workers", filters={"id": [self._id()]}),
+            live_query("list_jobs", ("provision_jobs",), "provision_jobs", **jobs),
         )
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        runner, jobs = (store.looks.held(one) for one in self._looks())
+        runner, jobs = (store.live_queries.held(one) for one in self._queries())
         worker = next(iter(runner.rows()), None) if runner is not None else None
         if worker is None:
             if changed.is_everything:

@@ -8,7 +8,7 @@ import reflex as rx
 
 from app.live.page import LivePage
 from app.project.errors import AppError
-from app.project.looks import Held, Look, look
+from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import Session
 from app.project.runtime import runtime
 from app.project.store import NOTHING, Changed, OrgStore
@@ -36,21 +36,21 @@ PAGE_SIZE = 50
 FEW_JOBS = 6
 MANY_JOBS = 50
 TABLES = ("runners", "jobs")
-ROLLOUT = look("rollout_progress", ("rollouts", "provision_jobs"), pause_seconds=1.0)
+ROLLOUT = live_query("rollout_progress", ("rollouts", "provision_jobs"), pause_seconds=1.0)
 
 
-def runners_look(chosen: RunnerFilter, page_number: int) -> Look:
+def runners_query(chosen: RunnerFilter, page_number: int) -> LiveQuery:
     """Ask for a page of the runners that were chosen."""
     topics = ("workers", "worker_instances", "worker_releases", "overview")
     arguments = {**chosen.arguments(), "limit": PAGE_SIZE, "offset": page_number * PAGE_SIZE}
-    return look("list_runners", topics, "workers", **arguments)
+    return live_query("list_runners", topics, "workers", **arguments)
 
 
-def active_look(*, is_all: bool) -> Look:
+def active_query(*, is_all: bool) -> LiveQuery:
     """Ask for the jobs that wait or run."""
     limit = MANY_JOBS if is_all else FEW_JOBS
     filters = {"status": list(ACTIVE)}
-    return look("list_jobs", ("provision_jobs",), "provision_jobs", filters=filters, sort="active", limit=limit)
+    return live_query("list_jobs", ("provision_jobs",), "provision_jobs", filters=filters, sort="active", limit=limit)
 
 
 class RunnersState(LivePage, rx.State):
@@ -91,7 +91,7 @@ class RunnersState(LivePage, rx.State):
         self.is_all_jobs = False
         self.instances, self.flashes, self.why = {}, {}, queue.Why()
         self._held_tables = frozenset()
-        await self._ask(*self._looks())
+        await self._ask(*self._queries())
         await runtime().hub.load_figures(await self._org_id(), session)
 
     def _take(self, chosen: RunnerFilter) -> None:
@@ -102,11 +102,11 @@ class RunnersState(LivePage, rx.State):
         self._assign("is_filtered", not chosen.is_open)
         self._assign("chosen_words", {facet: say_values(facet, chosen.values(facet)) for facet in FACETS})
 
-    def _looks(self) -> tuple[Look, ...]:
-        return runners_look(self._chosen, self.page_number), active_look(is_all=self.is_all_jobs), ROLLOUT
+    def _queries(self) -> tuple[LiveQuery, ...]:
+        return runners_query(self._chosen, self.page_number), active_query(is_all=self.is_all_jobs), ROLLOUT
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        runners, jobs, rollout = (store.looks.held(one) for one in self._looks())
+        runners, jobs, rollout = (store.live_queries.held(one) for one in self._queries())
         if runners is not None:
             self._show_runners(runners, changed)
         if jobs is not None:
@@ -181,7 +181,7 @@ class RunnersState(LivePage, rx.State):
         return rx.call_script(f"history.replaceState(null, '', location.pathname + {json.dumps(chosen.query())})")
 
     async def _turn(self) -> None:
-        await self._ask(*self._looks())
+        await self._ask(*self._queries())
         await self._again()
 
     @rx.event

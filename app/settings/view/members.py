@@ -12,7 +12,7 @@ ROLE_WORDS = {
     "owner": "Everything, and the organisation itself.",
     "admin": "Runners, members, identities, states.",
     "operator": "Modules and jobs: run, approve, cancel.",
-    "viewer": "Looks, changes nothing.",
+    "viewer": "LiveQueries, changes nothing.",
 }
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 

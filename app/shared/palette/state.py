@@ -32,7 +32,7 @@ class PaletteState(AppState, rx.State):
 
     @rx.event
     async def search_for(self, text: str) -> None:
-        """Look for modules, runners, jobs and actions."""
+        """Search modules, runners, jobs and actions."""
         if self.is_open:
             await self._find(text[:100].strip())
 
@@ -47,9 +47,9 @@ class PaletteState(AppState, rx.State):
         if not text:
             seen = (await self.get_state(RecentState))._of(await self._who())
             return view.group("Recent", seen, len(seen))
-        return [] if text.startswith(view.ACTIONS_ONLY) else await self._look(text)
+        return [] if text.startswith(view.ACTIONS_ONLY) else await self._search(text)
 
-    async def _look(self, text: str) -> list[Group]:
+    async def _search(self, text: str) -> list[Group]:
         """Ask the three lists at once; what is not answered is said, and the actions stay."""
         some = {"p_org": await self._org_id(), "p_search": text, "p_limit": view.FEW}
         try:

@@ -10,7 +10,7 @@ from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.schedules import build_view as build_schedule
 from app.triggers.view.sets import SetView, build_view
 
-LOOK_EVERY_MS = 3000
+POLL_EVERY_MS = 3000
 
 
 class WorkState(AppState, rx.State):
@@ -36,10 +36,10 @@ class WorkState(AppState, rx.State):
     async def show(self, path: str) -> rx.event.EventSpec | None:
         """Show what there is at a path, and follow it while it runs."""
         self.path = path
-        return await self.look()
+        return await self.poll()
 
     @rx.event
-    async def look(self) -> rx.event.EventSpec | None:
+    async def poll(self) -> rx.event.EventSpec | None:
         """Read again; while a set runs, the browser asks again in a while."""
         try:
             await self._read()
@@ -47,8 +47,8 @@ class WorkState(AppState, rx.State):
             return None
         if not self.is_running:
             return None
-        wait = f"new Promise((done) => setTimeout(done, {LOOK_EVERY_MS}))"
-        return rx.call_script(wait, callback=type(self).look)
+        wait = f"new Promise((done) => setTimeout(done, {POLL_EVERY_MS}))"
+        return rx.call_script(wait, callback=type(self).poll)
 
     @rx.event
     async def start(self, kind: str) -> list[Any] | rx.event.EventSpec | None:
@@ -72,6 +72,6 @@ class WorkState(AppState, rx.State):
             await self._rpc(name, args)
         except AppError as error:
             return say_error(error)
-        follow = await self.look()
+        follow = await self.poll()
         # One that is followed already is not followed twice.
         return None if was_running else follow

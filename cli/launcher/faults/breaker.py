@@ -20,7 +20,7 @@ from cli.launcher.faults.work import ENDED, Work, lines_lost
 from cli.launcher.journal import Journal
 from cli.launcher.process import PartRunner, PartStatus
 
-LOOK_EVERY_SECONDS = 0.5
+POLL_EVERY_SECONDS = 0.5
 # From the button to the end; a runner that is started for the first time may still fetch its engine.
 LONGEST_SECONDS = 300.0
 LINES_BEFORE = 3
@@ -53,7 +53,7 @@ class Breaker:
             "database": self._restart,
         }  # fmt: skip
 
-    async def look(self) -> dict[str, Any]:
+    async def read(self) -> dict[str, Any]:
         """What happens now, what happened last, and the ledger."""
         counted = await asyncio.to_thread(self._books.ledger)
         self._ledger = counted or self._ledger
@@ -198,12 +198,12 @@ async def _last(run: Run, seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
-async def _until(look: Callable[[], Found]) -> Found:
+async def _until(find: Callable[[], Found]) -> Found:
     """Wait for a condition that may have nobody to ask for a while; the whole run has its own limit."""
     while True:
         # The database may be away, which may be what we did.
         with contextlib.suppress(CommandError):
-            found = await asyncio.to_thread(look)
+            found = await asyncio.to_thread(find)
             if found:
                 return found
-        await asyncio.sleep(LOOK_EVERY_SECONDS)
+        await asyncio.sleep(POLL_EVERY_SECONDS)

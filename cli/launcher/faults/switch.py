@@ -53,13 +53,13 @@ class Switch:
     async def _answer(self, line: bytes) -> dict[str, Any]:
         try:
             asked = json.loads(line)
-            if not isinstance(asked, dict) or asked.get("do") not in ("look", "break"):
+            if not isinstance(asked, dict) or asked.get("do") not in ("read", "break"):
                 raise Refused(
-                    "That is not a question.", 'Ask {"do": "look"} or {"do": "break", "kind": …, "token": …}.'
+                    "That is not a question.", 'Ask {"do": "read"} or {"do": "break", "kind": …, "token": …}.'
                 )
             if asked["do"] == "break":
                 await self._breaker.begin(str(asked.get("kind")), self._work_of(str(asked.get("token"))))
-            return await self._breaker.look()
+            return await self._breaker.read()
         except CommandError as error:
             return {"refused": error.message, "hint": error.hint}
         except ValueError:

@@ -43,9 +43,9 @@ def test_an_answer_without_anything_is_a_page_without_anything() -> None:
 
 def test_without_a_launcher_nobody_is_asked(tmp_path: Path) -> None:
     with pytest.raises(NotThere):
-        asyncio.run(ask(None, {"do": "look"}))
+        asyncio.run(ask(None, {"do": "read"}))
     with pytest.raises(Unreachable):
-        asyncio.run(ask(tmp_path / "none.sock", {"do": "look"}))
+        asyncio.run(ask(tmp_path / "none.sock", {"do": "read"}))
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def test_without_a_launcher_nobody_is_asked(tmp_path: Path) -> None:
 def test_an_odd_answer_is_an_error_that_people_read(tmp_path: Path, line: bytes, error: type[Exception]) -> None:
     async def meet() -> None:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            assert json.loads(await reader.readline()) == {"do": "look"}
+            assert json.loads(await reader.readline()) == {"do": "read"}
             writer.write(line)
             writer.close()
 
         server = await asyncio.start_unix_server(answer, tmp_path / "s")
         async with server:
-            await ask(tmp_path / "s", {"do": "look"})
+            await ask(tmp_path / "s", {"do": "read"})
 
     with pytest.raises(error):
         asyncio.run(meet())

@@ -34,7 +34,7 @@ def page(*rows: dict[str, Any], total: int = 0) -> dict[str, Any]:
 
 
 def answer(state: JobsState, store: OrgStore, given: dict[str, Any]) -> None:
-    store.looks.take(store.looks.hold(state._look()), given)
+    store.live_queries.take(store.live_queries.hold(state._query()), given)
 
 
 @pytest.fixture

@@ -41,10 +41,10 @@ def page(rows: list[dict[str, Any]], total: int = 0, **counts: int) -> dict[str,
 
 
 def answer(state: RunnersState, store: OrgStore, runners: dict[str, Any] | None, jobs: dict[str, Any] | None) -> None:
-    """Have the state's looks answered as the database would."""
-    for look, given in zip(state._looks(), (runners, jobs), strict=False):
+    """Have the state's live queries answered as the database would."""
+    for query, given in zip(state._queries(), (runners, jobs), strict=False):
         if given is not None:
-            store.looks.take(store.looks.hold(look), given)
+            store.live_queries.take(store.live_queries.hold(query), given)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def state(store: OrgStore) -> RunnersState:
 
 
 def show(state: RunnersState, store: OrgStore, changed: Changed = NOTHING) -> None:
-    runners, jobs, _ = (store.looks.held(look) for look in state._looks())
+    runners, jobs, _ = (store.live_queries.held(query) for query in state._queries())
     assert runners is not None
     state._show_runners(runners, changed)
     if jobs is not None:
@@ -146,7 +146,7 @@ async def test_when_much_changed_the_page_is_sent_whole_once(state: RunnersState
     assert [row["status"] for row in shown(state.rows, state.patches).values()][:2] == ["ONLINE", "OFFLINE"]
 
 
-def test_tabs_with_the_same_look_share_what_was_made_of_it(state: RunnersState, store: OrgStore) -> None:
+def test_tabs_with_the_same_query_share_what_was_made_of_it(state: RunnersState, store: OrgStore) -> None:
     other = RunnersState(_reflex_internal_init=True)
     show(other, store, EVERYTHING)
     assert other.get_value("rows") is state.get_value("rows")
@@ -187,7 +187,7 @@ def test_what_i_ask_for_comes_although_the_table_is_held(store: OrgStore) -> Non
 
 def test_another_filters_rows_are_never_shown_under_this_one(state: RunnersState, store: OrgStore) -> None:
     state._take(RunnerFilter(status="OFFLINE"))
-    assert next(store.looks.held(look) for look in state._looks()) is None, "nobody has asked for these yet"
+    assert next(store.live_queries.held(query) for query in state._queries()) is None, "nobody has asked for these yet"
 
 
 def job(number: int, status: str, second: int = 0) -> dict[str, Any]:

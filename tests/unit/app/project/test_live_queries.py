@@ -1,4 +1,4 @@
-"""Looks: one answer for everybody who asks the same, changed rows at once, everything else with the next answer."""
+"""LiveQueries: one answer for everybody who asks the same, changed rows at once, everything else with the next answer."""
 
 import asyncio
 from typing import Any, cast
@@ -8,13 +8,13 @@ import pytest
 from app.project.asker import Asker
 from app.project.authorized_client import AuthorizedClient
 from app.project.errors import Unreachable
-from app.project.looks import Look, look
+from app.project.live_queries import LiveQuery, live_query
 from app.project.models import Session
 from app.project.store import Link, OrgStore
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
-RUNNERS = look("list_runners", ("workers", "overview"), "workers", limit=50)
+RUNNERS = live_query("list_runners", ("workers", "overview"), "workers", limit=50)
 ME = Session("sid", "me", "me@example.com", "token", "refresh", 0.0, 0.0)
 
 
@@ -53,8 +53,8 @@ def setting(*answers: Any, link: Link = Link.LIVE) -> tuple[OrgStore, FakeAuthor
     return store, authorized, Asker(store, cast("AuthorizedClient", authorized), member), notified
 
 
-def shown(store: OrgStore, asked: Look = RUNNERS) -> list[tuple[str, str]]:
-    held = store.looks.held(asked)
+def shown(store: OrgStore, asked: LiveQuery = RUNNERS) -> list[tuple[str, str]]:
+    held = store.live_queries.held(asked)
     assert held is not None
     return [(row["id"], row["status"]) for row in held.rows()]
 
@@ -96,18 +96,18 @@ async def test_an_answer_that_was_on_its_way_does_not_take_a_change_back() -> No
     store, _authorized, asker, _notified = setting(page(worker("a")))
     await asker.answer(RUNNERS, ME)
     store.put("workers", worker("a", 5, status="OFFLINE"))
-    store.looks.take(store.looks.hold(RUNNERS), page(worker("a", 0)))
+    store.live_queries.take(store.live_queries.hold(RUNNERS), page(worker("a", 0)))
     assert shown(store) == [("a", "OFFLINE")]
-    store.looks.take(store.looks.hold(RUNNERS), page(worker("a", 9)))
+    store.live_queries.take(store.live_queries.hold(RUNNERS), page(worker("a", 9)))
     assert shown(store) == [("a", "ONLINE")]
 
 
 async def test_a_heartbeat_notifies_as_one_and_the_same_answer_not_at_all() -> None:
     store, _authorized, asker, notified = setting(page(worker("a")))
     held = await asker.answer(RUNNERS, ME)
-    store.looks.take(held, page(worker("a")))
-    store.looks.take(held, page(worker("a", used=1)))
-    store.looks.take(held, page(worker("a", used=1, status="DRAINING")))
+    store.live_queries.take(held, page(worker("a")))
+    store.live_queries.take(held, page(worker("a", used=1)))
+    store.live_queries.take(held, page(worker("a", used=1, status="DRAINING")))
     assert notified == [RUNNERS.heartbeat, RUNNERS.key]
 
 
@@ -170,18 +170,18 @@ async def test_a_change_of_which_nobody_told_is_found() -> None:
 
 async def test_what_nobody_looks_at_is_forgotten() -> None:
     store, _authorized, asker, _notified = setting(page(worker("a")))
-    other = look("list_runners", ("workers",), "workers", limit=25)
+    other = live_query("list_runners", ("workers",), "workers", limit=25)
     await asker.answer(RUNNERS, ME)
     await asker.answer(other, ME)
-    store.looks.keep([other.key])
-    assert store.looks.held(RUNNERS) is None
-    assert store.looks.held(other) is not None
+    store.live_queries.keep([other.key])
+    assert store.live_queries.held(RUNNERS) is None
+    assert store.live_queries.held(other) is not None
 
 
 async def test_a_malformed_report_does_not_spoil_a_list() -> None:
-    jobs = look("list_jobs", ("provision_jobs",), "provision_jobs")
+    jobs = live_query("list_jobs", ("provision_jobs",), "provision_jobs")
     bad = {"id": 7, "status": "FAILED", "error": "not an object", "steps": 3, "updated_at": "2026-11-15T10:00:00+00:00"}
     store, _authorized, asker, _notified = setting({"total": 1, "counts": {}, "rows": [bad]})
     held = await asker.answer(jobs, ME)
     assert held.rows()[0]["steps"] == []
-    assert store.looks.all() == [held]
+    assert store.live_queries.all() == [held]

@@ -1,6 +1,6 @@
-"""Looks: what pages ask the database, answered once for everybody who asks the same, and asked again when it may differ.
+"""LiveQueries: what pages ask the database, answered once for everybody who asks the same, and asked again when it may differ.
 
-A look names a database function, its arguments and what makes its answer old. Its answer is held only while somebody
+A live query names a database function, its arguments and what makes its answer old. Its answer is held only while somebody
 looks at it, so the dashboard holds what is on screens and not organisations. Rows that change are put into the answers
 that list them at once; their places and the counts follow with the next answer.
 """
@@ -24,7 +24,7 @@ HEARTBEAT = "heartbeat:"
 
 
 @dataclass(frozen=True)
-class Look:
+class LiveQuery:
     """One question; `table` names the live rows that its answer lists, if it does."""
 
     function: str
@@ -36,7 +36,7 @@ class Look:
     @property
     def key(self) -> str:
         """The topic that is notified when the answer has changed."""
-        return f"look:{self.function}:{self.arguments}"
+        return f"query:{self.function}:{self.arguments}"
 
     @property
     def heartbeat(self) -> str:
@@ -49,19 +49,19 @@ class Look:
         return arguments
 
 
-def look(
+def live_query(
     function: str, topics: Iterable[str], table: str = "", pause_seconds: float = PAUSE_SECONDS, **arguments: Any
-) -> Look:
+) -> LiveQuery:
     """Ask a function with these arguments, without their p_; the organisation is added by whoever asks."""
     named = {f"p_{name}": value for name, value in arguments.items()}
-    return Look(function, json.dumps(named, sort_keys=True), frozenset(topics), table, pause_seconds)
+    return LiveQuery(function, json.dumps(named, sort_keys=True), frozenset(topics), table, pause_seconds)
 
 
 @dataclass
 class Held:
-    """A look and its last answer."""
+    """A live query and its last answer."""
 
-    look: Look
+    query: LiveQuery
     answer: Any = None
     is_answered: bool = False
     is_old: bool = False
@@ -93,10 +93,10 @@ class Held:
     def pause(self, now: float) -> float:
         """How long to wait before it is asked again."""
         took = max(0.0, self.ended_at - self.asked_at) if self.is_answered else 0.0
-        return max(0.0, self.ended_at + max(self.look.pause_seconds, REST * took) - now) if self.is_answered else 0.0
+        return max(0.0, self.ended_at + max(self.query.pause_seconds, REST * took) - now) if self.is_answered else 0.0
 
 
-class Looks:
+class LiveQueries:
     """The answers that somebody looks at, and which of them may be old."""
 
     def __init__(self, notify: Callable[[str], None], newest: Callable[[str, Row], Row]) -> None:
@@ -106,17 +106,17 @@ class Looks:
         self._held: dict[str, Held] = {}
         self.woken = asyncio.Event()
 
-    def hold(self, look: Look) -> Held:
-        """Hold a look's answer from now on; it has none yet if nobody asked the same."""
-        return self._held.setdefault(look.key, Held(look))
+    def hold(self, query: LiveQuery) -> Held:
+        """Hold a query's answer from now on; it has none yet if nobody asked the same."""
+        return self._held.setdefault(query.key, Held(query))
 
-    def held(self, look: Look) -> Held | None:
-        """A look with its answer; None if nobody has it."""
-        found = self._held.get(look.key)
+    def held(self, query: LiveQuery) -> Held | None:
+        """A query with its answer; None if nobody has it."""
+        found = self._held.get(query.key)
         return found if found is not None and found.is_answered else None
 
     def all(self) -> list[Held]:
-        """Every look that is held."""
+        """Every query that is held."""
         return list(self._held.values())
 
     def old(self) -> list[Held]:
@@ -124,7 +124,7 @@ class Looks:
         return [held for held in self._held.values() if held.is_old and held.task is None]
 
     def keep(self, keys: Iterable[str]) -> None:
-        """Forget the looks that nobody looks at any more; one that is being asked for the first time is wanted."""
+        """Forget the queries that nobody looks at any more; one that is being asked for the first time is wanted."""
         wanted = set(keys)
         for key in [key for key, held in self._held.items() if key not in wanted and held.is_answered]:
             held = self._held.pop(key)
@@ -133,11 +133,11 @@ class Looks:
     def told(self, topic: str, row: Row | None = None) -> None:
         """Something changed: put the row into the answers that list it, and have all that depend on it asked again."""
         for held in self._held.values():
-            if topic not in held.look.topics:
+            if topic not in held.query.topics:
                 continue
             held.is_old = True
             self.woken.set()
-            if row is not None and topic == held.look.table:
+            if row is not None and topic == held.query.table:
                 self._patch(held, row)
 
     def _patch(self, held: Held, row: Row) -> None:
@@ -147,19 +147,19 @@ class Looks:
         rows = held.rows()
         rows[at] = {**rows[at], **row}
         held.set({**held.answer, "rows": rows})
-        self._notify(held.look.key)
+        self._notify(held.query.key)
 
     def take(self, held: Held, answer: Any) -> None:
         """Take an answer, and tell of it if it is another; what was heard meanwhile stays newer than it."""
-        if held.look.table and isinstance(answer, Mapping):
-            rows = [self._newest(held.look.table, row) for row in answer.get("rows") or []]
+        if held.query.table and isinstance(answer, Mapping):
+            rows = [self._newest(held.query.table, row) for row in answer.get("rows") or []]
             answer = {**answer, "rows": rows}
         before, was_answered = held.answer, held.is_answered
         if was_answered and before == answer:
             return
         held.set(answer)
         if was_answered:
-            self._notify(held.look.heartbeat if _still(before) == _still(answer) else held.look.key)
+            self._notify(held.query.heartbeat if _still(before) == _still(answer) else held.query.key)
 
 
 def _still(answer: Any) -> Any:

@@ -97,9 +97,9 @@ def _swept(seconds: int | None) -> Check:
     )
 
 
-def _try(name: str, look: Any) -> Check:
+def _try(name: str, check: Any) -> Check:
     try:
-        return Check(name, True, look())
+        return Check(name, True, check())
     except CommandError as error:
         return Check(name, False, str(error).replace("\n ", ""))
 

@@ -15,7 +15,7 @@ Set = Annotated[str | None, typer.Argument(metavar="SET", help="Its id; the newe
 Wait = Annotated[bool, typer.Option("--wait", help="Until all are done; exits with 20 if some failed.")]
 Key = Annotated[str | None, typer.Option("--key", help="Asking again with it starts nothing new.")]
 PAGE = "Modules → Group"
-LOOK_EVERY_SECONDS = 2.0
+POLL_EVERY_SECONDS = 2.0
 
 
 @command(app, "plan", calls=("start_set",), page=f"{PAGE} → Plan all")
@@ -71,7 +71,7 @@ def _show(here: Here, made: str, is_waiting: bool) -> None:
         if sentence(now) != said and not here.printer.as_json:
             said = sentence(now)
             say(said)
-        time.sleep(LOOK_EVERY_SECONDS)
+        time.sleep(POLL_EVERY_SECONDS)
         now = here.api.call("set_progress", set=made)
     here.printer.result(now, _details)
     if is_waiting and now["failed"]:

@@ -53,14 +53,14 @@ class Follower:
         """Follow until the job has ended; its row then."""
         pause = SOON
         while True:
-            row, has_news = self._look()
+            row, has_changed = self._poll()
             if row is not None and row["status"] in ENDS:
                 self._tell_end(row)
                 return row
-            pause = SOON if has_news else min(pause * SLOWER, LATE)
+            pause = SOON if has_changed else min(pause * SLOWER, LATE)
             self.sleep(pause)
 
-    def _look(self) -> tuple[Row | None, bool]:
+    def _poll(self) -> tuple[Row | None, bool]:
         """The job's row after everything that it wrote so far was printed; a project that is away is waited for."""
         try:
             (row,) = self.api.rows("provision_jobs", id=f"eq.{self.job}", select=SEEN)

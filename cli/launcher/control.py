@@ -1,4 +1,4 @@
-"""The embedded stack's switches: start, stop, look, migrate, reset."""
+"""The embedded stack's switches: start, stop, show, migrate, reset."""
 
 import asyncio
 import contextlib

@@ -5,7 +5,7 @@ import psycopg
 
 from cli.launcher.journal import Journal
 
-LOOK_EVERY_SECONDS = 3.0
+POLL_EVERY_SECONDS = 3.0
 # The function sends for 40 s at most; whatever it could not finish is due again when its lease is over.
 _TIMEOUT_SECONDS = 60.0
 _OPTIONS = "-c statement_timeout=10s"
@@ -23,8 +23,8 @@ class Notifier:
         self._journal = journal
         self._said = ""
 
-    def look(self) -> None:
-        """Wake the function if something is due; what goes wrong is written down once, and the next look tries again."""
+    def poll(self) -> None:
+        """Wake the function if something is due; what goes wrong is written down once, and the next one tries again."""
         try:
             if self._is_due():
                 answer = httpx.post(

@@ -19,7 +19,7 @@ from cli.launcher.faults.line import Line
 from cli.launcher.faults.switch import Switch, socket_path
 from cli.launcher.faults.work import Work
 from cli.launcher.journal import Journal
-from cli.launcher.notifier import LOOK_EVERY_SECONDS, Notifier
+from cli.launcher.notifier import POLL_EVERY_SECONDS, Notifier
 from cli.launcher.parts import dashboard_part, functions_part, gateway_part, postgres_part
 from cli.launcher.process import Part, PartRunner
 from cli.launcher.runfiles import RunFiles
@@ -177,15 +177,15 @@ class Supervisor:
         notifier = Notifier(self._owner_url, self.settings.functions_url, self.journal)
         await asyncio.gather(
             self._repeat(RELOAD_EVERY_SECONDS, self._reload_functions()),
-            self._repeat(SWEEP_EVERY_SECONDS, lambda: asyncio.to_thread(sweeper.look)),
-            self._repeat(LOOK_EVERY_SECONDS, lambda: asyncio.to_thread(notifier.look)),
+            self._repeat(SWEEP_EVERY_SECONDS, lambda: asyncio.to_thread(sweeper.poll)),
+            self._repeat(POLL_EVERY_SECONDS, lambda: asyncio.to_thread(notifier.poll)),
         )
 
     def _reload_functions(self) -> Callable[[], Awaitable[None]]:
         folder = self.settings.supabase_folder
         seen = functions_fingerprint(folder)
 
-        async def look() -> None:
+        async def check() -> None:
             nonlocal seen
             now = functions_fingerprint(folder)
             if now != seen:
@@ -193,7 +193,7 @@ class Supervisor:
                 self.journal.note("functions", "changed; starting again")
                 await self._runner("functions").restart()
 
-        return look
+        return check
 
     async def _publish_state(self) -> None:
         parts = {

@@ -23,8 +23,8 @@ class Sweeper:
         self._journal = journal
         self._said = ""
 
-    def look(self) -> None:
-        """Sweep if it is due; what goes wrong is written down once, and the next look tries again."""
+    def poll(self) -> None:
+        """Sweep if it is due; what goes wrong is written down once, and the next one tries again."""
         try:
             with psycopg.connect(self._url, autocommit=True, connect_timeout=5, options=_OPTIONS) as connection:
                 is_ours = connection.execute(_IS_OURS).fetchone()

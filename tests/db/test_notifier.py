@@ -22,12 +22,12 @@ def test_the_function_is_woken_while_something_is_due(fresh_world: World, journa
     org = fresh_world.organization()
     with run_receiver() as function:
         notifier = Notifier(fresh_world.database.url, function.url, journal)
-        notifier.look()
+        notifier.poll()
         assert function.received == []
         org.owner.call("test_notification_rule", p_rule=rule(org))
-        notifier.look()
+        notifier.poll()
         assert [(each.path, json.loads(each.body)) for each in function.received] == [("/notify", {"deliver": True})]
         function.status = 500
-        notifier.look()
-        notifier.look()
+        notifier.poll()
+        notifier.poll()
     assert journal.tail("notify").count("500") == 1, "trouble is said once"

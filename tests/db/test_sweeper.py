@@ -30,7 +30,7 @@ def lose_all(world: World) -> int:
 
 def test_a_job_is_requeued_without_any_heartbeat(fresh_world: World, journal: Journal) -> None:
     job = lose_all(fresh_world)
-    Sweeper(fresh_world.database.url, journal).look()
+    Sweeper(fresh_world.database.url, journal).poll()
     assert fresh_world.status(job) == "QUEUED"
     assert fresh_world.events(job)[-1] == "lost"
     assert journal.tail("sweep") == ""
@@ -41,7 +41,7 @@ def test_a_heartbeat_that_has_just_swept_counts(fresh_world: World, journal: Jou
     fresh_world.owner.connection.execute(
         "insert into private.clocks values ('sweep', now()) on conflict (name) do update set ran_at = now()"
     )
-    Sweeper(fresh_world.database.url, journal).look()
+    Sweeper(fresh_world.database.url, journal).poll()
     assert fresh_world.status(job) != "QUEUED"
 
 
@@ -53,19 +53,19 @@ def test_a_failing_sweep_is_written_down_once_and_tried_again(fresh_world: World
     owner.execute("create or replace function private.sweep_backoff() returns integer language sql as 'select 1/0'")
     sweeper = Sweeper(fresh_world.database.url, journal)
     for _ in range(2):
-        sweeper.look()
+        sweeper.poll()
     assert journal.tail("sweep").count("division by zero") == 1
     owner.execute(body[0])
-    sweeper.look()
+    sweeper.poll()
     assert fresh_world.status(job) == "QUEUED"
 
 
 def test_a_database_that_is_away_is_not_fatal(journal: Journal) -> None:
-    Sweeper("postgresql://postgres@127.0.0.1:1/postgres", journal).look()
+    Sweeper("postgresql://postgres@127.0.0.1:1/postgres", journal).poll()
     assert "trying again" in journal.tail("sweep")
 
 
 def test_another_projects_database_is_left_alone(fresh_world: World, journal: Journal) -> None:
     elsewhere = psycopg.conninfo.make_conninfo(fresh_world.database.url, dbname="postgres")
-    Sweeper(elsewhere, journal).look()
+    Sweeper(elsewhere, journal).poll()
     assert journal.tail("sweep") == ""

@@ -35,7 +35,7 @@ class Watch:
         self.job, self.worker, self.runner = job, worker, runner
         self.began = time.monotonic()
         self.rows: list[tuple[float, str, str, str]] = []
-        self._looks = 0
+        self._polls = 0
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -43,10 +43,10 @@ class Watch:
         """What was done to it, in the test's own words."""
         self._add(f"**{what}**", "", "")
 
-    def look_once_more(self) -> None:
+    def poll_once_more(self) -> None:
         """Let the last change be seen, too."""
-        looks = self._looks
-        wait_until(lambda: self._looks > looks + 1, timeout_seconds=20)
+        polls = self._polls
+        wait_until(lambda: self._polls > polls + 1, timeout_seconds=20)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -63,8 +63,8 @@ class Watch:
     def _run(self) -> None:
         before = ("", "", "")
         while not self._end.wait(1.0):
-            now = self._look()
-            self._looks += 1
+            now = self._poll()
+            self._polls += 1
             if now != before:
                 changed = [new if new != old else "" for new, old in zip(now, before, strict=True)]
                 self._add(*changed)
@@ -73,7 +73,7 @@ class Watch:
     def _add(self, job: str, runner: str, log: str) -> None:
         self.rows.append((time.monotonic() - self.began, job, runner, log))
 
-    def _look(self) -> tuple[str, str, str]:
+    def _poll(self) -> tuple[str, str, str]:
         events = [
             each for each in self.runner.events() if each.get("event") not in DULL and each.get("level") != "debug"
         ]

@@ -61,12 +61,12 @@ def test_a_full_disk_costs_no_job_and_is_noticed_when_it_is_over(bench: Bench, d
         wait_until(lambda: bench.rows("worker_instances", id=instance["id"])[0]["facts"].get("degraded"))
         assert {bench.job(job)["status"] for job in jobs} == {"QUEUED"}
         wait_until(lambda: bench.rows("workers", id=worker[0])[0]["status_reason"].startswith("Degraded: "))
-        watch.look_once_more()
+        watch.poll_once_more()
         watch.note("there is room again")
         ballast.unlink()
         for job in jobs:
             assert bench.wait_job(job, seconds=120)["status"] == "SUCCEEDED"
-        watch.look_once_more()
+        watch.poll_once_more()
     close_ledger(bench, jobs).check()
 
 

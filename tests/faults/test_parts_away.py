@@ -68,7 +68,7 @@ def test_an_apply_goes_on_and_ends_while_a_part_is_away(
             watch.note(f"{part} is killed, and started again")
         wait_until(fresh_stack.is_healthy, timeout_seconds=90)
         row = apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", seconds=180)
-        watch.look_once_more()
+        watch.poll_once_more()
     apply.check_whole(row)
 
 
@@ -85,5 +85,5 @@ def test_runner_and_project_die_together(apply: Apply, fresh_stack: RunningStack
         watch.runner = apply.start_again()
         wait_until(fresh_stack.is_healthy, timeout_seconds=90)
         row = apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", seconds=180)
-        watch.look_once_more()
+        watch.poll_once_more()
     apply.check_whole(row)

@@ -99,6 +99,6 @@ def test_in_the_middle_of_an_apply_the_job_is_left_to_a_person_with_its_lock(
         watch.note("the machine is back")
         watch.runner = apply.start_again(home)
         wait_until(lambda: code_of(apply) == "RUNNER_LOST", timeout_seconds=150)
-        watch.look_once_more()
+        watch.poll_once_more()
     assert apply.bench.job(apply.job)["status"] == "NEEDS_ATTENTION"
     assert apply.bench.rpc("state_info", p_module=apply.module)["lock"]["job_id"] == apply.job

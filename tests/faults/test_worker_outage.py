@@ -75,7 +75,7 @@ def test_a_killed_engine_leaves_the_job_to_a_person_with_its_lock(apply: Apply) 
         watch.note("SIGKILL of the engine")
         engine_of(apply.runner).kill()
         ended = apply.bench.wait_job(apply.job, "NEEDS_ATTENTION", "FAILED")
-        watch.look_once_more()
+        watch.poll_once_more()
     assert (ended["status"], ended["error"]["code"]) == ("NEEDS_ATTENTION", "engine_killed")
     assert apply.bench.rpc("state_info", p_module=apply.module)["lock"]["job_id"] == apply.job
     apply.close_ledger()
@@ -126,7 +126,7 @@ def test_a_real_outage_inside_of_an_apply(apply: Apply, apply_seconds: int, outa
         watch.note("the apply ends")
         apply.end()
         row = apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED")
-        watch.look_once_more()
+        watch.poll_once_more()
     apply.check_whole(row)
 
 
@@ -140,5 +140,5 @@ def test_what_people_see_of_a_runner_that_dies_in_an_apply(apply: Apply) -> None
         watch.note("it is started again")
         watch.runner = apply.start_again()
         row = apply.bench.wait_job(apply.job, "NEEDS_ATTENTION", "FAILED")
-        watch.look_once_more()
+        watch.poll_once_more()
     assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "RUNNER_LOST")

@@ -36,7 +36,7 @@ async def until(is_so: Callable[[], Any], seconds: float = 60.0) -> None:
 
 
 @dataclass
-class House:
+class People:
     """A hub with people who look."""
 
     stack: RunningStack
@@ -54,7 +54,7 @@ class House:
         org = await self.authorized.rpc(owner, "create_organization", {"p_name": slug, "p_slug": slug})
         return str(org["id"])
 
-    async def look(self, session: Session, org_id: str, tab: str = "") -> OrgStore:
+    async def open(self, session: Session, org_id: str, tab: str = "") -> OrgStore:
         view = View(tab or uuid.uuid4().hex, "socket", session.sid, org_id, "page", TOPICS)
         self.hub.enter(view)
         store = await self.hub.open(org_id, session)
@@ -78,117 +78,117 @@ class House:
 
 
 @pytest.fixture
-async def house(running_stack: RunningStack) -> AsyncIterator[House]:
+async def people(running_stack: RunningStack) -> AsyncIterator[People]:
     runtime = build_runtime(Settings(running_stack.url, running_stack.publishable_key, running_stack.url))
-    yield House(running_stack, runtime.authorized, runtime.hub)
+    yield People(running_stack, runtime.authorized, runtime.hub)
     await runtime.hub.aclose()
     await runtime.authorized.client.aclose()
 
 
-async def test_changes_arrive_while_somebody_looks(house: House) -> None:
-    owner = await house.sign_up()
-    org_id = await house.organisation(owner)
-    store = await house.look(owner, org_id)
+async def test_changes_arrive_while_somebody_looks(people: People) -> None:
+    owner = await people.sign_up()
+    org_id = await people.organisation(owner)
+    store = await people.open(owner, org_id)
     await until(lambda: store.link is Link.LIVE)
-    worker_id = await house.register(owner, org_id, "prod-eu")
-    await until(lambda: worker_id in house.listed(store))
-    house.sql("update workers set status = 'ONLINE' where id = %s", worker_id)
-    await until(lambda: house.listed(store)[worker_id]["status"] == "ONLINE")
-    changed = (await asyncio.wait_for(house.hub.changes(), 10))[org_id]
+    worker_id = await people.register(owner, org_id, "prod-eu")
+    await until(lambda: worker_id in people.listed(store))
+    people.sql("update workers set status = 'ONLINE' where id = %s", worker_id)
+    await until(lambda: people.listed(store)[worker_id]["status"] == "ONLINE")
+    changed = (await asyncio.wait_for(people.hub.changes(), 10))[org_id]
     assert worker_id in changed.ids("workers")
     assert RUNNERS.key in changed.tables
 
 
-async def test_another_organisations_rows_never_come(house: House) -> None:
-    mine, theirs = await house.sign_up(), await house.sign_up()
-    my_org, their_org = await house.organisation(mine), await house.organisation(theirs)
-    my_store, their_store = await house.look(mine, my_org), await house.look(theirs, their_org)
+async def test_another_organisations_rows_never_come(people: People) -> None:
+    mine, theirs = await people.sign_up(), await people.sign_up()
+    my_org, their_org = await people.organisation(mine), await people.organisation(theirs)
+    my_store, their_store = await people.open(mine, my_org), await people.open(theirs, their_org)
     await until(lambda: my_store.link is their_store.link is Link.LIVE)
-    await house.register(theirs, their_org, "not-mine")
-    worker_id = await house.register(mine, my_org, "mine")
-    await until(lambda: worker_id in house.listed(my_store))
-    assert [row["name"] for row in house.listed(my_store).values()] == ["mine"]
-    await until(lambda: house.listed(their_store))
-    assert [row["name"] for row in house.listed(their_store).values()] == ["not-mine"]
+    await people.register(theirs, their_org, "not-mine")
+    worker_id = await people.register(mine, my_org, "mine")
+    await until(lambda: worker_id in people.listed(my_store))
+    assert [row["name"] for row in people.listed(my_store).values()] == ["mine"]
+    await until(lambda: people.listed(their_store))
+    assert [row["name"] for row in people.listed(their_store).values()] == ["not-mine"]
 
 
-async def test_an_unpublished_table_wakes_instead(house: House) -> None:
-    owner = await house.sign_up()
-    org_id = await house.organisation(owner)
-    store = await house.look(owner, org_id)
+async def test_an_unpublished_table_wakes_instead(people: People) -> None:
+    owner = await people.sign_up()
+    org_id = await people.organisation(owner)
+    store = await people.open(owner, org_id)
     await until(lambda: store.link is Link.LIVE)
     notified: list[str] = []
     store.listen(lambda table, _row_id: notified.append(table))
-    await house.authorized.rpc(owner, "upsert_group", {"p_org": org_id, "p_path": "platform"})
+    await people.authorized.rpc(owner, "upsert_group", {"p_org": org_id, "p_path": "platform"})
     await until(lambda: "groups" in notified)
 
 
-async def test_a_restart_of_the_project_heals_and_nothing_is_stale(house: House) -> None:
-    owner = await house.sign_up()
-    org_id = await house.organisation(owner)
-    worker_id = await house.register(owner, org_id, "prod-eu")
-    store = await house.look(owner, org_id)
+async def test_a_restart_of_the_project_heals_and_nothing_is_stale(people: People) -> None:
+    owner = await people.sign_up()
+    org_id = await people.organisation(owner)
+    worker_id = await people.register(owner, org_id, "prod-eu")
+    store = await people.open(owner, org_id)
     await until(lambda: store.link is Link.LIVE)
-    gateway = house.stack.part_pid("gateway")
+    gateway = people.stack.part_pid("gateway")
     os.kill(gateway, signal.SIGKILL)
-    house.sql("update workers set status_reason = 'changed in the gap' where id = %s", worker_id)
+    people.sql("update workers set status_reason = 'changed in the gap' where id = %s", worker_id)
     await until(lambda: store.link is not Link.LIVE)
     await until(lambda: store.link is Link.LIVE, 120)
-    assert house.listed(store)[worker_id]["status_reason"] == "changed in the gap"
-    house.sql("update workers set status_reason = 'changed afterwards' where id = %s", worker_id)
-    await until(lambda: house.listed(store)[worker_id]["status_reason"] == "changed afterwards")
+    assert people.listed(store)[worker_id]["status_reason"] == "changed in the gap"
+    people.sql("update workers set status_reason = 'changed afterwards' where id = %s", worker_id)
+    await until(lambda: people.listed(store)[worker_id]["status_reason"] == "changed afterwards")
 
 
-async def test_the_channel_is_handed_on_when_its_member_signs_out(house: House) -> None:
-    owner = await house.sign_up()
-    org_id = await house.organisation(owner)
-    first = await house.authorized.open(await house.authorized.client.sign_in(owner.email, PASSWORD))
-    store = await house.look(first, org_id, "tab-1")
+async def test_the_channel_is_handed_on_when_its_member_signs_out(people: People) -> None:
+    owner = await people.sign_up()
+    org_id = await people.organisation(owner)
+    first = await people.authorized.open(await people.authorized.client.sign_in(owner.email, PASSWORD))
+    store = await people.open(first, org_id, "tab-1")
     await until(lambda: store.link is Link.LIVE)
-    await house.look(owner, org_id, "tab-2")
-    await house.authorized.close(first.sid)
-    worker_id = await house.register(owner, org_id, "after-the-handover")
-    await until(lambda: worker_id in house.listed(store))
-    member = await house.hub.member(org_id)
+    await people.open(owner, org_id, "tab-2")
+    await people.authorized.close(first.sid)
+    worker_id = await people.register(owner, org_id, "after-the-handover")
+    await until(lambda: worker_id in people.listed(store))
+    member = await people.hub.member(org_id)
     assert member is not None
     assert member.sid == owner.sid
 
 
-async def test_nobody_looking_lets_the_feed_go(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nobody_looking_lets_the_feed_go(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.project.hub.LINGER_SECONDS", 0.0)
-    owner = await house.sign_up()
-    org_id = await house.organisation(owner)
-    first = await house.look(owner, org_id, "tab-1")
-    await house.hub.prune(["tab-1"])
-    assert await house.hub.open(org_id, owner) is first
-    await house.hub.prune([])
+    owner = await people.sign_up()
+    org_id = await people.organisation(owner)
+    first = await people.open(owner, org_id, "tab-1")
+    await people.hub.prune(["tab-1"])
+    assert await people.hub.open(org_id, owner) is first
+    await people.hub.prune([])
     await asyncio.sleep(0.01)
-    await house.hub.prune([])
-    assert house.hub.views(org_id) == []
-    assert await house.hub.open(org_id, owner) is not first
+    await people.hub.prune([])
+    assert people.hub.views(org_id) == []
+    assert await people.hub.open(org_id, owner) is not first
 
 
 async def test_without_realtime_the_rows_are_read_again_and_again(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    owner = await house.sign_up()
-    org_id = await house.organisation(owner)
-    monkeypatch.setattr(house.hub._realtime, "_settings", Settings("http://127.0.0.1:9", "x", "x"))
-    store = await house.look(owner, org_id)
-    worker_id = await house.register(owner, org_id, "prod-eu")
-    await until(lambda: worker_id in house.listed(store))
+    owner = await people.sign_up()
+    org_id = await people.organisation(owner)
+    monkeypatch.setattr(people.hub._realtime, "_settings", Settings("http://127.0.0.1:9", "x", "x"))
+    store = await people.open(owner, org_id)
+    worker_id = await people.register(owner, org_id, "prod-eu")
+    await until(lambda: worker_id in people.listed(store))
     assert store.link is Link.POLLING
 
 
-async def test_without_the_project_the_mark_says_offline(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = await house.sign_up()
-    org_id = await house.organisation(owner)
-    store = await house.look(owner, org_id)
+async def test_without_the_project_the_mark_says_offline(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = await people.sign_up()
+    org_id = await people.organisation(owner)
+    store = await people.open(owner, org_id)
     await until(lambda: store.link is Link.LIVE)
 
     async def refuse(request: httpx.Request, **_options: Any) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 
-    monkeypatch.setattr(house.authorized.client._http, "send", refuse)
-    await house.hub._realtime.close()
+    monkeypatch.setattr(people.authorized.client._http, "send", refuse)
+    await people.hub._realtime.close()
     await until(lambda: store.link is Link.OFFLINE)

@@ -53,7 +53,7 @@ class Skew:
 
     def __init__(self) -> None:
         """Know nothing yet."""
-        self.told: int | None = None
+        self.reported: int | None = None
 
     def note(self, server_time: str | None, asked_at: datetime, answered_at: datetime) -> None:
         """Compare with the moment between question and answer; a slow answer says nothing about a small skew."""
@@ -64,9 +64,9 @@ class Skew:
             return
         doubt = abs((answered_at - asked_at).total_seconds()) / 2
         if abs(skew) <= SKEW_WARNING_SECONDS + doubt:
-            self.told = None
-        elif self.told is None or abs(skew - self.told) > _SKEW_STEP_SECONDS + doubt:
-            self.told = round(skew)
+            self.reported = None
+        elif self.reported is None or abs(skew - self.reported) > _SKEW_STEP_SECONDS + doubt:
+            self.reported = round(skew)
 
 
 def jittered(seconds: float, spread: float = 0.2) -> float:

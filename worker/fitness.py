@@ -57,7 +57,7 @@ class Fitness:
         self._note = home / NOTE_FILE
         self._on_change = on_change
         self._failures = 0
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._log = get_logger("worker.fitness")
         self._note.unlink(missing_ok=True)
 
@@ -71,7 +71,7 @@ class Fitness:
             with suppress(OSError):
                 self._note.write_text(json.dumps(self._process_status.degraded), encoding="utf-8")
             self._on_change()
-        self._news.set()
+        self._changed.set()
 
     def works(self) -> None:
         """A job got as far as its own work: the next lack begins with a short pause again."""
@@ -80,8 +80,8 @@ class Fitness:
     async def run(self, probes: Mapping[str, Probe]) -> None:
         """Try again while something is lacking; where there is no probe, the next job is the probe."""
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._changed.wait()
+            self._changed.clear()
             while (degraded := self._process_status.degraded) is not None:
                 pause = _FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 8)
                 await self._clock.sleep(

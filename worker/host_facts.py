@@ -46,15 +46,15 @@ class HostFacts:
     def __call__(self) -> dict[str, Any]:
         """Return all facts as they are now."""
         engines = {name.value: engine.version for name, engine in sorted(self._finder.found.items())}
-        told = {"capacity": self._own_capacity, "clouds": self._process_status.clouds}
+        known = {"capacity": self._own_capacity, "clouds": self._process_status.clouds}
         return {
             **self._fixed,
-            **{name: value for name, value in told.items() if value is not None},
+            **{name: value for name, value in known.items() if value is not None},
             "engines": engines,
             "engine_note": self._finder.note() or (None if engines else "no engine was found"),
             "last_error": self._process_status.last_error,
             "degraded": self._process_status.degraded,
-            "clock_off": self._process_status.skew.told,
+            "clock_off": self._process_status.skew.reported,
         }
 
 

@@ -272,8 +272,8 @@ class Runner:
     async def _take_down(self, tasks: list["asyncio.Task[None]"], server: Server) -> None:
         """Order: claims and heartbeats stop, jobs' tasks end, the session is closed, connections are closed by `run`."""
         # A service that says it stops is ended after a while; one that only becomes another version does not stop.
-        told = f"STATUS=updating to {handover.version}" if (handover := self.handover) else "STOPPING=1"
-        sdnotify.SystemdNotifier().notify(told)
+        notice = f"STATUS=updating to {handover.version}" if (handover := self.handover) else "STOPPING=1"
+        sdnotify.SystemdNotifier().notify(notice)
         jobs = [handle.task for handle in self._table.handles() if handle.task is not None]
         for task in [*tasks, *jobs]:
             task.cancel()

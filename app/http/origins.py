@@ -16,13 +16,13 @@ MOST_TEXT = 200
 
 def with_origin_advice(inner: ASGIApp, allowed: Collection[str]) -> ASGIApp:
     """Note origins that the socket will refuse; refusing them stays with the socket's own server."""
-    told: set[str] = set()
+    warned: set[str] = set()
 
     async def outer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and scope["path"].startswith(SOCKET_PATH):
             origin = Headers(scope=scope).get("origin", "")[:MOST_TEXT]
-            if origin and origin not in allowed and origin not in told and len(told) < MOST_ORIGINS:
-                told.add(origin)
+            if origin and origin not in allowed and origin not in warned and len(warned) < MOST_ORIGINS:
+                warned.add(origin)
                 log.warning("origin_refused", origin=origin, allowed=list(allowed), remedy=_remedy(origin))
         await inner(scope, receive, send)
 

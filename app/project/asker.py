@@ -55,8 +55,8 @@ class Asker:
                 await self._ask(held, session)
         return held
 
-    async def ask_all(self, session: Session, told: float) -> set[tuple[str, str]]:
-        """Ask everything that is looked at; names rows that changed before `told` and of which nobody was told."""
+    async def ask_all(self, session: Session, before_at: float) -> set[tuple[str, str]]:
+        """Ask everything that is looked at; names rows that changed before `before_at` and of which nobody was notified."""
         missed: set[tuple[str, str]] = set()
         for held in self._store.live_queries.all():
             before = {str(row["id"]): row for row in held.rows()} if held.query.table else {}
@@ -67,7 +67,7 @@ class Asker:
                 for row in held.rows()
                 if str(row["id"]) in before
                 and version_of(before[str(row["id"])]) < version_of(row)
-                and version_of(row).timestamp() < told
+                and version_of(row).timestamp() < before_at
             }
         return missed
 

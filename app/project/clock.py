@@ -16,11 +16,11 @@ class ProjectClock:
         self._clock = clock
         self._samples: deque[tuple[float, float]] = deque(maxlen=SAMPLES)
 
-    def learn(self, told: object, sent: float) -> None:
+    def learn(self, server_time: object, sent: float) -> None:
         """Take the time that an answer to a question of `sent` brought; anything else is ignored."""
         received = self._clock()
         try:
-            at = datetime.fromisoformat(str(told)).timestamp()
+            at = datetime.fromisoformat(str(server_time)).timestamp()
         except ValueError:
             return
         self._samples.append((received - sent, at - (sent + received) / 2))

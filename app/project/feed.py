@@ -89,23 +89,23 @@ class Feed:
 
     async def load(self, session: Session) -> set[tuple[str, str]]:
         """Read what is held whole and ask what is looked at; names the rows that no event had told about."""
-        told = time.time() - IN_FLIGHT_SECONDS
+        before_at = time.time() - IN_FLIGHT_SECONDS
         snapshot = await read_snapshot(self._authorized, session, self.store.org_id)
         missed = {
             (table, str(row["id"]))
             for table, rows in snapshot.items()
             for row in rows
-            if self._is_news(table, row) and version_of(row).timestamp() < told
+            if self._is_newer(table, row) and version_of(row).timestamp() < before_at
         }
         for table in WHOLE_TABLES:
             self.store.replace(table, snapshot.get(table, []))
         if not self.store.is_loaded:
             await asyncio.gather(self.load_overview(session), self.load_facets(session))
-        missed |= await self.asker.ask_all(session, told)
+        missed |= await self.asker.ask_all(session, before_at)
         was_loaded, self.store.is_loaded = self.store.is_loaded, True
         return missed if was_loaded else set()
 
-    def _is_news(self, table: str, row: Row) -> bool:
+    def _is_newer(self, table: str, row: Row) -> bool:
         held = self.store.row(table, str(row["id"]))
         return held is None or version_of(held) < version_of(row)
 

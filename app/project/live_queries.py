@@ -130,7 +130,7 @@ class LiveQueries:
             held = self._held.pop(key)
             held.is_old = False
 
-    def told(self, topic: str, row: Row | None = None) -> None:
+    def note_change(self, topic: str, row: Row | None = None) -> None:
         """Something changed: put the row into the answers that list it, and have all that depend on it asked again."""
         for held in self._held.values():
             if topic not in held.query.topics:

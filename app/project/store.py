@@ -18,9 +18,9 @@ from app.project.shapes import shaped
 Derived = TypeVar("Derived")
 
 WHOLE_TABLES = ("worker_releases", "rollouts")
-NEWS_TABLES = ("workers", "worker_instances", "provision_jobs")
-LIVE_TABLES = WHOLE_TABLES + NEWS_TABLES
-MAX_NEWS = 500
+CHANGING_TABLES = ("workers", "worker_instances", "provision_jobs")
+LIVE_TABLES = WHOLE_TABLES + CHANGING_TABLES
+MAX_CHANGES = 500
 COUNTED = ("workers", "jobs")
 # Changes may have been missed: whoever reads rows by themselves reads them again.
 AGAIN = "again"
@@ -101,8 +101,8 @@ class OrgStore:
 
     def _newest(self, table: str, row: Row) -> Row:
         """A row of an answer, with what was heard of it since it was asked for."""
-        row, news = shaped(table, row), self.row(table, str(row["id"]))
-        return {**row, **news} if news is not None and version_of(news) > version_of(row) else row
+        row, latest = shaped(table, row), self.row(table, str(row["id"]))
+        return {**row, **latest} if latest is not None and version_of(latest) > version_of(row) else row
 
     def listen(self, listener: Callable[[str, str], None]) -> Callable[[], None]:
         """Call back with (table, id) on each change; returns the way to stop."""
@@ -125,7 +125,7 @@ class OrgStore:
     def notify(self, table: str, row_id: str = "") -> None:
         """Tell the listeners that a row changed, or something that is not kept here."""
         self._revisions[table] += 1
-        self.live_queries.told(table, self.row(table, row_id) if table in NEWS_TABLES else None)
+        self.live_queries.note_change(table, self.row(table, row_id) if table in CHANGING_TABLES else None)
         # The first snapshot is not news: whoever asked for it is shown it as a whole.
         if not self.is_loaded and table in LIVE_TABLES:
             return
@@ -144,14 +144,14 @@ class OrgStore:
         # The newest last, so that the first is the one to forget.
         self.tables[table].pop(row_id, None)
         self.tables[table][row_id] = merged
-        if table in NEWS_TABLES and len(self.tables[table]) > MAX_NEWS:
+        if table in CHANGING_TABLES and len(self.tables[table]) > MAX_CHANGES:
             del self.tables[table][next(iter(self.tables[table]))]
         self.notify(table, row_id)
         return True
 
     def drop(self, table: str, row_id: str) -> None:
         """Forget a row that was deleted."""
-        if self.tables[table].pop(str(row_id), None) is not None or table in NEWS_TABLES:
+        if self.tables[table].pop(str(row_id), None) is not None or table in CHANGING_TABLES:
             self.notify(table, str(row_id))
 
     def replace(self, table: str, rows: Iterable[Row]) -> None:

@@ -101,11 +101,13 @@ def _alert_actions() -> rx.Component:
 
 
 def _alert() -> rx.Component:
-    news = rx.button("What is new", on_click=ReleaseNotesState.show(""), variant="ghost", color_scheme="gray", size="1")
+    release_notes = rx.button(
+        "What is new", on_click=ReleaseNotesState.show(""), variant="ghost", color_scheme="gray", size="1"
+    )
     note = rx.el.div(
         icon("circle-arrow-up", ""),
         _outdated_words(),
-        news,
+        release_notes,
         _alert_actions(),
         class_name="ry-note",
         role="status",

@@ -19,14 +19,16 @@ def _mark(word: str, kind: str, title: str) -> rx.Component:
 
 def connection_mark() -> rx.Component:
     """Say how changes arrive: live, by asking, or not at all."""
-    told = rx.match(
+    link_words = rx.match(
         SessionState.link,
         ("live", _mark("Live", "", "Changes arrive as they happen.")),
         ("polling", _mark("Polling, every 10 s", "poll", "Live updates paused. Refreshing every 10 s.")),
         _mark("Offline", "off", "The database does not answer. What you see may be old."),
     )
     cut_off = _mark("Offline", "off", "The dashboard does not answer. What you see may be old.")
-    return rx.el.span(rx.el.span(told, class_name="ry-told"), rx.el.span(cut_off, class_name="ry-cut"), role="status")
+    return rx.el.span(
+        rx.el.span(link_words, class_name="ry-told"), rx.el.span(cut_off, class_name="ry-cut"), role="status"
+    )
 
 
 def _banner(icon_name: str, text: rx.Component, color: str, *acts: rx.Component, class_name: str = "") -> rx.Component:
@@ -53,7 +55,7 @@ def connection_banner() -> rx.Component:
     again = rx.button("Try now", on_click=SessionState.try_now, variant="ghost", color_scheme="gray", size="1")
     paused = _words("Live updates paused. Refreshing every 10 s. Jobs are not affected.")
     away = _words("Out of contact with the database", _since(), ". What you see may be old. ", KEPT)
-    told = rx.match(
+    link_words = rx.match(
         SessionState.link,
         ("live", rx.fragment()),
         ("polling", _banner("refresh-cw", paused, "amber", again, class_name="late")),
@@ -64,5 +66,5 @@ def connection_banner() -> rx.Component:
         "No connection to the dashboard", since, ". Reconnecting… What you see may be old, and nothing is sent."
     )
     return rx.fragment(
-        rx.el.div(told, class_name="ry-told"), rx.el.div(_banner("wifi-off", alone, "red"), class_name="ry-cut")
+        rx.el.div(link_words, class_name="ry-told"), rx.el.div(_banner("wifi-off", alone, "red"), class_name="ry-cut")
     )

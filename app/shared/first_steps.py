@@ -87,7 +87,7 @@ class FirstStepsState(AppState, rx.State):
 
 def steps(runner: Row, module: Row, plan: Row, mate: Row) -> list[Step]:
     """Say of each step what was done, or what to do; only the next one is the next one."""
-    told = (
+    steps = (
         (
             runner, "Register a runner", f"{runner.get('name')} has been online.",
             "A machine of yours that runs the engine. Ticked at its first heartbeat.", "", "Add runner",
@@ -105,8 +105,8 @@ def steps(runner: Row, module: Row, plan: Row, mate: Row) -> list[Step]:
             "Ticked when a second person has joined.", "/dashboard/settings/members", "Invite member",
         ),
     )  # fmt: skip
-    next_at = next((at for at, step in enumerate(told) if not step[0]), len(told))
-    return [_step(at, next_at, *step) for at, step in enumerate(told)]
+    next_at = next((at for at, step in enumerate(steps) if not step[0]), len(steps))
+    return [_step(at, next_at, *step) for at, step in enumerate(steps)]
 
 
 def _step(at: int, next_at: int, found: Row, title: str, done: str, todo: str, href: str, act: str) -> Step:

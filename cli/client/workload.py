@@ -52,9 +52,9 @@ def sign_in(connection: Connection) -> Login:
     if reply.is_error:
         message, hint = said_by(reply)
         raise SignedOut(f"{account} could not sign in. {message}", hint or HINT)
-    told: dict[str, Any] = reply.json()
-    expires_at = time.time() + float(told["expires_in"]) - EARLY_SECONDS
-    return Login(told["access_token"], told["publishable_key"], told["organization_id"], expires_at)
+    answer: dict[str, Any] = reply.json()
+    expires_at = time.time() + float(answer["expires_in"]) - EARLY_SECONDS
+    return Login(answer["access_token"], answer["publishable_key"], answer["organization_id"], expires_at)
 
 
 HINT = "`runyard accounts list` shows what it trusts: issuer, audience and each bound claim must match the token."

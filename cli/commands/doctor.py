@@ -110,10 +110,10 @@ def _project(here: Here) -> str:
 
 
 def _clock(connection: Connection) -> str:
-    told = connection.head("/auth/v1/health").get("date")
-    if not told:
+    server_time = connection.head("/auth/v1/health").get("date")
+    if not server_time:
         return "the project does not tell its time"
-    behind = parsedate_to_datetime(told).timestamp() - time.time()
+    behind = parsedate_to_datetime(server_time).timestamp() - time.time()
     if abs(behind) > CLOCK_SECONDS:
         raise CommandError(
             f"differs by {behind:+.0f} s from the project's.", "Logins and tokens depend on it: set it right."

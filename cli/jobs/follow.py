@@ -40,7 +40,7 @@ class Follower:
     job: int
     attempt: int = 0
     seq: int = 0
-    told: str = ""
+    last_words: str = ""
     # A program reads stdout: the log goes where remarks go.
     is_for_program: bool = False
     sleep: Callable[[float], None] = time.sleep
@@ -85,9 +85,9 @@ class Follower:
 
     def _tell(self, row: Row) -> bool:
         words = f"{describe(row)}{self._why() if row['status'] == 'QUEUED' else ''}"
-        if words == self.told:
+        if words == self.last_words:
             return False
-        self.told = words
+        self.last_words = words
         if row["status"] not in ENDS:
             say(_dim(f"job {self.job}: {words}"))
         return True

@@ -64,11 +64,11 @@ class Factors:
             message = f'A factor with the friendly name "{name}" for this user already exists'
             raise AuthError(422, "mfa_factor_name_conflict", message)
         account = signed_in.user["email"] or str(signed_in.user["id"])
-        told = self._told(secret, issuer or urlsplit(self._options.site_url).netloc, account)
-        return Answer({"id": str(row["id"]), "type": "totp", "friendly_name": name, "totp": told})
+        enrolment = self._enrolment(secret, issuer or urlsplit(self._options.site_url).netloc, account)
+        return Answer({"id": str(row["id"]), "type": "totp", "friendly_name": name, "totp": enrolment})
 
     @staticmethod
-    def _told(secret: str, issuer: str, account: str) -> dict[str, str]:
+    def _enrolment(secret: str, issuer: str, account: str) -> dict[str, str]:
         address = totp.address_of(secret, issuer, account)
         return {"qr_code": totp.picture_of(address), "secret": secret, "uri": address}
 

@@ -32,15 +32,15 @@ class CatalogStore:
 
     async def run(self) -> None:
         """Listen and reload for ever, through restarts of the database."""
-        told = ""
+        logged = ""
         while True:
             try:
                 await self._listen()
             except psycopg.Error as error:
                 # The same trouble is told once, not every second.
-                if str(error) != told:
-                    told = str(error)
-                    log.warning("The schema cache cannot be kept current, trying again: %s", told)
+                if str(error) != logged:
+                    logged = str(error)
+                    log.warning("The schema cache cannot be kept current, trying again: %s", logged)
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _listen(self) -> None:

@@ -108,9 +108,9 @@ def bubblewrap_words(order: dict[str, Any]) -> list[str]:
 
 def interrupt_inside(info: int) -> None:
     """Interrupt the child itself: bubblewrap would take the signal for its own end."""
-    told = os.read(info, 4096)
+    answer = os.read(info, 4096)
     # {"child-pid": 123, …}
-    first = int(told.partition(b'"child-pid":')[2].replace(b"}", b",").split(b",")[0] or 0)
+    first = int(answer.partition(b'"child-pid":')[2].replace(b"}", b",").split(b",")[0] or 0)
     for _ in range(_POLLS if first else 0):
         # The first process inside is bubblewrap's own, the second one is the child.
         found = [int(name) for name in os.listdir("/proc") if name.isdigit() and parent_and_inner(name) == (first, 2)]
@@ -149,8 +149,8 @@ def in_namespaces(order: dict[str, Any]) -> int:
         be_first(order, signals, writing)
     os.close(writing)
     status = watch(first, signals, lambda: os.kill(first, signal.SIGINT))
-    told = os.read(reading, 32)
-    return int(told) if told else status
+    answer = os.read(reading, 32)
+    return int(answer) if answer else status
 
 
 def be_first(order: dict[str, Any], signals: set[int], writing: int) -> NoReturn:

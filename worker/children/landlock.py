@@ -52,8 +52,8 @@ def in_landlock(order: dict[str, Any]) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     os.close(writing)
     status = watch(guardian, signals, lambda: os.kill(guardian, signal.SIGINT))
-    told = os.read(reading, 32)
-    return int(told) if told else status
+    answer = os.read(reading, 32)
+    return int(answer) if answer else status
 
 
 def guard(order: dict[str, Any], leader: int, writing: int) -> NoReturn:

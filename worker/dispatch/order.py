@@ -50,7 +50,7 @@ def passed_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str
 
 def plain_environment(order: Order, settings: Settings) -> dict[str, str]:
     """Return the executor's variables that are no secret; the runner's own token is never among them."""
-    told = {
+    variables = {
         "WORKER_ID": order.worker_id,
         "WORKER_INSTANCE": settings.runner.instance,
         "SUPABASE_URL": settings.dispatcher.data.api_url or order.url,
@@ -63,7 +63,7 @@ def plain_environment(order: Order, settings: Settings) -> dict[str, str]:
         **_behaviour(settings),
     }
     # What is empty stays unset, so that the image's own may count.
-    return {**settings.dispatcher.data.environment, **{name: value for name, value in told.items() if value}}
+    return {**settings.dispatcher.data.environment, **{name: value for name, value in variables.items() if value}}
 
 
 def _engine(settings: Settings) -> dict[str, str]:

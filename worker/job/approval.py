@@ -11,10 +11,10 @@ from worker.settings import Settings
 _LARGEST_HOOK = 1024 * 1024
 
 
-def check_approved(name: str, script: bytes, directory: Path, told: Collection[str] = ()) -> None:
+def check_approved(name: str, script: bytes, directory: Path, approved: Collection[str] = ()) -> None:
     """Refuse a script whose content is not among the approved files, nor among those a dispatching runner told of."""
     found = digest(script)
-    if found not in told and found not in set(_approved(directory)):
+    if found not in approved and found not in set(_approved(directory)):
         raise JobFailed(
             f"The hook {name} (sha256 {found}) is not approved on this runner.", code="hook_not_approved",
             hint=f"Put a file with exactly this content into {directory} on the runner, or change the hook.",

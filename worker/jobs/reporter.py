@@ -31,7 +31,7 @@ class Reporter:
         self._summary: dict[str, Any] | None = None
         self._version = 0
         self._sent = 0
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._answered = asyncio.Event()
         self._error: Exception | None = None
         self._log = get_logger("worker.jobs")
@@ -77,8 +77,8 @@ class Reporter:
         """Send each newest picture until cancelled."""
         failures = 0
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._changed.wait()
+            self._changed.clear()
             while self._sent < self._version and self._error is None:
                 try:
                     await self._send()
@@ -117,4 +117,4 @@ class Reporter:
 
     def _note(self) -> None:
         self._version += 1
-        self._news.set()
+        self._changed.set()

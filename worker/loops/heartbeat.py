@@ -68,9 +68,9 @@ class Heartbeat:
         """Send one and act on the answer."""
         refs = self._table.refs()
         facts = self._facts()
-        news = facts if facts != self._sent_facts else None
+        changed_facts = facts if facts != self._sent_facts else None
         sent_at, asked_at = self._clock.monotonic(), self._clock.now()
-        reply = await self._server.heartbeat(self._process_status.status, __version__, refs, news)
+        reply = await self._server.heartbeat(self._process_status.status, __version__, refs, changed_facts)
         self._sent_facts = facts
         self._process_status.skew.note(reply.server_time, asked_at, self._clock.now())
         self._seconds = min(15.0, max(1.0, reply.heartbeat_seconds))

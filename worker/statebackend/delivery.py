@@ -46,7 +46,7 @@ class JournaledState:
         self._journal = journal
         self._clock = clock
         self._read: StateReply | None = None
-        self._news = asyncio.Event()
+        self._has_more = asyncio.Event()
         self._changed = asyncio.Condition()
         self._log = get_logger("worker.state")
         self.refusal: WorkerError | None = None
@@ -75,7 +75,7 @@ class JournaledState:
             self._read = StateReply(exists=True, body=body)
             self._journal.newest = None
             return
-        self._news.set()
+        self._has_more.set()
 
     async def state_lock(self, ref: JobRef, lock: Mapping[str, Any]) -> None:
         """Lock at the server, after everything that was written before."""
@@ -94,7 +94,7 @@ class JournaledState:
             await self.settled()
             await self._server.state_unlock(ref, lock_id, seconds=60.0)
             return
-        self._news.set()
+        self._has_more.set()
 
     async def run(self) -> None:
         """Deliver entries in order until cancelled or the session is over."""
@@ -102,8 +102,8 @@ class JournaledState:
         while not isinstance(self.refusal, Fatal):
             entry = self._journal.first
             if entry is None:
-                await self._news.wait()
-                self._news.clear()
+                await self._has_more.wait()
+                self._has_more.clear()
                 continue
             try:
                 await self._deliver(entry)

@@ -133,7 +133,7 @@ def _killed_ways() -> list[rx.Component]:
     ]
 
 
-def _told() -> rx.Var[str]:
+def _reason() -> rx.Var[str]:
     return rx.cond(
         View["total"].to(int) > 0,
         ", after " + View["done"].to_string() + " of " + View["total"].to_string() + " changes were reported",
@@ -142,13 +142,13 @@ def _told() -> rx.Var[str]:
 
 
 def _story() -> rx.Component:
-    killed = rx.fragment("It was killed", _told(), ". ")
+    killed = rx.fragment("It was killed", _reason(), ". ")
     lost = rx.fragment(
         "No heartbeat of ",
         View["runner"],
         " for a minute: it was called lost at ",
         clock_seconds(View["lost_at"].to(str)),
-        _told(),
+        _reason(),
         ". ",
     )
     # Whoever decided that it needs somebody has said why, as well as it is known there.
@@ -176,7 +176,7 @@ def attention() -> rx.Component:
     )
     killed = rx.el.p(
         "It was killed",
-        _told(),
+        _reason(),
         ". What it was creating may exist without being in the state. LiveQuery before the next apply.",
         class_name="mut ry-story",
     )

@@ -171,8 +171,10 @@ class JobState(LivePage, rx.State):
         if not self.is_found:
             return
         key = str(self._job["id"])
-        told = changed.ids("provision_jobs")
-        is_mine = changed.is_everything or key in told or ("provision_jobs" in changed.tables and not told)
+        changed_ids = changed.ids("provision_jobs")
+        is_mine = (
+            changed.is_everything or key in changed_ids or ("provision_jobs" in changed.tables and not changed_ids)
+        )
         if AGAIN in changed.tables:
             is_mine = await self._read_job()
         if key in changed.ids("log"):

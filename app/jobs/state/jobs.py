@@ -92,12 +92,12 @@ class JobsState(LivePage, rx.State):
         if changed.is_everything or not self._is_held:
             self._assign("fresh_count", 0)
             return rows
-        news = {row["id"]: row for row in rows}
+        fresh = {row["id"]: row for row in rows}
         kept: list[JobRow] = []
         for row in shown(self.get_value("rows"), self.get_value("patches")).values():
-            told = store.row("provision_jobs", str(row["id"]))
-            kept.append(news.pop(row["id"], None) or (build_row(told) if told is not None else row))
-        self._assign("fresh_count", len(news))
+            latest = store.row("provision_jobs", str(row["id"]))
+            kept.append(fresh.pop(row["id"], None) or (build_row(latest) if latest is not None else row))
+        self._assign("fresh_count", len(fresh))
         return kept
 
     def _show_rows(self, wanted: list[JobRow], changed: Changed) -> None:

@@ -136,13 +136,15 @@ def sentence(plan: Plan) -> str:
     """Say a plan in a sentence, for whoever decides about it."""
     if not plan.has_changes:
         return "No resource changes, only outputs." if plan.outputs else "Nothing changes."
-    told = (
+    counts = (
         (plan.creates, "created"),
         (plan.updates, "updated in place"),
         (plan.replaces, "replaced"),
         (plan.deletes, "deleted"),
     )
-    parts = [f"{count(number, 'resource')} {'is' if number == 1 else 'are'} {word}" for number, word in told if number]
+    parts = [
+        f"{count(number, 'resource')} {'is' if number == 1 else 'are'} {word}" for number, word in counts if number
+    ]
     return ", ".join(parts) + ("." if plan.deletes or plan.replaces else ", nothing is deleted.")
 
 

@@ -85,9 +85,11 @@ def _states_ahead(states: Sequence[Bar]) -> list[Bar]:
 def _steps_ahead(job: Row) -> list[Bar]:
     if str(job.get("status")) not in ("AWAITING_APPROVAL", *_AHEAD):
         return []
-    told = {str(step.get("name")) for step in steps_of(job)}
+    reported = {str(step.get("name")) for step in steps_of(job)}
     return [
-        Bar(f"ahead-{name}", title, "PENDING", is_step=True) for name, title in expected_steps(job) if name not in told
+        Bar(f"ahead-{name}", title, "PENDING", is_step=True)
+        for name, title in expected_steps(job)
+        if name not in reported
     ]
 
 

@@ -92,9 +92,9 @@ class DeployForm(RunnerForm, mixin=True):
         if (check, said) == (self.check, self.check_words):
             return
         self.check, self.check_words = check, said
-        told: dict[str, Any] = {"check": check, "check_words": said}
+        result: dict[str, Any] = {"check": check, "check_words": said}
         self.identities = [
-            {**item, **told} if item["id"] == self.identity_id else item  # type: ignore[typeddict-item]
+            {**item, **result} if item["id"] == self.identity_id else item  # type: ignore[typeddict-item]
             for item in self.identities
         ]
 

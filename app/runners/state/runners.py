@@ -136,9 +136,9 @@ class RunnersState(LivePage, rx.State):
         if changed.is_everything or "runners" not in self._held_tables:
             self._assign("fresh_count", 0)
             return rows
-        news = {row["id"]: row for row in rows}
-        kept = [news.pop(row["id"], row) for row in shown(self.get_value("rows"), self.get_value("patches")).values()]
-        self._assign("fresh_count", len(news))
+        fresh = {row["id"]: row for row in rows}
+        kept = [fresh.pop(row["id"], row) for row in shown(self.get_value("rows"), self.get_value("patches")).values()]
+        self._assign("fresh_count", len(fresh))
         return kept
 
     def _show_rows(self, rows: list[RunnerRow], changed: Changed) -> None:
@@ -166,13 +166,13 @@ class RunnersState(LivePage, rx.State):
 
     def _kept_jobs(self, jobs: list[ActiveJob], store: OrgStore) -> tuple[list[ActiveJob], int]:
         """Show the jobs that are shown, even those that have ended meanwhile; count those that would join them."""
-        news = {job["id"]: job for job in jobs}
+        fresh = {job["id"]: job for job in jobs}
         kept: list[ActiveJob] = []
         for job in self.get_value("jobs"):
-            told = store.row("provision_jobs", str(job["id"]))
-            ended = {**job, "status": str(told["status"])} if told is not None else job
-            kept.append(news.pop(job["id"], ended))
-        return kept, len(news)
+            latest = store.row("provision_jobs", str(job["id"]))
+            ended = {**job, "status": str(latest["status"])} if latest is not None else job
+            kept.append(fresh.pop(job["id"], ended))
+        return kept, len(fresh)
 
     async def _choose(self, chosen: RunnerFilter) -> rx.event.EventSpec:
         """Show what was chosen: the choice, its rows and the address change together."""

@@ -159,10 +159,10 @@ def _assignment(path: str, groups: set[str], modules: Sequence[str]) -> Assignme
 
 def build_tokens(rows: Iterable[Row]) -> list[TokenRow]:
     """List tokens; the one in use is the live one that was used last, whatever was made after it."""
-    told = list(rows)
-    used = [row for row in told if row.get("is_live") and parse_time(row.get("last_used_at"))]
+    tokens = list(rows)
+    used = [row for row in tokens if row.get("is_live") and parse_time(row.get("last_used_at"))]
     newest = max(used, key=lambda row: str(row["last_used_at"]), default=None)
-    return [_token(row, is_in_use=row is newest) for row in told]
+    return [_token(row, is_in_use=row is newest) for row in tokens]
 
 
 def _token(row: Row, *, is_in_use: bool) -> TokenRow:

@@ -78,7 +78,7 @@ def build(row: Row) -> AuditRow:
         "words": words(str(row["action"])),
         "what": str(row.get("target_label") or row.get("target_id") or ""),
         "href": link(row),
-        "detail": told(detail or {}),
+        "detail": detail_words(detail or {}),
         "changes": changes((detail or {}).get("changes")),
     }
 
@@ -101,13 +101,13 @@ def link(row: Row) -> str:
     return f"{PAGES[kind]}{target}" if kind in PAGES and target else ""
 
 
-def told(detail: Row) -> str:
+def detail_words(detail: Row) -> str:
     """Say what else an event knows, in one line."""
-    parts = [_told_one(key.replace("_", " "), value) for key, value in detail.items() if _is_plain(value)]
+    parts = [_field_words(key.replace("_", " "), value) for key, value in detail.items() if _is_plain(value)]
     return ", ".join(parts)[:LONGEST]
 
 
-def _told_one(field: str, value: object) -> str:
+def _field_words(field: str, value: object) -> str:
     """Say one field: "capacity 2"; "assigned to all modules", or not."""
     if not isinstance(value, bool):
         return f"{field} {_value(value)}"

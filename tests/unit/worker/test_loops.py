@@ -100,7 +100,7 @@ async def test_a_clock_that_is_off_becomes_a_fact_once_and_goes_again() -> None:
     told: list[int | None] = []
     for _ in off:
         await parts.heartbeat.send()
-        told.append(parts.process_status.skew.told)
+        told.append(parts.process_status.skew.reported)
     assert told == [41, 41, 41, 47, -3600, None, 6, None]
 
 
@@ -112,14 +112,14 @@ async def test_a_slow_answer_says_nothing_about_a_small_difference() -> None:
 
     parts = Parts(Network(answer))
     await parts.heartbeat.send()
-    assert parts.process_status.skew.told is None
+    assert parts.process_status.skew.reported is None
 
 
 @pytest.mark.parametrize("said", [None, "", "soon", "2026-11-15T12:00:00"])
 async def test_a_server_that_tells_no_time_is_believed_in_nothing(said: str | None) -> None:
     parts = Parts(Network(lambda *_: {"server_time": said}))
     await parts.heartbeat.send()
-    assert parts.process_status.skew.told is None
+    assert parts.process_status.skew.reported is None
 
 
 async def test_a_lost_attempt_is_stopped_and_a_cancel_obeyed() -> None:

@@ -22,8 +22,8 @@ def test_the_quickest_answer_is_believed() -> None:
     assert clock.now() == pytest.approx(T0 + 20 + 9.9)
 
 
-@pytest.mark.parametrize("told", [None, "", "soon", 7, {"at": 1}])
-def test_nonsense_is_not_learned(told: object) -> None:
+@pytest.mark.parametrize("server_time", [None, "", "soon", 7, {"at": 1}])
+def test_nonsense_is_not_learned(server_time: object) -> None:
     clock = ProjectClock(lambda: T0)
-    clock.learn(told, T0)
+    clock.learn(server_time, T0)
     assert clock.now() == T0

@@ -165,7 +165,7 @@ async def test_a_change_of_which_nobody_told_is_found() -> None:
         page(worker("a"), worker("b")), page(worker("a", 5), worker("b"), worker("c"))
     )
     await asker.answer(RUNNERS, ME)
-    assert await asker.ask_all(ME, told=2e9) == {("workers", "a")}
+    assert await asker.ask_all(ME, before_at=2e9) == {("workers", "a")}
 
 
 async def test_what_nobody_looks_at_is_forgotten() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.project.store import EVERYTHING, MAX_NEWS, Changed, Link, OrgStore
+from app.project.store import EVERYTHING, MAX_CHANGES, Changed, Link, OrgStore
 
 
 def row(row_id: str, second: int, **changes: Any) -> dict[str, Any]:
@@ -82,11 +82,11 @@ def test_the_link_is_told_when_it_changes() -> None:
 
 def test_only_what_changed_lately_is_kept_however_many_there_are() -> None:
     store, heard = loaded()
-    for number in range(MAX_NEWS + 5):
+    for number in range(MAX_CHANGES + 5):
         store.put("provision_jobs", row(str(number), 0))
     store.put("provision_jobs", row("5", 1))
     store.put("provision_jobs", row("new", 0))
-    assert len(store.tables["provision_jobs"]) == MAX_NEWS
+    assert len(store.tables["provision_jobs"]) == MAX_CHANGES
     assert store.row("provision_jobs", "0") is None
     assert store.row("provision_jobs", "5") is not None, "changed again, so it is new again"
     store.drop("provision_jobs", "0")

@@ -86,7 +86,7 @@ async def _welcome(runtime: Runtime, request: Request, auth: AuthSession) -> Res
 
 
 async def _open(runtime: Runtime, request: Request, auth: AuthSession) -> Session:
-    return await runtime.authorized.open(auth, request.headers.get("user-agent", ""))
+    return await runtime.authorized.open(auth, request.headers.get("user-agent", ""), _address(runtime, request))
 
 
 def _signed_in(runtime: Runtime, session: Session) -> Response:
@@ -95,20 +95,27 @@ def _signed_in(runtime: Runtime, session: Session) -> Response:
     return response
 
 
-def _address(request: Request) -> str:
+def browser_address(request: Request, header: str) -> str:
+    """Who is connected, or with a proxy in front of us what it says in the header that the operator named."""
+    if header:
+        # What is left of the last comma the browser may have invented.
+        return request.headers.get(header, "").rpartition(",")[2].strip()
     return request.client.host if request.client else ""
+
+
+def _address(runtime: Runtime, request: Request) -> str:
+    return browser_address(request, runtime.settings.address_header)
 
 
 async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Sign in with e-mail and password."""
+    address = _address(runtime, request)
     try:
-        auth = await runtime.authorized.client.sign_in(
-            fields.get("email", ""), fields.get("password", ""), _address(request)
-        )
+        auth = await runtime.authorized.client.sign_in(fields.get("email", ""), fields.get("password", ""), address)
     except Refused as error:
         # One sentence for every refusal, so that nobody learns which addresses exist.
         raise Refused("Incorrect email or password.", "Check both and try again.") from error
-    auth = await complete(runtime.authorized.client, auth, fields.get("code", ""), _address(request))
+    auth = await complete(runtime.authorized.client, auth, fields.get("code", ""), address)
     return await _welcome(runtime, request, auth)
 
 
@@ -117,7 +124,7 @@ async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) ->
     back = f"{request.headers.get('origin', '')}/login"
     email, password = fields.get("email", ""), fields.get("password", "")
     try:
-        auth = await runtime.authorized.client.sign_up(email, password, back, _address(request))
+        auth = await runtime.authorized.client.sign_up(email, password, back, _address(runtime, request))
     except Refused as error:
         if error.code != "signup_disabled":
             raise
@@ -148,23 +155,23 @@ async def forgotten(runtime: Runtime, request: Request, fields: dict[str, str]) 
     return JSONResponse({"ok": True})
 
 
-async def _follow(client: Client, fields: dict[str, str]) -> AuthSession:
+async def _follow(client: Client, fields: dict[str, str], address: str) -> AuthSession:
     """Redeem a link: it has the hash of a code, or the session that Auth gave to whoever came by there."""
     try:
         if fields.get("refresh_token"):
             # Exchanged at once: what stood in the address is worth nothing afterwards.
-            return await client.refresh(fields["refresh_token"])
-        return await client.verify_recovery(fields.get("token_hash", ""))
+            return await client.refresh(fields["refresh_token"], address)
+        return await client.verify_recovery(fields.get("token_hash", ""), address)
     except Refused as error:
         raise Refused("This link is no longer valid.", "Ask for a new one.") from error
 
 
 async def reset(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Set a new password with a recovery link, sign in, and end every other session: one of them may be a thief's."""
-    client = runtime.authorized.client
-    auth = await _follow(client, fields)
+    client, address = runtime.authorized.client, _address(runtime, request)
+    auth = await _follow(client, fields, address)
     try:
-        auth = await complete(client, auth, fields.get("code", ""), _address(request))
+        auth = await complete(client, auth, fields.get("code", ""), address)
     except NeedsCode as error:
         # A link is good once: the page goes on with what it was worth.
         left = {"refresh_token": error.auth.refresh_token, "needs_code": True}

@@ -32,7 +32,7 @@ class AuthorizedClient:
         self._clock = clock
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def open(self, auth: AuthSession, user_agent: str = "") -> Session:
+    async def open(self, auth: AuthSession, user_agent: str = "", address: str = "") -> Session:
         """Start a session for what Auth just answered; one that lacks its code is none."""
         if two_steps.is_half(auth):
             raise two_steps.NeedsCode(auth, "", "")
@@ -45,6 +45,7 @@ class AuthorizedClient:
             expires_at=expiry_of(auth),
             created_at=self._clock(),
             user_agent=user_agent[:MOST_USER_AGENT],
+            address=address,
         )
         await self.sessions.put(session)
         return session
@@ -121,7 +122,7 @@ class AuthorizedClient:
         if current.access_token != stale.access_token:
             return current
         try:
-            auth = await self.client.refresh(current.refresh_token)
+            auth = await self.client.refresh(current.refresh_token, current.address)
         except Refused as error:
             return await self._after_refusal(current, error)
         if two_steps.is_half(auth):

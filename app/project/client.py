@@ -107,7 +107,8 @@ class Client:
     def _auth(self, address: str = "") -> AsyncGoTrueClient:
         """Build a throwaway Auth client: a shared one would mix people's sessions.
 
-        `address` is the browser's, so that Auth counts wrong passwords for whoever typed them, not for the dashboard.
+        `address` is the browser's, so that Auth counts wrong passwords for whoever typed them, and keeps with a session
+        where it was opened, rather than the dashboard's own address.
         """
         from_where = {"x-forwarded-for": address} if address else {}
         return AsyncGoTrueClient(
@@ -132,9 +133,9 @@ class Client:
         )
         return cast("AuthSession | None", answer.session)
 
-    async def refresh(self, refresh_token: str) -> AuthSession:
+    async def refresh(self, refresh_token: str, address: str = "") -> AuthSession:
         """Exchange a refresh token for the next session."""
-        answer = await self._guarded(self._auth().refresh_session(refresh_token))
+        answer = await self._guarded(self._auth(address).refresh_session(refresh_token))
         return _must_have_session(answer.session)
 
     async def sign_out(self, session: Session, scope: str = "local") -> None:
@@ -155,9 +156,9 @@ class Client:
         options: Any = {"redirect_to": redirect_to}
         await self._guarded(self._auth().reset_password_for_email(email, options))
 
-    async def verify_recovery(self, token_hash: str) -> AuthSession:
+    async def verify_recovery(self, token_hash: str, address: str = "") -> AuthSession:
         """Exchange the hash of a recovery link for a session."""
-        answer = await self._guarded(self._auth().verify_otp({"token_hash": token_hash, "type": "recovery"}))
+        answer = await self._guarded(self._auth(address).verify_otp({"token_hash": token_hash, "type": "recovery"}))
         return _must_have_session(answer.session)
 
     async def set_password(self, token: str, password: str) -> None:

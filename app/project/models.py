@@ -20,6 +20,8 @@ class Session:
     created_at: float
     org_id: str = ""
     user_agent: str = ""
+    # Where its browser signed in from.
+    address: str = ""
 
     def __repr__(self) -> str:
         """Show who, never the tokens, so that a log line cannot leak them."""

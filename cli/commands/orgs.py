@@ -99,4 +99,6 @@ def audit(
 ) -> None:
     """List what people did, the newest first. Admins."""
     rows = here.api.rows("audit_events", org_id=f"eq.{here.org.id}", order="id.desc", limit=str(limit))
-    here.printer.rows(rows, ("at", "actor_label", "action", "target_label", "detail"), "No events that you may see.")
+    here.printer.rows(
+        rows, ("at", "actor_label", "address", "action", "target_label", "detail"), "No events that you may see."
+    )

@@ -7,6 +7,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from hashlib import sha256
+from ipaddress import ip_address
 from typing import Any
 
 from stack.auth.errors import AuthError
@@ -36,8 +37,11 @@ class Client:
 
     @property
     def ip(self) -> str | None:
-        """The address if it is one."""
-        return self.address if self.address != "unknown" else None
+        """The origin if it is an address; whatever else was claimed is not kept."""
+        try:
+            return str(ip_address(self.origin.partition("%")[0]))
+        except ValueError:
+            return None
 
 
 @dataclass(frozen=True)

@@ -217,6 +217,27 @@ $$;
 comment on function private.need_proved() is
   'Refuses a sign-in that lacks its second step, and a personal token that is void.';
 
+create function private.caller_address()
+returns inet
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_claims pg_catalog.jsonb := private.jwt();
+begin
+  -- Anybody may send a header, and the dashboard sends its own address: what Auth saw at the sign-in is looked up by
+  -- the token's session, and tokens that our own function signed say what it saw.
+  return host(coalesce((v_claims ->> 'client_address')::pg_catalog.inet, (select s.ip from auth.sessions as s
+    where s.id = (v_claims ->> 'session_id')::pg_catalog.uuid
+      and s.user_id = (v_claims ->> 'sub')::pg_catalog.uuid)));
+exception
+  when invalid_text_representation then
+    return null;
+end;
+$$;
+comment on function private.caller_address() is
+  'The address from which the caller signed in or exchanged its token, or null; what is no address is none.';
+
 -- -------------------------------------------------------------------------------------------------------------- checks
 
 create function private.is_label_list(p_labels text[])

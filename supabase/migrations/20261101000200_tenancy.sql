@@ -99,6 +99,7 @@ create table public.audit_events (
   actor_kind public.actor_kind not null,
   actor_id uuid,
   actor_label text not null,
+  address inet,
   action text not null,
   target_kind text not null,
   target_id text,
@@ -114,6 +115,7 @@ comment on column public.audit_events.org_id is 'The organisation; null for acts
 comment on column public.audit_events.actor_kind is 'What kind of actor.';
 comment on column public.audit_events.actor_id is 'The actor''s id.';
 comment on column public.audit_events.actor_label is 'The actor''s name at that time.';
+comment on column public.audit_events.address is 'From where the actor signed in or exchanged its token, if known.';
 comment on column public.audit_events.action is 'What was done, as noun.verb: worker.drained.';
 comment on column public.audit_events.target_kind is 'What kind of thing it was done to.';
 comment on column public.audit_events.target_id is 'Which one.';
@@ -378,14 +380,11 @@ as $$
 declare
   v_claims pg_catalog.jsonb := nullif(current_setting('request.jwt.claims', true), '');
 begin
-  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id,
-    target_label, detail)
+  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, address, action, target_kind,
+    target_id, target_label, detail)
   values (
-    p_org,
-    private.caller_kind(),
-    (v_claims ->> 'sub')::pg_catalog.uuid, private.caller_label(p_org), p_action, p_target_kind, p_target_id,
-      p_target_label,
-    coalesce(p_detail, '{}')
+    p_org, private.caller_kind(), (v_claims ->> 'sub')::pg_catalog.uuid, private.caller_label(p_org),
+    private.caller_address(), p_action, p_target_kind, p_target_id, p_target_label, coalesce(p_detail, '{}')
   );
 end;
 $$;

@@ -299,6 +299,8 @@ def test_the_audit_log_filters_and_leaves_the_house(
     page = open_as(owner)
     page.goto("/dashboard/settings/audit")
     expect(page.get_by_role("cell", name="Created an organisation")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("columnheader", name="Address")).to_be_visible()
+    expect(page.get_by_role("cell", name="127.0.0.1", exact=True).first).to_be_visible()
     page.get_by_label("Search by who").fill("nobody-at-all")
     expect(page.get_by_text("No matching events")).to_be_visible(timeout=SLOW)
     cookies = {"Cookie": product.cookie(owner)}

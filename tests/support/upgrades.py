@@ -37,6 +37,7 @@ ORGANISATION, GREETING = "upgraded", "hello world"
 SCRUB = (
     "update public.worker_instances set hostname = 'build-host', facts = '{}'",
     "update auth.sessions set ip = null, user_agent = null",
+    "update public.audit_events set address = null",
 )
 
 

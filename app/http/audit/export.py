@@ -8,7 +8,7 @@ from app.http import csv_file
 
 Row = Mapping[str, Any]
 
-COLUMNS = ("at", "actor_kind", "actor_label", "action", "target_kind", "target_id", "target_label", "detail")
+COLUMNS = ("at", "actor_kind", "actor_label", "action", "target_kind", "target_id", "target_label", "address", "detail")
 
 
 def header() -> str:

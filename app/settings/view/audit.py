@@ -59,6 +59,7 @@ class AuditRow(TypedDict):
     id: int
     at: str
     who: str
+    address: str
     action: str
     words: str
     what: str
@@ -74,6 +75,7 @@ def build(row: Row) -> AuditRow:
         "id": int(row["id"]),
         "at": str(row["at"]),
         "who": str(row.get("actor_label") or ""),
+        "address": str(row.get("address") or ""),
         "action": str(row["action"]),
         "words": words(str(row["action"])),
         "what": str(row.get("target_label") or row.get("target_id") or ""),

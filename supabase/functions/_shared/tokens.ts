@@ -124,10 +124,21 @@ export function signAccount(id: string, org: string): Promise<string> {
 
 /**
  * Signs the token that a service account acts with, as a member of its role does. Each call asks the account's row:
- * a token of an older version of its credentials is void at once.
+ * a token of an older version of its credentials is void at once. The audit log takes the address from it.
  */
-export function signActing(id: string, org: string, version: number): Promise<string> {
-  const claims = { sub: id, org, role: "authenticated", account_version: version };
+export function signActing(
+  id: string,
+  org: string,
+  version: number,
+  address: string,
+): Promise<string> {
+  const claims = {
+    sub: id,
+    org,
+    role: "authenticated",
+    account_version: version,
+    client_address: address,
+  };
   return sign(claims, WORKER_AUDIENCE, ACCOUNT_TOKEN_SECONDS);
 }
 
@@ -135,8 +146,20 @@ export function signActing(id: string, org: string, version: number): Promise<st
  * Signs the token that a person's program acts with. Each call asks the personal token's row. It names that as its
  * session, too: Auth knows no such session, so nobody changes a password or an address with it.
  */
-export function signPersonal(id: string, user: string, email: string): Promise<string> {
-  const claims = { sub: user, email, role: "authenticated", personal_token: id, session_id: id };
+export function signPersonal(
+  id: string,
+  user: string,
+  email: string,
+  address: string,
+): Promise<string> {
+  const claims = {
+    sub: user,
+    email,
+    role: "authenticated",
+    personal_token: id,
+    session_id: id,
+    client_address: address,
+  };
   return sign(claims, WORKER_AUDIENCE, ACCOUNT_TOKEN_SECONDS);
 }
 

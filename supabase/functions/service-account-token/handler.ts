@@ -169,13 +169,13 @@ function prove(http: Request, body: TokenRequest): Promise<Account | null> {
 }
 
 /** Signs a token to act with; an account that has proved who it is, is told why it may not. */
-async function acting(account: Account): Promise<Record<string, unknown>> {
+async function acting(account: Account, address: string): Promise<Record<string, unknown>> {
   try {
     const { role, version } = await call<{ role: string; version: number }>(
       "use_service_account",
       { p_account: account.id },
     );
-    const access_token = await signActing(account.id, account.org_id, version);
+    const access_token = await signActing(account.id, account.org_id, version, address);
     return { access_token, role, organization_id: account.org_id, ...project() };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
@@ -216,13 +216,13 @@ async function asPerson(http: Request, secret: string): Promise<Record<string, u
       hint: "Make a new one under Account.",
     });
   }
-  const access_token = await signPersonal(owner.id, owner.user_id, owner.email);
+  const access_token = await signPersonal(owner.id, owner.user_id, owner.email, about.address);
   return { access_token, email: owner.email, ...project() };
 }
 
 async function asAccount(http: Request, body: TokenRequest): Promise<Record<string, unknown>> {
   const account = await prove(http, body) ?? refuse();
-  if (body.scope === "api") return await acting(account);
+  if (body.scope === "api") return await acting(account, addressOf(http));
   return { access_token: await signAccount(account.id, account.org_id) };
 }
 

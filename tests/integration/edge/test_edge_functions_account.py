@@ -113,7 +113,9 @@ def test_a_path_is_looked_for_where_the_runner_is(edge: Edge, person: Person) ->
 def test_with_a_role_it_acts_through_the_api(edge: Edge, person: Person) -> None:
     secret = secrets.token_urlsafe(24)
     made = account(person, secret, role="operator")
-    grant = edge.post("service-account-token", {**by_secret(made["client_id"], secret), "scope": "api"}).json()
+    body = {**by_secret(made["client_id"], secret), "scope": "api"}
+    grant = edge.post("service-account-token", body, **{"x-forwarded-for": "203.0.113.11"}).json()
+    assert claims_of(grant["access_token"])["client_address"] == "203.0.113.11"
     assert (grant["role"], grant["organization_id"]) == ("operator", person.org_id)
     assert grant["publishable_key"] == edge.stack.publishable_key
     headers = {"apikey": grant["publishable_key"], "Authorization": f"Bearer {grant['access_token']}"}

@@ -4,6 +4,7 @@ import uuid
 from hashlib import sha256
 from typing import Any
 
+import httpx
 import pytest
 
 from cli.client.tokens import make_personal_token
@@ -34,6 +35,28 @@ def test_a_token_becomes_a_login_of_ten_minutes_until_it_is_revoked(edge: Edge, 
     person.rpc("revoke_personal_token", p_token=made["id"])
     refused = edge.post("service-account-token", body)
     assert (refused.status_code, refused.json()["error"]) == (401, "invalid_grant")
+
+
+def test_what_is_done_with_it_is_audited_with_the_address_that_exchanged_it(edge: Edge, person: Person) -> None:
+    token, _ = make(person)
+    # The first is what the caller claims, the last what whoever stands before the function saw.
+    seen = {"x-forwarded-for": "198.51.100.1, 203.0.113.10"}
+    granted = edge.post("service-account-token", {"grant_type": GRANT, "token": token}, **seen).json()
+    person.headers |= {"authorization": f"Bearer {granted['access_token']}", "x-forwarded-for": "198.51.100.2"}
+    person.rpc("update_organization", p_org=person.org_id, p_name="Renamed")
+    assert audited(person, "organization.updated") == ["203.0.113.10"]
+
+
+def test_a_sign_in_is_audited_with_the_address_that_auth_saw(edge: Edge) -> None:
+    person = Person(edge.stack)
+    person.headers["x-forwarded-for"] = "198.51.100.2"
+    person.rpc("update_organization", p_org=person.org_id, p_name="Renamed")
+    assert audited(person, "organization.created") == audited(person, "organization.updated") == ["127.0.0.1"]
+
+
+def audited(person: Person, action: str) -> list[str]:
+    url = f"{person.stack.url}/rest/v1/audit_events?select=address&org_id=eq.{person.org_id}&action=eq.{action}"
+    return [row["address"] for row in httpx.get(url, headers=person.headers, timeout=30).json()]
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,18 @@ async def test_signing_out_ends_the_session_here_although_the_project_is_away(au
 
 
 @respx.mock
+async def test_a_refresh_says_where_the_browser_signed_in_from(authorized: AuthorizedClient) -> None:
+    tokens = respx.post(f"{URL}/auth/v1/token").mock(
+        return_value=httpx.Response(200, json=auth_answer("new-access", "new-refresh"))
+    )
+    opened = await authorized.open(
+        await authorized.client.sign_in("ops@example.com", "correct-horse"), address="203.0.113.9"
+    )
+    await authorized.fresh(opened, is_forced=True)
+    assert tokens.calls.last.request.headers["x-forwarded-for"] == "203.0.113.9"
+
+
+@respx.mock
 async def test_signing_in_opens_a_session_with_an_id_that_says_nothing(authorized: AuthorizedClient) -> None:
     respx.post(f"{URL}/auth/v1/token").mock(return_value=httpx.Response(200, json=auth_answer("a-token", "r-token")))
     opened = await authorized.open(await authorized.client.sign_in("ops@example.com", "correct-horse"))

@@ -39,6 +39,11 @@ def test_odd_details_are_passed_over(odd: Any) -> None:
     assert build(row(detail=odd if isinstance(odd, dict) else {}))["changes"] == []
 
 
+def test_an_event_says_from_where_if_that_is_known() -> None:
+    assert build(row(address="2001:db8::7"))["address"] == "2001:db8::7"
+    assert build(row(address=None))["address"] == build(row())["address"] == ""
+
+
 def test_events_lead_to_what_they_are_about() -> None:
     assert build(row(target_label="a/b"))["href"] == "/dashboard/modules?path=a/b"
     assert build(row(target_kind="job", target_id="7"))["href"] == "/dashboard/jobs/7"

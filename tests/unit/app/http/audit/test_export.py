@@ -13,6 +13,7 @@ EVENT = {
     "actor_label": "owner@example.com",
     "action": "job.approve",
     "target_label": "#4828",
+    "address": "203.0.113.9",
     "detail": {"comment": 'said "yes", twice\n'},
     "org_id": "not exported",
 }
@@ -22,7 +23,7 @@ def test_csv_reads_back() -> None:
     [names, cells] = csv.reader(io.StringIO(header() + csv_lines([EVENT]), newline=""))
     read = dict(zip(names, cells, strict=True))
     assert tuple(names) == COLUMNS
-    assert read["action"] == "job.approve"
+    assert (read["action"], read["address"]) == ("job.approve", "203.0.113.9")
     assert json.loads(read["detail"]) == EVENT["detail"]
 
 

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 from collections.abc import Iterable
+from ipaddress import ip_address
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 LARGEST_BODY = 16 * 1024 * 1024
 LARGEST_DRAINED = 64 * 1024 * 1024
@@ -102,3 +103,20 @@ def client_address(scope: Scope) -> str:
     """The address of whoever is connected; a header could claim to be anybody."""
     client = scope.get("client")
     return str(client[0]) if client else "unknown"
+
+
+class BehindProxy:
+    """Wraps an application that a proxy stands before: who is connected is what it says last in the header that was named."""
+
+    def __init__(self, app: ASGIApp, header: str) -> None:
+        self._app = app
+        self._header = header.lower().encode("latin-1")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on as from whom the proxy saw; what is no address changes nothing."""
+        said = b",".join(value for name, value in scope.get("headers", ()) if name == self._header)
+        # What is left of the last comma the caller may have invented.
+        last = said.decode("latin-1").rpartition(",")[2].strip()
+        with contextlib.suppress(ValueError):
+            scope = {**scope, "client": (str(ip_address(last)), 0)}
+        await self._app(scope, receive, send)

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
+from stack.asgi import BehindProxy
 from stack.auth.access import Access
 from stack.auth.app import AuthApp
 from stack.auth.factors import Factors
@@ -77,7 +78,7 @@ def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | No
     """The application for one stack; nothing is read from the environment here."""
     config = project or read_project(settings.supabase_folder / "config.toml")
     ring = KeyRing(secrets.signing_jwk, secrets.jwt_secret)
-    access = Access(secrets.publishable_key, secrets.secret_key, ring)
+    access = Access(secrets.publishable_key, secrets.secret_key, secrets.forwarding_key, ring)
     services = _services(settings, secrets, config)
     rest = RestApp(access, services.pool, services.catalog, config.most_rows)
     auth = AuthApp(access, _auth_service(settings, services, ring, config), secrets.public_jwk(), settings.url)
@@ -88,7 +89,8 @@ def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | No
         Route("/health", _health(services), methods=["GET"]),
         Route("/.well-known/terraform.json", _terraform_services, methods=["GET"]),
     ]
-    return Cors(Starlette(routes=routes, lifespan=services.lifespan, exception_handlers={404: _not_found}), rest)
+    app = Cors(Starlette(routes=routes, lifespan=services.lifespan, exception_handlers={404: _not_found}), rest)
+    return BehindProxy(app, settings.address_header) if settings.address_header else app
 
 
 def _services(settings: Settings, secrets: Secrets, config: ProjectConfig) -> Services:

@@ -1,5 +1,6 @@
 """The stack's secrets: generated once, kept in one file that only its owner may read."""
 
+import hmac
 import json
 import os
 import secrets
@@ -46,6 +47,11 @@ class Secrets(BaseModel):
     def password(self, role: str) -> str:
         """The database password of one login role."""
         return self.database_passwords[role]
+
+    @property
+    def forwarding_key(self) -> str:
+        """What the dashboard shows when it says for which browser it asks Auth; good for nothing else."""
+        return hmac.new(self.jwt_secret.encode(), b"runyard forwarding", "sha256").hexdigest()
 
     def public_jwk(self) -> dict[str, Any]:
         """The signing key as `jwks.json` publishes it."""

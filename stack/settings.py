@@ -63,6 +63,9 @@ class Settings(BaseSettings):
     allow_private_receivers: bool = Field(
         default=False, description="Whether notifications may go to addresses inside this network, and without TLS"
     )
+    address_header: str = Field(
+        default="", description="Header in which a proxy before the API and the dashboard says who is connected"
+    )
     drill_seconds: int = Field(
         default=20, ge=1, le=60, description="How long “Break something” cuts off or freezes the demo's runner"
     )

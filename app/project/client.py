@@ -110,15 +110,22 @@ class Client:
         `address` is the browser's, so that Auth counts wrong passwords for whoever typed them, and keeps with a session
         where it was opened, rather than the dashboard's own address.
         """
-        from_where = {"x-forwarded-for": address} if address else {}
         return AsyncGoTrueClient(
             url=f"{self._settings.supabase_url}/auth/v1",
-            headers={"apikey": self._settings.publishable_key, **from_where},
+            headers={"apikey": self._settings.publishable_key, **self._on_behalf_of(address)},
             storage=AsyncMemoryStorage(),
             auto_refresh_token=False,
             persist_session=False,
             http_client=self._http,
         )
+
+    def _on_behalf_of(self, address: str) -> dict[str, str]:
+        """Say whose browser asks; the embedded stack believes it by the key that it gave to its dashboard."""
+        if not address:
+            return {}
+        key = self._settings.forwarding_key
+        proved = {"sb-forwarded-for": address, "x-runyard-forwarding-key": key} if key else {}
+        return {"x-forwarded-for": address, **proved}
 
     async def sign_in(self, email: str, password: str, address: str = "") -> AuthSession:
         """Exchange e-mail and password for a session."""
@@ -187,7 +194,7 @@ class Client:
     ) -> Any:
         """Ask Auth something as the person whose token this is, and return its JSON."""
         headers = {"apikey": self._settings.publishable_key, "Authorization": f"Bearer {token}"}
-        headers |= {"x-forwarded-for": address} if address else {}
+        headers |= self._on_behalf_of(address)
         url = f"{self._settings.supabase_url}/auth/v1/{path}"
         try:
             answer = await self._http.request(method, url, headers=headers, json=None if body is None else dict(body))

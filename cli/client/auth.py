@@ -80,7 +80,9 @@ def poll_device(connection: Connection, key: str, device_code: str, ask: Ask) ->
     """The login, once somebody has confirmed the code; nothing yet until then."""
     reply = connection.request("POST", DEVICE, {}, {"grant_type": DEVICE_GRANT, "device_code": device_code})
     if not reply.is_error:
-        return _session(complete(connection, key, reply.json(), ask))
+        session = _session(complete(connection, key, reply.json(), ask))
+        # Auth keeps where a login is used from. The function opened this one: now it sees this machine itself.
+        return refresh(connection, key, session.refresh_token)
     if reply.status == TOO_MANY or "authorization_pending" in reply.text:
         return None
     message, hint = said_by(reply)

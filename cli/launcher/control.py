@@ -129,6 +129,7 @@ def _environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
         "SUPABASE_URL": settings.url,
         "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key,
         "SUPABASE_SECRET_KEY": secrets.secret_key,
+        "RUNYARD_FORWARDING_KEY": secrets.forwarding_key,
         "SUPABASE_DB_URL": settings.database_url("postgres", secrets.password("postgres")),
     }
 

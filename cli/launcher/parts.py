@@ -67,7 +67,11 @@ def functions_part(settings: Settings, secrets: Secrets) -> Part:
 
 def dashboard_part(settings: Settings, secrets: Secrets, faults: Path | None = None) -> Part:
     """The dashboard as production serves it; the first start builds the page. `faults` is where it asks to break something."""
-    client = {"SUPABASE_URL": settings.url, "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key}
+    client = {
+        "SUPABASE_URL": settings.url,
+        "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key,
+        "RUNYARD_FORWARDING_KEY": secrets.forwarding_key,
+    }
     if faults is not None:
         client["RUNYARD_FAULTS_SOCKET"] = str(faults)
     return Part(

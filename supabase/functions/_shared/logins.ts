@@ -1,7 +1,7 @@
 /** A login at Auth for somebody who has proved elsewhere who they are. */
 
 import { admin } from "./database.ts";
-import { need, publishableKey } from "./env.ts";
+import { need, secretKey } from "./env.ts";
 import { Answer } from "./http.ts";
 
 function refuse(message: string, hint: string): never {
@@ -10,9 +10,10 @@ function refuse(message: string, hint: string): never {
 
 /**
  * Opens a session of its own for a person: a link that nobody mails, followed at once. Auth takes following a link as
- * proof of the address: therefore only for one that is proved already.
+ * proof of the address: therefore only for one that is proved already. Auth keeps where a session was opened, and believes
+ * who has the secret key that it was opened for somebody elsewhere.
  */
-export async function sessionOf(userId: string): Promise<unknown> {
+export async function sessionOf(userId: string, seenAt: string): Promise<unknown> {
   const { data: found, error } = await admin().getUserById(userId);
   if (error || !found.user?.email) refuse("That account is gone.", "Sign in with another one.");
   if (!found.user.email_confirmed_at) {
@@ -22,7 +23,11 @@ export async function sessionOf(userId: string): Promise<unknown> {
   if (link.error) throw new Error(`generate_link: ${link.error.message}`);
   const response = await fetch(`${need("SUPABASE_URL")}/auth/v1/verify`, {
     method: "POST",
-    headers: { apikey: publishableKey(), "content-type": "application/json" },
+    headers: {
+      apikey: secretKey(),
+      "content-type": "application/json",
+      ...(seenAt ? { "sb-forwarded-for": seenAt } : {}),
+    },
     body: JSON.stringify({ type: "recovery", token_hash: link.data.properties.hashed_token }),
   });
   if (!response.ok) throw new Error(`verify: ${response.status} ${await response.text()}`);

@@ -6,7 +6,15 @@
 import { z } from "zod";
 import { call, limit } from "../_shared/database.ts";
 import { dashboardUrl } from "../_shared/env.ts";
-import { addressOf, Answer, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import {
+  addressOf,
+  Answer,
+  json,
+  parse,
+  readBody,
+  seenAddress,
+  serveWith,
+} from "../_shared/http.ts";
 import { sessionOf } from "../_shared/logins.ts";
 
 const DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code";
@@ -68,7 +76,7 @@ function notYet(error: string, message: string, hint: string): never {
 
 const AGAIN = "Start `runyard login` again.";
 
-async function finish(device: string): Promise<Response> {
+async function finish(request: Request, device: string): Promise<Response> {
   const hash = await digest(device);
   await limit([[`device:poll:${hash}`, POLLS_PER_MINUTE]]);
   const taken = await call<{ status: string; user_id?: string }>("take_device_login", {
@@ -79,13 +87,13 @@ async function finish(device: string): Promise<Response> {
   }
   if (taken.status === "declined") notYet("access_denied", "The code was declined.", AGAIN);
   if (taken.status === "expired") notYet("expired_token", "The code has expired.", AGAIN);
-  return json(200, await sessionOf(taken.user_id!));
+  return json(200, await sessionOf(taken.user_id!, seenAddress(request)));
 }
 
 export const handler = serveWith(async (request) => {
   const body = await readBody(request);
   if (typeof body === "object" && body !== null && "grant_type" in body) {
-    return await finish(parse(poll, body).device_code);
+    return await finish(request, parse(poll, body).device_code);
   }
   return await begin(request, parse(start, body).program);
 });

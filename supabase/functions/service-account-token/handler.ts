@@ -16,7 +16,15 @@ import {
   Refusal,
 } from "../_shared/database.ts";
 import { publicUrl, publishableKey } from "../_shared/env.ts";
-import { addressOf, Answer, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import {
+  addressOf,
+  Answer,
+  json,
+  parse,
+  readBody,
+  seenAddress,
+  serveWith,
+} from "../_shared/http.ts";
 import { type Trust, verifyAny } from "../_shared/oidc.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
 import { ACCOUNT_TOKEN_SECONDS, signAccount, signActing, signPersonal } from "../_shared/tokens.ts";
@@ -216,13 +224,18 @@ async function asPerson(http: Request, secret: string): Promise<Record<string, u
       hint: "Make a new one under Account.",
     });
   }
-  const access_token = await signPersonal(owner.id, owner.user_id, owner.email, about.address);
+  const access_token = await signPersonal(
+    owner.id,
+    owner.user_id,
+    owner.email,
+    seenAddress(http),
+  );
   return { access_token, email: owner.email, ...project() };
 }
 
 async function asAccount(http: Request, body: TokenRequest): Promise<Record<string, unknown>> {
   const account = await prove(http, body) ?? refuse();
-  if (body.scope === "api") return await acting(account, addressOf(http));
+  if (body.scope === "api") return await acting(account, seenAddress(http));
   return { access_token: await signAccount(account.id, account.org_id) };
 }
 

@@ -54,6 +54,46 @@ def test_a_sign_in_is_audited_with_the_address_that_auth_saw(edge: Edge) -> None
     assert audited(person, "organization.created") == audited(person, "organization.updated") == ["127.0.0.1"]
 
 
+def test_a_login_by_code_is_audited_with_the_address_that_the_function_saw(edge: Edge, person: Person) -> None:
+    person.headers["authorization"] = f"Bearer {by_code(edge, person, '198.51.100.1, 203.0.113.12')}"
+    person.rpc("update_organization", p_org=person.org_id, p_name="Renamed")
+    assert audited(person, "organization.updated") == ["203.0.113.12"]
+
+
+CLAIM = dict.fromkeys(("x-forwarded-for", "sb-forwarded-for", "cf-connecting-ip", "x-real-ip"), "198.51.100.3")
+
+
+def test_through_the_gateway_nobody_makes_an_address_up(edge: Edge, person: Person) -> None:
+    gateway = Edge(f"{edge.stack.url}/functions/v1", edge.stack)
+    person.headers |= CLAIM
+    person.headers["authorization"] = f"Bearer {by_code(gateway, person, **CLAIM)}"
+    person.rpc("update_organization", p_org=person.org_id, p_name="By code")
+    granted = gateway.post("service-account-token", {"grant_type": GRANT, "token": make(person)[0]}, **CLAIM).json()
+    person.headers["authorization"] = f"Bearer {granted['access_token']}"
+    person.rpc("update_organization", p_org=person.org_id, p_name="By token")
+    credentials = {"email": f"{uuid.uuid4().hex[:12]}@example.com", "password": uuid.uuid4().hex}
+    key = {"apikey": edge.stack.publishable_key, "x-runyard-forwarding-key": "guessed", **CLAIM}
+    made = httpx.post(f"{edge.stack.url}/auth/v1/signup", json=credentials, headers=key, timeout=30).json()
+    stranger = {**key, "authorization": f"Bearer {made['access_token']}"}
+    slug = f"org-{uuid.uuid4().hex[:10]}"
+    rpc = f"{edge.stack.url}/rest/v1/rpc/create_organization"
+    org = httpx.post(rpc, json={"p_name": slug, "p_slug": slug}, headers=stranger, timeout=30).json()["id"]
+    assert audited(person, "organization.updated") == ["127.0.0.1"] * 2
+    person.headers, person.org_id = stranger, org
+    assert audited(person, "organization.created") == ["127.0.0.1"]
+
+
+def by_code(functions: Edge, person: Person, seen: str = "", **headers: str) -> str:
+    """Sign in as `runyard login` does, confirmed by that person; the login's token."""
+    headers |= {"x-forwarded-for": seen} if seen else {}
+    asked = functions.post("device-login", {"program": "a test"}, **headers).json()
+    person.rpc("decide_device_login", p_user_code=asked["user_code"], p_is_confirmed=True)
+    poll = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": asked["device_code"]}
+    answer = functions.post("device-login", poll, **headers)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["access_token"])
+
+
 def audited(person: Person, action: str) -> list[str]:
     url = f"{person.stack.url}/rest/v1/audit_events?select=address&org_id=eq.{person.org_id}&action=eq.{action}"
     return [row["address"] for row in httpx.get(url, headers=person.headers, timeout=30).json()]

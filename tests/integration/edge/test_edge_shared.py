@@ -1,4 +1,4 @@
-"""What the edge functions share: which hashes they compute, and which issuers they ask."""
+"""What the edge functions share: which hashes they compute, which issuers they ask, and whose address they believe."""
 
 import json
 import subprocess
@@ -98,3 +98,33 @@ def test_an_issuer_without_a_bound_claim_proves_nothing() -> None:
         console.log(JSON.stringify(said));
     """)
     assert said == "no claim is bound"
+
+
+SEEN = """
+    import { addressOf, seenAddress } from "@shared/http.ts";
+    const variables = %s;
+    Deno.env.get = (name) => variables[name];
+    const request = new Request("http://function", { headers: %s });
+    console.log(JSON.stringify([seenAddress(request), addressOf(request)]));
+"""
+HOSTED, NAMED = {"SB_REGION": "eu-central-1"}, {"RUNYARD_ADDRESS_HEADER": "X-Real-IP"}
+CLAIMED = "198.51.100.1"
+
+
+@pytest.mark.parametrize(
+    ("variables", "headers", "seen", "counted"),
+    [
+        ({}, {"x-forwarded-for": f"{CLAIMED}, 203.0.113.9", "cf-connecting-ip": CLAIMED}, "203.0.113.9", "203.0.113.9"),
+        ({}, {"cf-connecting-ip": CLAIMED, "x-real-ip": CLAIMED}, "", "unknown"),
+        (HOSTED, {"x-forwarded-for": CLAIMED, "cf-connecting-ip": "203.0.113.9"}, "203.0.113.9", "203.0.113.9"),
+        (HOSTED, {"x-forwarded-for": f"{CLAIMED}, 203.0.113.9"}, "", CLAIMED),
+        (HOSTED, {}, "", "unknown"),
+        (NAMED, {"x-real-ip": f"{CLAIMED}, 203.0.113.9", "x-forwarded-for": CLAIMED}, "203.0.113.9", "203.0.113.9"),
+        (NAMED | HOSTED, {"cf-connecting-ip": CLAIMED}, "", "unknown"),
+    ],
+)
+def test_an_address_is_what_a_trusted_proxy_saw(
+    variables: dict[str, str], headers: dict[str, str], seen: str, counted: str
+) -> None:
+    """What is audited is never the caller's claim; attempts may be counted by one where there is nothing better."""
+    assert run(SEEN % (json.dumps(variables), json.dumps(headers))) == [seen, counted]

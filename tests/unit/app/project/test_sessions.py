@@ -219,7 +219,20 @@ async def test_a_refresh_says_where_the_browser_signed_in_from(authorized: Autho
         await authorized.client.sign_in("ops@example.com", "correct-horse"), address="203.0.113.9"
     )
     await authorized.fresh(opened, is_forced=True)
-    assert tokens.calls.last.request.headers["x-forwarded-for"] == "203.0.113.9"
+    sent = tokens.calls.last.request.headers
+    assert (sent["x-forwarded-for"], "sb-forwarded-for" in sent) == ("203.0.113.9", False)
+
+
+@respx.mock
+async def test_the_embedded_stacks_dashboard_proves_that_it_may_say_so() -> None:
+    tokens = respx.post(f"{URL}/auth/v1/token").mock(return_value=httpx.Response(200, json=auth_answer("a", "r")))
+    client = Client(Settings(URL, "sb_publishable_x", URL, forwarding_key="shown-to-auth"))
+    await client.sign_in("ops@example.com", "correct-horse", "203.0.113.9")
+    await client.refresh("r")
+    await client.aclose()
+    first, second = (call.request.headers for call in tokens.calls)
+    assert (first["sb-forwarded-for"], first["x-runyard-forwarding-key"]) == ("203.0.113.9", "shown-to-auth")
+    assert "x-runyard-forwarding-key" not in second
 
 
 @respx.mock

@@ -85,7 +85,7 @@ def test_a_token_without_a_role_is_nobodys(ring: KeyRing) -> None:
 
 
 def test_keys_and_tokens_decide_together(ring: KeyRing, secrets: Secrets) -> None:
-    access = Access(secrets.publishable_key, secrets.secret_key, ring)
+    access = Access(secrets.publishable_key, secrets.secret_key, secrets.forwarding_key, ring)
     token = ring.sign(claims(role="authenticated"))
     assert access.identify(secrets.publishable_key, None).role == "anon"
     assert access.identify(secrets.secret_key, f"Bearer {secrets.secret_key}").role == "service_role"

@@ -97,7 +97,7 @@ def build(world: World, seed: int, runners: int) -> Twin:
 # ---------------------------------------------------------------------- one after the other
 
 
-def heads(twin: Twin, queued: set[int]) -> list[ModelJob]:
+def next_in_state(twin: Twin, queued: set[int]) -> list[ModelJob]:
     """The jobs that are next in their module: the most urgent, then the oldest, where none is running."""
     busy = {(twin.jobs[job].org, twin.jobs[job].module) for runner in twin.fleet.values() for job in runner.jobs}
     first: dict[tuple[str, str], ModelJob] = {}
@@ -108,7 +108,7 @@ def heads(twin: Twin, queued: set[int]) -> list[ModelJob]:
 
 def check_claim(twin: Twin, name: str, queued: set[int]) -> None:
     runner, slots = twin.fleet[name], twin.dice.randint(1, 4)
-    allowed = [job for job in heads(twin, queued) if may_claim(runner, job, list(twin.fleet.values()), twin.rules)]
+    allowed = [job for job in next_in_state(twin, queued) if may_claim(runner, job, list(twin.fleet.values()), twin.rules)]
     claimed = [job["id"] for job in twin.runners[name].claim(slots)]
     assert set(claimed) <= {job.id for job in allowed}, f"{name} claimed against the rules"
     assert len(claimed) == min(slots, runner.capacity - len(runner.jobs), len(allowed)), f"{name} left work it may take"

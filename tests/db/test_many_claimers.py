@@ -72,10 +72,10 @@ class Yard:
     def leftovers(self) -> list[ModelJob]:
         """The next job of each module that has any left: only that one could be claimed."""
         rows = self.world.owner.rows("select id from public.provision_jobs where status = 'QUEUED'")
-        heads: dict[str, ModelJob] = {}
+        next_in_state: dict[str, ModelJob] = {}
         for job in sorted((self.jobs[number] for number in rows), key=lambda job: (job.priority, job.id)):
-            heads.setdefault(f"{job.org}:{job.module}", job)
-        return list(heads.values())
+            next_in_state.setdefault(f"{job.org}:{job.module}", job)
+        return list(next_in_state.values())
 
 
 def add_organization(yard: Yard) -> None:

@@ -19,7 +19,7 @@ from worker.job.context import JobContext
 from worker.job.control import JobControl, Stop, StopCause
 from worker.job.isolating import settle_isolation
 from worker.job.lease import Lease
-from worker.job.record import record_folder
+from worker.job.saved_attempt import attempt_folder
 from worker.jobs.attempt import Attempt
 from worker.jobs.recovery import deliver_left
 from worker.jobs.table import JobHandle, JobTable
@@ -73,7 +73,7 @@ class Executor:
             self._transport = transport
             transport.use(publishable_key=self._key, token=self._token)
             self._server = Server(transport, self._renew)
-            if record_folder(self._home(), self._ref).exists():
+            if attempt_folder(self._home(), self._ref).exists():
                 return await self._deliver_left()
             sent_at = self._clock.monotonic()
             job = ClaimedJob.model_validate(await retry_for(FIRST_SECONDS, lambda: self._server.job(self._ref)))

@@ -108,7 +108,9 @@ def next_in_state(twin: Twin, queued: set[int]) -> list[ModelJob]:
 
 def check_claim(twin: Twin, name: str, queued: set[int]) -> None:
     runner, slots = twin.fleet[name], twin.dice.randint(1, 4)
-    allowed = [job for job in next_in_state(twin, queued) if may_claim(runner, job, list(twin.fleet.values()), twin.rules)]
+    allowed = [
+        job for job in next_in_state(twin, queued) if may_claim(runner, job, list(twin.fleet.values()), twin.rules)
+    ]
     claimed = [job["id"] for job in twin.runners[name].claim(slots)]
     assert set(claimed) <= {job.id for job in allowed}, f"{name} claimed against the rules"
     assert len(claimed) == min(slots, runner.capacity - len(runner.jobs), len(allowed)), f"{name} left work it may take"

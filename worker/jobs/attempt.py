@@ -1,4 +1,4 @@
-"""One attempt from its record on disk to the server's acknowledgement."""
+"""One attempt from what is saved of it on disk to the server's acknowledgement."""
 
 import asyncio
 import secrets
@@ -15,7 +15,7 @@ from worker.fitness import lacking
 from worker.job.context import JobContext
 from worker.job.control import Stop, StopCause
 from worker.job.outcome import Outcome, failure
-from worker.job.record import JobRecord, record_folder, remove_record, save_record
+from worker.job.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
 from worker.job.spec import read_spec
 from worker.job.step import Step
 from worker.job.workspace import Workspace
@@ -47,14 +47,14 @@ class Attempt:
     def __init__(
         self, handle: JobHandle, context: JobContext, home: Path, clock: Clock, updater: Updater | None = None
     ) -> None:
-        """Open the spool and prepare the record; nothing of the job has begun yet."""
+        """Open the spool and save what is known; nothing of the job has begun yet."""
         job, stream = handle.job, context.settings.job_log_stream
         self._handle, self._context, self._updater = handle, context, updater
         self._space: Workspace | None = None
-        self._folder = record_folder(home, handle.ref)
+        self._folder = attempt_folder(home, handle.ref)
         root = context.settings.working_directory.temp_directory / f"job-{job.id}-{job.attempt}-{secrets.token_hex(8)}"
-        self._record = JobRecord(job.id, job.attempt, job.type.value, str(root), secrets.token_hex(16))
-        save_record(self._folder, self._record)
+        self._saved = SavedAttempt(job.id, job.attempt, job.type.value, str(root), secrets.token_hex(16))
+        save_attempt(self._folder, self._saved)
         self._spool = Spool(self._folder, stream.batch_size_limit)
         journal = Journal(self._folder / JOURNAL_FOLDER, context.kept_states, context.seal, handle.ref)
         self._state = JournaledState(context.server, journal, clock)
@@ -104,7 +104,7 @@ class Attempt:
     def _workspace(self, backend: StateBackend) -> Workspace:
         space = Workspace(
             self._handle.job, read_spec(self._handle.job), self._context, self._jlog, self._handle.control,
-            Path(self._record.root), backend, cookie=self._record.cookie,
+            Path(self._saved.root), backend, cookie=self._saved.cookie,
         )  # fmt: skip
         space.on_summary = lambda: self._reporter.summarise(space.plan_summary)
         self._space = space
@@ -125,23 +125,23 @@ class Attempt:
         return outcome
 
     async def _note_phase(self, phase: JobPhase) -> None:
-        if phase.value != self._record.phase:
-            self._record.phase = phase.value
+        if phase.value != self._saved.phase:
+            self._saved.phase = phase.value
             with suppress(OSError):
-                await asyncio.to_thread(save_record, self._folder, self._record)
+                await asyncio.to_thread(save_attempt, self._folder, self._saved)
 
     def _keep(self, outcome: Outcome) -> None:
         """Put the outcome on disk before anything else: it and its log must survive a crash from here on."""
-        self._record.outcome = asdict(outcome)
+        self._saved.outcome = asdict(outcome)
         with suppress(OSError):
             self._spool.sync()
-            save_record(self._folder, self._record)
+            save_attempt(self._folder, self._saved)
 
     async def _tidy(self, outcome: Outcome) -> None:
         """The last step, which always runs: say how it ended, and leave nothing behind."""
         self._jlog.begin_step("report")
         self._reporter.begin("report", "Report and clean up", JobPhase.REPORT, self._spool.last_seq + 1)
-        strays = await asyncio.to_thread(kill_strays, self._record.cookie)
+        strays = await asyncio.to_thread(kill_strays, self._saved.cookie)
         if strays:
             self._jlog.say(f"Ended {strays} processes that the job had left behind.")
         status = StepStatus.SUCCEEDED
@@ -172,7 +172,7 @@ class Attempt:
             self._log.warning("the end is kept on disk for the next start", why=error.message)
             return
         self._spool.close()
-        remove_record(self._folder)
+        remove_attempt(self._folder)
 
     @asynccontextmanager
     async def _background(self) -> AsyncIterator["asyncio.Task[None]"]:

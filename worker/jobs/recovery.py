@@ -14,7 +14,14 @@ from worker.enums import JobStatus
 from worker.errors import Fatal, Fenced, Rejected
 from worker.job.context import JobContext
 from worker.job.outcome import Outcome
-from worker.job.record import JobRecord, leftovers, load_record, named_attempt, record_folder, remove_record
+from worker.job.saved_attempt import (
+    SavedAttempt,
+    attempt_folder,
+    leftovers,
+    load_attempt,
+    named_attempt,
+    remove_attempt,
+)
 from worker.jobs.finishing import finish_completely
 from worker.jobs.table import JobTable
 from worker.logs.batching import BatchRules
@@ -31,38 +38,38 @@ _STRAY_SECONDS = 30.0
 
 
 # Goes on with an attempt whose executor an earlier process started; told whether it is still ours.
-TakeOver = Callable[[JobRecord, bool], None]
+TakeOver = Callable[[SavedAttempt, bool], None]
 
 
 async def recover(home: Path, context: JobContext, table: JobTable, clock: Clock, take_over: TakeOver) -> int:
     """Tell the server about every attempt that an earlier process did not end, and clean up after it."""
-    found = {folder: load_record(folder) for folder in leftovers(home)}
-    for folder in (folder for folder, record in found.items() if record is None):
+    found = {folder: load_attempt(folder) for folder in leftovers(home)}
+    for folder in (folder for folder, saved in found.items() if saved is None):
         if (ref := named_attempt(folder)) is not None:
             keep_journal(folder, context.kept_states, ref)
-    records = {folder: record for folder, record in found.items() if record is not None}
-    if records:
-        get_logger("worker.recovery").warning("an earlier process left jobs", jobs=[r.job for r in records.values()])
-    # Asked without records, too: a claim whose answer an earlier process did not live to read is given up at once.
-    await _Recovery(context, table, clock).run(records, take_over)
-    for folder, record in found.items():
-        if record is None or record.executor is None:
-            remove_record(folder)
+    attempts = {folder: saved for folder, saved in found.items() if saved is not None}
+    if attempts:
+        get_logger("worker.recovery").warning("an earlier process left jobs", jobs=[r.job for r in attempts.values()])
+    # Asked without any, too: a claim whose answer an earlier process did not live to read is given up at once.
+    await _Recovery(context, table, clock).run(attempts, take_over)
+    for folder, saved in found.items():
+        if saved is None or saved.executor is None:
+            remove_attempt(folder)
     await hand_over_kept(context)
-    return len(records)
+    return len(attempts)
 
 
 async def deliver_left(home: Path, ref: JobRef, context: JobContext, clock: Clock) -> Outcome | None:
     """Deliver what an executor's earlier process left of its own attempt; return how that ended, if it is known."""
-    folder = record_folder(home, ref)
-    record = load_record(folder)
-    if record is None:
+    folder = attempt_folder(home, ref)
+    saved = load_attempt(folder)
+    if saved is None:
         keep_journal(folder, context.kept_states, ref)
     else:
-        await _Recovery(context, JobTable(clock), clock).tell(folder, record, {ref})
-    remove_record(folder)
+        await _Recovery(context, JobTable(clock), clock).tell(folder, saved, {ref})
+    remove_attempt(folder)
     await hand_over_kept(context)
-    return None if record is None or record.outcome is None else as_outcome(record)
+    return None if saved is None or saved.outcome is None else as_outcome(saved)
 
 
 async def hand_over_kept(context: JobContext) -> None:
@@ -71,9 +78,9 @@ async def hand_over_kept(context: JobContext) -> None:
         await hand_over(context.server, path, entry, "It was kept on the runner's disk.")
 
 
-def as_outcome(record: JobRecord) -> Outcome:
-    """The end that a record knows."""
-    outcome = Outcome(**(record.outcome or {}))
+def as_outcome(saved: SavedAttempt) -> Outcome:
+    """The end that was saved."""
+    outcome = Outcome(**(saved.outcome or {}))
     outcome.status = JobStatus(outcome.status)
     return outcome
 
@@ -88,56 +95,56 @@ class _Recovery:
         self._clock = clock
         self._log = get_logger("worker.recovery")
 
-    async def run(self, records: dict[Path, JobRecord], take_over: TakeOver) -> None:
+    async def run(self, attempts: dict[Path, SavedAttempt], take_over: TakeOver) -> None:
         """Adopt, tell, and hand over to the server's rules what nobody knows the end of."""
-        refs = {record.ref for record in records.values()}
+        refs = {saved.ref for saved in attempts.values()}
         self._table.recovering |= refs
         try:
             reply = await self._server.recover(refs)
             ours = {each.ref for each in reply.jobs if each.action == "report"}
-            for record in records.values():
-                if record.executor is not None:
-                    take_over(record, record.ref in ours)
-            here = {folder: record for folder, record in records.items() if record.executor is None}
-            dead = [ref for folder, record in here.items() if (ref := await self.tell(folder, record, ours))]
+            for saved in attempts.values():
+                if saved.executor is not None:
+                    take_over(saved, saved.ref in ours)
+            here = {folder: saved for folder, saved in attempts.items() if saved.executor is None}
+            dead = [ref for folder, saved in here.items() if (ref := await self.tell(folder, saved, ours))]
             if dead:
                 await self._server.recover([ref for ref in self._table.refs() if ref not in dead], dead=dead)
         finally:
             self._table.recovering -= refs
 
-    async def tell(self, folder: Path, record: JobRecord, ours: set[JobRef]) -> JobRef | None:
+    async def tell(self, folder: Path, saved: SavedAttempt, ours: set[JobRef]) -> JobRef | None:
         """Send log and end of one attempt; return it when its end is not known."""
-        await asyncio.to_thread(_end_strays, record)
-        await self._deliver_state(folder, record)
+        await asyncio.to_thread(_end_strays, saved)
+        await self._deliver_state(folder, saved)
         spool = Spool(folder, self._context.settings.job_log_stream.batch_size_limit)
         try:
-            if record.outcome is None:
-                spool.append("report", f"[runyard] {CRASHED}, in phase {record.phase}.\n")
-            if record.ref in ours:
-                await self._ship(record, spool)
-            if record.outcome is None:
-                return record.ref if record.ref in ours else None
-            await self._finish(record, spool)
+            if saved.outcome is None:
+                spool.append("report", f"[runyard] {CRASHED}, in phase {saved.phase}.\n")
+            if saved.ref in ours:
+                await self._ship(saved, spool)
+            if saved.outcome is None:
+                return saved.ref if saved.ref in ours else None
+            await self._finish(saved, spool)
         except (Fenced, Rejected) as error:
-            self._log.info("the server has decided about the attempt already", job=record.job, why=error.message)
+            self._log.info("the server has decided about the attempt already", job=saved.job, why=error.message)
         finally:
             spool.close()
         return None
 
-    async def _deliver_state(self, folder: Path, record: JobRecord) -> None:
+    async def _deliver_state(self, folder: Path, saved: SavedAttempt) -> None:
         """Deliver what the attempt wrote; what the server does not take any more is kept aside."""
-        context, root = self._context, Path(record.root)
+        context, root = self._context, Path(saved.root)
         journal = await asyncio.to_thread(
-            Journal, folder / JOURNAL_FOLDER, context.kept_states, context.seal, record.ref
+            Journal, folder / JOURNAL_FOLDER, context.kept_states, context.seal, saved.ref
         )
         left = await asyncio.to_thread(left_state, root)
         if left or len(journal):
-            self._log.warning("delivering state that waited on disk", job=record.job, entries=len(journal) + bool(left))
+            self._log.warning("delivering state that waited on disk", job=saved.job, entries=len(journal) + bool(left))
         state = JournaledState(self._server, journal, self._clock)
         delivering = asyncio.create_task(state.run())
         try:
             if left:
-                await state.state_put(record.ref, left, None)
+                await state.state_put(saved.ref, left, None)
             await state.settled()
         finally:
             delivering.cancel()
@@ -145,26 +152,26 @@ class _Recovery:
             raise state.refusal
         await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
 
-    async def _ship(self, record: JobRecord, spool: Spool) -> None:
-        shipper = Shipper(self._server, record.ref, spool, BatchRules(), self._clock)
+    async def _ship(self, saved: SavedAttempt, spool: Spool) -> None:
+        shipper = Shipper(self._server, saved.ref, spool, BatchRules(), self._clock)
         shipper.drain()
         await shipper.run()
         if shipper.refusal is not None:
             raise shipper.refusal
 
-    async def _finish(self, record: JobRecord, spool: Spool) -> None:
-        outcome = as_outcome(record)
+    async def _finish(self, saved: SavedAttempt, spool: Spool) -> None:
+        outcome = as_outcome(saved)
         if outcome.is_returned:
-            await self._server.return_job(record.ref, CRASHED, outcome.return_code)
+            await self._server.return_job(saved.ref, CRASHED, outcome.return_code)
             return
-        shipper = Shipper(self._server, record.ref, spool, BatchRules(), self._clock)
-        reply = await finish_completely(self._server, record.ref, outcome, spool, shipper)
-        self._log.info("told how a job ended", job=record.job, attempt=record.attempt, status=reply.status)
+        shipper = Shipper(self._server, saved.ref, spool, BatchRules(), self._clock)
+        reply = await finish_completely(self._server, saved.ref, outcome, spool, shipper)
+        self._log.info("told how a job ended", job=saved.job, attempt=saved.attempt, status=reply.status)
 
 
-def _end_strays(record: JobRecord) -> None:
-    wait_for_strays(record.cookie, _STRAY_SECONDS)
-    strays = kill_strays(record.cookie)
-    if user := user_of(Path(record.root)):
+def _end_strays(saved: SavedAttempt) -> None:
+    wait_for_strays(saved.cookie, _STRAY_SECONDS)
+    strays = kill_strays(saved.cookie)
+    if user := user_of(Path(saved.root)):
         strays += end_processes(user)
-    get_logger("worker.recovery").info("cleaned up after a job", job=record.job, attempt=record.attempt, strays=strays)
+    get_logger("worker.recovery").info("cleaned up after a job", job=saved.job, attempt=saved.attempt, strays=strays)

@@ -18,7 +18,7 @@ from worker.job.approval import approved_hooks
 from worker.job.context import JobContext
 from worker.job.control import StopCause
 from worker.job.outcome import Outcome, failure
-from worker.job.record import JobRecord, record_folder, remove_record, save_record
+from worker.job.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
 from worker.job.spec import read_spec
 from worker.jobs.table import JobHandle
 from worker.runtime_log import get_logger
@@ -53,18 +53,18 @@ class RemoteAttempt:
         self._dispatcher = dispatcher
         self._clock = clock
         self._running = running
-        self._folder = record_folder(home, handle.ref)
+        self._folder = attempt_folder(home, handle.ref)
         self._name = executor_name(handle.ref, str(context.settings.runner.id))
         self._log = get_logger("worker.dispatch").bind(job=handle.job.id, attempt=handle.job.attempt)
 
     async def run(self) -> Outcome:
         """Start the executor, wait for its end, and leave nothing of it behind."""
         ref, kind = self._handle.ref, self._handle.job.type.value
-        save_record(self._folder, JobRecord(ref.job, ref.attempt, kind, "", "", executor=self._name))
+        save_attempt(self._folder, SavedAttempt(ref.job, ref.attempt, kind, "", "", executor=self._name))
         try:
             execution = await self._dispatcher.start(await self._order())
         except RunnerUnfit:
-            remove_record(self._folder)
+            remove_attempt(self._folder)
             raise
         except WorkerError as error:
             self._log.error("the executor cannot be started", why=error.message)
@@ -76,14 +76,14 @@ class RemoteAttempt:
         return await self._see_through(execution, [execution.stop, execution.kill])
 
     async def _give_up(self, error: Exception) -> Outcome:
-        remove_record(self._folder)
+        remove_attempt(self._folder)
         return await self._finish(failure(error))
 
     async def take_over(self, *, is_ours: bool) -> Outcome:
         """Go on with what an earlier process started; an attempt that is not ours any more is stopped in order."""
         execution = await self._find()
         if execution is None:
-            remove_record(self._folder)
+            remove_attempt(self._folder)
             return await self._speak_for("it is gone")
         self._log.info("took over the executor of an earlier process", name=self._name, is_ours=is_ours)
         if not is_ours:
@@ -116,7 +116,7 @@ class RemoteAttempt:
         except RunnerUnfit:
             # It never began, such as for want of its image, or with an image that is no executor.
             await execution.remove()
-            remove_record(self._folder)
+            remove_attempt(self._folder)
             raise
         if code not in TOLD and await self._has_touched() and await execution.restart():
             self._log.warning(
@@ -124,7 +124,7 @@ class RemoteAttempt:
             )
             code = await self._end(execution, [execution.stop, execution.kill])
         await execution.remove()
-        remove_record(self._folder)
+        remove_attempt(self._folder)
         self._log.info("the executor ended", exit_code=code, why=execution.why)
         if code in TOLD:
             return Outcome(JobStatus.SUCCEEDED if code == ExitCode.OK else JobStatus.FAILED)

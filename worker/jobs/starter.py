@@ -16,7 +16,7 @@ from worker.job.context import JobContext
 from worker.job.control import JobControl, Stop, StopCause
 from worker.job.lease import Lease
 from worker.job.outcome import LACKS, Outcome, given_back
-from worker.job.record import JobRecord
+from worker.job.saved_attempt import SavedAttempt
 from worker.jobs.attempt import Attempt
 from worker.jobs.remote import LetGo, RemoteAttempt
 from worker.jobs.table import JobHandle, JobTable
@@ -55,12 +55,12 @@ class JobStarter:
             handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.SHUTDOWN, "The runner is leaving."))
         handle.task = asyncio.create_task(self._run(handle, self._work(handle)))
 
-    def take_over(self, record: JobRecord, is_ours: bool) -> None:
+    def take_over(self, saved: SavedAttempt, is_ours: bool) -> None:
         """Go on with an attempt whose executor an earlier process started."""
         if self._dispatcher is None:
-            self._log.error("no dispatcher is set: an executor is left to itself", job=record.job, name=record.executor)
+            self._log.error("no dispatcher is set: an executor is left to itself", job=saved.job, name=saved.executor)
             return
-        job = ClaimedJob(id=record.job, attempt=record.attempt, type=JobType(record.type))
+        job = ClaimedJob(id=saved.job, attempt=saved.attempt, type=JobType(saved.type))
         handle = self._take(job, self._clock.monotonic())
         handle.task = asyncio.create_task(self._run(handle, self._remote(handle).take_over(is_ours=is_ours)))
 

@@ -17,7 +17,7 @@ class Directives:
         self, table: JobTable, process_status: ProcessStatus, *, wake_claim: Callable[[], None], wake_heartbeat: Callable[[], None],
         own_capacity: int | None,
     ) -> None:  # fmt: skip
-        """`own_capacity` is the operator's setting; it can lower the record's."""
+        """`own_capacity` is the operator's setting; it can lower the runner's."""
         self._table = table
         self._process_status = process_status
         self._wake_claim = wake_claim
@@ -52,9 +52,9 @@ class Directives:
         self._wake_heartbeat()
         self._wake_claim()
 
-    def resize(self, record: dict[str, Any]) -> None:
-        """Take the record's capacity over, or the operator's setting where that is less; the server gives no more."""
-        allowed = record.get("capacity")
+    def resize(self, runner: dict[str, Any]) -> None:
+        """Take the runner's capacity over, or the operator's setting where that is less; the server gives no more."""
+        allowed = runner.get("capacity")
         if not isinstance(allowed, int):
             return
         capacity = max(1, min(allowed, self._own_capacity or allowed))

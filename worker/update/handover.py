@@ -59,8 +59,8 @@ def try_out(handover: Handover) -> str:
     """Let a child open a session and send one heartbeat; return what went wrong, or nothing."""
     program = handover.program
     command = program.command(handover.new, *program.arguments, TRIAL)
-    record = handover.home / "trial.log"
-    with record.open("wb") as output:
+    output_file = handover.home / "trial.log"
+    with output_file.open("wb") as output:
         try:
             child = subprocess.Popen(
                 [*death_signal_prefix(), *command], env=dict(program.environment), stdin=subprocess.DEVNULL,
@@ -74,7 +74,7 @@ def try_out(handover: Handover) -> str:
             return f"It sent no heartbeat within {TRIAL_SECONDS:.0f} seconds."
         finally:
             _end(child)
-    return "" if code == 0 else f"It ended with exit code {code}: {_last_words(record)}"
+    return "" if code == 0 else f"It ended with exit code {code}: {_last_words(output_file)}"
 
 
 def take_place(handover: Handover) -> str:
@@ -114,8 +114,8 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
         child.wait()
 
 
-def _last_words(record: Path) -> str:
-    lines = record.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+def _last_words(output_file: Path) -> str:
+    lines = output_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1][-_LONGEST_WORDS:] if lines else "it said nothing."
 
 

@@ -11,11 +11,11 @@ from typing import Any
 from worker.api.replies import JobRef
 from worker.statebackend.sealing import sync_directory
 
-RECORD_FILE = "job.json"
+ATTEMPT_FILE = "job.json"
 
 
 @dataclass
-class JobRecord:
+class SavedAttempt:
     """Written before anything begins, removed when the server has acknowledged the end."""
 
     job: int
@@ -34,33 +34,33 @@ class JobRecord:
         return JobRef(job=self.job, attempt=self.attempt)
 
 
-def record_folder(home: Path, ref: JobRef) -> Path:
-    """Where an attempt's record and spool are kept."""
+def attempt_folder(home: Path, ref: JobRef) -> Path:
+    """Where what is saved of an attempt, and its spool, are kept."""
     return home / "jobs" / f"{ref.job}-{ref.attempt}"
 
 
-def save_record(folder: Path, record: JobRecord) -> None:
-    """Write a record in one step; a crash leaves the old one or the new one."""
+def save_attempt(folder: Path, saved: SavedAttempt) -> None:
+    """Write it in one step; a crash leaves the old one or the new one."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
-        json.dump(asdict(record), file)
+        json.dump(asdict(saved), file)
         file.flush()
         os.fsync(file.fileno())
-    Path(file.name).rename(folder / RECORD_FILE)
+    Path(file.name).rename(folder / ATTEMPT_FILE)
     sync_directory(folder)
     sync_directory(folder.parent)
 
 
-def load_record(folder: Path) -> JobRecord | None:
-    """Read a record; a folder without a readable one is of no use."""
+def load_attempt(folder: Path) -> SavedAttempt | None:
+    """Read it; a folder without a readable one is of no use."""
     try:
-        return JobRecord(**json.loads((folder / RECORD_FILE).read_text(encoding="utf-8")))
+        return SavedAttempt(**json.loads((folder / ATTEMPT_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
 
 
 def named_attempt(folder: Path) -> JobRef | None:
-    """The attempt that a folder's name tells, for a folder whose record cannot be read."""
+    """The attempt that a folder's name tells, for a folder whose file cannot be read."""
     job, _, attempt = folder.name.partition("-")
     return JobRef(job=int(job), attempt=int(attempt)) if job.isdigit() and attempt.isdigit() else None
 
@@ -71,6 +71,6 @@ def leftovers(home: Path) -> list[Path]:
     return sorted(path for path in jobs.iterdir() if path.is_dir()) if jobs.is_dir() else []
 
 
-def remove_record(folder: Path) -> None:
+def remove_attempt(folder: Path) -> None:
     """Forget an attempt."""
     shutil.rmtree(folder, ignore_errors=True)

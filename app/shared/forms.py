@@ -39,7 +39,7 @@ def _leave(state: Any) -> rx.Component:
 
 
 def form_dialog(state: Any, what: str, text: Any, fields: Sequence[rx.Component]) -> rx.Component:
-    """The form of a RecordForm in a dialog; Escape and Cancel close it without saving."""
+    """The form of an ItemForm in a dialog; Escape and Cancel close it without saving."""
     title = rx.cond(state.is_new, f"Add a {what}", "Edit " + state.chosen["name"].to(str))
     save = rx.button(rx.cond(state.is_new, "Add", "Save"), type="submit", color_scheme="gray", high_contrast=True)
     form = rx.form(

@@ -1,4 +1,4 @@
-"""Panels with records: title, one sentence, what can be done, the table, and each row's menu."""
+"""Panels with items: title, one sentence, what can be done, the table, and each row's menu."""
 
 from typing import Any
 
@@ -42,8 +42,8 @@ def output_item(output: rx.Var[OutputView], hidden: str) -> rx.Component:
     )
 
 
-def records(state: Any, title: str, head: rx.Component, row: Any, none: rx.Component, columns: int) -> rx.Component:
-    """The table of a page's records, or what stands for it while it loads, is empty or failed."""
+def item_table(state: Any, title: str, head: rx.Component, row: Any, none: rx.Component, columns: int) -> rx.Component:
+    """The table of a page's items, or what stands for it while it loads, is empty or failed."""
     waiting = state.is_loading & (state.rows.length() == 0)
     rows = rx.cond(waiting, skeleton_rows(columns, 3), rx.foreach(state.rows, row))
     shown = rx.cond(waiting | (state.rows.length() > 0), table(title, head, rows, aria_busy=waiting), none)

@@ -152,7 +152,7 @@ def _instance_error(row: Any) -> rx.Component:
 
 
 def instances() -> rx.Component:
-    """The processes of this record, with what they last complained about."""
+    """The processes of this runner, with what they last complained about."""
     columns = (
         ("Instance", ""),
         ("Host", ""),

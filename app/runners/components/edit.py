@@ -1,11 +1,11 @@
-"""The form that changes a runner's record."""
+"""The form that changes a runner."""
 
 from typing import Any
 
 import reflex as rx
 
 from app.runners.state.edit import RunnerEditState
-from app.runners.view.record import NO_ACCOUNT
+from app.runners.view.form import NO_ACCOUNT
 from app.shared.forms import check_field, field, form_dialog, text_field
 from app.shared.icons import icon
 from app.shared.job.words import TYPE_WORDS

@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.runners.components.edit import account_items
 from app.runners.state.add_runner import AddRunnerState
-from app.runners.view.record import NAME_RULE
+from app.runners.view.form import NAME_RULE
 from app.shared.copy import code_block, copy_button
 from app.shared.elements import secret, timer
 from app.shared.forms import field

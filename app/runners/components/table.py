@@ -1,4 +1,4 @@
-"""The table of runners, with the instances under their record."""
+"""The table of runners, each with its instances."""
 
 from typing import Any
 
@@ -174,7 +174,7 @@ def _instance(row: Any) -> rx.Component:
     )
 
 
-def _record(held: Any) -> rx.Component:
+def _runner(held: Any) -> rx.Component:
     # A changed row comes alone, as a patch over the page that the browser already has.
     patches = RunnersState.patches
     row = rx.cond(patches.contains(held["id"]), patches[held["id"].to(str)], held).to(RunnerRow)
@@ -242,7 +242,7 @@ def runners_table() -> rx.Component:
     """The table, or what stands for it while it loads, is empty or failed."""
     heads = [_pick_page(), *[_head(label, side) for label, side in HEADS]]
     is_waiting = RunnersState.is_loading & (RunnersState.rows.length() == 0)
-    rows = rx.cond(is_waiting, skeleton_rows(10), rx.foreach(RunnersState.rows, _record))
+    rows = rx.cond(is_waiting, skeleton_rows(10), rx.foreach(RunnersState.rows, _runner))
     head = rx.el.thead(rx.el.tr(*heads, role="row"))
     table = bare_table("Runners", head, rows, class_name="ry-runners ry-fixed", aria_busy=is_waiting)
     held = holding(table, lambda is_held: RunnersState.hold("runners", is_held))

@@ -11,7 +11,7 @@ from app.project.runtime import runtime
 from app.project.snapshot import JOB_COLUMNS
 from app.runners.state.deploy_form import ALL_MODULES, DeployForm
 from app.runners.view.deployment import arrival, build_identity
-from app.runners.view.record import NO_ACCOUNT, AccountChoice, account_of, build_accounts, check_host
+from app.runners.view.form import NO_ACCOUNT, AccountChoice, account_of, build_accounts, check_host
 from app.shared.runner.commands import WAYS, Launch, commands
 from app.shared.runner.files import NO_FILE, RunnerFile, newest_files
 from app.shared.runner.tokens import make_token

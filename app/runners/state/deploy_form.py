@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.project.errors import AppError
 from app.runners.view.deployment import SIZES, DeployStep, Identity, build_steps, named_options, read_test
-from app.runners.view.record import new_name_problem
+from app.runners.view.form import new_name_problem
 from app.shared.session import AppState, say_error
 
 ALL_MODULES = "(all modules)"
@@ -163,7 +163,7 @@ class DeployForm(RunnerForm, mixin=True):
 
     @rx.event
     async def roll_back(self) -> rx.event.EventSpec | None:
-        """Take away all that the failed deployment made, and the record with it."""
+        """Take away all that the failed deployment made, and the runner with it."""
         return await self._instead("remove_cloud_worker", {"p_worker": self.worker_id})
 
     async def _instead(self, name: str, args: dict[str, Any]) -> rx.event.EventSpec | None:

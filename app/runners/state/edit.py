@@ -1,4 +1,4 @@
-"""Changing a runner's record: name, labels, capacity, types of job, instances, service account."""
+"""Changing a runner: name, labels, capacity, types of job, instances, service account."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.project.errors import AppError, Refused
 from app.project.models import Filter, Query
-from app.runners.view.record import EMPTY, AccountChoice, RecordForm, build_accounts, check_record, read_record
+from app.runners.view.form import EMPTY, AccountChoice, RunnerForm, build_accounts, check_runner, read_runner
 from app.shared.session import AppState, say_error
 
 
@@ -15,16 +15,16 @@ class RunnerEditState(AppState, rx.State):
 
     is_open: bool = False
     worker_id: str = ""
-    # A record is registered elsewhere; here it is only changed.
+    # A runner is registered elsewhere; here it is only changed.
     is_new: bool = False
-    chosen: RecordForm = EMPTY
+    chosen: RunnerForm = EMPTY
     accounts: list[AccountChoice] = []
     errors: dict[str, str] = {}
     revision: int = 0
 
     @rx.event
     async def edit(self, worker_id: str) -> rx.event.EventSpec | None:
-        """Open the form of a runner, as its record is now."""
+        """Open the form of a runner, as it is now."""
         try:
             mine = (Filter("id", "eq", worker_id), Filter("removed_at", "is", "null"))
             worker = next(iter((await self._select("workers", Query(filters=mine, limit=1))).rows), None)
@@ -33,7 +33,7 @@ class RunnerEditState(AppState, rx.State):
             self.accounts = await self._read_accounts()
         except AppError as error:
             return say_error(error)
-        self.worker_id, self.chosen, self.errors = worker_id, read_record(worker), {}
+        self.worker_id, self.chosen, self.errors = worker_id, read_runner(worker), {}
         self.is_open = True
         # A new key, so that the inputs show what is stored and not what was typed before.
         self.revision += 1
@@ -53,7 +53,7 @@ class RunnerEditState(AppState, rx.State):
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
         """Check the form and let the database take what differs; the next claim follows it."""
-        checked = check_record(form, self.chosen)
+        checked = check_runner(form, self.chosen)
         self.errors = checked.errors
         if checked.errors or not self.is_open:
             return None

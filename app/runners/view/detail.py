@@ -122,7 +122,7 @@ def sentence(worker: Row, connected: int) -> str:
             "Serves every organisation where no nearer runner does. Only the installation's configuration changes it."
         )
     if connected > 1:
-        return f"{count(connected, 'instance')} in one record. Jobs go to whichever answers first."
+        return f"{count(connected, 'instance')} of one runner. Jobs go to whichever answers first."
     if worker.get("never_contacted"):
         return "Registered, never connected. Start it on its machine with its token."
     if worker["type"] == "cloud-hosted":

@@ -108,7 +108,7 @@ CONDITIONS = {
 
 
 def current(worker: Row) -> Row:
-    """A listed runner as its heartbeats say it is: its record follows only when somebody has swept."""
+    """A listed runner as its heartbeats say it is: its row follows only when somebody has swept."""
     if worker.get("live_status") != "OFFLINE" or worker["status"] == "OFFLINE":
         return worker
     return {**worker, "status": "OFFLINE", "status_reason": SILENT}

@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.settings.components.frame import admin_button, menu, menu_item, records, settings_page, settings_panel
+from app.settings.components.frame import admin_button, item_table, menu, menu_item, settings_page, settings_panel
 from app.settings.state.accounts import AccountsState
 from app.settings.view.accounts import NO_ROLE, ROLES, AccountView, TrustView
 from app.shared.copy import copy_button
@@ -169,7 +169,7 @@ def _body() -> rx.Component:
         "With one, runners and CI sign in by themselves: by the trust in an OIDC issuer, or by a secret.",
         admin_button("Add account", "plus", State.add),
     )
-    return records(State, "Service accounts", heads(*HEADS), _row, none, 6)
+    return item_table(State, "Service accounts", heads(*HEADS), _row, none, 6)
 
 
 def _questions() -> list[rx.Component]:

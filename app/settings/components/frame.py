@@ -7,11 +7,18 @@ import reflex as rx
 
 from app.shared.feedback import empty
 from app.shared.layout import page
-from app.shared.panel import admin_button, menu, menu_item, or_problem, records, settings_panel
+from app.shared.panel import admin_button, item_table, menu, menu_item, or_problem, settings_panel
 from app.shared.session import SessionState
 
 __all__ = [
-    "admin_button", "admins_only", "menu", "menu_item", "or_problem", "records", "settings_page", "settings_panel",
+    "admin_button",
+    "admins_only",
+    "item_table",
+    "menu",
+    "menu_item",
+    "or_problem",
+    "settings_page",
+    "settings_panel",
 ]  # fmt: skip
 
 ENTRIES = (

@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.settings.components.frame import admin_button, menu, menu_item, records, settings_page, settings_panel
+from app.settings.components.frame import admin_button, item_table, menu, menu_item, settings_page, settings_panel
 from app.settings.state.identities import IdentitiesState
 from app.shared.cloud_identities import IdentityView
 from app.shared.copy import code_block
@@ -108,7 +108,7 @@ def _body() -> rx.Component:
         "Add an AWS role, and runners can be deployed where you say. Nothing secret is kept here.",
         admin_button("Add identity", "plus", State.add),
     )
-    return records(State, "Cloud identities", heads(*HEADS), _row, none, 6)
+    return item_table(State, "Cloud identities", heads(*HEADS), _row, none, 6)
 
 
 def identities() -> rx.Component:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.live.record_form import RecordForm
+from app.live.item_form import ItemForm
 from app.project.errors import AppError
 from app.project.models import Filter, Query, Session
 from app.project.store import Changed, OrgStore
@@ -24,7 +24,7 @@ MOST_TRUSTS = 10
 NO_ACCOUNT: AccountView = build_view({"id": "", "name": ""})
 
 
-class AccountsState(RecordForm, rx.State):
+class AccountsState(ItemForm, rx.State):
     """The table, the form that is open, and whose secret is being shown."""
 
     EMPTY: ClassVar[AccountView] = NO_ACCOUNT

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.live.record_form import Records
+from app.live.item_form import Items
 from app.project.errors import AppError
 from app.project.models import Filter, Query, Session
 from app.project.store import AGAIN, Changed, OrgStore
@@ -14,7 +14,7 @@ from app.shared.session import say_error
 NO_IDENTITY: IdentityView = build_view({"id": "", "name": ""}, ())
 
 
-class IdentitiesState(Records, rx.State):
+class IdentitiesState(Items, rx.State):
     """The table, and the form that is open."""
 
     EMPTY: ClassVar[IdentityView] = NO_IDENTITY

@@ -6,7 +6,7 @@ from app.shared.elements import clock_seconds
 from app.shared.feedback import empty
 from app.shared.forms import check_field, field, question, text_field
 from app.shared.icons import icon
-from app.shared.panel import admin_button, menu, menu_item, records, settings_panel
+from app.shared.panel import admin_button, item_table, menu, menu_item, settings_panel
 from app.shared.session import SessionState
 from app.shared.table import cell, heads, table, turns
 from app.triggers.components.marks import delivery_mark
@@ -144,7 +144,7 @@ def notification_panels() -> list[rx.Component]:
         "Notifications",
         "Which events go where. Addresses and secrets can be replaced, never read.",
         admin_button("Create rule", "plus", State.add),
-        records(State, "Notification rules", heads(*RULE_HEADS), _rule, none, 5),
+        item_table(State, "Notification rules", heads(*RULE_HEADS), _rule, none, 5),
     )
     return [rules, _log(), _browser()]
 

@@ -5,7 +5,7 @@ import reflex as rx
 from app.shared.feedback import empty
 from app.shared.forms import field, question, text_field
 from app.shared.icons import icon
-from app.shared.panel import menu, menu_item, records, settings_panel
+from app.shared.panel import item_table, menu, menu_item, settings_panel
 from app.shared.session import SessionState
 from app.shared.table import cell, heads
 from app.triggers.components.marks import run_mark
@@ -75,7 +75,7 @@ def schedules_panel() -> rx.Component:
     """All schedules of the organisation."""
     none = empty("calendar-clock", "No schedules yet", "With one, drift checks and plans start by themselves.")
     return settings_panel(
-        "Schedules", ABOUT, _create_button(), records(State, "Schedules", heads(*HEADS), _row, none, 7)
+        "Schedules", ABOUT, _create_button(), item_table(State, "Schedules", heads(*HEADS), _row, none, 7)
     )
 
 

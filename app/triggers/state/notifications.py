@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.live.record_form import Records
+from app.live.item_form import Items
 from app.project.errors import AppError
 from app.project.models import Session
 from app.project.store import Changed, OrgStore
@@ -23,7 +23,7 @@ NEW: RuleView = {**build_rule({}), "event_keys": ["job.failed", "job.needs_atten
 PAGE = 20
 
 
-class NotificationsState(Records, rx.State):
+class NotificationsState(Items, rx.State):
     """Two tables and a form."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"notification_rules", "deliveries"})

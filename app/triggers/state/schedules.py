@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.live.record_form import Records
+from app.live.item_form import Items
 from app.project.errors import AppError
 from app.project.models import Session
 from app.project.store import Changed, OrgStore
@@ -14,7 +14,7 @@ from app.triggers.view.schedules import KINDS, ScheduleView, build_view, check_f
 EMPTY: ScheduleView = build_view({"cron": KINDS["daily"]})
 
 
-class SchedulesState(Records, rx.State):
+class SchedulesState(Items, rx.State):
     """The table and the form."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"schedules", "job_sets"})

@@ -10,7 +10,7 @@ from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import say_selection
 from app.runners.state.runners import PAGE_SIZE, RunnersState
 from app.runners.view.filters import RunnerFilter, choices, read, say_values
-from app.runners.view.record import NAME_RULE
+from app.runners.view.form import NAME_RULE
 from app.shared.patches import MAX_PATCHES, shown
 
 FLEET = 5000

@@ -1,8 +1,8 @@
-"""A runner's record as a form: what is taken, what is refused, and what is sent."""
+"""A runner as a form: what is taken, what is refused, and what is sent."""
 
 import pytest
 
-from app.runners.view.record import build_accounts, check_host, check_record, new_name_problem, read_record
+from app.runners.view.form import build_accounts, check_host, check_runner, new_name_problem, read_runner
 from app.shared.job.words import TYPE_WORDS
 
 WORKER = {
@@ -14,21 +14,21 @@ WORKER = {
     "accepted_job_types": list(TYPE_WORDS),
     "type": "self-hosted",
 }
-HELD = read_record(WORKER)
+HELD = read_runner(WORKER)
 FORM = {"name": "build-host-03", "labels": "gpu=true", "capacity": "2", "account_id": "none"} | {
     f"type:{name}": "on" for name in TYPE_WORDS
 }
 
 
 def test_a_form_left_as_it_is_sends_nothing() -> None:
-    checked = check_record(FORM, HELD)
+    checked = check_runner(FORM, HELD)
     assert checked.errors == {}
     assert checked.spec == {}
 
 
 def test_only_what_differs_is_sent() -> None:
     form = FORM | {"labels": "gpu=true, zone=eu", "capacity": "8", "account_id": "a-1", "allows_many": "on"}
-    checked = check_record(form, HELD)
+    checked = check_runner(form, HELD)
     assert checked.spec == {
         "labels": ["gpu=true", "zone=eu"],
         "capacity": 8,
@@ -39,21 +39,21 @@ def test_only_what_differs_is_sent() -> None:
 
 def test_types_are_chosen_and_at_least_one_is_needed() -> None:
     plans = {key: value for key, value in FORM.items() if not key.startswith("type:")} | {"type:PLAN": "on"}
-    assert check_record(plans, HELD).spec == {"accepted_job_types": ["PLAN"]}
+    assert check_runner(plans, HELD).spec == {"accepted_job_types": ["PLAN"]}
     none = {key: value for key, value in FORM.items() if not key.startswith("type:")}
-    assert "types" in check_record(none, HELD).errors
+    assert "types" in check_runner(none, HELD).errors
 
 
 def test_an_account_is_taken_away_by_choosing_none() -> None:
-    held = read_record(WORKER | {"service_account_id": "a-1"})
-    assert check_record(FORM, held).spec == {"service_account_id": None}
+    held = read_runner(WORKER | {"service_account_id": "a-1"})
+    assert check_runner(FORM, held).spec == {"service_account_id": None}
 
 
 def test_a_cloud_hosted_runners_account_stays_although_the_form_does_not_show_it() -> None:
-    held = read_record(WORKER | {"type": "cloud-hosted", "service_account_id": "a-1"})
+    held = read_runner(WORKER | {"type": "cloud-hosted", "service_account_id": "a-1"})
     form = {key: value for key, value in FORM.items() if key != "account_id"}
     assert held["is_cloud"]
-    assert check_record(form, held).spec == {}
+    assert check_runner(form, held).spec == {}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_cloud_hosted_runners_account_stays_although_the_form_does_not_show_it
     [("name", "-x"), ("name", ""), ("labels", "GPU!"), ("capacity", "0"), ("capacity", "257"), ("capacity", "two")],
 )
 def test_what_the_database_would_refuse_is_said_beside_its_field(key: str, text: str) -> None:
-    assert set(check_record(FORM | {key: text}, HELD).errors) == {key}
+    assert set(check_runner(FORM | {key: text}, HELD).errors) == {key}
 
 
 def test_a_new_runner_is_checked_the_same_way() -> None:

@@ -1,4 +1,4 @@
-"""Records that are added, edited and removed in dialogs."""
+"""Items that are added, edited and removed in dialogs."""
 
 from typing import Any, ClassVar
 
@@ -9,8 +9,8 @@ from app.project.errors import AppError
 from app.shared.session import say_error
 
 
-class RecordForm(LivePage, mixin=True):
-    """A page of records, each with an id and a name, and the form that is open or not."""
+class ItemForm(LivePage, mixin=True):
+    """A page of items, each with an id and a name, and the form that is open or not."""
 
     EMPTY: ClassVar[Any] = {}
 
@@ -20,7 +20,7 @@ class RecordForm(LivePage, mixin=True):
     revision: int = 0
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
-        """Open the form with a record; the form is drawn anew, so that nothing typed before stays in it."""
+        """Open the form with an item; the form is drawn anew, so that nothing typed before stays in it."""
         self.chosen, self.is_new, self.is_open, self.errors = chosen, is_new, True, {}
         self.revision += 1
 
@@ -34,7 +34,7 @@ class RecordForm(LivePage, mixin=True):
 
     @rx.event
     def edit(self, key: str) -> None:
-        """Open the form of a record."""
+        """Open the form of an item."""
         found = self._find(key)
         if found is not None:
             self._fill(found, is_new=False)
@@ -45,15 +45,15 @@ class RecordForm(LivePage, mixin=True):
         self.is_open = is_open and self.is_open
 
 
-class Records(RecordForm, mixin=True):
-    """Records that are removed here, too, after a question."""
+class Items(ItemForm, mixin=True):
+    """Items that are removed here, too, after a question."""
 
     removing: str = ""
     removing_name: str = ""
 
     @rx.event
     def ask_remove(self, key: str) -> None:
-        """Ask before a record is removed."""
+        """Ask before an item is removed."""
         found = self._find(key)
         if found is not None:
             self.removing, self.removing_name = key, found["name"]
@@ -64,7 +64,7 @@ class Records(RecordForm, mixin=True):
         self.removing = self.removing_name = ""
 
     async def _act(self, name: str, args: dict[str, Any], said: str) -> rx.event.EventSpec | None:
-        """Have something done to a record, and say so if there is something to say."""
+        """Have something done to an item, and say so if there is something to say."""
         try:
             await self._rpc(name, args)
             await self._again()

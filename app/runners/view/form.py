@@ -1,4 +1,4 @@
-"""A runner's record as a form: what an admin may change, checked field by field."""
+"""A runner as a form: what an admin may change, checked field by field."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ class AccountChoice(TypedDict):
     trusts: str
 
 
-class RecordForm(TypedDict):
-    """A runner's record as the form shows it."""
+class RunnerForm(TypedDict):
+    """A runner as the form shows it."""
 
     name: str
     labels: str
@@ -39,7 +39,7 @@ class RecordForm(TypedDict):
     is_cloud: bool
 
 
-EMPTY: RecordForm = {
+EMPTY: RunnerForm = {
     "name": "",
     "labels": "",
     "capacity": "1",
@@ -50,7 +50,7 @@ EMPTY: RecordForm = {
 }
 
 
-def read_record(worker: Row) -> RecordForm:
+def read_runner(worker: Row) -> RunnerForm:
     """Read a runner's row into the form."""
     return {
         "name": str(worker["name"]),
@@ -115,8 +115,8 @@ def check_host(form: Mapping[str, str]) -> Checked:
     return checked
 
 
-def check_record(raw: object, held: RecordForm) -> Checked:
-    """Check the form; the spec names only what differs from the record, so the audit log tells what was changed."""
+def check_runner(raw: object, held: RunnerForm) -> Checked:
+    """Check the form; the spec names only what differs from what is stored, so the audit log tells what was changed."""
     form = texts(raw)
     checked = check_host(form)
     spec = {

@@ -165,9 +165,9 @@ def test_an_ambiguous_or_missing_relation_is_named(anon: Api, places: Places) ->
     with pytest.raises(APIError) as missing:
         anon.table("contract_people").select("*,contract_locked(*)").execute()
     assert missing.value.code == "PGRST200"
-    with pytest.raises(APIError) as stray:
+    with pytest.raises(APIError) as foreign:
         anon.table("contract_people").select("*").eq("contract_notes.body", "x").execute()
-    assert stray.value.code == "PGRST108"
+    assert foreign.value.code == "PGRST108"
 
 
 def test_unknown_things_are_named(anon: Api, places: Places) -> None:

@@ -319,10 +319,10 @@ def test_what_a_job_runs_reads_its_state_and_does_nothing_else(site: Site) -> No
 @pytest.mark.parametrize("role", ["executor", "engine"])
 def test_an_executor_or_an_engine_is_held_to_its_own_job(site: Site, role: str) -> None:
     worker, session = site.things["p_worker"], site.things["p_session"]
-    stray = site.world.caller(role, sub=worker, sid=session, job="999", att="1")
+    foreign = site.world.caller(role, sub=worker, sid=session, job="999", att="1")
     for function, about in functions(site.world).items():
         if role in about["roles"]:
-            assert attempt(stray, site, function, about["needs"]) == "RY403", function
+            assert attempt(foreign, site, function, about["needs"]) == "RY403", function
 
 
 def test_service_doors(site: Site) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from worker.children.child import Command
 from worker.children.landlock import LEAST_VERSION, version
-from worker.children.strays import COOKIE_VARIABLE
+from worker.children.orphans import COOKIE_VARIABLE
 from worker.children.users import end_processes, give_folder, pick_user, user_of
 from worker.children.view import View
 from worker.settings import Settings

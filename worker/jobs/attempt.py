@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from worker.children.strays import kill_strays
+from worker.children.orphans import kill_orphans
 from worker.clock import Clock
 from worker.enums import LIFECYCLE_TYPES, CancelKind, JobPhase, JobStatus, StepStatus
 from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable, RunnerUnfit
@@ -141,9 +141,9 @@ class Attempt:
         """The last step, which always runs: say how it ended, and leave nothing behind."""
         self._jlog.begin_step("report")
         self._reporter.begin("report", "Report and clean up", JobPhase.REPORT, self._spool.last_seq + 1)
-        strays = await asyncio.to_thread(kill_strays, self._saved.cookie)
-        if strays:
-            self._jlog.say(f"Ended {strays} processes that the job had left behind.")
+        orphans = await asyncio.to_thread(kill_orphans, self._saved.cookie)
+        if orphans:
+            self._jlog.say(f"Ended {orphans} processes that the job had left behind.")
         status = StepStatus.SUCCEEDED
         try:
             if self._space is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from worker.api.replies import JobRef
-from worker.children.strays import kill_strays, wait_for_strays
+from worker.children.orphans import kill_orphans, wait_for_orphans
 from worker.children.users import end_processes, user_of
 from worker.clock import Clock
 from worker.engines.rescue import left_state
@@ -34,7 +34,7 @@ from worker.statebackend.journal import Journal, keep_journal, kept_entries
 
 CRASHED = "The runner's process ended in the middle of the job"
 # The kernel interrupted the engine when the runner died; this is its time to stop in order.
-_STRAY_SECONDS = 30.0
+_ORPHAN_SECONDS = 30.0
 
 
 # Goes on with an attempt whose executor an earlier process started; told whether it is still ours.
@@ -114,7 +114,7 @@ class _Recovery:
 
     async def tell(self, folder: Path, saved: SavedAttempt, ours: set[JobRef]) -> JobRef | None:
         """Send log and end of one attempt; return it when its end is not known."""
-        await asyncio.to_thread(_end_strays, saved)
+        await asyncio.to_thread(_end_orphans, saved)
         await self._deliver_state(folder, saved)
         spool = Spool(folder, self._context.settings.job_log_stream.batch_size_limit)
         try:
@@ -169,9 +169,9 @@ class _Recovery:
         self._log.info("told how a job ended", job=saved.job, attempt=saved.attempt, status=reply.status)
 
 
-def _end_strays(saved: SavedAttempt) -> None:
-    wait_for_strays(saved.cookie, _STRAY_SECONDS)
-    strays = kill_strays(saved.cookie)
+def _end_orphans(saved: SavedAttempt) -> None:
+    wait_for_orphans(saved.cookie, _ORPHAN_SECONDS)
+    orphans = kill_orphans(saved.cookie)
     if user := user_of(Path(saved.root)):
-        strays += end_processes(user)
-    get_logger("worker.recovery").info("cleaned up after a job", job=saved.job, attempt=saved.attempt, strays=strays)
+        orphans += end_processes(user)
+    get_logger("worker.recovery").info("cleaned up after a job", job=saved.job, attempt=saved.attempt, orphans=orphans)

@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from worker.children.environment import host_variables, job_variables, sensitive_values
-from worker.children.strays import COOKIE_VARIABLE
+from worker.children.orphans import COOKIE_VARIABLE
 from worker.engines.versions import check_version
 from worker.errors import JobFailed, WorkerError
 from worker.fitness import no_directory

@@ -13,7 +13,7 @@ import pytest
 from stack.settings import PROJECT
 from tests.support.waiting import eventually, wait_until
 from worker.children.child import READ_BYTES, Child, Command, stop_with_grace
-from worker.children.strays import COOKIE_VARIABLE, kill_strays
+from worker.children.orphans import COOKIE_VARIABLE, kill_orphans
 
 pytestmark = pytest.mark.anyio
 
@@ -100,8 +100,8 @@ async def test_a_daemon_that_left_the_group_is_found_by_its_cookie(tmp_path: Pat
     script = "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)"
     child = Child.start(command(script, tmp_path, **{COOKIE_VARIABLE: cookie}))
     await child.run(out)
-    await eventually(lambda: _truth(kill_strays(cookie) >= 1))
-    wait_until(lambda: kill_strays(cookie) == 0)
+    await eventually(lambda: _truth(kill_orphans(cookie) >= 1))
+    wait_until(lambda: kill_orphans(cookie) == 0)
 
 
 async def test_endless_output_is_read_in_small_pieces_and_the_loop_stays_free(tmp_path: Path) -> None:

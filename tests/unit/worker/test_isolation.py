@@ -18,7 +18,7 @@ from tests.support.waiting import eventually, wait_until
 from worker.children import keeper
 from worker.children.child import Child, Command, stop_with_grace
 from worker.children.isolation import Isolation, find_isolation
-from worker.children.strays import COOKIE_VARIABLE
+from worker.children.orphans import COOKIE_VARIABLE
 from worker.errors import Fatal
 from worker.job.isolating import check_strangers
 from worker.settings import Settings, SettingsError, load_settings
@@ -291,10 +291,10 @@ asyncio.run(main())
     await process.wait()
     await eventually(lambda: _truth((place.root / "signals").exists()))
     assert (place.root / "signals").read_text() == "SIGINT"
-    from worker.children.strays import kill_strays
+    from worker.children.orphans import kill_orphans
 
-    assert kill_strays(cookie) >= 1
-    wait_until(lambda: kill_strays(cookie) == 0)
+    assert kill_orphans(cookie) >= 1
+    wait_until(lambda: kill_orphans(cookie) == 0)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")

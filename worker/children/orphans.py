@@ -11,14 +11,14 @@ COOKIE_VARIABLE = "RUNYARD_JOB_COOKIE"
 _POLL_SECONDS = 0.2
 
 
-def wait_for_strays(cookie: str, seconds: float) -> None:
+def wait_for_orphans(cookie: str, seconds: float) -> None:
     """Let interrupted processes of a dead runner end by themselves; an engine may be writing its state down."""
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at and any(_has_cookie(pid, cookie) for pid in _pids()):
         time.sleep(_POLL_SECONDS)
 
 
-def kill_strays(cookie: str) -> int:
+def kill_orphans(cookie: str) -> int:
     """Kill every process that carries the job's cookie and return how many there were."""
     found = [pid for pid in _pids() if _has_cookie(pid, cookie)]
     for pid in found:

@@ -2,7 +2,7 @@
    Loaded before the page's own scripts, so that it sees every socket that they open. */
 (() => {
   "use strict";
-  /* The server pings every few seconds (rxconfig.py): whoever hears nothing for this long is alone. */
+  /* The server pings every few seconds (rxconfig.py): a tab that hears nothing for this long is alone. */
   const SILENT_MS = 20_000;
   const GRACE_MS = 1_500;
   const RETRY_MS = 3_000;

@@ -181,7 +181,7 @@
   const KEPT = "runyard-invitation";
   /* ---- links in mails: a code in the query, or, from Auth itself, a session after the #. Both leave the address at once,
      before the page's own scripts run and tell the server where they are, and go to the server once, by the form. An address
-     that was only confirmed needs no session: whoever made the link would decide as whom somebody is signed in. ---- */
+     that was only confirmed needs no session: the maker of the link would decide as whom somebody is signed in. ---- */
   const HANDED = "runyard-link", NOTED = "runyard-note";
   function keepLink(name, value, page) {
     sessionStorage.setItem(HANDED, new URLSearchParams({ [name]: value || "" }).toString());

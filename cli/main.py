@@ -116,6 +116,6 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read has enough: `runyard jobs list | head`.
+        # Anyone who read has enough: `runyard jobs list | head`.
         sys.stderr.close()
         sys.exit(ExitCode.DONE)

@@ -100,7 +100,7 @@ async def answer(send: Send, status: int, body: bytes, headers: Iterable[tuple[s
 
 
 def client_address(scope: Scope) -> str:
-    """The address of whoever is connected; a header could claim to be anybody."""
+    """The address of the client; a header could claim to be anybody."""
     client = scope.get("client")
     return str(client[0]) if client else "unknown"
 

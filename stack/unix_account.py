@@ -23,7 +23,7 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 @dataclass(frozen=True)
 class Account:
-    """A unix account; `None` ids mean "whoever started us"."""
+    """A unix account; `None` ids mean "the account that started us"."""
 
     uid: int | None = None
     gid: int | None = None

@@ -86,7 +86,7 @@ def get_logger(category: str) -> FilteringBoundLogger:
 
 
 def _quieten_libraries(levels: Mapping[str, LogLevelName]) -> None:
-    """Let libraries say warnings, the noisy ones nothing; whoever names one in LogLevel hears what was asked for."""
+    """Let libraries say warnings, the noisy ones nothing; anyone who names one in LogLevel hears what was asked for."""
     logging.basicConfig(handlers=[_Forward()], level=logging.WARNING, force=True)
     named = {key.lower() for key in levels} - {"default"}
     for name in {*_NOISY, *named}:

@@ -156,7 +156,7 @@ async def forgotten(runtime: Runtime, request: Request, fields: dict[str, str]) 
 
 
 async def _follow(client: Client, fields: dict[str, str], address: str) -> AuthSession:
-    """Redeem a link: it has the hash of a code, or the session that Auth gave to whoever came by there."""
+    """Redeem a link: it has the hash of a code, or the session that Auth gave to those who came by there."""
     try:
         if fields.get("refresh_token"):
             # Exchanged at once: what stood in the address is worth nothing afterwards.

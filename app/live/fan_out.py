@@ -135,7 +135,7 @@ async def _show_to(app: rx.App, tab: str, changed: Changed) -> None:
     if view is None:
         return
     if _socket_of(app, tab) != view.socket:
-        # The tab is gone, or somebody else has its token: whoever it is asks again, and is judged again.
+        # The tab is gone, or somebody else has its token: they ask again, and are judged again.
         runtime().hub.leave(tab)
         return
     try:
@@ -148,7 +148,7 @@ async def _show_to(app: rx.App, tab: str, changed: Changed) -> None:
         token = rx.BaseStateToken(ident=view.tab, cls=cast("type[rx.State]", page))
         async with app.modify_state(token) as root:
             if root.router.session.session_id != view.socket:
-                # Whoever has a tab's token can open its socket again: the page itself then loads again, with its
+                # Anyone who has a tab's token can open its socket again: the page itself then loads again, with its
                 # cookie; anybody else is shown nothing.
                 runtime().hub.leave(tab)
                 return

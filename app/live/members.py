@@ -1,4 +1,4 @@
-"""Membership: whoever may look no longer is shown no more."""
+"""Membership: anyone who may look no longer is shown no more."""
 
 import asyncio
 import contextlib

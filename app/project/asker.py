@@ -24,7 +24,7 @@ class Asker:
     """Keeps the answers of an organisation's live queries true while its feed runs."""
 
     def __init__(self, store: OrgStore, authorized: AuthorizedClient, member: Member) -> None:
-        """Ask on behalf of whoever `member` names, when nobody in particular asks."""
+        """Ask on behalf of the member that `member` names, when nobody in particular asks."""
         self._store = store
         self._authorized = authorized
         self._member = member

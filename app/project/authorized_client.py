@@ -72,7 +72,7 @@ class AuthorizedClient:
             await self.client.sign_out(ended)
 
     async def prove(self, session: Session, password: str) -> None:
-        """Refuse whoever does not know the password: an open laptop is not its owner."""
+        """Refuse anyone who does not know the password: an open laptop is not its owner."""
         try:
             auth = await self.client.sign_in(session.email, password)
         except Refused as error:

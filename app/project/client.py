@@ -107,7 +107,7 @@ class Client:
     def _auth(self, address: str = "") -> AsyncGoTrueClient:
         """Build a throwaway Auth client: a shared one would mix people's sessions.
 
-        `address` is the browser's, so that Auth counts wrong passwords for whoever typed them, and keeps with a session
+        `address` is the browser's, so that Auth counts wrong passwords for the person who typed them, and keeps with a session
         where it was opened, rather than the dashboard's own address.
         """
         return AsyncGoTrueClient(

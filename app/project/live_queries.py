@@ -16,7 +16,7 @@ from app.project.models import Row
 Made = TypeVar("Made")
 
 PAUSE_SECONDS = 0.1
-# Whoever looks at something that is slow to answer looks less often: a quarter of the time at most is spent on it.
+# Anyone who looks at something that is slow to answer looks less often: a quarter of the time at most is spent on it.
 REST = 3.0
 # What every heartbeat changes: it waits behind what happened.
 PULSE = frozenset({"pulses", "last_seen_at", "used", "slots"})
@@ -52,7 +52,7 @@ class LiveQuery:
 def live_query(
     function: str, topics: Iterable[str], table: str = "", pause_seconds: float = PAUSE_SECONDS, **arguments: Any
 ) -> LiveQuery:
-    """Ask a function with these arguments, without their p_; the organisation is added by whoever asks."""
+    """Ask a function with these arguments, without their p_; the organisation is added by the caller."""
     named = {f"p_{name}": value for name, value in arguments.items()}
     return LiveQuery(function, json.dumps(named, sort_keys=True), frozenset(topics), table, pause_seconds)
 

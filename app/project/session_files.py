@@ -120,7 +120,7 @@ class FileSessions(MemorySessions):
         except FileNotFoundError:
             return None
         except (JoseError, OSError, ValueError, TypeError) as error:
-            # Another key, or half a file: whoever had it signs in again.
+            # Another key, or half a file: its owner signs in again.
             log.warning("session_not_readable", reason=type(error).__name__)
             path.unlink(missing_ok=True)
             return None

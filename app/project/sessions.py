@@ -47,7 +47,7 @@ def new_sid() -> str:
 
 
 def key_of(sid: str) -> str:
-    """Name a session by its id's hash, so that whoever sees the name cannot use it as a cookie."""
+    """Name a session by its id's hash, so that anyone who sees the name cannot use it as a cookie."""
     return hashlib.sha256(sid.encode()).hexdigest()
 
 

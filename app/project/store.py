@@ -22,7 +22,7 @@ CHANGING_TABLES = ("workers", "worker_instances", "provision_jobs")
 LIVE_TABLES = WHOLE_TABLES + CHANGING_TABLES
 MAX_CHANGES = 500
 COUNTED = ("workers", "jobs")
-# Changes may have been missed: whoever reads rows by themselves reads them again.
+# Changes may have been missed: anyone who reads rows by themselves reads them again.
 AGAIN = "again"
 
 
@@ -126,7 +126,7 @@ class OrgStore:
         """Tell the listeners that a row changed, or something that is not kept here."""
         self._revisions[table] += 1
         self.live_queries.note_change(table, self.row(table, row_id) if table in CHANGING_TABLES else None)
-        # The first snapshot is not news: whoever asked for it is shown it as a whole.
+        # The first snapshot is no change: the one who asked for it is shown it as a whole.
         if not self.is_loaded and table in LIVE_TABLES:
             return
         for listener in tuple(self._listeners):

@@ -117,7 +117,7 @@ def _alert() -> rx.Component:
 
 
 def _preparing() -> rx.Component:
-    """Say why nothing runs yet, to whoever has just started everything for the first time."""
+    """Say why nothing runs yet, to anyone who has just started everything for the first time."""
     note = rx.el.div(
         icon("loader-circle", class_name="ry-spin"),
         rx.el.p(

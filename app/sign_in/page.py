@@ -66,7 +66,7 @@ def _code() -> rx.Component:
             class_name="ry-mono",
             custom_attrs={"inputMode": "numeric", "spellCheck": "false"},
         ),
-        rx.el.small("Your authenticator app shows it. Lost the device? Ask whoever runs this installation."),
+        rx.el.small("Your authenticator app shows it. Lost the device? Ask the person who runs this installation."),
         class_name="ry-f",
         hidden=True,
         custom_attrs={"data-code": ""},

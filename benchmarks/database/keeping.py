@@ -33,7 +33,7 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
 
 
 def _heartbeats_beside_a_slot(bench: Bench, sizes: Sizes, report: Report, database: str) -> None:
-    """Heartbeats are not in the publication and leave next to nothing in the WAL: whoever decodes it should not be felt."""
+    """Heartbeats are not in the publication and leave next to nothing in the WAL: a decoder of it should not be felt."""
     alone, beside, changes = [], [], 0
     for _ in range(sizes.repeats):
         alone.append(_heartbeats(bench, database, sizes.seconds))

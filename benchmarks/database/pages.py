@@ -1,4 +1,4 @@
-"""What pages ask of a large installation: each answer within a tenth of a second, whoever polls it."""
+"""What pages ask of a large installation: each answer within a tenth of a second, no matter who polls it."""
 
 import json
 import time

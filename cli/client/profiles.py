@@ -128,7 +128,7 @@ class Profiles:
 
 
 def profiles_of(environment: "os._Environ[str]") -> Profiles:
-    """The profiles of whoever types: RUNYARD_CONFIG_HOME, or the usual folder for settings."""
+    """The profiles of the person who types: RUNYARD_CONFIG_HOME, or the usual folder for settings."""
     chosen = environment.get("RUNYARD_CONFIG_HOME")
     base = Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     return Profiles(Path(chosen) if chosen else base / "runyard")

@@ -63,7 +63,7 @@ def _checks(here: Here) -> Iterator[Check]:
 
 
 def _operator(here: Here) -> Iterator[Check]:
-    """What only whoever runs the installation can ask, and mend."""
+    """What only the installation's operator can ask, and mend."""
     try:
         found = here.operator.call("installation_health")
     except CommandError as error:

@@ -125,7 +125,7 @@ def _typed_token(given: str) -> str:
 
 
 def _asker(given: str | None) -> Ask:
-    """The code that was given, once; else whoever sits here is asked."""
+    """The code that was given, once; else the person who sits here is asked."""
     codes = [given] if given else []
 
     def ask(problem: str) -> str:

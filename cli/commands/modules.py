@@ -230,7 +230,7 @@ def state_lock(here: Here, module: Module) -> None:
 
 @command(app, "lock", calls=("lock_module",), page="Module → Lock")
 def lock_module(
-    here: Here, module: Module, reason: Annotated[str, typer.Option("--reason", help="Shown to whoever is refused.")]
+    here: Here, module: Module, reason: Annotated[str, typer.Option("--reason", help="Shown to anyone who is refused.")]
 ) -> None:
     """Lock a module: nothing is applied or destroyed until it is unlocked."""
     row = here.org.module(module)

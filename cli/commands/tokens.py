@@ -27,5 +27,5 @@ def revoke(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Revoke a token and end the sessions that it opened, at once."""
-    here.confirm(f"Revoke {token}? Whoever uses it is signed out at once.", yes)
+    here.confirm(f"Revoke {token}? Anyone who uses it is signed out at once.", yes)
     here.printer.result(here.api.call("revoke_worker_token", token=token), lambda _: f"Revoked {token}")

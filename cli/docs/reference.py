@@ -15,7 +15,7 @@ STATES = """# Job states
 
 {generated}
 
-A job is in exactly one state. The changes listed here are the only ones there are: the database refuses every other one, whoever asks.
+A job is in exactly one state. Only the changes listed here exist: the database refuses every other one, no matter who asks.
 Each is a row in `job_events`, with who caused it and why.
 
 | state | meaning |

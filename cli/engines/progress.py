@@ -50,7 +50,7 @@ def read_progress(engine: Engine) -> Progress | None:
 
 
 class Reporter:
-    """Writes each new percent to the file and hands it to whoever watches."""
+    """Writes each new percent to the file and hands it to anyone who watches."""
 
     def __init__(self, engine: Engine, watch: Report | None = None) -> None:
         """Start at nothing."""

@@ -33,7 +33,7 @@ from stack.settings import Settings, command
 
 STATE_EVERY_SECONDS = 1.0
 RELOAD_EVERY_SECONDS = 1.0
-# Whoever uses the API goes first, the database last.
+# What uses the API goes first, the database last.
 STOP_LAST = {"functions": 1, "gateway": 2, "postgres": 3}
 
 

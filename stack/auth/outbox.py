@@ -1,4 +1,4 @@
-"""Mails that were kept instead of sent, for whoever holds the stack's secrets; sealed, as a way in is in each."""
+"""Mails that were kept instead of sent, for anyone who holds the stack's secrets; sealed, as a way in is in each."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -26,7 +26,7 @@ class Passwords:
         self._nobody = bcrypt.hashpw(b"nobody", bcrypt.gensalt(rounds))
 
     async def hash(self, password: str, *, is_checked: bool = True) -> str:
-        """A `$2b$` hash of an acceptable password; whoever administers may set a short one, as on hosted."""
+        """A `$2b$` hash of an acceptable password; anyone who administers may set a short one, as on hosted."""
         check_strength(password, self._shortest if is_checked else 1)
         return await self._run(lambda: bcrypt.hashpw(password.encode(), bcrypt.gensalt(self._rounds)).decode())
 

@@ -38,7 +38,7 @@ async def _broadcast(channel: Channel, frame: Frame) -> None:
 
 
 def _spend(channel: Channel) -> None:
-    """Whoever sends too much loses the channel before anybody who listens does."""
+    """Anyone who sends too much loses the channel before anybody who listens does."""
     hub, cost = channel.hub, 1 + channel.hub.rooms.size(channel.room)
     rate = hub.senders.of(channel.identity.sender(channel.line.address))
     if not (rate.has_room(cost) and hub.messages.has_room(cost)):

@@ -33,13 +33,13 @@ class ChangeFanout:
         self._max_record_bytes = max_record_bytes
 
     async def deliver(self, changes: list[Change]) -> None:
-        """Send a batch in its order to whoever may see it."""
+        """Send a batch in its order to anyone who may see it."""
         candidates = await self._filtered(changes)
         views = await self._views(candidates)
         xids = {change.begin.xid for change, subscriptions in candidates if subscriptions}
         seen = await self._seen(candidates, views)
         if not self._gate.covers(xids):
-            # Not visible to others yet: whoever looked on its arrival would miss it, and so did the policies.
+            # Not visible to others yet: anyone who looked on its arrival would miss it, and so did the policies.
             await self._gate.wait_for(xids)
             seen = await self._seen(candidates, views)
         for change, subscriptions in candidates:

@@ -78,7 +78,7 @@ class Feed:
             options=f"{TEXT_OPTIONS} {timeout}",
             application_name="realtime_changes",
         )
-        # A policy that fails is a warning of the database's: whoever wrote it should find it here.
+        # A policy that fails is a warning of the database's: its author should find it here.
         connection.add_notice_handler(lambda notice: log.warning("%s", notice.message_primary))
         try:
             yield connection

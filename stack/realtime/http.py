@@ -106,7 +106,7 @@ class BroadcastApi:
         return bytes(body)
 
     def _admit(self, request: Request, identity: Identity, rooms: list[Room]) -> None:
-        """Refuse what this project does not offer, and whoever has sent too much."""
+        """Refuse what this project does not offer, and anyone who has sent too much."""
         if not self._hub.settings.allow_public:
             if identity.is_anonymous:
                 raise RequestRefused(401, {"message": "Unauthorized"})

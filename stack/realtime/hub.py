@@ -16,7 +16,7 @@ from stack.realtime.tokens import TokenVerifier
 
 
 class Subscriber(Protocol):
-    """Whoever must do something when the stream comes back."""
+    """Anyone who must do something when the stream comes back."""
 
     def tell_ready(self) -> None:
         """Broadcasts from the database come through."""

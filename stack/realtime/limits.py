@@ -55,7 +55,7 @@ class SenderRates:
         self._rates: OrderedDict[str, RateCounter] = OrderedDict()
 
     def of(self, sender: str) -> RateCounter:
-        """The sender's own rate; whoever was quiet for longest is forgotten first."""
+        """The sender's own rate; the one that was quiet for longest is forgotten first."""
         rate = self._rates.setdefault(sender, self._make())
         self._rates.move_to_end(sender)
         if len(self._rates) > MOST_SENDERS:

@@ -15,7 +15,7 @@ class Room:
 
 
 class Member(Protocol):
-    """Whoever is in a room: what it may hear, and how it is told."""
+    """Anyone in a room: what it may hear, and how it is told."""
 
     @property
     def room(self) -> Room:

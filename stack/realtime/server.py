@@ -114,7 +114,7 @@ async def _serve(hub: Hub, websocket: WebSocket) -> None:
 
 
 async def _refuse(hub: Hub, websocket: WebSocket, status: int, message: str) -> None:
-    """Answer the handshake itself; hosted waits first, which slows down whoever tries again at once."""
+    """Answer the handshake itself; hosted waits first, which slows down anyone who tries again at once."""
     await asyncio.sleep(hub.settings.connect_error_seconds)
     await websocket.send_denial_response(JSONResponse({"error": message}, status))
 

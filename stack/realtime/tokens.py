@@ -28,7 +28,7 @@ class Identity:
         return self.role == "anon"
 
     def sender(self, address: str) -> str:
-        """Whose budget a message is taken from: the person's or the runner's, and the address of whoever has no name."""
+        """Whose budget a message is taken from: the person's or the runner's, and the address of a caller without a name."""
         subject = self.claims.get("sub")
         return f"{self.role} {subject}" if subject else f"{self.role} at {address}"
 

@@ -36,7 +36,7 @@ class Pool:
             await self.give_back(connection)
 
     async def take(self) -> Connection:
-        """Borrow a connection; whoever takes one gives it back."""
+        """Borrow a connection; the caller gives it back."""
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_broken:

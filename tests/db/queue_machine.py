@@ -135,7 +135,7 @@ class QueueMachine(Surroundings):
 
     @rule(attempt=attempts, is_ghost=st.booleans())
     def write(self, attempt: Attempt, is_ghost: bool) -> None:
-        """Whoever has the job can lock its state and write it, and nobody else: a job begins only where no lock was left."""
+        """The runner that has the job can lock its state and write it, and nobody else: a job begins only where no lock was left."""
         process, lock = self.process(attempt, is_ghost), f"{attempt.job}-{attempt.attempt}"
         self.attempt_call(process, attempt, "worker_state_lock", p_lock={"ID": lock})
         self.serial += 1

@@ -20,7 +20,7 @@ class Promises(RuleBasedStateMachine):
         super().__init__()
         self.world = world
         self.org = world.organization()
-        # Whoever asks for a job does not approve it.
+        # The one who asks for a job does not approve it.
         self.approver = self.org.member("operator")
         for path in MODULES:
             self.org.module(path)

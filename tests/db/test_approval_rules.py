@@ -1,4 +1,4 @@
-"""Approvals bind: whoever asks does not approve, numbers go down by admins only, and the audit says who and what."""
+"""Approvals bind: the one who asks does not approve, numbers go down by admins only, and the audit says who and what."""
 
 from typing import Any
 

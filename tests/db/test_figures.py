@@ -1,4 +1,4 @@
-"""Figures: of a span for members, of the installation for whoever monitors it."""
+"""Figures: of a span for members, of the installation for anyone who monitors it."""
 
 import pytest
 

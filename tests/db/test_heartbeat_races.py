@@ -1,4 +1,4 @@
-"""A heartbeat must not outlive the end of its session, whoever comes first."""
+"""A heartbeat must not outlive the end of its session, no matter who comes first."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor

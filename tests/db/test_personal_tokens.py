@@ -24,7 +24,7 @@ def make(person: Caller, text: str, **more: Any) -> dict[str, Any]:
 
 
 def acting(world: World, text: str) -> Caller:
-    """Whoever holds the token, with what the edge function gives for it now."""
+    """The holder of the token, with what the edge function gives for it now."""
     owner = world.service.call("use_personal_token", p_token_hash=sha256(text))
     claims = {"sub": owner["user_id"], "email": owner["email"], "personal_token": owner["id"]}
     return world.caller("authenticated", **claims)

@@ -154,7 +154,7 @@ def test_a_connection_that_planned_with_an_empty_table_claims_as_quickly(
 ) -> None:
     """Its plans are generic and forbid the sequential scan that was cheapest then; what it reads must not grow with the table."""
     _, _, runner = big
-    # Of the own transaction: the server's sums come late, and have the reading of whoever else is at the table in them.
+    # Of the own transaction: the server's sums come late, and have the reading of everybody else at the table in them.
     rows = (
         "select coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0) from pg_stat_xact_all_tables"
         " where relname in ('live_jobs', 'provision_jobs')"

@@ -1,4 +1,4 @@
-"""What is kept of secrets, cloud identities and cloud-hosted runners is made or checked here, whoever asks."""
+"""What is kept of secrets, cloud identities and cloud-hosted runners is made or checked here, no matter who asks."""
 
 from typing import Any
 

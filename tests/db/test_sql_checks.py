@@ -66,7 +66,7 @@ def test_no_line_is_longer_than_a_page() -> None:
 
 
 def test_no_file_names_what_a_later_one_makes() -> None:
-    """Whoever reads from the first file to the last meets nothing that was not said."""
+    """Anyone who reads from the first file to the last meets nothing that was not said."""
     texts = {file.name: BESIDE_THE_POINT.sub("", file.read_text()) for file in MIGRATIONS}
     home: dict[str, str] = {}
     for file, text in texts.items():

@@ -1,4 +1,4 @@
-"""Daemons that a test may kill: named by variables, since whoever kills one must own it."""
+"""Daemons that a test may kill: named by variables, since anyone who kills one must own it."""
 
 import os
 import shlex

@@ -1,6 +1,6 @@
 """A real Docker daemon that is stopped or killed in mid-apply and started again: nothing that the apply did is lost.
 
-Whoever kills a daemon must own it: RUNYARD_TEST_DOCKER_PID_FILE names the file with its process id, RUNYARD_TEST_DOCKER_START the
+Anyone who kills a daemon must own it: RUNYARD_TEST_DOCKER_PID_FILE names the file with its process id, RUNYARD_TEST_DOCKER_START the
 command that starts it. Skipped, with the reason, elsewhere.
 """
 

@@ -1,6 +1,6 @@
 """A node of a real Kubernetes that goes away in mid-apply and comes back: what runs on it goes on, what died with it is called so.
 
-Whoever stops a node must own it: RUNYARD_TEST_NODE_PID_FILES names the files with the process ids of its kubelet and its containerd,
+Anyone who stops a node must own it: RUNYARD_TEST_NODE_PID_FILES names the files with the process ids of its kubelet and its containerd,
 RUNYARD_TEST_NODE_START the command that starts what of them is gone. Skipped, with the reason, elsewhere.
 """
 

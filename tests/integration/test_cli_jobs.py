@@ -63,7 +63,7 @@ def test_a_pipeline_waits_until_somebody_has_confirmed_its_plan(terminal: Termin
     )
     number = str(waiting[0]["id"])
     assert pipeline.stderr is not None
-    # It asks now and then: whoever confirms at once would be faster than its next question.
+    # It asks now and then: anyone who confirms at once would be faster than its next question.
     heard = list(takewhile(lambda line: "waits for somebody to confirm its plan" not in line, pipeline.stderr))
     assert pipeline.poll() is None, heard
     shown = terminal.run("jobs", "changes", number).stdout

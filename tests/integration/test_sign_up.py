@@ -1,4 +1,4 @@
-"""Who may make an account: the first one, then whoever is invited, or everybody where that is chosen."""
+"""Who may make an account: the first one, then anyone who is invited, or everybody where that is chosen."""
 
 import hashlib
 import stat

@@ -52,7 +52,7 @@ class Server:
         return name
 
     def drop_database(self, name: str) -> None:
-        """Remove a clone, whoever is still connected to it."""
+        """Remove a clone, no matter who is still connected to it."""
         self._execute(sql.SQL("drop database if exists {} with (force)"), name)
 
     def _make_once(self, name: str, *, with_migrations: bool) -> str:

@@ -10,7 +10,7 @@ _POLL_SECONDS = 0.05
 
 
 async def exit_of(process: "subprocess.Popen[bytes]") -> int:
-    """Wait for the process itself; asyncio's own wait also waits for whoever inherited its output."""
+    """Wait for the process itself; asyncio's own wait also waits for those who inherited its output."""
     with _exit_event(process.pid) as has_exited:
         while (code := process.poll()) is None:
             if has_exited is None:

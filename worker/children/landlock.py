@@ -128,7 +128,7 @@ def end_descendants() -> None:
 
 
 def has_child() -> bool:
-    """Bury whoever has ended, and say whether anybody is left."""
+    """Reap the processes that have ended, and say whether anybody is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

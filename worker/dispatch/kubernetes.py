@@ -230,7 +230,7 @@ class KubernetesDispatcher:
             raise
 
     async def _give_secret_to_job(self, api: ApiClient, order: Order) -> None:
-        """Make the job own its secret, so that whoever deletes the one deletes the other."""
+        """Make the job own its secret, so that anyone who deletes the one deletes the other."""
         job = await BatchV1Api(api).read_namespaced_job(order.name, self.data.namespace)
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": order.name, "uid": job.metadata.uid}
         patch = {"metadata": {"ownerReferences": [owner]}}

@@ -10,7 +10,7 @@ KEPT_SECONDS = 600
 
 
 def secret_manifest(order: Order) -> dict[str, Any]:
-    """Return the secret with the job's own credential: whoever may read pods need not see it."""
+    """Return the secret with the job's own credential: anyone who may read pods need not see it."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -1,4 +1,4 @@
-"""What a plan changes, attribute by attribute: the text that whoever confirms it reads, without a secret in it."""
+"""What a plan changes, attribute by attribute: the text that people who confirm it read, without a secret in it."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping

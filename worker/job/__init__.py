@@ -1,1 +1,1 @@
-"""What the steps of a job share; whoever runs them is in `worker.jobs`."""
+"""What the steps of a job share; what runs them is in `worker.jobs`."""

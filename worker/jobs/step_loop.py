@@ -10,7 +10,7 @@ from worker.job.workspace import Workspace
 from worker.jobs.reporter import Reporter
 from worker.runtime_log import get_logger
 
-# After one of these has ended well the job has done what it was for, whoever stops it then.
+# After one of these has ended well the job has done what it was for, no matter who stops it then.
 _CHANGES = frozenset({"apply", "destroy"})
 
 

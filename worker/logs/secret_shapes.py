@@ -1,4 +1,4 @@
-"""Shapes that are secrets wherever they stand, whoever printed them."""
+"""Shapes that are secrets wherever they stand, no matter who printed them."""
 
 import re
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ URL_SECONDS = 60
 
 
 def sign_identity(region: str, endpoint: str, audience: str) -> str:
-    """Sign the request with the machine's credentials; whoever has the text may ask STS for a minute who signed it."""
+    """Sign the request with the machine's credentials; anyone who has the text may ask STS for a minute who signed it."""
     import boto3
     from botocore.signers import RequestSigner
 

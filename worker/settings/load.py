@@ -72,7 +72,7 @@ def secret_folders(chosen: Path | None, environ: Mapping[str, str]) -> list[Path
 
 
 def secret_places(environ: Mapping[str, str]) -> list[Path]:
-    """Return every folder and file that secrets are read from, for whoever has to keep others away from them."""
+    """Return every folder and file that secrets are read from, for those who have to keep others away from them."""
     named = (value for name, value in environ.items() if name.endswith("_FILE") and name[: -len("_FILE")] in FLAT_NAMES)
     files = (*named, environ.get("RUNYARD_SETTINGS") or "", *DEFAULT_FILES)
     return [*secret_folders(None, environ), *(Path(file).expanduser().absolute() for file in files if file)]

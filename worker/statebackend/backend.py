@@ -96,7 +96,7 @@ class StateBackend:
     async def _respond(self, exchange: Exchange) -> Response:
         try:
             request = await exchange.head()
-            # Whoever else is on this machine is not listened to any longer than that.
+            # Anybody else on this machine is not listened to any longer than that.
             if not self._is_ours(request):
                 return Response(401, b'{"error":"not this job"}')
             return await self._answer(request, await exchange.body())

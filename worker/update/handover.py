@@ -2,7 +2,7 @@
 
 The new file is first tried by a child with the same arguments and environment: it has to open a session and to send a
 heartbeat. Until it has, the old file stays where it is. Then this process becomes the new version, or itself again: the
-process id stays the same, so that whoever supervises it sees no end.
+process id stays the same, so that its supervisor sees no end.
 """
 
 import os

@@ -151,7 +151,7 @@ def _story() -> rx.Component:
         _reason(),
         ". ",
     )
-    # Whoever decided that it needs somebody has said why, as well as it is known there.
+    # What decided that it needs somebody has said why, as well as it is known there.
     silent = rx.fragment(View["problem"].to(str), " ")
     what = rx.cond(View["problem_code"] == "OUT_OF_CONTACT", silent, lost)
     return rx.el.p(

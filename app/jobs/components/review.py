@@ -61,7 +61,9 @@ def _missing() -> Any:
 
 
 def _sentence() -> Any:
-    blind = "It has no plan yet: it plans and applies in one go. Whoever approves it approves whatever that plan says."
+    blind = (
+        "It has no plan yet: it plans and applies in one go. Anyone who approves it approves whatever that plan says."
+    )
     outdated = "The state has moved on since this plan. It can no longer be applied."
     known = rx.cond(JobState.plan.is_known, JobState.plan_words, blind)
     return rx.cond(Planned.is_outdated, outdated, known)

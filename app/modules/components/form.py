@@ -205,7 +205,7 @@ def _running() -> rx.Component:
         name="can_apply_uploads",
         default_checked=State.values["can_apply_uploads"] == "on",
     )
-    # Only admins allow it; whoever edits the module may take it back.
+    # Only admins allow it; anyone who edits the module may take it back.
     may_choose = SessionState.can_admin | (State.values["can_apply_uploads"] == "on")
     return _section(
         "Running",

@@ -27,7 +27,7 @@ def name_field() -> rx.Component:
             default_value=State.name,
             placeholder="build-host-03",
             on_change=State.set_name.debounce(150),
-            # Whoever clicks a button right after typing leaves the field first: the button must not overtake the name.
+            # Anyone who clicks a button right after typing leaves the field first: the button must not overtake the name.
             on_blur=State.set_name,
             color_scheme=rx.cond(State.name_problem != "", "red", "indigo"),
             auto_complete="off",

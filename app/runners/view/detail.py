@@ -180,7 +180,7 @@ def _token(row: Row, *, is_in_use: bool) -> TokenRow:
 
 
 def say_revocation(token: TokenRow, connected: int, jobs: int) -> str:
-    """Say what stops when a token is revoked: whoever it connected, and their jobs."""
+    """Say what stops when a token is revoked: the processes it connected, and their jobs."""
     if token["word"] == "new, not used yet" or not connected:
         return "Nothing is connected with it now. A runner that starts with it later is refused."
     stops = f"{count(connected, 'instance')} {'is' if connected == 1 else 'are'} connected with this token and "

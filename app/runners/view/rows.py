@@ -90,7 +90,7 @@ def is_starting(worker: Row) -> bool:
     return worker["status"] == "OFFLINE" and worker.get("status_reason") == "Starting"
 
 
-# How the database begins to say that a runner could not sign in, whoever started it.
+# How the database begins to say that a runner could not sign in, no matter who started it.
 NO_CREDENTIAL = "No usable"
 
 

@@ -227,7 +227,7 @@ class RunnerActionState(AppState, rx.State):
             },
         )
         self.rotated_id = self.worker_id
-        # Tokens and events are no live rows: whoever looks at this runner is shown them again.
+        # Tokens and events are no live rows: anyone who looks at this runner is shown them again.
         (await self._store()).notify("workers", self.worker_id)
         return [rx.call_script(f"window.runyard.secret('{self.worker_id}', '{token.text}')")]
 

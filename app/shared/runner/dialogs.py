@@ -23,7 +23,7 @@ def _input(label: Any, value: Any, on_change: Any, hint: str = "") -> rx.Compone
             id="action-input",
             default_value=value,
             on_change=on_change.debounce(150),
-            # Whoever clicks a button right after typing leaves the field first: the button must not overtake the text.
+            # Anyone who clicks a button right after typing leaves the field first: the button must not overtake the text.
             on_blur=on_change,
             auto_complete="off",
         ),

@@ -18,7 +18,7 @@ LONGEST_PATH = 100
 
 
 class Switch:
-    """Listens while the demo runs. Whoever asks to break something shows their own token, and the database judges it."""
+    """Listens while the demo runs. Anyone who asks to break something shows their own token, and the database judges it."""
 
     def __init__(self, path: Path, breaker: Breaker, work_of: Callable[[str], Work]) -> None:
         self._path = path
@@ -46,7 +46,7 @@ class Switch:
             writer.write(json.dumps(answer).encode() + b"\n")
             await writer.drain()
         except (OSError, TimeoutError, ValueError):
-            pass  # whoever asked is gone, or said more than fits
+            pass  # the one who asked is gone, or said more than fits
         finally:
             writer.close()
 

@@ -21,7 +21,7 @@ class Work:
         self._org = ""
 
     def check_owner(self) -> None:
-        """Refuse whoever is not an owner of the demo organisation; the database says who is."""
+        """Refuse anyone who is not an owner of the demo organisation; the database says who is."""
         mine = self._person.call("my_organizations") or []
         demo = next((one for one in mine if one["slug"] == ORGANISATION[1]), None)
         if demo is None or demo["role"] != "owner":

@@ -26,7 +26,7 @@ returning *
 select pg_advisory_xact_lock(5432154323)
 
 -- name: may_join
--- The first account is the installation's; then whoever is invited.
+-- The first account is the installation's; then anyone who is invited.
 select not exists (select from auth.users) or auth.runyard_is_invited(%(email)s) as is_allowed
 
 -- name: identities_of

@@ -72,7 +72,7 @@ select
   set_config('request.headers', %(headers)s, true)
 
 -- name: insert_probes
--- Rolled back: whoever can read one of them may read the topic.
+-- Rolled back: anyone who can read one of them may read the topic.
 insert into realtime.messages (topic, extension, private)
 values (%(topic)s, 'broadcast', true), (%(topic)s, 'presence', true)
 returning id, extension
@@ -84,7 +84,7 @@ select id from realtime.messages where topic = %(topic)s and id = any(%(ids)s)
 select _realtime.has_session(%(id)s)
 
 -- name: write_probe
--- Rolled back: whoever can insert it may write to the topic.
+-- Rolled back: anyone who can insert it may write to the topic.
 insert into realtime.messages (topic, extension, private) values (%(topic)s, %(extension)s, true)
 
 -- name: stored_messages

@@ -47,7 +47,7 @@ const resolver: Resolve | undefined = typeof Deno.resolveDns === "function"
   ? Deno.resolveDns
   : undefined;
 
-/** Tells whether whoever runs the installation named this host: theirs may be inside their own network. */
+/** Tells whether the installation's operator named this host: theirs may be inside their own network. */
 function isNamed(url: URL): boolean {
   const named = (read("RUNYARD_ISSUER_HOSTS") ?? "").split(",").map((host) => host.trim());
   return named.includes(url.host) || named.includes(url.hostname);

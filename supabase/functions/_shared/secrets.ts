@@ -6,7 +6,7 @@ import { compare } from "./hashing.ts";
 const DUMMY = "$2b$10$Lo1uAduIqANPfILGxbL4huZMzzaCNGRzWyzflSiagvXdJomrL7fEC";
 const LIVE_HASHES = 2;
 const BCRYPT_MAX_BYTES = 72;
-/** A hash is written by whoever registers a runner: each step of its cost doubles what a stranger can order. */
+/** A hash is written by the person who registers a runner: each step of its cost doubles what a stranger can order. */
 const AFFORDABLE = /^\$2[aby]\$(08|09|10|11|12)\$/;
 
 export interface StoredHash {

@@ -1,4 +1,4 @@
-/** The installation's figures in the text format that Prometheus reads, for whoever has the monitoring credential. */
+/** The installation's figures in the text format that Prometheus reads, for anyone who has the monitoring credential. */
 
 import { call, limit } from "../_shared/database.ts";
 import { read } from "../_shared/env.ts";

@@ -165,7 +165,7 @@ async def test_leaving_and_coming_back(project: Project, db: psycopg.Connection,
         first = await Ear(client.channel(name)).on_changes(notes).subscribe(has_changes=True)
         await first.channel.unsubscribe()
         assert await soon(first.states) == "CLOSED"
-        # The server's own phx_close follows its reply, and this client hands it to whoever has the topic by then:
+        # The server's own phx_close follows its reply, and this client hands it to the holder of the topic by then:
         # the answer to another join comes after it.
         await Ear(client.channel(f"{name}-other")).subscribe()
         again = await Ear(client.channel(name)).on_changes(notes).subscribe(has_changes=True)

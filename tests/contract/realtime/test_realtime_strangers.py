@@ -37,7 +37,7 @@ def shared(realtime_database: Database, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def topic(sql: psycopg.Connection) -> Iterator[str]:
-    """A private topic that members read and write; a member is whoever is in the table."""
+    """A private topic that members read and write; a member is anyone who is in the table."""
     name = f"org:{uuid.uuid4().hex[:8]}"
     sql.execute("create table realtime_members (id uuid)")
     sql.execute("grant select on realtime_members to authenticated, anon")

@@ -39,7 +39,7 @@ def test_a_token_becomes_a_login_of_ten_minutes_until_it_is_revoked(edge: Edge, 
 
 def test_what_is_done_with_it_is_audited_with_the_address_that_exchanged_it(edge: Edge, person: Person) -> None:
     token, _ = make(person)
-    # The first is what the caller claims, the last what whoever stands before the function saw.
+    # The first is what the caller claims, the last what the proxy before the function saw.
     seen = {"x-forwarded-for": "198.51.100.1, 203.0.113.10"}
     granted = edge.post("service-account-token", {"grant_type": GRANT, "token": token}, **seen).json()
     person.headers |= {"authorization": f"Bearer {granted['access_token']}", "x-forwarded-for": "198.51.100.2"}

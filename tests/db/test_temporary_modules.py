@@ -13,7 +13,7 @@ def runner(org: Organization) -> Runner:
 
 
 def later(world: World) -> int:
-    """A minute has passed, and the house is kept."""
+    """A minute has passed, and the sweep has run."""
     world.owner.connection.execute("update public.modules set updated_at = now() - interval '2 minutes'")
     return int(world.owner.one("select private.remove_temporary_modules()"))
 

@@ -1,4 +1,4 @@
-"""Rules of the house that no linter knows."""
+"""Rules of the repository that no linter knows."""
 
 import re
 import subprocess

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stack.settings import PROJECT
-from tests.unit.house.test_rules import tracked
+from tests.unit.repository.test_rules import tracked
 
 DOCS = PROJECT / "docs"
 DECISIONS = sorted((DOCS / "decisions").glob("*.md"))

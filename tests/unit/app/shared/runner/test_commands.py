@@ -4,8 +4,18 @@ import subprocess
 from dataclasses import replace
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from app.shared.runner import commands, files
+
+# Three ways to prove who a runner is; what holds for one command holds for it with each of them.
+TOKEN = commands.Launch("https://p.example.com", "an-id", "%TOKEN%", "r", "1.8.2")
+PROOFS = {
+    "token": TOKEN,
+    "secret": replace(TOKEN, token="", client_id="rysa_x", proof="secret"),
+    "identity": replace(TOKEN, token="", client_id="rysa_x", proof="identity"),
+}
+each_proof = pytest.mark.parametrize("launch", PROOFS.values(), ids=PROOFS)
 
 
 def test_every_way_to_start_a_runner_names_what_it_needs() -> None:
@@ -31,8 +41,8 @@ def test_with_a_service_account_no_command_contains_a_secret(proof: str) -> None
     assert run.returncode == 0, run.stderr
 
 
-def test_an_image_that_no_registry_has_is_built_first() -> None:
-    launch = commands.Launch("https://p.example.com", "an-id", "%TOKEN%", "build-host-03", "1.8.2")
+@each_proof
+def test_an_image_that_no_registry_has_is_built_first(launch: commands.Launch) -> None:
     for way in ("Docker", "Compose", "Kubernetes"):
         assert "docker build --file deploy/Dockerfile" in commands.commands(launch)[way]
     own = commands.commands(replace(launch, image="registry.internal/runyard-worker"))
@@ -42,9 +52,55 @@ def test_an_image_that_no_registry_has_is_built_first() -> None:
     assert "--set image.repository=registry.internal/runyard-worker --set image.tag=1.8.2" in own["Kubernetes"]
 
 
-def test_a_container_is_not_sent_to_its_own_loopback() -> None:
-    launch = commands.Launch("http://127.0.0.1:54321", "an-id", "%TOKEN%", "build-host-03", "1.8.2")
+@each_proof
+def test_a_cluster_pulls_what_was_pushed(launch: commands.Launch) -> None:
+    pushed = "docker push registry.example/runyard-worker:1.8.2"
+    assert pushed in commands.commands(launch)["Kubernetes"]
+    assert pushed in commands.update("1.8.2", [])["Kubernetes"]
+    own = "registry.internal/runyard-worker"
+    assert "docker push" not in commands.commands(replace(launch, image=own))["Kubernetes"]
+    assert "docker push" not in commands.update("1.8.2", [], own)["Kubernetes"]
+
+
+@each_proof
+def test_a_service_wants_its_program_there_and_loads_what_proves_it(launch: commands.Launch) -> None:
+    written = commands.commands(launch)["systemd"]
+    assert written.startswith(f"# {files.BINARY} must be there")
+    loaded = {"token": "WORKER_TOKEN:/etc/runyard/token", "secret": "WORKER_CLIENT_SECRET:/etc/runyard/secret"}
+    assert [f"LoadCredential={one}" in written for one in loaded.values()] == [launch.proof == one for one in loaded]
+    assert ("WORKER_IDENTITY_TOKEN_FILE=" in written) is (launch.proof == "identity")
+
+
+@each_proof
+def test_compose_files_are_yaml_that_mounts_what_proves_the_runner(launch: commands.Launch) -> None:
+    [service] = (read := yaml.safe_load(commands.commands(launch)["Compose"]))["services"].values()
+    account = {"WORKER_CLIENT_ID": "rysa_x"} if launch.client_id else {}
+    place = "/var/run/secrets/runyard/token"
+    if launch.proof == "identity":
+        assert service["volumes"][1].endswith(f":{place}:ro")
+        account["WORKER_IDENTITY_TOKEN_FILE"] = place
+    else:
+        [used] = service["secrets"]
+        assert (used["target"], list(read["secrets"])) == (
+            "WORKER_TOKEN" if launch.proof == "token" else "WORKER_CLIENT_SECRET",
+            [used["source"]],
+        )
+    assert service["environment"] == {"SUPABASE_URL": launch.url, "WORKER_ID": launch.worker_id, **account}
+
+
+@each_proof
+def test_no_command_shows_a_token_in_the_list_of_processes(launch: commands.Launch) -> None:
     written = commands.commands(launch)
+    for way in ("Docker", "Compose", "systemd", "Kubernetes"):
+        shown = [line for line in written[way].splitlines() if "%TOKEN%" in line]
+        assert all("printf %s %TOKEN% | " in line for line in shown), way
+        run = subprocess.run(["bash", "-n"], input=written[way], text=True, capture_output=True, check=False)
+        assert way == "Compose" or run.returncode == 0, run.stderr
+
+
+@each_proof
+def test_a_container_is_not_sent_to_its_own_loopback(launch: commands.Launch) -> None:
+    written = commands.commands(replace(launch, url="http://127.0.0.1:54321"))
     for way, told in (("Docker", "--add-host host.docker.internal:host-gateway"), ("Compose", "extra_hosts:")):
         assert "127.0.0.1" not in written[way]
         assert "http://host.docker.internal:54321" in written[way]

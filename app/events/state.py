@@ -10,7 +10,7 @@ import reflex as rx
 from app.events.view import EventFilter, EventRow, build, export, read
 from app.live.page import LivePage
 from app.project.live_queries import Held, LiveQuery, live_query
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
 
 PAGE_SIZE = 50
@@ -52,7 +52,7 @@ class EventsState(LivePage, rx.State):
         page = {"limit": PAGE_SIZE, "offset": self.page_number * PAGE_SIZE}
         return live_query("list_events", ("provision_jobs", "workers"), pause_seconds=RENEW_SECONDS, **asked, **page)
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         self._take(read(self.router.url.query_parameters))
         await self._ask(self._query())
 

@@ -8,7 +8,7 @@ from app.faults.view import KINDS, NOTHING, Faults, build
 from app.live.page import LivePage
 from app.project.errors import AppError
 from app.project.launcher import ask
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
 from app.shared.faults import PAGE, read_faults
@@ -26,7 +26,7 @@ class FaultsState(LivePage, rx.State):
     may_break: bool = False
     faults: Faults = NOTHING
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         await self._read()
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:

@@ -12,7 +12,7 @@ from reflex_base.registry import RegistrationContext
 
 from app.guard.arguments import BadArguments, check_arguments
 from app.project.errors import AppError
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.shared.session import SessionState
 
@@ -62,7 +62,7 @@ class DenyByDefault(rx.Middleware):
         return _refuse_misfits(fn, event)
 
 
-async def _is_outside(session: Session, org_id: str) -> bool:
+async def _is_outside(session: BrowserSession, org_id: str) -> bool:
     """Say whether this person no longer belongs to the organisation that the tab shows; not while nobody can tell."""
     try:
         return bool(org_id) and not await runtime().hub.members.is_member(session, org_id)

@@ -14,7 +14,7 @@ from app.http import csv_file
 from app.http.guard import guarded
 from app.http.jobs import wanted
 from app.project.errors import NotThere
-from app.project.models import Row, Session
+from app.project.models import BrowserSession, Row
 from app.project.runtime import Runtime
 
 # What list_events answers at a time, and how far its pages go.
@@ -41,7 +41,7 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
     return [Route("/api/events.{format}", guarded(runtime, export))]
 
 
-async def export(runtime: Runtime, session: Session, request: Request) -> Response:
+async def export(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
     """Return the events of the organisation being looked at; `search` and `filters` are list_events' own."""
     kind = request.path_params["format"]
     if kind not in FORMATS:
@@ -68,7 +68,7 @@ async def _write(read: Any, page: list[Row], head: str, write: Callable[[Iterabl
         page = await read(count) if len(page) == PAGE and count < MOST else []
 
 
-async def _page(runtime: Runtime, session: Session, asked: dict[str, Any], offset: int) -> list[Row]:
+async def _page(runtime: Runtime, session: BrowserSession, asked: dict[str, Any], offset: int) -> list[Row]:
     arguments = {"p_org": session.org_id, "p_limit": PAGE, "p_offset": offset, **asked}
     rows: list[Row] = (await runtime.authorized.rpc(session, "list_events", arguments))["rows"]
     return rows

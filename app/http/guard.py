@@ -8,10 +8,10 @@ from starlette.responses import JSONResponse, Response
 
 from app.http.cookies import NAME
 from app.project.errors import AppError, NotThere, SignedOut, Unreachable
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.runtime import Runtime
 
-Endpoint = Callable[[Runtime, Session, Request], Awaitable[Response]]
+Endpoint = Callable[[Runtime, BrowserSession, Request], Awaitable[Response]]
 
 # Nothing here may be kept by a cache, guessed to be something else, or shown inside another site's page.
 HEADERS = {
@@ -45,7 +45,7 @@ def guarded(runtime: Runtime, endpoint: Endpoint) -> Callable[[Request], Awaitab
     return answer
 
 
-async def _session(runtime: Runtime, request: Request) -> Session:
+async def _session(runtime: Runtime, request: Request) -> BrowserSession:
     sid = request.cookies.get(NAME, "")
     session = await runtime.authorized.sessions.get(sid) if sid else None
     if session is None:

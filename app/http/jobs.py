@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from app.http import csv_file
 from app.http.guard import BadQuery, guarded
 from app.project.errors import NotThere
-from app.project.models import Row, Session
+from app.project.models import BrowserSession, Row
 from app.project.runtime import Runtime
 
 # What list_jobs answers at a time, and where a file ends: more than that is a query, not a spreadsheet.
@@ -42,7 +42,7 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
     return [Route("/api/jobs.csv", guarded(runtime, export))]
 
 
-async def export(runtime: Runtime, session: Session, request: Request) -> Response:
+async def export(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
     """Return the jobs of the organisation being looked at; `search` and `filters` are list_jobs' own."""
     if not session.org_id:
         raise NotThere("You look at no organisation yet.", "Open the dashboard first.")
@@ -73,7 +73,7 @@ async def _write(read: Any, page: list[Row]) -> AsyncIterator[str]:
         page = await read(int(page[-1]["id"])) if len(page) == PAGE and count < MOST else []
 
 
-async def _page(runtime: Runtime, session: Session, wanted: dict[str, Any], before: int | None) -> list[Row]:
+async def _page(runtime: Runtime, session: BrowserSession, wanted: dict[str, Any], before: int | None) -> list[Row]:
     arguments = {"p_org": session.org_id, "p_sort": "newest", "p_limit": PAGE, "p_before": before, **wanted}
     rows: list[Row] = (await runtime.authorized.rpc(session, "list_jobs", arguments))["rows"]
     return rows

@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from app.http.guard import guarded, number
 from app.project.errors import NotThere
-from app.project.models import Filter, Query, Row, Session
+from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import Runtime
 
 # What a job had to work with and what came out stays on its page: a record is about when and who.
@@ -25,7 +25,7 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
     return [Route("/api/jobs/{job}/record.json", guarded(runtime, download))]
 
 
-async def download(runtime: Runtime, session: Session, request: Request) -> Response:
+async def download(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
     """Return a job's events, and its states and steps with their times."""
     job = str(number(request, "job"))
     rows = (

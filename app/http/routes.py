@@ -17,7 +17,7 @@ from app.http.cookies import NAME, clear_sid, set_sid
 from app.project.client import Client
 from app.project.errors import AppError, Refused, SignedOut, Unreachable
 from app.project.invitations import hash_of
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.runtime import Runtime
 from app.project.two_steps import NeedsCode, complete
 
@@ -85,11 +85,11 @@ async def _welcome(runtime: Runtime, request: Request, auth: AuthSession) -> Res
     return _signed_in(runtime, await _open(runtime, request, auth))
 
 
-async def _open(runtime: Runtime, request: Request, auth: AuthSession) -> Session:
+async def _open(runtime: Runtime, request: Request, auth: AuthSession) -> BrowserSession:
     return await runtime.authorized.open(auth, request.headers.get("user-agent", ""), _address(runtime, request))
 
 
-def _signed_in(runtime: Runtime, session: Session) -> Response:
+def _signed_in(runtime: Runtime, session: BrowserSession) -> Response:
     response = JSONResponse({"ok": True})
     set_sid(response, session.sid, is_secure=runtime.settings.is_cookie_secure)
     return response

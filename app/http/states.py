@@ -8,7 +8,7 @@ from starlette.routing import BaseRoute, Route
 
 from app.http.guard import BadQuery, guarded, number
 from app.project.errors import NotThere
-from app.project.models import Filter, Query, Session
+from app.project.models import BrowserSession, Filter, Query
 from app.project.runtime import Runtime
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -22,7 +22,7 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
     ]
 
 
-async def download(runtime: Runtime, session: Session, request: Request) -> Response:
+async def download(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
     """Return one version of the state as it was written."""
     module, serial = request.path_params["module"], number(request, "serial")
     if not _UUID.fullmatch(module):
@@ -36,7 +36,7 @@ async def download(runtime: Runtime, session: Session, request: Request) -> Resp
     return Response(body, media_type="application/json", headers=headers)
 
 
-async def download_kept(runtime: Runtime, session: Session, request: Request) -> Response:
+async def download_kept(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
     """Return a state that was not stored, as its runner sent it."""
     kept = request.path_params["kept"]
     if not _UUID.fullmatch(kept):
@@ -50,7 +50,7 @@ async def download_kept(runtime: Runtime, session: Session, request: Request) ->
     return Response(body, media_type="application/json", headers=headers)
 
 
-async def _name_of(runtime: Runtime, session: Session, module: str) -> str:
+async def _name_of(runtime: Runtime, session: BrowserSession, module: str) -> str:
     """Make a file's name of a module's path: platform/network/vpc is platform-network-vpc."""
     query = Query(columns="path", filters=(Filter("id", "eq", module),), limit=1)
     rows = (await runtime.authorized.select(session, "modules", query)).rows

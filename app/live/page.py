@@ -29,7 +29,7 @@ import reflex as rx
 from app.project.errors import AppError, NotThere, SignedOut, Unreachable
 from app.project.hub import View
 from app.project.live_queries import LiveQuery
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.store import AGAIN, EVERYTHING, Changed, Link, OrgStore
 from app.shared.session import AppState
@@ -52,7 +52,7 @@ class LivePage(AppState, mixin=True):
         """Assign what this page shows; called with EVERYTHING at first."""
         raise NotImplementedError
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         """Reset and read what the page needs before its first _show."""
 
     @rx.event

@@ -9,7 +9,7 @@ import structlog
 from app.project.authorized_client import AuthorizedClient
 from app.project.errors import AppError
 from app.project.live_queries import Held, LiveQuery
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.store import Link, OrgStore, version_of
 
 AT_ONCE = 4
@@ -17,7 +17,7 @@ RETRY_SECONDS = 2.0
 
 log = structlog.get_logger(__name__)
 
-Member = Callable[[], Awaitable[Session | None]]
+Member = Callable[[], Awaitable[BrowserSession | None]]
 
 
 class Asker:
@@ -46,7 +46,7 @@ class Asker:
             for task in tuple(self._tasks):
                 task.cancel()
 
-    async def answer(self, query: LiveQuery, session: Session) -> Held:
+    async def answer(self, query: LiveQuery, session: BrowserSession) -> Held:
         """Answer a query: from what is held while changes arrive, else from the database."""
         held, began = self._store.live_queries.hold(query), time.monotonic()
         async with held.lock:
@@ -55,7 +55,7 @@ class Asker:
                 await self._ask(held, session)
         return held
 
-    async def ask_all(self, session: Session, before_at: float) -> set[tuple[str, str]]:
+    async def ask_all(self, session: BrowserSession, before_at: float) -> set[tuple[str, str]]:
         """Ask everything that is looked at; names rows that changed before `before_at` and of which nobody was notified."""
         missed: set[tuple[str, str]] = set()
         for held in self._store.live_queries.all():
@@ -85,7 +85,7 @@ class Asker:
         finally:
             held.task = None
 
-    async def _is_answered(self, held: Held, session: Session) -> bool:
+    async def _is_answered(self, held: Held, session: BrowserSession) -> bool:
         """Ask again; what was not answered stays old."""
         try:
             async with self._turns, held.lock:
@@ -95,7 +95,7 @@ class Asker:
             return False
         return True
 
-    async def _ask(self, held: Held, session: Session) -> None:
+    async def _ask(self, held: Held, session: BrowserSession) -> None:
         query, held.is_old, held.asked_at = held.query, False, time.monotonic()
         try:
             answer = await self._authorized.rpc(session, query.function, {"p_org": self._store.org_id, **query.named()})

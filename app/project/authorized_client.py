@@ -12,7 +12,7 @@ from app.project import two_steps
 from app.project.client import Client, expiry_of
 from app.project.clock import ProjectClock
 from app.project.errors import Refused, SignedOut
-from app.project.models import Page, Query, Session
+from app.project.models import BrowserSession, Page, Query
 from app.project.sessions import Sessions, key_of, new_sid
 from app.project.shapes import shaped
 
@@ -32,11 +32,11 @@ class AuthorizedClient:
         self._clock = clock
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def open(self, auth: AuthSession, user_agent: str = "", address: str = "") -> Session:
+    async def open(self, auth: AuthSession, user_agent: str = "", address: str = "") -> BrowserSession:
         """Start a session for what Auth just answered; one that lacks its code is none."""
         if two_steps.is_half(auth):
             raise two_steps.NeedsCode(auth, "", "")
-        session = Session(
+        session = BrowserSession(
             sid=new_sid(),
             user_id=auth.user.id,
             email=auth.user.email or "",
@@ -57,13 +57,13 @@ class AuthorizedClient:
         if session is not None:
             await self.client.sign_out(session)
 
-    async def end_others(self, session: Session) -> None:
+    async def end_others(self, session: BrowserSession) -> None:
         """End every other session of this person: here at once, and at the project."""
         await self.sessions.end_others(session.user_id, session.sid)
         # The project does as it is asked only with a token that lives.
         await self.client.sign_out(await self.fresh(session), "others")
 
-    async def end_one(self, session: Session, key: str) -> None:
+    async def end_one(self, session: BrowserSession, key: str) -> None:
         """End another session of this person: here at once, and at the project; one that is over stays over."""
         if key == key_of(session.sid):
             raise Refused("This is the session that you are using.", "Sign out in the menu with your name.")
@@ -71,14 +71,14 @@ class AuthorizedClient:
         if ended is not None:
             await self.client.sign_out(ended)
 
-    async def prove(self, session: Session, password: str) -> None:
+    async def prove(self, session: BrowserSession, password: str) -> None:
         """Refuse anyone who does not know the password: an open laptop is not its owner."""
         try:
             auth = await self.client.sign_in(session.email, password)
         except Refused as error:
             raise Refused("That is not your password.", "Check it and try again.") from error
         # Only to see that it is right: what Auth opened for it is closed again.
-        proof = Session(
+        proof = BrowserSession(
             sid="",
             user_id=session.user_id,
             email=session.email,
@@ -89,24 +89,24 @@ class AuthorizedClient:
         )
         await self.client.sign_out(proof)
 
-    async def raise_level(self, session: Session, factor: str, code: str) -> None:
+    async def raise_level(self, session: BrowserSession, factor: str, code: str) -> None:
         """Confirm a device; this session goes on with two factors, every other one with one alone is over."""
         auth = await self.with_token(session, lambda token: two_steps.confirm(self.client, token, factor, code))
         await self._adopt(session, auth)
         await self.sessions.end_others(session.user_id, session.sid)
 
-    async def change_password(self, session: Session, current: str, password: str) -> None:
+    async def change_password(self, session: BrowserSession, current: str, password: str) -> None:
         """Change a password for who knows the old one, and end every other session: one of them may be a thief's."""
         await self.prove(session, current)
         await self.with_token(session, lambda token: self.client.set_password(token, password))
         await self.end_others(session)
 
-    async def change_email(self, session: Session, current: str, email: str, redirect_to: str) -> None:
+    async def change_email(self, session: BrowserSession, current: str, email: str, redirect_to: str) -> None:
         """Have a new address confirmed by mail, for who knows the password."""
         await self.prove(session, current)
         await self.with_token(session, lambda token: self.client.set_email(token, email, redirect_to))
 
-    async def fresh(self, session: Session, *, is_forced: bool = False) -> Session:
+    async def fresh(self, session: BrowserSession, *, is_forced: bool = False) -> BrowserSession:
         """Return the session with a token that still lives for a while."""
         if not is_forced and session.expires_at - self._clock() > REFRESH_BEFORE_SECONDS:
             return session
@@ -114,7 +114,7 @@ class AuthorizedClient:
         async with lock:
             return await self._refresh(session)
 
-    async def _refresh(self, stale: Session) -> Session:
+    async def _refresh(self, stale: BrowserSession) -> BrowserSession:
         current = await self.sessions.get(stale.sid)
         if current is None:
             raise SignedOut
@@ -131,14 +131,14 @@ class AuthorizedClient:
             raise SignedOut
         return await self._adopt(current, auth)
 
-    async def _adopt(self, session: Session, auth: AuthSession) -> Session:
+    async def _adopt(self, session: BrowserSession, auth: AuthSession) -> BrowserSession:
         """Go on with newer tokens."""
         session.access_token, session.refresh_token = auth.access_token, auth.refresh_token
         session.expires_at = expiry_of(auth)
         await self.sessions.put(session)
         return session
 
-    async def _after_refusal(self, lost: Session, error: Refused) -> Session:
+    async def _after_refusal(self, lost: BrowserSession, error: Refused) -> BrowserSession:
         """Another process may have used the refresh token a moment earlier: take its result."""
         await asyncio.sleep(0.2)
         current = await self.sessions.get(lost.sid)
@@ -147,20 +147,20 @@ class AuthorizedClient:
         await self.sessions.delete(lost.sid)
         raise SignedOut from error
 
-    async def rpc(self, session: Session, name: str, args: Mapping[str, Any] | None = None) -> Any:
+    async def rpc(self, session: BrowserSession, name: str, args: Mapping[str, Any] | None = None) -> Any:
         """Call a database function as this person."""
         return await self.with_token(session, lambda token: self.client.rpc(token, name, args))
 
-    async def invoke(self, session: Session, name: str, body: Mapping[str, Any]) -> Any:
+    async def invoke(self, session: BrowserSession, name: str, body: Mapping[str, Any]) -> Any:
         """Call an edge function as this person."""
         return await self.with_token(session, lambda token: self.client.invoke(token, name, body))
 
-    async def select(self, session: Session, table: str, query: Query | None = None) -> Page:
+    async def select(self, session: BrowserSession, table: str, query: Query | None = None) -> Page:
         """Read rows as this person."""
         page: Page = await self.with_token(session, lambda token: self.client.select(token, table, query))
         return Page([shaped(table, row) for row in page.rows], page.total)
 
-    async def with_token(self, session: Session, call: Callable[[str], Awaitable[Any]]) -> Any:
+    async def with_token(self, session: BrowserSession, call: Callable[[str], Awaitable[Any]]) -> Any:
         """Ask the project for something with this person's token, renewed where it has to be."""
         session = await self.fresh(session)
         try:

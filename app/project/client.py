@@ -15,7 +15,7 @@ from supabase_auth.errors import AuthApiError, AuthError
 from supabase_auth.types import Session as AuthSession
 
 from app.project.errors import AppError, NotThere, Refused, SignedOut, Unreachable
-from app.project.models import Page, Query, Session
+from app.project.models import BrowserSession, Page, Query
 from app.project.settings import Settings
 
 _EXPIRED_CODES = {"PGRST301", "PGRST302", "PGRST303"}
@@ -145,7 +145,7 @@ class Client:
         answer = await self._guarded(self._auth(address).refresh_session(refresh_token))
         return _must_have_session(answer.session)
 
-    async def sign_out(self, session: Session, scope: str = "local") -> None:
+    async def sign_out(self, session: BrowserSession, scope: str = "local") -> None:
         """End the session at the project, or the person's `others`, so that their refresh tokens are dead too."""
         await self.sign_out_token(session.access_token, scope)
 

@@ -16,7 +16,7 @@ import structlog
 from app.project.asker import Asker, Member
 from app.project.authorized_client import AuthorizedClient
 from app.project.errors import AppError, SignedOut
-from app.project.models import Row, Session
+from app.project.models import BrowserSession, Row
 from app.project.realtime_client import ChannelBroken, Event, Joined, RealtimeClient
 from app.project.shapes import shaped
 from app.project.snapshot import WAKE_UPS, bindings_of, read_row, read_snapshot, slim
@@ -87,7 +87,7 @@ class Feed:
         if table in COUNTED:
             self._counts_old.set()
 
-    async def load(self, session: Session) -> set[tuple[str, str]]:
+    async def load(self, session: BrowserSession) -> set[tuple[str, str]]:
         """Read what is held whole and ask what is looked at; names the rows that no event had told about."""
         before_at = time.time() - IN_FLIGHT_SECONDS
         snapshot = await read_snapshot(self._authorized, session, self.store.org_id)
@@ -126,7 +126,7 @@ class Feed:
             failures = 0 if time.monotonic() - lived_at > 60 else failures + 1
             await self._poll_for(min(MAX_BACKOFF_SECONDS, 0.5 * 2**failures))
 
-    async def _live(self, session: Session) -> None:
+    async def _live(self, session: BrowserSession) -> None:
         session = await self._authorized.fresh(session)
         topic = f"org:{self.store.org_id}"
         bindings = bindings_of(self.store.org_id)
@@ -191,7 +191,7 @@ class Feed:
         if row is not None:
             self.store.put(event.table, slim(row))
 
-    async def _stay(self, joined: Joined, session: Session) -> None:
+    async def _stay(self, joined: Joined, session: BrowserSession) -> None:
         ping_at = reconcile_at = time.monotonic()
         while not joined.broken.is_set():
             with contextlib.suppress(TimeoutError):
@@ -206,7 +206,7 @@ class Feed:
                 reconcile_at = now
         raise ChannelBroken(joined.reason)
 
-    async def _reconcile(self, session: Session) -> None:
+    async def _reconcile(self, session: BrowserSession) -> None:
         """Compare with the truth: the only proof from end to end that changes still arrive."""
         missed = await self.load(session)
         if missed:
@@ -215,7 +215,7 @@ class Feed:
         self._doubts = max(0, self._doubts - 1)
         self._say_link()
 
-    async def _hand_on(self, joined: Joined, session: Session) -> Session:
+    async def _hand_on(self, joined: Joined, session: BrowserSession) -> BrowserSession:
         """Keep the channel on the token of somebody who is signed in, before it runs out."""
         holder = await self._member()
         if holder is None:
@@ -237,7 +237,7 @@ class Feed:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._nudged.wait(), seconds * random.uniform(0.7, 1.3))
 
-    async def _poll(self, session: Session) -> None:
+    async def _poll(self, session: BrowserSession) -> None:
         try:
             await self.load(session)
             self.store.notify(AGAIN)
@@ -261,21 +261,21 @@ class Feed:
                 await asyncio.wait_for(self._counts_old.wait(), OVERVIEW_SECONDS - HURRY_SECONDS)
             self._counts_old.clear()
 
-    async def load_overview(self, session: Session) -> None:
+    async def load_overview(self, session: BrowserSession) -> None:
         """Count runners and jobs, and learn what time it is there."""
         sent = time.time()
         overview = await self._authorized.rpc(session, "fleet_overview", {"p_org": self.store.org_id, "p_workers": []})
         self._authorized.project_clock.learn((overview or {}).get("server_time"), sent)
         self.store.set_overview(overview or {})
 
-    async def load_facets(self, session: Session) -> None:
+    async def load_facets(self, session: BrowserSession) -> None:
         """Count the labels, versions, regions and healths, if they may be others and nobody just did."""
         if not self._are_facets_old or time.monotonic() - self._facets_at < FACETS_SECONDS:
             return
         self._are_facets_old, self._facets_at = False, time.monotonic()
         self.store.set_facets(await self._authorized.rpc(session, "runner_facets", {"p_org": self.store.org_id}) or {})
 
-    async def load_figures(self, session: Session) -> None:
+    async def load_figures(self, session: BrowserSession) -> None:
         """Read the last day's figures, unless somebody just did; the previous ones stand when nobody answers."""
         async with self._figures_lock:
             if time.monotonic() - self._figures_at < FIGURES_SECONDS:

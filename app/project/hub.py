@@ -11,7 +11,7 @@ from app.project.errors import SignedOut
 from app.project.feed import Feed
 from app.project.live_queries import Held, LiveQuery
 from app.project.members import Members
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.realtime_client import RealtimeClient
 from app.project.store import Changed, OrgStore
 
@@ -87,7 +87,7 @@ class Hub:
         """A tab shows nothing live any more."""
         self._views.pop(tab, None)
 
-    async def ask(self, tab: str, org_id: str, session: Session, queries: Iterable[LiveQuery]) -> list[Held]:
+    async def ask(self, tab: str, org_id: str, session: BrowserSession, queries: Iterable[LiveQuery]) -> list[Held]:
         """A tab looks at these from now on, and at nothing that it looked at before; answered for one of the members."""
         asked, view = tuple(queries), self._views.get(tab)
         if view is not None:
@@ -96,7 +96,7 @@ class Hub:
         self._forget(org_id)
         return answers
 
-    async def ask_again(self, tab: str, session: Session) -> None:
+    async def ask_again(self, tab: str, session: BrowserSession) -> None:
         """Have what a tab looks at answered, as new as can be known."""
         view = self._views.get(tab)
         if view is not None and view.queries:
@@ -120,7 +120,7 @@ class Hub:
         """List every tab that shows a live page."""
         return list(self._views.values())
 
-    async def open(self, org_id: str, session: Session) -> OrgStore:
+    async def open(self, org_id: str, session: BrowserSession) -> OrgStore:
         """Return an organisation's store, filled, to one of its members; starts its feed with the first tab."""
         await self.members.check(session, org_id)
         async with self._opening:
@@ -154,7 +154,7 @@ class Hub:
         entry = self._open.get(org_id)
         return entry.store if entry is not None and entry.store.is_loaded else None
 
-    async def load_figures(self, org_id: str, session: Session) -> None:
+    async def load_figures(self, org_id: str, session: BrowserSession) -> None:
         """Have the last day's figures in an open organisation's store."""
         await self._open[org_id].feed.load_figures(session)
 
@@ -168,7 +168,7 @@ class Hub:
         self._pending.add(org_id, table, row_id)
         self._wake.set()
 
-    async def member(self, org_id: str) -> Session | None:
+    async def member(self, org_id: str) -> BrowserSession | None:
         """Find somebody signed in who looks at this organisation, to watch with their token."""
         for view in self.views(org_id):
             session = await self.authorized.sessions.get(view.sid)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from app.project.authorized_client import AuthorizedClient
 from app.project.errors import NotThere
-from app.project.models import Session
+from app.project.models import BrowserSession
 
 BELIEVED_SECONDS = 5.0
 
@@ -19,7 +19,7 @@ class Members:
         self._clock = clock
         self._seen: dict[str, tuple[float, frozenset[str]]] = {}
 
-    def note(self, session: Session, org_ids: frozenset[str]) -> None:
+    def note(self, session: BrowserSession, org_ids: frozenset[str]) -> None:
         """Take what the project has just answered."""
         now = self._clock()
         self._seen = {sid: seen for sid, seen in self._seen.items() if now - seen[0] < BELIEVED_SECONDS}
@@ -29,7 +29,7 @@ class Members:
         """Ask again about everybody: somebody's membership changed."""
         self._seen.clear()
 
-    async def is_member(self, session: Session, org_id: str) -> bool:
+    async def is_member(self, session: BrowserSession, org_id: str) -> bool:
         """Say whether this person belongs to the organisation now."""
         at, org_ids = self._seen.get(session.sid, (float("-inf"), frozenset()))
         if self._clock() - at >= BELIEVED_SECONDS:
@@ -38,7 +38,7 @@ class Members:
             self.note(session, org_ids)
         return org_id in org_ids
 
-    async def check(self, session: Session, org_id: str) -> None:
+    async def check(self, session: BrowserSession, org_id: str) -> None:
         """Raise unless this person belongs to the organisation."""
         if not await self.is_member(session, org_id):
             raise NotThere("You are not a member of this organisation.", "Ask one of its admins for an invitation.")

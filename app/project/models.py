@@ -8,7 +8,7 @@ Row = dict[str, Any]
 
 
 @dataclass
-class Session:
+class BrowserSession:
     """One signed-in browser: its tokens live here and nowhere nearer to the browser."""
 
     sid: str
@@ -25,7 +25,7 @@ class Session:
 
     def __repr__(self) -> str:
         """Show who, never the tokens, so that a log line cannot leak them."""
-        return f"Session({self.email!r}, org={self.org_id!r})"
+        return f"BrowserSession({self.email!r}, org={self.org_id!r})"
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class KeptSession:
     """A session as its table has it; `key` names it to its owner and lets nobody in."""
 
     key: str
-    session: Session
+    session: BrowserSession
     last_used_at: float
 
 

@@ -18,7 +18,7 @@ from joserfc import jwe
 from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 
-from app.project.models import KeptSession, Session
+from app.project.models import BrowserSession, KeptSession
 from app.project.sessions import IDLE_SECONDS, MemorySessions, key_of
 
 HEADER = {"alg": "dir", "enc": "A256GCM"}
@@ -41,14 +41,14 @@ class FileSessions(MemorySessions):
         self._key = OctKey.import_key(hashlib.sha256((secret or _kept_secret(directory)).encode()).digest())
         self._drop_old()
 
-    async def get(self, sid: str) -> Session | None:
+    async def get(self, sid: str) -> BrowserSession | None:
         """Find a live session, here or in its file."""
         session = await super().get(sid) or self._read(sid)
         if session is not None and self._age(sid) > TOUCH_SECONDS:
             self._write(session)
         return session
 
-    async def put(self, session: Session) -> None:
+    async def put(self, session: BrowserSession) -> None:
         """Keep a session, new or changed."""
         await super().put(session)
         self._write(session)
@@ -92,7 +92,7 @@ class FileSessions(MemorySessions):
         except OSError:
             return float("inf")
 
-    def _write(self, session: Session) -> None:
+    def _write(self, session: BrowserSession) -> None:
         body = json.dumps(dataclasses.asdict(session)).encode()
         path = self._path(session.sid)
         new = path.with_suffix(f".{secrets.token_hex(4)}.new")
@@ -101,7 +101,7 @@ class FileSessions(MemorySessions):
         os.utime(new, (self._clock(), self._clock()))
         new.replace(path)
 
-    def _read(self, sid: str) -> Session | None:
+    def _read(self, sid: str) -> BrowserSession | None:
         """Take a session over from the process before."""
         path = self._path(sid)
         if self._age(sid) > IDLE_SECONDS:
@@ -113,10 +113,10 @@ class FileSessions(MemorySessions):
         self._rows[sid] = (session, self._clock() + IDLE_SECONDS)
         return session
 
-    def _open(self, path: Path) -> Session | None:
+    def _open(self, path: Path) -> BrowserSession | None:
         try:
             opened = jwe.decrypt_compact(path.read_text(encoding="ascii"), self._key)
-            return Session(**json.loads(opened.plaintext or b""))
+            return BrowserSession(**json.loads(opened.plaintext or b""))
         except FileNotFoundError:
             return None
         except (JoseError, OSError, ValueError, TypeError) as error:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from app.project.models import KeptSession, Session
+from app.project.models import BrowserSession, KeptSession
 
 IDLE_SECONDS = 14 * 24 * 3600
 
@@ -16,11 +16,11 @@ IDLE_SECONDS = 14 * 24 * 3600
 class Sessions(Protocol):
     """A table of sessions, keyed by the opaque id in the cookie."""
 
-    async def get(self, sid: str) -> Session | None:
+    async def get(self, sid: str) -> BrowserSession | None:
         """Find a live session."""
         ...
 
-    async def put(self, session: Session) -> None:
+    async def put(self, session: BrowserSession) -> None:
         """Keep a session, new or changed."""
         ...
 
@@ -32,7 +32,7 @@ class Sessions(Protocol):
         """List somebody's live sessions; being listed is no use."""
         ...
 
-    async def end(self, user_id: str, key: str) -> Session | None:
+    async def end(self, user_id: str, key: str) -> BrowserSession | None:
         """Forget one session of somebody, and return what it was."""
         ...
 
@@ -57,9 +57,9 @@ class MemorySessions:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """Start empty."""
         self._clock = clock
-        self._rows: dict[str, tuple[Session, float]] = {}
+        self._rows: dict[str, tuple[BrowserSession, float]] = {}
 
-    async def get(self, sid: str) -> Session | None:
+    async def get(self, sid: str) -> BrowserSession | None:
         """Find a live session."""
         session, ends_at = self._rows.get(sid, (None, 0.0))
         if session is None or ends_at < self._clock():
@@ -68,7 +68,7 @@ class MemorySessions:
         self._rows[sid] = (session, self._clock() + IDLE_SECONDS)
         return session
 
-    async def put(self, session: Session) -> None:
+    async def put(self, session: BrowserSession) -> None:
         """Keep a session, new or changed."""
         self._sweep()
         self._rows[session.sid] = (session, self._clock() + IDLE_SECONDS)
@@ -83,7 +83,7 @@ class MemorySessions:
         theirs = [row for row in self._rows.values() if row[0].user_id == user_id]
         return [KeptSession(key_of(session.sid), session, ends_at - IDLE_SECONDS) for session, ends_at in theirs]
 
-    async def end(self, user_id: str, key: str) -> Session | None:
+    async def end(self, user_id: str, key: str) -> BrowserSession | None:
         """Forget one session of somebody, and return what it was."""
         found = next((kept.session for kept in await self.of(user_id) if kept.key == key), None)
         if found is not None:
@@ -116,12 +116,12 @@ class RedisSessions:
     def _key(self, sid: str) -> str:
         return self.PREFIX + key_of(sid)
 
-    async def get(self, sid: str) -> Session | None:
+    async def get(self, sid: str) -> BrowserSession | None:
         """Find a live session."""
         body = await self._redis.getex(self._key(sid), ex=IDLE_SECONDS)
-        return None if body is None else Session(sid=sid, **json.loads(body))
+        return None if body is None else BrowserSession(sid=sid, **json.loads(body))
 
-    async def put(self, session: Session) -> None:
+    async def put(self, session: BrowserSession) -> None:
         """Keep a session, new or changed."""
         body = dataclasses.asdict(session)
         del body["sid"]
@@ -145,10 +145,10 @@ class RedisSessions:
             await self._redis.srem(self._keys_of(user_id), key)
             return None
         # The id itself is not kept here: only the browser has it.
-        session = Session(sid="", **json.loads(body))
+        session = BrowserSession(sid="", **json.loads(body))
         return KeptSession(key.removeprefix(self.PREFIX), session, self._clock() - (IDLE_SECONDS - seconds))
 
-    async def end(self, user_id: str, key: str) -> Session | None:
+    async def end(self, user_id: str, key: str) -> BrowserSession | None:
         """Forget one session of somebody, and return what it was."""
         found = next((kept.session for kept in await self.of(user_id) if kept.key == key), None)
         if found is not None:

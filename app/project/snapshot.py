@@ -3,7 +3,7 @@
 import asyncio
 
 from app.project.authorized_client import AuthorizedClient
-from app.project.models import Filter, Query, Row, Session
+from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.realtime_client import Binding
 
 JOB_COLUMNS = (
@@ -47,7 +47,7 @@ def _queries(org_id: str) -> list[tuple[str, Query]]:
     ]
 
 
-async def read_snapshot(authorized: AuthorizedClient, session: Session, org_id: str) -> dict[str, list[Row]]:
+async def read_snapshot(authorized: AuthorizedClient, session: BrowserSession, org_id: str) -> dict[str, list[Row]]:
     """Read the tables that are held whole, as this member sees them."""
     queries = _queries(org_id)
     pages = await asyncio.gather(*(authorized.select(session, table, query) for table, query in queries))
@@ -57,7 +57,7 @@ async def read_snapshot(authorized: AuthorizedClient, session: Session, org_id: 
     return snapshot
 
 
-async def read_row(authorized: AuthorizedClient, session: Session, table: str, row_id: str) -> Row | None:
+async def read_row(authorized: AuthorizedClient, session: BrowserSession, table: str, row_id: str) -> Row | None:
     """Read one row again, when its change arrived without all of its columns."""
     columns = JOB_COLUMNS if table == "provision_jobs" else "*"
     query = Query(columns=columns, filters=(Filter("id", "eq", row_id),), limit=1)

@@ -7,7 +7,7 @@ import reflex as rx
 
 from app.http.cookies import read_sid
 from app.project.errors import AppError, NotThere, SignedOut
-from app.project.models import Filter, Organisation, Page, Query, Row, Session
+from app.project.models import BrowserSession, Filter, Organisation, Page, Query, Row
 from app.project.runtime import runtime
 from app.project.store import Link, OrgStore
 from app.shared.runner.versions import latest
@@ -70,17 +70,17 @@ class SessionState(Sparing, rx.State):
         """Whose cookie the tab's connection carries."""
         return read_sid(self.router.headers.cookie or "")
 
-    async def _session(self) -> Session | None:
+    async def _session(self) -> BrowserSession | None:
         sid = self._sid()
         return await runtime().authorized.sessions.get(sid) if sid else None
 
-    async def _must_session(self) -> Session:
+    async def _must_session(self) -> BrowserSession:
         session = await self._session()
         if session is None:
             raise SignedOut
         return session
 
-    async def _begin(self) -> Session:
+    async def _begin(self) -> BrowserSession:
         """Learn who looks and choose the organisation; raises when there is nobody or none."""
         session = await self._must_session()
         rows = await runtime().authorized.rpc(session, "my_organizations")
@@ -96,7 +96,7 @@ class SessionState(Sparing, rx.State):
         await self._choose(session, chosen)
         return session
 
-    async def _choose(self, session: Session, org: Organisation) -> None:
+    async def _choose(self, session: BrowserSession, org: Organisation) -> None:
         self.org_id, self.org_name, self.org_initials = org.id, org.name, initials(org.name)
         self.role = org.role
         self.can_operate, self.can_admin = org.role in OPERATORS, org.role in ADMINS
@@ -119,7 +119,7 @@ class SessionState(Sparing, rx.State):
         self._assign("outdated_count", int(store.facets.get("outdated") or 0))
         self._assign("needs_me_count", sum(int(jobs.get(status) or 0) for status in NEEDS_ME))
 
-    async def _count_modules(self, session: Session) -> None:
+    async def _count_modules(self, session: BrowserSession) -> None:
         filters = (Filter("org_id", "eq", self.org_id), Filter("deleted_at", "is", "null"))
         query = Query(columns="id", filters=filters, limit=1, is_counted=True)
         self.module_count = (await runtime().authorized.select(session, "modules", query)).total

@@ -16,7 +16,7 @@ import pytest
 from app.project.authorized_client import AuthorizedClient
 from app.project.hub import Hub, View
 from app.project.live_queries import live_query
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.runtime import build_runtime
 from app.project.settings import Settings
 from app.project.store import Link, OrgStore
@@ -43,25 +43,25 @@ class People:
     authorized: AuthorizedClient
     hub: Hub
 
-    async def sign_up(self) -> Session:
+    async def sign_up(self) -> BrowserSession:
         email = f"{uuid.uuid4().hex[:10]}@example.com"
         auth = await self.authorized.client.sign_up(email, PASSWORD, "http://localhost:3000/login")
         assert auth is not None
         return await self.authorized.open(auth)
 
-    async def organisation(self, owner: Session) -> str:
+    async def organisation(self, owner: BrowserSession) -> str:
         slug = uuid.uuid4().hex[:10]
         org = await self.authorized.rpc(owner, "create_organization", {"p_name": slug, "p_slug": slug})
         return str(org["id"])
 
-    async def open(self, session: Session, org_id: str, tab: str = "") -> OrgStore:
+    async def open(self, session: BrowserSession, org_id: str, tab: str = "") -> OrgStore:
         view = View(tab or uuid.uuid4().hex, "socket", session.sid, org_id, "page", TOPICS)
         self.hub.enter(view)
         store = await self.hub.open(org_id, session)
         await self.hub.ask(view.tab, org_id, session, [RUNNERS])
         return store
 
-    async def register(self, owner: Session, org_id: str, name: str) -> str:
+    async def register(self, owner: BrowserSession, org_id: str, name: str) -> str:
         arguments = {"p_org": org_id, "p_name": name, "p_token_hash": "$2b$10$" + "a" * 53, "p_token_hint": "abcd"}
         return str((await self.authorized.rpc(owner, "register_worker", arguments))["id"])
 

@@ -8,7 +8,7 @@ import reflex as rx
 from app.figures.view.figures import NO_FIGURES, RANGES, Figures, build
 from app.live.page import LivePage
 from app.project.live_queries import LiveQuery, live_query
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
 
 RENEW_SECONDS = 10.0
@@ -27,7 +27,7 @@ class FiguresState(LivePage, rx.State):
     span: str = "24h"
     figures: Figures = NO_FIGURES
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         asked = str(self.router.url.query_parameters.get("range", ""))
         self.span = asked if asked in RANGES else "24h"
         await self._ask(figures_query(self.span))

@@ -11,7 +11,7 @@ from app.http.audit.export import csv_lines, header, json_lines
 from app.http.audit.query import AuditFilter
 from app.http.guard import guarded
 from app.project.errors import NotThere
-from app.project.models import Filter, Query, Row, Session
+from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import Runtime
 
 PAGE = 500
@@ -26,7 +26,7 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
     return [Route("/api/audit.{format}", guarded(runtime, export))]
 
 
-async def export(runtime: Runtime, session: Session, request: Request) -> Response:
+async def export(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
     """Return the audit events of the organisation being looked at, newest first, filtered as on the page."""
     chosen = FORMATS.get(request.path_params["format"])
     if chosen is None:
@@ -43,7 +43,7 @@ async def export(runtime: Runtime, session: Session, request: Request) -> Respon
     return StreamingResponse(body, media_type=media_type, headers=headers)
 
 
-async def _organisation(runtime: Runtime, session: Session) -> str:
+async def _organisation(runtime: Runtime, session: BrowserSession) -> str:
     """Name the organisation being looked at; before the first look it is the first one, as on the page."""
     if session.org_id:
         return session.org_id
@@ -62,7 +62,9 @@ async def _write(
         page = await read(int(page[-1]["id"])) if len(page) == PAGE else []
 
 
-async def _page(runtime: Runtime, session: Session, org_id: str, wanted: AuditFilter, before: int | None) -> list[Row]:
+async def _page(
+    runtime: Runtime, session: BrowserSession, org_id: str, wanted: AuditFilter, before: int | None
+) -> list[Row]:
     conditions = [Filter(*condition) for condition in wanted.conditions()]
     filters = [Filter("org_id", "eq", org_id), *conditions]
     if before is not None:

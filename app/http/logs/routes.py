@@ -11,7 +11,7 @@ from app.http.guard import BadQuery, guarded, number
 from app.http.logs import pages
 from app.http.logs.find import pattern
 from app.project.errors import NotThere
-from app.project.models import Filter, Query, Row, Session
+from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import Runtime
 
 INDEX_ROWS = 1000
@@ -37,7 +37,7 @@ def _filters(request: Request) -> tuple[Filter, ...]:
     return (Filter("job_id", "eq", str(job)), Filter("attempt", "eq", str(attempt)))
 
 
-async def index(runtime: Runtime, session: Session, request: Request) -> Response:
+async def index(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
     """Say which chunks there are after one."""
     after = Filter("seq", "gt", str(number(request, "after")))
     filters = (*_filters(request), after)
@@ -46,7 +46,7 @@ async def index(runtime: Runtime, session: Session, request: Request) -> Respons
     return JSONResponse({**pages.index(rows), "more": len(rows) == INDEX_ROWS})
 
 
-async def lines(runtime: Runtime, session: Session, request: Request) -> Response:
+async def lines(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
     """Return the lines of some chunks that lie together."""
     first, last = number(request, "from"), number(request, "to")
     if not 1 <= first <= last or last - first >= MAX_CHUNKS:
@@ -58,13 +58,15 @@ async def lines(runtime: Runtime, session: Session, request: Request) -> Respons
     return JSONResponse({"chunks": await asyncio.to_thread(pages.page, rows, before)})
 
 
-async def _read(runtime: Runtime, session: Session, filters: tuple[Filter, ...], first: int, last: int) -> list[Row]:
+async def _read(
+    runtime: Runtime, session: BrowserSession, filters: tuple[Filter, ...], first: int, last: int
+) -> list[Row]:
     span = (Filter("seq", "gte", str(first)), Filter("seq", "lte", str(last)))
     query = Query(columns="seq,step,body", filters=(*filters, *span), order="seq", limit=MAX_CHUNKS + 1)
     return (await runtime.authorized.select(session, "job_log_chunks", query)).rows
 
 
-async def find(runtime: Runtime, session: Session, request: Request) -> Response:
+async def find(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
     """Say which chunks of a span have these words in them; the browser then reads only those."""
     first, last, words = number(request, "from"), number(request, "to"), request.query_params.get("q", "")
     if not 1 <= first <= last or last - first >= FIND_CHUNKS or not 1 <= len(words) <= MAX_WORDS:
@@ -76,7 +78,7 @@ async def find(runtime: Runtime, session: Session, request: Request) -> Response
     return JSONResponse({"seqs": [int(row["seq"]) for row in rows]})
 
 
-async def download(runtime: Runtime, session: Session, request: Request) -> Response:
+async def download(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
     """Return the whole log as plain text, read while it is sent."""
     filters = _filters(request)
     newest = Query(columns="seq", filters=filters, order="seq", is_descending=True, limit=1)
@@ -89,7 +91,9 @@ async def download(runtime: Runtime, session: Session, request: Request) -> Resp
     return StreamingResponse(body, media_type="text/plain; charset=utf-8", headers=headers)
 
 
-async def _texts(runtime: Runtime, session: Session, filters: tuple[Filter, ...], last: int) -> AsyncIterator[str]:
+async def _texts(
+    runtime: Runtime, session: BrowserSession, filters: tuple[Filter, ...], last: int
+) -> AsyncIterator[str]:
     for first in range(1, last + 1, DOWNLOAD_CHUNKS):
         rows = await _read(runtime, session, filters, first, min(last, first + DOWNLOAD_CHUNKS - 1))
         yield await asyncio.to_thread(pages.text, rows)

@@ -16,7 +16,7 @@ from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
 from app.live.page import LivePage
 from app.project.errors import AppError, NotThere
 from app.project.live_queries import LiveQuery, live_query
-from app.project.models import Filter, Query, Row, Session
+from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import runtime
 from app.project.store import AGAIN, EVERYTHING, Changed, OrgStore
 from app.shared import state_versions as module_states
@@ -91,7 +91,7 @@ class JobState(LivePage, rx.State):
             raise NotThere("This job is not here.", "The address is wrong.")
         return int(found[1])
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         self.is_found, self.is_all_resources, self.is_all_events = False, False, False
         self._job, self._events, self._asked_at, self.log_seq, self._read_for = {}, [], 0.0, 0, ()
         self._plan_job, self._opened, self.is_line_open = {}, {}, False

@@ -8,7 +8,7 @@ import reflex as rx
 from app.jobs.view.filters import CHOICES, JobFilter, count, read
 from app.live.page import LivePage
 from app.project.live_queries import Held, LiveQuery, live_query
-from app.project.models import Filter, Query, Session
+from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
 from app.shared.job.rows import JobRow, build_row
 from app.shared.job.words import ACTIVE, NEEDS_YOU
@@ -60,7 +60,7 @@ class JobsState(LivePage, rx.State):
     def _query(self) -> LiveQuery:
         return jobs_query(self._filter(), self.page_number)
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         self._take(read(self.router.url.query_parameters))
         self.flashes, self._is_held = {}, False
         await self._name_runner()

@@ -17,7 +17,7 @@ from app.modules.view.module import ModuleView, build_view, drift_words
 from app.modules.view.tree import Node
 from app.project.errors import NotThere
 from app.project.live_queries import LiveQuery, live_query
-from app.project.models import Filter, Query, Row, Session
+from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.snapshot import JOB_COLUMNS
 from app.project.store import AGAIN, Changed, OrgStore
 from app.shared import state_versions as module_states
@@ -78,7 +78,7 @@ class ModulesState(LivePage, rx.State):
     _full: Row = {}
     _assignments: list[Row] = []
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         asked = {str(self.router.url.query_parameters.get(name, "")) for name in ("path", "module")} - {""}
         self.search, self._opened, self.chosen, self.only_drift = "", [], "", False
         await self._read_groups()

@@ -7,7 +7,7 @@ import reflex as rx
 from app.live.page import LivePage
 from app.project.errors import AppError, NotThere, Refused
 from app.project.live_queries import Held, LiveQuery, live_query
-from app.project.models import Filter, Query, Row, Session
+from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.store import Changed, OrgStore
 from app.runners.state.scaling import RunnerScalingState
 from app.runners.view.detail import (
@@ -102,7 +102,7 @@ class RunnerState(LivePage, rx.State):
     def _id(self) -> str:
         return str(getattr(self, "runner_id", ""))
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         self.is_assigning, self.chosen_path, self.revoking_id = False, "", ""
         if self.row["id"] != self._id():
             self.row = NOBODY

@@ -9,7 +9,7 @@ import reflex as rx
 from app.live.page import LivePage
 from app.project.errors import AppError
 from app.project.live_queries import Held, LiveQuery, live_query
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.store import NOTHING, Changed, OrgStore
 from app.runners.state.add_runner import AddRunnerState
@@ -86,7 +86,7 @@ class RunnersState(LivePage, rx.State):
     _chosen: RunnerFilter = RunnerFilter()
     _held_tables: frozenset[str] = frozenset()
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         self._take(read(self.router.url.query_parameters))
         self.is_all_jobs = False
         self.instances, self.flashes, self.why = {}, {}, queue.Why()

@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.live.page import LivePage
 from app.project.errors import AppError
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
 from app.settings.state.personal_tokens import PersonalTokensState
@@ -24,7 +24,7 @@ class AccountState(LivePage, rx.State):
     asking: str = ""
     error: str = ""
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         self.asking = self.error = ""
         await (await self.get_state(TwoStepsState))._load(session)
         await (await self.get_state(SessionsState))._load()

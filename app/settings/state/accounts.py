@@ -7,7 +7,7 @@ import reflex as rx
 
 from app.live.item_form import ItemForm
 from app.project.errors import AppError
-from app.project.models import Filter, Query, Session
+from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
 from app.settings.view.accounts import (
     AccountView,
@@ -41,7 +41,7 @@ class AccountsState(ItemForm, rx.State):
     shown_id: str = ""
     shown_client: str = ""
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         """Close what was open before a reload: states outlive it."""
         self.is_open, self.asking, self.shown_id = False, "", ""
 

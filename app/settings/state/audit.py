@@ -7,7 +7,7 @@ import reflex as rx
 
 from app.http.audit.query import AuditFilter
 from app.live.page import LivePage
-from app.project.models import Filter, Query, Session
+from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
 from app.settings.view import audit as views
 
@@ -43,7 +43,7 @@ class AuditState(LivePage, rx.State):
     def _filter(self) -> AuditFilter:
         return AuditFilter.of({"action": "" if self.action == "any" else self.action, "actor": self.actor})
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         """Begin with everything: states outlive a reload."""
         self.action, self.actor, self.page_number = "any", "", 0
 

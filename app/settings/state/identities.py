@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.live.item_form import Items
 from app.project.errors import AppError
-from app.project.models import Filter, Query, Session
+from app.project.models import BrowserSession, Filter, Query
 from app.project.store import AGAIN, Changed, OrgStore
 from app.shared.cloud_identities import IdentityView, build_view, check_form, trust_policy
 from app.shared.session import say_error
@@ -24,7 +24,7 @@ class IdentitiesState(Items, rx.State):
     chosen: IdentityView = NO_IDENTITY
     policy: str = ""
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         """Close what was open before a reload: states outlive it."""
         self.is_open, self.removing = False, ""
 

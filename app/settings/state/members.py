@@ -8,7 +8,7 @@ import reflex as rx
 from app.live.page import LivePage
 from app.project.errors import AppError
 from app.project.invitations import make_secret
-from app.project.models import Filter, Query, Session
+from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
 from app.settings.view.members import ROLES, MemberRow, build_rows, check_email
 from app.shared.session import say_error
@@ -29,7 +29,7 @@ class MembersState(LivePage, rx.State):
     removing: str = ""
     removing_email: str = ""
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         """Close what was open before a reload: states outlive it."""
         self.is_inviting, self.invited_id, self.removing = False, "", ""
 

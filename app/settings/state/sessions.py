@@ -6,7 +6,7 @@ from typing import Any
 import reflex as rx
 
 from app.project.errors import AppError
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.sessions import key_of
 from app.settings.view.sessions import SessionView, build_views
@@ -26,7 +26,7 @@ class SessionsState(AppState, rx.State):
         self._close()
         await self._read(await (await self._who())._must_session())
 
-    async def _read(self, session: Session) -> None:
+    async def _read(self, session: BrowserSession) -> None:
         found = await runtime().authorized.sessions.of(session.user_id)
         self._assign("rows", build_views(found, key_of(session.sid)))
 
@@ -63,7 +63,7 @@ class SessionsState(AppState, rx.State):
         session = await (await self._who())._must_session()
         return await self._do(session, runtime().authorized.end_others(session), "Every other session has ended")
 
-    async def _do(self, session: Session, call: Awaitable[None], title: str) -> Any:
+    async def _do(self, session: BrowserSession, call: Awaitable[None], title: str) -> Any:
         self._close()
         try:
             await call

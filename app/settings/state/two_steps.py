@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.project import two_steps
 from app.project.errors import AppError
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.settings.state.sessions import SessionsState
 from app.shared.session import AppState, say_error
@@ -36,7 +36,7 @@ class TwoStepsState(AppState, rx.State):
     removing_id: str = ""
     removing_name: str = ""
 
-    async def _load(self, session: Session) -> None:
+    async def _load(self, session: BrowserSession) -> None:
         """Read the devices; what a reload would have left open is closed."""
         self._close()
         client = runtime().authorized.client
@@ -48,7 +48,7 @@ class TwoStepsState(AppState, rx.State):
         self.is_adding, self.new_id, self.picture, self.secret, self.error = False, "", "", "", ""
         self.removing_id = self.removing_name = ""
 
-    async def _mine(self) -> Session:
+    async def _mine(self) -> BrowserSession:
         return await (await self._who())._must_session()
 
     @rx.event

@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.live.item_form import Items
 from app.project.errors import AppError
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
 from app.shared.session import say_error
 from app.triggers.view.notifications import (
@@ -40,7 +40,7 @@ class NotificationsState(Items, rx.State):
     channel: str = "webhook"
     events: list[str] = []
 
-    async def _prepare(self, session: Session) -> None:
+    async def _prepare(self, session: BrowserSession) -> None:
         """Close what was open before a reload: states outlive it."""
         self.is_open, self.removing, self.before = False, "", []
 

@@ -12,7 +12,7 @@ import app.app  # noqa: F401  every page, and so every state
 from app.guard.arguments import BadArguments, check_arguments, hints_of
 from app.guard.events import DenyByDefault, is_public
 from app.http.cookies import NAME
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.runners.state.runners import RunnersState
 from app.shared.session import SessionState
@@ -99,7 +99,7 @@ async def test_a_made_up_session_id_is_anonymous() -> None:
 
 @pytest.mark.anyio
 async def test_a_signed_in_event_passes_with_the_right_arguments_and_only_with_those() -> None:
-    await runtime().authorized.sessions.put(Session("good", "u", "ops@example.com", "a", "r", 9e12, 0.0))
+    await runtime().authorized.sessions.put(BrowserSession("good", "u", "ops@example.com", "a", "r", 9e12, 0.0))
     name = next(name for name in HANDLERS if name.endswith("runners_state.search_for"))
     guard, root = DenyByDefault(), visitor("good")
     assert await guard.preprocess(cast("Any", None), root, Event(name=name, payload={"text": "prod"})) is None
@@ -138,7 +138,7 @@ def test_no_event_waits_for_a_connection_to_be_done_later(name: str) -> None:
 
 @pytest.mark.anyio
 async def test_a_tab_of_somebody_who_was_removed_is_emptied_and_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    await runtime().authorized.sessions.put(Session("former", "u", "ops@example.com", "a", "r", 9e12, 0.0))
+    await runtime().authorized.sessions.put(BrowserSession("former", "u", "ops@example.com", "a", "r", 9e12, 0.0))
     root = visitor("former")
     who = await root.get_state(SessionState)
     who.user_id, who.org_id = "u", "org-1"
@@ -146,7 +146,7 @@ async def test_a_tab_of_somebody_who_was_removed_is_emptied_and_sent_away(monkey
     runners.job_words = "4 queued"
     asked: list[str] = []
 
-    async def rpc(session: Session, function: str, args: Any = None) -> list[dict[str, str]]:
+    async def rpc(session: BrowserSession, function: str, args: Any = None) -> list[dict[str, str]]:
         asked.append(function)
         return [{"id": "org-2"}]
 

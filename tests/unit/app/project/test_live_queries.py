@@ -9,13 +9,13 @@ from app.project.asker import Asker
 from app.project.authorized_client import AuthorizedClient
 from app.project.errors import Unreachable
 from app.project.live_queries import LiveQuery, live_query
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.store import Link, OrgStore
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 RUNNERS = live_query("list_runners", ("workers", "overview"), "workers", limit=50)
-ME = Session("sid", "me", "me@example.com", "token", "refresh", 0.0, 0.0)
+ME = BrowserSession("sid", "me", "me@example.com", "token", "refresh", 0.0, 0.0)
 
 
 def worker(key: str, second: int = 0, **changes: Any) -> dict[str, Any]:
@@ -33,7 +33,7 @@ class FakeAuthorizedClient:
         self.answers = list(answers)
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
-    async def rpc(self, _session: Session, name: str, arguments: dict[str, Any]) -> Any:
+    async def rpc(self, _session: BrowserSession, name: str, arguments: dict[str, Any]) -> Any:
         self.asked.append((name, arguments))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
@@ -47,7 +47,7 @@ def setting(*answers: Any, link: Link = Link.LIVE) -> tuple[OrgStore, FakeAuthor
     notified: list[str] = []
     store.listen(lambda topic, _row: notified.append(topic))
 
-    async def member() -> Session:
+    async def member() -> BrowserSession:
         return ME
 
     return store, authorized, Asker(store, cast("AuthorizedClient", authorized), member), notified

@@ -8,10 +8,10 @@ from app.project.authorized_client import AuthorizedClient
 from app.project.errors import NotThere
 from app.project.hub import Hub
 from app.project.members import BELIEVED_SECONDS, Members
-from app.project.models import Session
+from app.project.models import BrowserSession
 
 pytestmark = pytest.mark.anyio
-SOMEBODY = Session("sid", "u", "ops@example.com", "a", "r", 9e12, 0.0)
+SOMEBODY = BrowserSession("sid", "u", "ops@example.com", "a", "r", 9e12, 0.0)
 
 
 class FakeAuthorizedClient:
@@ -21,7 +21,7 @@ class FakeAuthorizedClient:
         self.org_ids = list(org_ids)
         self.asked = 0
 
-    async def rpc(self, session: Session, name: str, args: Any = None) -> list[dict[str, str]]:
+    async def rpc(self, session: BrowserSession, name: str, args: Any = None) -> list[dict[str, str]]:
         self.asked += 1
         return [{"id": org_id} for org_id in self.org_ids]
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.session_files import KEY_FILE, FileSessions
 from app.project.sessions import IDLE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
 
-def session(sid: str = "sid", user: str = "u") -> Session:
-    return Session(sid, user, "ops@example.com", "access-1", "refresh-1", 9.0e9, 0.0)
+def session(sid: str = "sid", user: str = "u") -> BrowserSession:
+    return BrowserSession(sid, user, "ops@example.com", "access-1", "refresh-1", 9.0e9, 0.0)
 
 
 async def test_the_next_process_finds_them(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from app.project.authorized_client import MOST_USER_AGENT, AuthorizedClient
 from app.project.client import Client
 from app.project.errors import Refused, Unreachable
-from app.project.models import Session
+from app.project.models import BrowserSession
 from app.project.session_files import FileSessions
 from app.project.sessions import IDLE_SECONDS, MemorySessions, RedisSessions, Sessions, key_of
 from app.project.settings import Settings
@@ -123,7 +123,7 @@ async def authorized() -> AsyncIterator[AuthorizedClient]:
     await client.aclose()
 
 
-async def held(authorized: AuthorizedClient, sid: str, **changes: Any) -> Session:
+async def held(authorized: AuthorizedClient, sid: str, **changes: Any) -> BrowserSession:
     one = session(sid=sid, access_token=f"token of {sid}", **changes)
     await authorized.sessions.put(one)
     return one

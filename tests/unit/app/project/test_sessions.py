@@ -16,7 +16,7 @@ from app.project.authorized_client import AuthorizedClient
 from app.project.client import Client
 from app.project.errors import NotThere, Refused, SignedOut, Unreachable
 from app.project.invitations import hash_of, make_secret
-from app.project.models import Filter, Query, Session
+from app.project.models import BrowserSession, Filter, Query
 from app.project.sessions import IDLE_SECONDS, MemorySessions, new_sid
 from app.project.settings import Settings
 
@@ -37,7 +37,7 @@ def auth_answer(access: str, refresh: str) -> dict[str, Any]:
     return {"access_token": access, "refresh_token": refresh, "token_type": "bearer", "expires_in": 3600, "user": user}
 
 
-def session(**changes: Any) -> Session:
+def session(**changes: Any) -> BrowserSession:
     now = time.time()
     kept: dict[str, Any] = {
         "sid": "sid",
@@ -48,7 +48,7 @@ def session(**changes: Any) -> Session:
         "expires_at": now + 3600,
         "created_at": now,
     }
-    return Session(**{**kept, **changes})
+    return BrowserSession(**{**kept, **changes})
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.project.models import KeptSession, Session
+from app.project.models import BrowserSession, KeptSession
 from app.settings.state.sessions import SessionsState
 from app.settings.view.sessions import UNKNOWN, build_views, device_of
 
@@ -41,7 +41,7 @@ def test_a_browser_is_named_in_words(user_agent: str, words: str) -> None:
 
 def kept(key: str, last_used_at: float) -> KeptSession:
     return KeptSession(
-        key, Session(f"sid-{key}", "u", "ops@example.com", "access", "refresh", 9.0e9, 0.0), last_used_at
+        key, BrowserSession(f"sid-{key}", "u", "ops@example.com", "access", "refresh", 9.0e9, 0.0), last_used_at
     )
 
 

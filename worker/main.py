@@ -34,7 +34,7 @@ from worker.program import Handover, Program, obstacle
 from worker.runtime_log import configure_logging, get_logger
 from worker.session.credentials import Credentials
 from worker.session.identity import Identity, take_identity
-from worker.session.session import Session
+from worker.session.session import RunnerSession
 from worker.settings import Settings
 from worker.signals import ignore_more
 from worker.statebackend.sealing import take_seal
@@ -166,10 +166,10 @@ class Runner:
 
     async def _open_session(
         self, transport: Transport, credentials: Credentials, identity: Identity, facts: HostFacts
-    ) -> Session | None:
+    ) -> RunnerSession | None:
         """Open the session, unless a signal comes first."""
         organization = self._settings.runner.organization_id
-        session = Session(
+        session = RunnerSession(
             transport,
             credentials,
             identity,

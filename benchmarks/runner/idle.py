@@ -25,7 +25,7 @@ from worker.loops.heartbeat import Heartbeat
 from worker.process_status import ProcessStatus
 from worker.session.credentials import Credentials
 from worker.session.identity import Identity
-from worker.session.session import Session
+from worker.session.session import RunnerSession
 from worker.settings import load_settings
 
 OTHERS = 200
@@ -115,7 +115,7 @@ class Others:
         names = {"WORKER_ID": worker, "WORKER_TOKEN": TOKEN, "SUPABASE_URL": url}
         identity = Identity(worker, "simulated", str(uuid.uuid4()), Path("/nonexistent"))
         credentials = Credentials(load_settings(environ=names), transport)
-        session = Session(transport, credentials, identity, {"hostname": "simulated"}, clock)
+        session = RunnerSession(transport, credentials, identity, {"hostname": "simulated"}, clock)
         async with turn:
             await session.open()
         server, table = Server(transport, session.renew), JobTable(clock)

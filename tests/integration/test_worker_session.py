@@ -20,7 +20,7 @@ from worker.errors import Fatal
 from worker.exit_codes import ExitCode
 from worker.session.credentials import Credentials
 from worker.session.identity import take_identity
-from worker.session.session import Session
+from worker.session.session import RunnerSession
 from worker.settings import Settings, load_settings
 
 __all__ = ["bench"]
@@ -30,10 +30,10 @@ def settings_for(bench: Bench, worker: tuple[str, str]) -> Settings:
     return load_settings(environ={"WORKER_ID": worker[0], "WORKER_TOKEN": worker[1], "SUPABASE_URL": bench.project.url})
 
 
-def session_for(bench: Bench, worker: tuple[str, str], transport: Transport, home: Path) -> Session:
+def session_for(bench: Bench, worker: tuple[str, str], transport: Transport, home: Path) -> RunnerSession:
     settings = settings_for(bench, worker)
     identity = take_identity(worker[0], f"i-{uuid4().hex[:6]}", home)
-    return Session(transport, Credentials(settings, transport), identity, {"hostname": "here"}, SystemClock())
+    return RunnerSession(transport, Credentials(settings, transport), identity, {"hostname": "here"}, SystemClock())
 
 
 @pytest.mark.anyio

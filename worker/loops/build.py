@@ -18,7 +18,7 @@ from worker.loops.heartbeat import Heartbeat
 from worker.metrics import Metrics
 from worker.process_status import ProcessStatus
 from worker.session.identity import Identity
-from worker.session.session import Session
+from worker.session.session import RunnerSession
 from worker.update.updater import Updater
 
 
@@ -42,7 +42,7 @@ class Parts:
     """What the loops share."""
 
     context: JobContext
-    session: Session
+    session: RunnerSession
     identity: Identity
     facts: HostFacts
     table: JobTable

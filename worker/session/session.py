@@ -20,7 +20,7 @@ _RENEW_AT = 0.6
 Listener = Callable[[SessionGrant], None]
 
 
-class Session:
+class RunnerSession:
     """Holds the grant and keeps it fresh."""
 
     def __init__(

@@ -14,7 +14,7 @@ from worker.errors import Fatal
 from worker.exit_codes import ExitCode
 from worker.session.credentials import Credentials
 from worker.session.identity import Identity, take_identity
-from worker.session.session import CONFLICT_WAIT_SECONDS, Session
+from worker.session.session import CONFLICT_WAIT_SECONDS, RunnerSession
 from worker.settings import Settings, load_settings
 
 pytestmark = pytest.mark.anyio
@@ -32,10 +32,12 @@ def settings(**more: str) -> Settings:
     return load_settings(environ={name: value for name, value in environ.items() if value})
 
 
-def session(network: Network, clock: HandClock, **more: str) -> tuple[Session, Transport]:
+def session(network: Network, clock: HandClock, **more: str) -> tuple[RunnerSession, Transport]:
     transport = network.transport()
     identity = Identity(WORKER, "one", "b00b1e50-0000-4000-8000-000000000000", Path("/nowhere"))
-    return Session(transport, Credentials(settings(**more), transport), identity, {"hostname": "h"}, clock), transport
+    return RunnerSession(
+        transport, Credentials(settings(**more), transport), identity, {"hostname": "h"}, clock
+    ), transport
 
 
 async def test_a_session_is_opened_once_the_server_answers() -> None:

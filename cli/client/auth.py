@@ -18,7 +18,7 @@ TOO_MANY = 429
 
 
 @dataclass(frozen=True)
-class Session:
+class PersonSession:
     """A login as Auth gave it."""
 
     access_token: str = field(repr=False)
@@ -32,13 +32,13 @@ class Session:
         return time.time() > self.expires_at - EARLY_SECONDS
 
 
-def sign_in(connection: Connection, key: str, email: str, password: str, ask: Ask = nobody_to_ask) -> Session:
+def sign_in(connection: Connection, key: str, email: str, password: str, ask: Ask = nobody_to_ask) -> PersonSession:
     """Sign in with a password, and with the code that the account may ask for."""
     said = _grant(connection, key, "password", {"email": email, "password": password})
     return _session(complete(connection, key, said, ask))
 
 
-def refresh(connection: Connection, key: str, token: str) -> Session:
+def refresh(connection: Connection, key: str, token: str) -> PersonSession:
     """Go on with a login; one that was ended elsewhere is said to have expired."""
     if is_personal(token):
         return by_token(connection, token)[0]
@@ -48,7 +48,7 @@ def refresh(connection: Connection, key: str, token: str) -> Session:
     return _session(said)
 
 
-def by_token(connection: Connection, token: str) -> tuple[Session, str]:
+def by_token(connection: Connection, token: str) -> tuple[PersonSession, str]:
     """A login for a person's own token, and the project's publishable key."""
     said = exchange(connection, token)
     return _session(said), str(said["publishable_key"])
@@ -76,7 +76,7 @@ def start_device(connection: Connection, program: str) -> dict[str, Any]:
     return dict(reply.json())
 
 
-def poll_device(connection: Connection, key: str, device_code: str, ask: Ask) -> Session | None:
+def poll_device(connection: Connection, key: str, device_code: str, ask: Ask) -> PersonSession | None:
     """The login, once somebody has confirmed the code; nothing yet until then."""
     reply = connection.request("POST", DEVICE, {}, {"grant_type": DEVICE_GRANT, "device_code": device_code})
     if not reply.is_error:
@@ -89,9 +89,9 @@ def poll_device(connection: Connection, key: str, device_code: str, ask: Ask) ->
     raise SignedOut(message, hint)
 
 
-def _session(said: dict[str, Any]) -> Session:
+def _session(said: dict[str, Any]) -> PersonSession:
     expires_at = float(said.get("expires_at") or time.time() + said["expires_in"])
-    return Session(said["access_token"], said["refresh_token"], expires_at, said["user"].get("email", ""))
+    return PersonSession(said["access_token"], said["refresh_token"], expires_at, said["user"].get("email", ""))
 
 
 def _grant(connection: Connection, key: str, grant: str, body: dict[str, str]) -> dict[str, Any]:

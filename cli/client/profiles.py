@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cli.client.auth import Session
+from cli.client.auth import PersonSession
 from cli.errors import CommandError, Missing, NotFound
 
 SERVICE = "runyard"
@@ -52,12 +52,12 @@ class Profiles:
             raise NotFound(f'There is no profile "{name}".', f"There are: {names}. `runyard login --profile` adds one.")
         return Profile(name, **found)
 
-    def session(self, profile: Profile) -> Session | None:
+    def session(self, profile: Profile) -> PersonSession | None:
         """The profile's tokens, if it has any."""
         kept = _from_keyring(profile.name) if profile.is_in_keyring else self._read()["sessions"].get(profile.name)
-        return Session(**kept) if kept else None
+        return PersonSession(**kept) if kept else None
 
-    def save(self, profile: Profile, session: Session | None) -> None:
+    def save(self, profile: Profile, session: PersonSession | None) -> None:
         """Keep a profile with its tokens, and use it from now on."""
         with self.lock():
             document = self._read()
@@ -65,7 +65,7 @@ class Profiles:
             document["profiles"][profile.name] = {k: v for k, v in asdict(profile).items() if k != "name"}
             self._put_session(document, profile, session)
 
-    def renew(self, profile: Profile, session: Session) -> None:
+    def renew(self, profile: Profile, session: PersonSession) -> None:
         """Keep newer tokens of a profile; the caller holds the lock."""
         self._put_session(self._read(), profile, session)
 
@@ -101,7 +101,7 @@ class Profiles:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _put_session(self, document: dict[str, Any], profile: Profile, session: Session | None) -> None:
+    def _put_session(self, document: dict[str, Any], profile: Profile, session: PersonSession | None) -> None:
         document["sessions"].pop(profile.name, None)
         if profile.is_in_keyring:
             _to_keyring(profile.name, session)
@@ -150,7 +150,7 @@ def _from_keyring(name: str) -> dict[str, Any] | None:
     return json.loads(kept) if kept else None
 
 
-def _to_keyring(name: str, session: Session | None) -> None:
+def _to_keyring(name: str, session: PersonSession | None) -> None:
     keyring = _keyring()
     if session is not None:
         keyring.set_password(SERVICE, name, json.dumps(asdict(session)))

@@ -140,7 +140,7 @@ def _asker(given: str | None) -> Ask:
     return ask
 
 
-def _by_code(connection: Connection, key: str, dashboard: str, open_browser: bool, ask: Ask) -> auth.Session:
+def _by_code(connection: Connection, key: str, dashboard: str, open_browser: bool, ask: Ask) -> auth.PersonSession:
     """Show a code, and wait until somebody has confirmed or declined it in a browser."""
     asked = auth.start_device(connection, f"runyard {__version__} on {platform.node() or 'a machine'}")
     page = asked.get("verification_uri_complete") or f"{dashboard.rstrip('/') or 'your dashboard'}/device"

@@ -33,7 +33,7 @@ from worker.process_status import ProcessStatus
 from worker.program import Handover, Program, obstacle
 from worker.runtime_log import configure_logging, get_logger
 from worker.session.credentials import Credentials
-from worker.session.identity import Identity, take_identity
+from worker.session.identity import RunnerIdentity, take_identity
 from worker.session.session import RunnerSession
 from worker.settings import Settings
 from worker.signals import ignore_more
@@ -119,7 +119,7 @@ class Runner:
         finally:
             identity.release()
 
-    async def _connected(self, identity: Identity, transport: Transport) -> ExitCode:
+    async def _connected(self, identity: RunnerIdentity, transport: Transport) -> ExitCode:
         self._signals.install()
         credentials = Credentials(self._settings, transport)
         self._redactor.add(*credentials.secrets)
@@ -157,7 +157,7 @@ class Runner:
         self._log.info("this version can work here", version=__version__)
         return ExitCode.OK
 
-    def _updater(self, identity: Identity) -> Updater | None:
+    def _updater(self, identity: RunnerIdentity) -> Updater | None:
         if self._program is None:
             if self._settings.update.enabled and not self._process_status.is_single:
                 self._log.warning("cannot update itself", why=self._obstacle)
@@ -165,7 +165,7 @@ class Runner:
         return Updater(self._program, identity.home, self._process_status, self._table, self._wake_ups.heartbeat.set)
 
     async def _open_session(
-        self, transport: Transport, credentials: Credentials, identity: Identity, facts: HostFacts
+        self, transport: Transport, credentials: Credentials, identity: RunnerIdentity, facts: HostFacts
     ) -> RunnerSession | None:
         """Open the session, unless a signal comes first."""
         organization = self._settings.runner.organization_id

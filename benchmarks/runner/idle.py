@@ -24,7 +24,7 @@ from worker.loops.claim import ClaimLoop
 from worker.loops.heartbeat import Heartbeat
 from worker.process_status import ProcessStatus
 from worker.session.credentials import Credentials
-from worker.session.identity import Identity
+from worker.session.identity import RunnerIdentity
 from worker.session.session import RunnerSession
 from worker.settings import load_settings
 
@@ -113,7 +113,7 @@ class Others:
         clock, process_status, url = SystemClock(), ProcessStatus(), self._bench.project.url
         transport = Transport(url, http=http)
         names = {"WORKER_ID": worker, "WORKER_TOKEN": TOKEN, "SUPABASE_URL": url}
-        identity = Identity(worker, "simulated", str(uuid.uuid4()), Path("/nonexistent"))
+        identity = RunnerIdentity(worker, "simulated", str(uuid.uuid4()), Path("/nonexistent"))
         credentials = Credentials(load_settings(environ=names), transport)
         session = RunnerSession(transport, credentials, identity, {"hostname": "simulated"}, clock)
         async with turn:

@@ -3,7 +3,7 @@
 import hmac
 from collections.abc import Mapping
 
-from stack.auth.tokens import Identity, KeyRing, TokenError, identity_of
+from stack.auth.tokens import ApiCaller, KeyRing, TokenError, identity_of
 
 KEY_PREFIXES = ("sb_publishable_", "sb_secret_")
 # Supabase's name for the address that a server asks on behalf of, and ours for what the dashboard shows with it.
@@ -30,7 +30,7 @@ class Access:
         self.anonymous = identity_of({"role": "anon"})
         self._service = identity_of({"role": "service_role"})
 
-    def key_identity(self, apikey: str | None) -> Identity:
+    def key_identity(self, apikey: str | None) -> ApiCaller:
         """The identity of a key alone; legacy keys are tokens of `anon` or `service_role`."""
         if not apikey:
             raise NoKey
@@ -56,7 +56,7 @@ class Access:
             return ""
         return headers.get(FORWARDED_FOR, "").partition(",")[0].strip()[:LONGEST_ADDRESS]
 
-    def identify(self, apikey: str | None, authorization: str | None) -> Identity:
+    def identify(self, apikey: str | None, authorization: str | None) -> ApiCaller:
         """Whom a request speaks for: the bearer token decides, the key alone where there is none."""
         key = self.key_identity(apikey)
         token = bearer(authorization)

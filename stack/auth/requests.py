@@ -9,7 +9,7 @@ import orjson
 from stack.auth.access import bearer
 from stack.auth.errors import AuthError, validation
 from stack.auth.sessions import Client
-from stack.auth.tokens import Identity
+from stack.auth.tokens import ApiCaller
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Request:
     query: dict[str, str]
     headers: dict[str, str]
     body: bytes
-    key: Identity
+    key: ApiCaller
     apikey: str
     client: Client
 

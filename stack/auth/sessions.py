@@ -12,7 +12,7 @@ from typing import Any
 
 from stack.auth.errors import AuthError
 from stack.auth.store import Row, Store, Transaction
-from stack.auth.tokens import Identity, KeyRing, TokenError
+from stack.auth.tokens import ApiCaller, KeyRing, TokenError
 from stack.auth.users import is_banned, user_json
 
 FIRST, SECOND = "aal1", "aal2"
@@ -176,7 +176,7 @@ class Sessions:
             "is_anonymous": user["is_anonymous"],
         }
 
-    def identity(self, token: str | None) -> Identity:
+    def identity(self, token: str | None) -> ApiCaller:
         """Whom a bearer token names, by its signature alone."""
         try:
             return self._ring.verify(token or "")

@@ -46,7 +46,7 @@ class TokenError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ApiCaller:
     """Who is asking: a database role and the claims it came with."""
 
     role: str
@@ -59,11 +59,11 @@ class Identity:
         return self.role == "anon"
 
 
-def identity_of(claims: dict[str, Any]) -> Identity:
+def identity_of(claims: dict[str, Any]) -> ApiCaller:
     """An identity from claims; without a role claim it is nobody's."""
     role = claims.get("role", "anon")
     text = role if isinstance(role, str) else orjson.dumps(role).decode()
-    return Identity(text, claims, orjson.dumps({**claims, "role": text}))
+    return ApiCaller(text, claims, orjson.dumps({**claims, "role": text}))
 
 
 class KeyRing:
@@ -75,7 +75,7 @@ class KeyRing:
         self.secret = jwt_secret
         self._secret = OctKey.import_key(jwt_secret)
         self._now = now
-        self._believed: OrderedDict[str, Identity] = OrderedDict()
+        self._believed: OrderedDict[str, ApiCaller] = OrderedDict()
 
     def digest(self, text: str) -> str:
         """What the database keeps of a secret that was given away; eight digits cannot be found again without the key."""
@@ -86,7 +86,7 @@ class KeyRing:
         header = {"alg": "ES256", "kid": self._kid, "typ": "JWT"}
         return jws.serialize_compact(header, orjson.dumps(claims), self._signing, algorithms=["ES256"])
 
-    def verify(self, token: str) -> Identity:
+    def verify(self, token: str) -> ApiCaller:
         """Who a token speaks for; raises `TokenError`."""
         identity = self._believed.get(token)
         if identity is None:

@@ -18,7 +18,7 @@ from stack.realtime.limits import CallWindow
 from stack.realtime.policies import Asker, Policies
 from stack.realtime.rooms import Room
 from stack.realtime.subscriptions import accept_all
-from stack.realtime.tokens import Identity
+from stack.realtime.tokens import RealtimeCaller
 
 log = logging.getLogger("stack.realtime")
 
@@ -274,7 +274,7 @@ class Channel:
         self.watch_token()
         self.subscribe_soon(is_refresh=True)
 
-    async def _become(self, token: str, identity: Identity) -> None:
+    async def _become(self, token: str, identity: RealtimeCaller) -> None:
         if not await self.hub.database.may_become(identity.role):
             raise ChannelEnded(f'Role "{identity.role}" is not allowed')
         self.token, self.identity = token, identity

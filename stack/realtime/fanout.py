@@ -13,7 +13,7 @@ from stack.realtime.rls import Key, Seen, visible_rows
 from stack.realtime.rooms import Member
 from stack.realtime.shape import Change, render
 from stack.realtime.subscriptions import Subscription, Subscriptions
-from stack.realtime.tokens import Identity
+from stack.realtime.tokens import RealtimeCaller
 from stack.realtime.visibility import VisibilityGate
 
 Candidates = list[tuple[Change, list[Subscription]]]
@@ -68,7 +68,7 @@ class ChangeFanout:
     async def _seen(self, candidates: Candidates, views: dict[tuple[int, str], RoleView]) -> dict[int, Seen]:
         """Ask once per table about all changed rows and all viewers that its policies concern."""
         keys: dict[int, dict[Key, None]] = defaultdict(dict)
-        viewers: dict[int, dict[Identity, None]] = defaultdict(dict)
+        viewers: dict[int, dict[RealtimeCaller, None]] = defaultdict(dict)
         tables = {}
         for change, subscriptions in candidates:
             if change.key is None or not _is_guarded(change):

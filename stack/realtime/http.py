@@ -14,7 +14,7 @@ from stack.realtime.hub import Hub
 from stack.realtime.limits import RateCounter
 from stack.realtime.policies import Asker
 from stack.realtime.rooms import Room
-from stack.realtime.tokens import Identity
+from stack.realtime.tokens import RealtimeCaller
 
 JSON, BINARY = "application/json", "application/octet-stream"
 
@@ -44,7 +44,7 @@ class BroadcastApi:
         """One message whose topic and event are in the path."""
         return await self._answered(request, self._single)
 
-    async def _answered(self, request: Request, work: Callable[[Request, Identity], Awaitable[None]]) -> Response:
+    async def _answered(self, request: Request, work: Callable[[Request, RealtimeCaller], Awaitable[None]]) -> Response:
         try:
             await work(request, await self._identify(request))
         except RequestRefused as error:
@@ -55,7 +55,7 @@ class BroadcastApi:
             return JSONResponse({"error": error.reason}, 422)
         return Response(status_code=202)
 
-    async def _identify(self, request: Request) -> Identity:
+    async def _identify(self, request: Request) -> RealtimeCaller:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         token = bearer if scheme.lower() == "bearer" else ""
         if not token or token.startswith("sb_"):
@@ -68,7 +68,7 @@ class BroadcastApi:
             raise RequestRefused(401, {"message": "Unauthorized"})
         return identity
 
-    async def _batch(self, request: Request, identity: Identity) -> None:
+    async def _batch(self, request: Request, identity: RealtimeCaller) -> None:
         messages = read_messages(read_json(await self._body(request)), self._hub.settings.max_batch_messages)
         rooms = [Room(message["topic"], message["private"]) for message in messages]
         self._admit(request, identity, rooms)
@@ -80,7 +80,7 @@ class BroadcastApi:
                 content = {"type": "broadcast", "event": message["event"], "payload": message["payload"]}
                 self._send(room, content)
 
-    async def _single(self, request: Request, identity: Identity) -> None:
+    async def _single(self, request: Request, identity: RealtimeCaller) -> None:
         content = self._content(request, await self._body(request))
         room = Room(request.path_params["topic"], request.query_params.get("private") == "true")
         self._admit(request, identity, [room])
@@ -105,7 +105,7 @@ class BroadcastApi:
                 raise RequestRefused(422, {"errors": {"payload": ["Payload size exceeds tenant limit"]}})
         return bytes(body)
 
-    def _admit(self, request: Request, identity: Identity, rooms: list[Room]) -> None:
+    def _admit(self, request: Request, identity: RealtimeCaller, rooms: list[Room]) -> None:
         """Refuse what this project does not offer, and anyone who has sent too much."""
         if not self._hub.settings.allow_public:
             if identity.is_anonymous:
@@ -125,7 +125,7 @@ class BroadcastApi:
             message = "Too many messages to broadcast, please reduce the batch size"
             raise RequestRefused(429, {"message": message})
 
-    async def _may_send(self, request: Request, identity: Identity, room: Room) -> bool:
+    async def _may_send(self, request: Request, identity: RealtimeCaller, room: Room) -> bool:
         headers = orjson.dumps(safe_headers(request.headers.items())).decode()
         return await self._hub.authorizer.may_write(Asker(identity, room.name, headers), "broadcast")
 

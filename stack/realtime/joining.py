@@ -8,7 +8,7 @@ from stack.realtime.joins import JoinRequest, parse_join
 from stack.realtime.messages import StoredMessage
 from stack.realtime.policies import Asker, Policies
 from stack.realtime.replay import stored_messages
-from stack.realtime.tokens import Identity
+from stack.realtime.tokens import RealtimeCaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Joined:
 
     request: JoinRequest
     token: str
-    identity: Identity
+    identity: RealtimeCaller
     policies: Policies | None
     replayed: dict[str, StoredMessage] = field(default_factory=dict)
 
@@ -67,7 +67,7 @@ def _check_limits(hub: Hub, knock: Knock) -> None:
         raise JoinRefused("ChannelRateLimitReached", "Too many channels")
 
 
-def _identify(hub: Hub, knock: Knock, request: JoinRequest) -> tuple[str, Identity]:
+def _identify(hub: Hub, knock: Knock, request: JoinRequest) -> tuple[str, RealtimeCaller]:
     """The join's own token, unless it is an API key: those speak through the connection's."""
     token = request.token
     if token is None or token.startswith("sb_"):
@@ -78,20 +78,20 @@ def _identify(hub: Hub, knock: Knock, request: JoinRequest) -> tuple[str, Identi
         raise JoinRefused(error.code, error.message) from error
 
 
-def _check_private(request: JoinRequest, identity: Identity) -> None:
+def _check_private(request: JoinRequest, identity: RealtimeCaller) -> None:
     if not request.is_private:
         raise JoinRefused("PrivateOnly", "This project only allows private channels")
     if identity.is_anonymous:
         raise JoinRefused("Unauthorized", "This project's channels are for those who have signed in")
 
 
-async def _check_role(hub: Hub, identity: Identity) -> None:
+async def _check_role(hub: Hub, identity: RealtimeCaller) -> None:
     """PostgreSQL would refuse other roles too, but only where it is asked; no channel is opened for them at all."""
     if not await hub.database.may_become(identity.role):
         raise JoinRefused("Unauthorized", f'Role "{identity.role}" is not allowed')
 
 
-async def _policies(hub: Hub, knock: Knock, identity: Identity) -> Policies:
+async def _policies(hub: Hub, knock: Knock, identity: RealtimeCaller) -> Policies:
     policies = await hub.authorizer.read(Asker(identity, knock.name, knock.headers_json))
     if not policies.can_read:
         raise _unreadable(knock)

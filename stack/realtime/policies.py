@@ -13,7 +13,7 @@ from psycopg import AsyncConnection
 from stack.realtime.database import Database
 from stack.realtime.errors import JoinRefused
 from stack.realtime.queries import QUERIES
-from stack.realtime.tokens import Identity
+from stack.realtime.tokens import RealtimeCaller
 
 log = logging.getLogger("stack.realtime")
 
@@ -46,7 +46,7 @@ class Policies:
 class Asker:
     """Whose rights on which topic; `headers` is JSON, as policies read it."""
 
-    identity: Identity
+    identity: RealtimeCaller
     topic: str
     headers: str
 
@@ -85,7 +85,7 @@ class Authorizer:
             return Policies(broadcast_read=False, presence_read=False)
         return Policies(broadcast_read=probes["broadcast"] in seen, presence_read=probes["presence"] in seen)
 
-    async def has_session(self, identity: Identity) -> bool:
+    async def has_session(self, identity: RealtimeCaller) -> bool:
         """Whether Auth still has the session that a person's token was made for; other tokens name none."""
         if "session_id" not in identity.claims:
             return True

@@ -10,13 +10,13 @@ from psycopg import AsyncConnection, sql
 
 from stack.realtime.catalog import Table
 from stack.realtime.queries import QUERIES
-from stack.realtime.tokens import Identity
+from stack.realtime.tokens import RealtimeCaller
 
 ALONE_TIMEOUT_MS = 1000
 NO_SNAPSHOT = "0:0:"
 
 Key = tuple[str, ...]
-Seen = set[tuple[Identity, Key]]
+Seen = set[tuple[RealtimeCaller, Key]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Answer:
 
 
 async def visible_rows(
-    connection: AsyncConnection, table: Table, keys: Sequence[Key], viewers: Sequence[Identity]
+    connection: AsyncConnection, table: Table, keys: Sequence[Key], viewers: Sequence[RealtimeCaller]
 ) -> Answer:
     """Pairs of viewer and key that the table's policies let through now."""
     viewers = sorted(viewers, key=lambda viewer: viewer.role)  # a plan is good for one role at a time
@@ -39,7 +39,9 @@ async def visible_rows(
         return await _ask_one_by_one(connection, query, keys, viewers)
 
 
-async def _ask(connection: AsyncConnection, query: str, keys: Sequence[Key], viewers: Sequence[Identity]) -> Answer:
+async def _ask(
+    connection: AsyncConnection, query: str, keys: Sequence[Key], viewers: Sequence[RealtimeCaller]
+) -> Answer:
     parameters = {
         "plan_name": f"visible_{sha256(query.encode()).hexdigest()[:32]}",
         "query": query,
@@ -54,7 +56,7 @@ async def _ask(connection: AsyncConnection, query: str, keys: Sequence[Key], vie
 
 
 async def _ask_one_by_one(
-    connection: AsyncConnection, query: str, keys: Sequence[Key], viewers: Sequence[Identity]
+    connection: AsyncConnection, query: str, keys: Sequence[Key], viewers: Sequence[RealtimeCaller]
 ) -> Answer:
     """One viewer's slow policy ran into the timeout: find out whose, and let the others have their rows."""
     answers = [Answer(set(), NO_SNAPSHOT)]

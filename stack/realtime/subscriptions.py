@@ -15,7 +15,7 @@ from stack.realtime.errors import BindingRefused
 from stack.realtime.joins import binding_id
 from stack.realtime.queries import QUERIES
 from stack.realtime.rooms import Member
-from stack.realtime.tokens import Identity
+from stack.realtime.tokens import RealtimeCaller
 
 MAX_BINDINGS = 100
 PublishedTables = tuple[tuple[str, str, int], ...]
@@ -28,7 +28,7 @@ class Subscription:
     member: Member
     id: int
     binding: Binding
-    identity: Identity
+    identity: RealtimeCaller
     conditions: dict[tuple[str, str], tuple[Condition, ...]] = field(default_factory=dict)
 
     def wants(self, schema: str, table: str, event: str) -> bool:
@@ -80,7 +80,7 @@ async def published_tables(connection: AsyncConnection) -> PublishedTables:
 
 
 async def accept_all(
-    connection: AsyncConnection, member: Member, identity: Identity, wanted: Sequence[dict[str, Any]]
+    connection: AsyncConnection, member: Member, identity: RealtimeCaller, wanted: Sequence[dict[str, Any]]
 ) -> list[Subscription]:
     """Check a member's bindings against the publication and the catalogue, as hosted does when it stores them."""
     if len(wanted) > MAX_BINDINGS:

@@ -15,7 +15,7 @@ from stack.secrets import Secrets
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class RealtimeCaller:
     """Verified claims; two channels with equal claims see the same rows."""
 
     role: str
@@ -38,9 +38,9 @@ class Identity:
         return float(self.claims["exp"])
 
 
-def make_identity(claims: dict[str, Any]) -> Identity:
+def make_identity(claims: dict[str, Any]) -> RealtimeCaller:
     """Freeze claims into an identity; the JSON text is what policies read."""
-    return Identity(str(claims["role"]), claims, orjson.dumps(claims, option=orjson.OPT_SORT_KEYS).decode())
+    return RealtimeCaller(str(claims["role"]), claims, orjson.dumps(claims, option=orjson.OPT_SORT_KEYS).decode())
 
 
 class TokenVerifier:
@@ -58,7 +58,7 @@ class TokenVerifier:
         """A verifier for the stack's own keys."""
         return cls(secrets.publishable_key, secrets.secret_key, KeyRing(secrets.signing_jwk, secrets.jwt_secret))
 
-    def identify(self, token: str) -> Identity:
+    def identify(self, token: str) -> RealtimeCaller:
         """The identity of an API key or of a signed token."""
         role = self._api_keys.get(token)
         if role is not None:

@@ -17,7 +17,7 @@ from stack.asgi import (
     read_body,
 )
 from stack.auth.access import Access, NoKey, WrongKey
-from stack.auth.tokens import Identity, TokenError
+from stack.auth.tokens import ApiCaller, TokenError
 from stack.rest.catalog import Catalog
 from stack.rest.connection import DatabaseGone
 from stack.rest.errors import RestError
@@ -71,12 +71,12 @@ class RestApp:
             raise RestError(404, "PGRST125", "Invalid path specified in request URL")
         return await answer_table(self._pool, request)
 
-    def _identify(self, scope: Scope, headers: dict[str, str]) -> Identity:
+    def _identify(self, scope: Scope, headers: dict[str, str]) -> ApiCaller:
         apikey = headers.get("apikey") or _query_key(scope)
         return self._access.identify(apikey, headers.get("authorization"))
 
     async def _read(
-        self, scope: Scope, receive: Receive, headers: dict[str, str], identity: Identity, catalog: Catalog
+        self, scope: Scope, receive: Receive, headers: dict[str, str], identity: ApiCaller, catalog: Catalog
     ) -> Request:
         method = scope["method"]
         path = scope["path"].removeprefix("/rest/v1").strip("/")

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from stack.auth.tokens import Identity
+from stack.auth.tokens import ApiCaller
 from stack.rest.catalog import Catalog
 from stack.rest.errors import RestError, Unsupported, bad_body
 from stack.rest.prefer import Prefer, parse_prefer
@@ -27,7 +27,7 @@ class Request:
     query_string: bytes
     headers: dict[str, str]
     body: bytes
-    identity: Identity
+    identity: ApiCaller
     catalog: Catalog
     schema: str
     most_rows: int | None

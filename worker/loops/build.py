@@ -17,7 +17,7 @@ from worker.loops.directives import Directives
 from worker.loops.heartbeat import Heartbeat
 from worker.metrics import Metrics
 from worker.process_status import ProcessStatus
-from worker.session.identity import Identity
+from worker.session.identity import RunnerIdentity
 from worker.session.session import RunnerSession
 from worker.update.updater import Updater
 
@@ -43,7 +43,7 @@ class Parts:
 
     context: JobContext
     session: RunnerSession
-    identity: Identity
+    identity: RunnerIdentity
     facts: HostFacts
     table: JobTable
     process_status: ProcessStatus

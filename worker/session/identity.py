@@ -18,7 +18,7 @@ _BOOT_FILE = "boot.json"
 
 
 @dataclass(frozen=True)
-class Identity:
+class RunnerIdentity:
     """What the server is told about this process."""
 
     worker_id: str
@@ -32,7 +32,7 @@ class Identity:
         os.close(self.lock)
 
 
-def take_identity(worker_id: str, instance: str, working_directory: Path) -> Identity:
+def take_identity(worker_id: str, instance: str, working_directory: Path) -> RunnerIdentity:
     """Claim this instance's directory; a living process that holds it is named."""
     home = working_directory / "instances" / f"{worker_id}-{_slug(instance)}"
     try:
@@ -46,7 +46,7 @@ def take_identity(worker_id: str, instance: str, working_directory: Path) -> Ide
             hint="Set WorkingDirectory.WorkingDirectory to a directory that this user may write to.",
         ) from error
     _lock(lock, instance)
-    return Identity(worker_id, instance, _boot_id(home), home, lock)
+    return RunnerIdentity(worker_id, instance, _boot_id(home), home, lock)
 
 
 def _boot_id(home: Path) -> str:

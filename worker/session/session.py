@@ -11,7 +11,7 @@ from worker.errors import Fatal, Rejected, Retryable, WorkerError
 from worker.exit_codes import ExitCode
 from worker.runtime_log import get_logger
 from worker.session.credentials import Credentials
-from worker.session.identity import Identity
+from worker.session.identity import RunnerIdentity
 
 # A process that died a moment ago still looks alive to the server for a minute.
 CONFLICT_WAIT_SECONDS = 90.0
@@ -24,7 +24,7 @@ class RunnerSession:
     """Holds the grant and keeps it fresh."""
 
     def __init__(
-        self, transport: Transport, credentials: Credentials, identity: Identity, facts: Mapping[str, Any], clock: Clock,
+        self, transport: Transport, credentials: Credentials, identity: RunnerIdentity, facts: Mapping[str, Any], clock: Clock,
         *, organization_id: str | None = None,
     ) -> None:  # fmt: skip
         """Nothing is sent before `open`."""

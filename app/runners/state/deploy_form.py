@@ -5,7 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.project.errors import AppError
-from app.runners.view.deployment import SIZES, DeployStep, Identity, build_steps, named_options, read_test
+from app.runners.view.deployment import SIZES, CloudIdentity, DeployStep, build_steps, named_options, read_test
 from app.runners.view.form import new_name_problem
 from app.shared.session import AppState, say_error
 
@@ -43,7 +43,7 @@ class RunnerForm(AppState, mixin=True):
 class DeployForm(RunnerForm, mixin=True):
     """Identity, region and size; then the job that deploys, followed step by step."""
 
-    identities: list[Identity] = []
+    identities: list[CloudIdentity] = []
     identity_id: str = ""
     check: str = ""
     check_words: str = ""

@@ -46,7 +46,7 @@ class DeployStep(TypedDict):
     finished_at: str
 
 
-class Identity(TypedDict):
+class CloudIdentity(TypedDict):
     """A cloud identity to deploy with, and whether it was seen to work."""
 
     id: str
@@ -76,7 +76,7 @@ def build_steps(job: Row) -> list[DeployStep]:
     return [*steps, *(_step(title, "PENDING") for title in ahead)]
 
 
-def build_identity(row: Row) -> Identity:
+def build_identity(row: Row) -> CloudIdentity:
     """Read a cloud identity's row."""
     role = str(row.get("role_arn") or "").rsplit("/", 1)[-1]
     account = str(row.get("account_id") or "")

@@ -13,7 +13,7 @@ from worker.api.transport import Transport
 from worker.errors import Fatal
 from worker.exit_codes import ExitCode
 from worker.session.credentials import Credentials
-from worker.session.identity import Identity, take_identity
+from worker.session.identity import RunnerIdentity, take_identity
 from worker.session.session import CONFLICT_WAIT_SECONDS, RunnerSession
 from worker.settings import Settings, load_settings
 
@@ -34,7 +34,7 @@ def settings(**more: str) -> Settings:
 
 def session(network: Network, clock: HandClock, **more: str) -> tuple[RunnerSession, Transport]:
     transport = network.transport()
-    identity = Identity(WORKER, "one", "b00b1e50-0000-4000-8000-000000000000", Path("/nowhere"))
+    identity = RunnerIdentity(WORKER, "one", "b00b1e50-0000-4000-8000-000000000000", Path("/nowhere"))
     return RunnerSession(
         transport, Credentials(settings(**more), transport), identity, {"hostname": "h"}, clock
     ), transport

@@ -23,7 +23,7 @@ from stack.auth.mails import Mails
 from stack.auth.passwords import Passwords
 from stack.auth.sealing import Seal
 from stack.auth.service import AuthService
-from stack.auth.sessions import Sessions
+from stack.auth.sessions import AuthSessions
 from stack.auth.store import Store
 from stack.auth.tokens import KeyRing
 from stack.cors import Cors
@@ -107,7 +107,7 @@ def _services(settings: Settings, secrets: Secrets, config: ProjectConfig) -> Se
 
 
 def _auth_service(settings: Settings, services: Services, ring: KeyRing, config: ProjectConfig) -> AuthService:
-    sessions = Sessions(services.store, ring, settings.auth_issuer, config.access_seconds, config.reuse_seconds)
+    sessions = AuthSessions(services.store, ring, settings.auth_issuer, config.access_seconds, config.reuse_seconds)
     # Hosted's numbers are for strangers; behind one address there may be a whole team and its tests.
     mails = Limiter(1, config.auth.mail_seconds)
     limits = Limits(requests=Limiter(3000, 300), failures=Limiter(10, 300), mails=mails)

@@ -46,7 +46,7 @@ log = structlog.get_logger(__name__)
 Wanted = Callable[[str], bool]
 
 
-class Feed:
+class OrgFeed:
     """The supervisor of one organisation's channel."""
 
     def __init__(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from app.project.authorized_client import AuthorizedClient
 from app.project.errors import SignedOut
-from app.project.feed import Feed
+from app.project.feed import OrgFeed
 from app.project.live_queries import Held, LiveQuery
 from app.project.members import Members
 from app.project.models import BrowserSession
@@ -41,7 +41,7 @@ class View:
 @dataclass
 class _Open:
     store: OrgStore
-    feed: Feed
+    feed: OrgFeed
     task: asyncio.Task[None]
     empty_since: float | None = None
 
@@ -65,7 +65,7 @@ class _Pending:
         }
 
 
-class Hub:
+class TabHub:
     """The process's views and feeds."""
 
     def __init__(self, authorized: AuthorizedClient, realtime: RealtimeClient) -> None:
@@ -134,7 +134,7 @@ class Hub:
 
     def _start(self, org_id: str) -> _Open:
         store = OrgStore(org_id)
-        feed = Feed(
+        feed = OrgFeed(
             store,
             self.authorized,
             self._realtime,

@@ -5,7 +5,7 @@ from functools import cache
 
 from app.project.authorized_client import AuthorizedClient
 from app.project.client import Client
-from app.project.hub import Hub
+from app.project.hub import TabHub
 from app.project.realtime_client import RealtimeClient
 from app.project.session_files import FileSessions
 from app.project.sessions import MemorySessions, RedisSessions, Sessions
@@ -18,7 +18,7 @@ class Runtime:
 
     settings: Settings
     authorized: AuthorizedClient
-    hub: Hub
+    hub: TabHub
 
 
 def _sessions(settings: Settings) -> Sessions:
@@ -34,7 +34,7 @@ def _sessions(settings: Settings) -> Sessions:
 def build_runtime(settings: Settings) -> Runtime:
     """Build the services for these settings."""
     authorized = AuthorizedClient(Client(settings), _sessions(settings))
-    return Runtime(settings, authorized, Hub(authorized, RealtimeClient(settings)))
+    return Runtime(settings, authorized, TabHub(authorized, RealtimeClient(settings)))
 
 
 @cache

@@ -12,7 +12,7 @@ from stack.auth.limits import Limits
 from stack.auth.options import Options
 from stack.auth.requests import Answer, Request, text_of
 from stack.auth.sealing import Seal
-from stack.auth.sessions import Sessions, SignedIn
+from stack.auth.sessions import AuthSessions, SignedIn
 from stack.auth.store import Row, Store, Transaction
 
 MOST_FACTORS = 10
@@ -27,7 +27,7 @@ class Factors:
     def __init__(
         self,
         store: Store,
-        sessions: Sessions,
+        sessions: AuthSessions,
         limits: Limits,
         options: Options,
         seal: Seal,

@@ -10,7 +10,7 @@ from stack.auth.limits import Limits
 from stack.auth.options import Options
 from stack.auth.outbox import Outbox
 from stack.auth.requests import Answer, Request, text_of
-from stack.auth.sessions import Sessions
+from stack.auth.sessions import AuthSessions
 from stack.auth.store import Row, Store, Transaction
 from stack.auth.tokens import KeyRing
 from stack.auth.users import change_address, clean_email
@@ -25,7 +25,7 @@ HALF_WAY = "Confirmation link accepted. Please proceed to confirm link sent to t
 class Mails:
     """The handlers of what is mailed, and of the links that come back."""
 
-    def __init__(self, store: Store, sessions: Sessions, limits: Limits, options: Options, ring: KeyRing) -> None:
+    def __init__(self, store: Store, sessions: AuthSessions, limits: Limits, options: Options, ring: KeyRing) -> None:
         self._store = store
         self._sessions = sessions
         self._limits = limits

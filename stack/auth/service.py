@@ -10,7 +10,7 @@ from stack.auth.mails import Mails
 from stack.auth.options import Options, SignUp
 from stack.auth.passwords import Passwords
 from stack.auth.requests import Answer, Request, text_of
-from stack.auth.sessions import Sessions
+from stack.auth.sessions import AuthSessions
 from stack.auth.store import Row, Store, Transaction
 from stack.auth.users import change_user, clean_email, clean_metadata, create_user, identity_data, user_json
 
@@ -21,7 +21,7 @@ class AuthService:
     def __init__(
         self,
         store: Store,
-        sessions: Sessions,
+        sessions: AuthSessions,
         passwords: Passwords,
         limits: Limits,
         options: Options,

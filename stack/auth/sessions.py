@@ -53,7 +53,7 @@ class SignedIn:
     is_second: bool = False
 
 
-class Sessions:
+class AuthSessions:
     """Issues and renews tokens."""
 
     def __init__(

@@ -50,7 +50,7 @@ class Table:
         return tuple(column.name for column in self.columns.values() if column.is_key)
 
 
-class Catalog:
+class ReplicationCatalog:
     """Reads tables and roles through one connection; `forget` after every announced change."""
 
     def __init__(self, connection: AsyncConnection) -> None:

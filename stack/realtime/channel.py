@@ -11,7 +11,7 @@ import psycopg
 
 from stack.realtime.errors import NO_DATABASE, BindingRefused, ChannelEnded, DatabaseAway, JoinRefused, TokenRefused
 from stack.realtime.frames import Encoded, Version, encode
-from stack.realtime.hub import Hub
+from stack.realtime.hub import RealtimeHub
 from stack.realtime.joining import Joined
 from stack.realtime.joins import binding_id
 from stack.realtime.limits import CallWindow
@@ -45,7 +45,7 @@ class Line(Protocol):
 class Channel:
     """State of a joined topic: whose it is, what it may do, what it listens to."""
 
-    def __init__(self, hub: Hub, line: Line, topic: str, join_ref: str | None, joined: Joined) -> None:
+    def __init__(self, hub: RealtimeHub, line: Line, topic: str, join_ref: str | None, joined: Joined) -> None:
         self.hub = hub
         self.line = line
         self.topic = topic

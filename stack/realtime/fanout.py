@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import orjson
 from psycopg import AsyncConnection
 
-from stack.realtime.catalog import Catalog, RoleView
+from stack.realtime.catalog import ReplicationCatalog, RoleView
 from stack.realtime.conditions import Condition, Question, ask_database
 from stack.realtime.frames import Version, encode
 from stack.realtime.rls import Key, Seen, visible_rows
@@ -23,7 +23,7 @@ class ChangeFanout:
     """Matches changes with subscriptions, asks PostgreSQL where it must, and sends each frame encoded once."""
 
     def __init__(
-        self, connection: AsyncConnection, gate: VisibilityGate, catalog: Catalog,
+        self, connection: AsyncConnection, gate: VisibilityGate, catalog: ReplicationCatalog,
         subscriptions: Subscriptions, max_record_bytes: int,
     ) -> None:  # fmt: skip
         self._connection = connection

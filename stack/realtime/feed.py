@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
-from stack.realtime.catalog import Catalog
+from stack.realtime.catalog import ReplicationCatalog
 from stack.realtime.errors import StreamEnded
 from stack.realtime.fanout import ChangeFanout
 from stack.realtime.messages import StoredMessage
@@ -35,7 +35,7 @@ class FeedListener:
     on_publication: Callable[[], None]
 
 
-class Feed:
+class ReplicationFeed:
     """Runs for ever; `is_live` tells whether changes are coming through now."""
 
     def __init__(
@@ -121,7 +121,7 @@ class FeedSession:
         self._settings = settings
         self._subscriptions = subscriptions
         self._listener = listener
-        self._catalog = Catalog(connection)
+        self._catalog = ReplicationCatalog(connection)
         self._gate = VisibilityGate(connection)
         self._fanout = ChangeFanout(connection, self._gate, self._catalog, subscriptions, settings.max_record_bytes)
         self._relations: dict[int, Relation] = {}

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from stack.asgi import client_address
 from stack.realtime.errors import DatabaseAway, JoinRefused, MalformedFrame, RealtimeError, TokenRefused
 from stack.realtime.frames import UserBroadcast, parse_json
-from stack.realtime.hub import Hub
+from stack.realtime.hub import RealtimeHub
 from stack.realtime.limits import RateCounter
 from stack.realtime.policies import Asker
 from stack.realtime.rooms import Room
@@ -33,7 +33,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 class BroadcastApi:
     """The two endpoints under `/realtime/v1/api/broadcast`."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: RealtimeHub) -> None:
         self._hub = hub
 
     async def batch(self, request: Request) -> Response:

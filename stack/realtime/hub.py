@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stack.realtime.database import Database
-from stack.realtime.feed import Feed, FeedListener
+from stack.realtime.feed import FeedListener, ReplicationFeed
 from stack.realtime.limits import RateCounter, SenderRates
 from stack.realtime.messages import StoredMessage
 from stack.realtime.policies import Authorizer
@@ -34,7 +34,7 @@ class Addresses:
     maintenance_url: str
 
 
-class Hub:
+class RealtimeHub:
     """Rooms, rates, subscriptions and the database, for one running server."""
 
     def __init__(self, addresses: Addresses, verifier: TokenVerifier, settings: RealtimeSettings) -> None:
@@ -54,7 +54,9 @@ class Hub:
         self.sockets: set[object] = set()
         self.users: set[object] = set()
         listener = FeedListener(self._announce, self._resubscribe, self._suspend, self._resubscribe)
-        self.feed = Feed(addresses.database_url, addresses.replication_url, settings, self.subscriptions, listener)
+        self.feed = ReplicationFeed(
+            addresses.database_url, addresses.replication_url, settings, self.subscriptions, listener
+        )
 
     def _announce(self, message: StoredMessage) -> None:
         """Broadcast a row of `realtime.messages`."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from stack.realtime.errors import NO_DATABASE, DatabaseAway, JoinRefused, TokenRefused
-from stack.realtime.hub import Hub
+from stack.realtime.hub import RealtimeHub
 from stack.realtime.joins import JoinRequest, parse_join
 from stack.realtime.messages import StoredMessage
 from stack.realtime.policies import Asker, Policies
@@ -34,7 +34,7 @@ class Joined:
     replayed: dict[str, StoredMessage] = field(default_factory=dict)
 
 
-async def join(hub: Hub, knock: Knock) -> Joined:
+async def join(hub: RealtimeHub, knock: Knock) -> Joined:
     """What a channel is made of, or the refusal to send."""
     try:
         joined = await _join(hub, knock)
@@ -43,7 +43,7 @@ async def join(hub: Hub, knock: Knock) -> Joined:
         raise JoinRefused("UnableToConnectToProject", NO_DATABASE) from error
 
 
-async def _join(hub: Hub, knock: Knock) -> Joined:
+async def _join(hub: RealtimeHub, knock: Knock) -> Joined:
     if not knock.name:
         raise JoinRefused("TopicNameRequired", "You must provide a topic name")
     request = parse_join(knock.payload, knock.name)
@@ -56,7 +56,7 @@ async def _join(hub: Hub, knock: Knock) -> Joined:
     return Joined(request, token, identity, policies)
 
 
-def _check_limits(hub: Hub, knock: Knock) -> None:
+def _check_limits(hub: RealtimeHub, knock: Knock) -> None:
     settings = hub.settings
     if not knock.is_user and len(hub.users) >= settings.max_connections:
         raise JoinRefused("ConnectionRateLimitReached", "Too many connected users")
@@ -67,7 +67,7 @@ def _check_limits(hub: Hub, knock: Knock) -> None:
         raise JoinRefused("ChannelRateLimitReached", "Too many channels")
 
 
-def _identify(hub: Hub, knock: Knock, request: JoinRequest) -> tuple[str, RealtimeCaller]:
+def _identify(hub: RealtimeHub, knock: Knock, request: JoinRequest) -> tuple[str, RealtimeCaller]:
     """The join's own token, unless it is an API key: those speak through the connection's."""
     token = request.token
     if token is None or token.startswith("sb_"):
@@ -85,20 +85,20 @@ def _check_private(request: JoinRequest, identity: RealtimeCaller) -> None:
         raise JoinRefused("Unauthorized", "This project's channels are for those who have signed in")
 
 
-async def _check_role(hub: Hub, identity: RealtimeCaller) -> None:
+async def _check_role(hub: RealtimeHub, identity: RealtimeCaller) -> None:
     """PostgreSQL would refuse other roles too, but only where it is asked; no channel is opened for them at all."""
     if not await hub.database.may_become(identity.role):
         raise JoinRefused("Unauthorized", f'Role "{identity.role}" is not allowed')
 
 
-async def _policies(hub: Hub, knock: Knock, identity: RealtimeCaller) -> Policies:
+async def _policies(hub: RealtimeHub, knock: Knock, identity: RealtimeCaller) -> Policies:
     policies = await hub.authorizer.read(Asker(identity, knock.name, knock.headers_json))
     if not policies.can_read:
         raise _unreadable(knock)
     return policies
 
 
-async def _with_replay(hub: Hub, knock: Knock, joined: Joined) -> Joined:
+async def _with_replay(hub: RealtimeHub, knock: Knock, joined: Joined) -> Joined:
     request = joined.request
     if not request.is_private:
         raise JoinRefused("UnableToReplayMessages", "Replay is not allowed for public channels")

@@ -17,7 +17,7 @@ from stack.asgi import client_address
 from stack.realtime.errors import TokenRefused
 from stack.realtime.frames import parse_version
 from stack.realtime.http import BroadcastApi, safe_headers
-from stack.realtime.hub import Addresses, Hub
+from stack.realtime.hub import Addresses, RealtimeHub
 from stack.realtime.queries import QUERIES
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.socket import Socket
@@ -33,7 +33,7 @@ MAINTENANCE_SECONDS = 3600.0
 class Realtime:
     """What the gateway mounts: `routes` under the root, `lifespan()` around its own."""
 
-    hub: Hub
+    hub: RealtimeHub
     addresses: Addresses
     routes: list[BaseRoute]
 
@@ -66,7 +66,7 @@ def create_realtime(settings: Settings, secrets: Secrets, realtime: RealtimeSett
 
 def make_server(addresses: Addresses, verifier: TokenVerifier, settings: RealtimeSettings) -> Realtime:
     """Make the server from its parts."""
-    hub = Hub(addresses, verifier, settings)
+    hub = RealtimeHub(addresses, verifier, settings)
     api = BroadcastApi(hub)
 
     async def serve(websocket: WebSocket) -> None:
@@ -91,7 +91,7 @@ async def _not_here(request: Request) -> Response:
     return JSONResponse({"message": message}, 501)
 
 
-async def _serve(hub: Hub, websocket: WebSocket) -> None:
+async def _serve(hub: RealtimeHub, websocket: WebSocket) -> None:
     version = parse_version(websocket.query_params.get("vsn"))
     api_key = websocket.headers.get("x-api-key") or websocket.query_params.get("apikey")
     if version is None:
@@ -113,7 +113,7 @@ async def _serve(hub: Hub, websocket: WebSocket) -> None:
     await Socket(hub, websocket, version, api_key, headers, client_address(websocket.scope)).run()
 
 
-async def _refuse(hub: Hub, websocket: WebSocket, status: int, message: str) -> None:
+async def _refuse(hub: RealtimeHub, websocket: WebSocket, status: int, message: str) -> None:
     """Answer the handshake itself; hosted waits first, which slows down anyone who tries again at once."""
     await asyncio.sleep(hub.settings.connect_error_seconds)
     await websocket.send_denial_response(JSONResponse({"error": message}, status))

@@ -13,7 +13,7 @@ from stack.realtime.actions import act
 from stack.realtime.channel import PREFIX, Channel
 from stack.realtime.errors import ChannelEnded, JoinRefused, MalformedFrame
 from stack.realtime.frames import Encoded, Frame, Version, decode, encode
-from stack.realtime.hub import Hub
+from stack.realtime.hub import RealtimeHub
 from stack.realtime.joining import Joined, Knock, join
 
 log = logging.getLogger("stack.realtime")
@@ -26,7 +26,7 @@ class Socket:
     """A connection with its channels; slow readers are closed rather than waited for."""
 
     def __init__(
-        self, hub: Hub, websocket: WebSocket, version: Version, api_key: str, headers_json: str, address: str
+        self, hub: RealtimeHub, websocket: WebSocket, version: Version, api_key: str, headers_json: str, address: str
     ) -> None:
         self.hub = hub
         self.version = version

@@ -18,7 +18,7 @@ from stack.asgi import (
 )
 from stack.auth.access import Access, NoKey, WrongKey
 from stack.auth.tokens import ApiCaller, TokenError
-from stack.rest.catalog import Catalog
+from stack.rest.catalog import SchemaCatalog
 from stack.rest.connection import DatabaseGone
 from stack.rest.errors import RestError
 from stack.rest.pool import Pool, PoolTimeout
@@ -76,7 +76,7 @@ class RestApp:
         return self._access.identify(apikey, headers.get("authorization"))
 
     async def _read(
-        self, scope: Scope, receive: Receive, headers: dict[str, str], identity: ApiCaller, catalog: Catalog
+        self, scope: Scope, receive: Receive, headers: dict[str, str], identity: ApiCaller, catalog: SchemaCatalog
     ) -> Request:
         method = scope["method"]
         path = scope["path"].removeprefix("/rest/v1").strip("/")

@@ -3,7 +3,7 @@
 import difflib
 from dataclasses import dataclass, replace
 
-from stack.rest.catalog import Argument, Catalog, Function
+from stack.rest.catalog import Argument, Function, SchemaCatalog
 from stack.rest.errors import RestError
 from stack.rest.query import Query
 from stack.rest.reading import GUCS, NO_TOTAL, Reader, Shape, Source, read_source
@@ -23,7 +23,7 @@ class Call:
     texts: dict[str, list[str]] | None = None
 
 
-def choose_function(catalog: Catalog, call: Call) -> Function:
+def choose_function(catalog: SchemaCatalog, call: Call) -> Function:
     """The one overload that the given arguments fit."""
     overloads = catalog.functions.get((call.schema, call.name), [])
     found = [function for function in overloads if function.accepts(call.keys)]
@@ -37,7 +37,7 @@ def choose_function(catalog: Catalog, call: Call) -> Function:
 
 
 def call_statement(
-    catalog: Catalog, function: Function, call: Call, query: Query, shape: Shape
+    catalog: SchemaCatalog, function: Function, call: Call, query: Query, shape: Shape
 ) -> tuple[str, list[bytes | None]]:
     """The statement for `/rpc/name`."""
     values = Values()
@@ -56,7 +56,7 @@ def call_statement(
     return read_source(Reader(catalog, query, values), source, shape, before), values.items
 
 
-def plain_call(catalog: Catalog, call: Call, shape: Shape) -> tuple[Function, bytes, list[bytes | None]]:
+def plain_call(catalog: SchemaCatalog, call: Call, shape: Shape) -> tuple[Function, bytes, list[bytes | None]]:
     """A call with a body and nothing else: its statement is made once for each set of arguments."""
     key = (call.schema, call.name, call.keys, shape.is_single)
     known = catalog.calls.get(key)
@@ -118,7 +118,7 @@ def _ambiguous(found: list[Function]) -> RestError:
     )
 
 
-def _missing(catalog: Catalog, call: Call, overloads: list[Function]) -> RestError:
+def _missing(catalog: SchemaCatalog, call: Call, overloads: list[Function]) -> RestError:
     function = f"{call.schema}.{call.name}"
     keys = sorted(call.keys)
     shape = f"({', '.join(keys)})" if keys else " without parameters"
@@ -134,7 +134,7 @@ def _missing(catalog: Catalog, call: Call, overloads: list[Function]) -> RestErr
     )
 
 
-def _suggestion(catalog: Catalog, call: Call, overloads: list[Function]) -> str | None:
+def _suggestion(catalog: SchemaCatalog, call: Call, overloads: list[Function]) -> str | None:
     if overloads:
         shapes = [f"({', '.join(sorted(a.name for a in f.arguments))})" for f in overloads]
         near = difflib.get_close_matches(f"({', '.join(sorted(call.keys))})", shapes, 1, 0.33)

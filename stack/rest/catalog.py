@@ -90,7 +90,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Catalog:
+class SchemaCatalog:
     """Everything the REST service knows of the database."""
 
     schemas: tuple[str, ...]
@@ -103,9 +103,11 @@ class Catalog:
     calls: dict[tuple[str, str, frozenset[str], bool], tuple[Function, bytes]] = field(default_factory=dict)
 
 
-async def load_catalog(connection: psycopg.AsyncConnection, schemas: tuple[str, ...], version: int = 0) -> Catalog:
+async def load_catalog(
+    connection: psycopg.AsyncConnection, schemas: tuple[str, ...], version: int = 0
+) -> SchemaCatalog:
     """Read the catalogue in one snapshot."""
-    catalog = Catalog(schemas, version)
+    catalog = SchemaCatalog(schemas, version)
     async with connection.transaction(), connection.cursor() as cursor:
         await cursor.execute("set transaction isolation level repeatable read")
         await cursor.execute("set local search_path = ''")
@@ -131,7 +133,7 @@ def _table(row: tuple[Any, ...]) -> Table:
     return Table(schema, name, is_table, {c["name"]: Column(**c) for c in columns}, tuple(key))
 
 
-def _add_relation(catalog: Catalog, row: tuple[Any, ...]) -> None:
+def _add_relation(catalog: SchemaCatalog, row: tuple[Any, ...]) -> None:
     constraint, schema, source, target_schema, target, columns, foreign, is_one = row
     if schema != target_schema:
         return

@@ -2,12 +2,12 @@
 
 import difflib
 
-from stack.rest.catalog import Catalog, Relation
+from stack.rest.catalog import Relation, SchemaCatalog
 from stack.rest.errors import RestError, Unsupported
 from stack.rest.selecting import Embed
 
 
-def find_relation(catalog: Catalog, schema: str, source: str, embed: Embed) -> Relation:
+def find_relation(catalog: SchemaCatalog, schema: str, source: str, embed: Embed) -> Relation:
     """The one relation between a table and an embedded resource."""
     relations = catalog.relations.get((schema, source), [])
     found = [relation for relation in relations if _fits(relation, embed)]
@@ -30,7 +30,7 @@ def _fits(relation: Relation, embed: Embed) -> bool:
     return embed.hint in (relation.constraint, relation.target) or embed.hint in columns
 
 
-def _has_junction(catalog: Catalog, schema: str, source: str, target: str) -> bool:
+def _has_junction(catalog: SchemaCatalog, schema: str, source: str, target: str) -> bool:
     return any(
         inner.target == target and inner.is_to_one
         for outer in catalog.relations.get((schema, source), [])
@@ -51,7 +51,7 @@ def _ambiguous(source: str, embed: Embed, found: list[Relation]) -> RestError:
     )
 
 
-def _missing(catalog: Catalog, schema: str, source: str, embed: Embed) -> RestError:
+def _missing(catalog: SchemaCatalog, schema: str, source: str, embed: Embed) -> RestError:
     using = f"' using the hint '{embed.hint}" if embed.hint else ""
     near = difflib.get_close_matches(embed.name, {r.target for r in catalog.relations.get((schema, source), [])}, 1)
     hint = f"Perhaps you meant '{near[0]}' instead of '{embed.name}'." if near and near[0] != embed.name else None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from stack.rest.catalog import Catalog, Table
+from stack.rest.catalog import SchemaCatalog, Table
 from stack.rest.conditions import Conditions
 from stack.rest.embedding import find_relation
 from stack.rest.errors import RestError, bad_body
@@ -17,7 +17,7 @@ from stack.rest.sqltext import Values, qualified, quoted
 class Change:
     """A change to one table as the request asks for it."""
 
-    catalog: Catalog
+    catalog: SchemaCatalog
     table: Table
     query: Query
     prefer: Prefer

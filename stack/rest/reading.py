@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from stack.rest.catalog import Catalog, Relation, Table
+from stack.rest.catalog import Relation, SchemaCatalog, Table
 from stack.rest.conditions import Conditions
 from stack.rest.embedding import find_relation
 from stack.rest.errors import Unsupported
@@ -39,7 +39,7 @@ class Source:
 class Reader:
     """Renders `select` over a source."""
 
-    def __init__(self, catalog: Catalog, query: Query, values: Values) -> None:
+    def __init__(self, catalog: SchemaCatalog, query: Query, values: Values) -> None:
         self._catalog = catalog
         self._query = query
         self._values = values
@@ -121,7 +121,7 @@ def wrap(source: str, *, is_single: bool, total: str = NO_TOTAL) -> str:
     return f"with {source} select {total} as total, count(*) as rows, {body} as body, {GUCS} from pgrst_source as pgrst_row"
 
 
-def read_statement(catalog: Catalog, table: Table, query: Query, shape: Shape) -> tuple[str, list[bytes | None]]:
+def read_statement(catalog: SchemaCatalog, table: Table, query: Query, shape: Shape) -> tuple[str, list[bytes | None]]:
     """The statement for GET on a table."""
     values = Values()
     source = Source(qualified(table.schema, table.name), table.name, table.schema, table)

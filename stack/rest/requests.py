@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from stack.auth.tokens import ApiCaller
-from stack.rest.catalog import Catalog
+from stack.rest.catalog import SchemaCatalog
 from stack.rest.errors import RestError, Unsupported, bad_body
 from stack.rest.prefer import Prefer, parse_prefer
 from stack.rest.query import Slice
@@ -28,7 +28,7 @@ class Request:
     headers: dict[str, str]
     body: bytes
     identity: ApiCaller
-    catalog: Catalog
+    catalog: SchemaCatalog
     schema: str
     most_rows: int | None
 

@@ -7,7 +7,7 @@ import orjson
 from psycopg.pq.abc import PGresult
 
 from stack.auth.tokens import ApiCaller
-from stack.rest.catalog import Catalog
+from stack.rest.catalog import SchemaCatalog
 from stack.rest.connection import Connection, DatabaseError, Statement
 from stack.rest.errors import RestError, from_database, not_singular
 from stack.rest.pool import Pool
@@ -47,7 +47,9 @@ class Outcome:
 class Caller:
     """The request's side of the transaction: who, and what the settings will say."""
 
-    def __init__(self, identity: ApiCaller, catalog: Catalog, method: str, path: str, headers: dict[str, str]) -> None:
+    def __init__(
+        self, identity: ApiCaller, catalog: SchemaCatalog, method: str, path: str, headers: dict[str, str]
+    ) -> None:
         self.identity = identity
         self.scope = f"{catalog.version} {identity.role}"
         role_settings = tuple(catalog.role_settings.get(identity.role, ()))

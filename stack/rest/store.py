@@ -5,7 +5,7 @@ import logging
 
 import psycopg
 
-from stack.rest.catalog import Catalog, load_catalog
+from stack.rest.catalog import SchemaCatalog, load_catalog
 
 QUIET_SECONDS = 0.02
 RETRY_SECONDS = 1.0
@@ -18,10 +18,10 @@ class CatalogStore:
     def __init__(self, url: str, schemas: tuple[str, ...]) -> None:
         self._url = url
         self._schemas = schemas
-        self.current: Catalog | None = None
+        self.current: SchemaCatalog | None = None
         self._loaded = asyncio.Event()
 
-    async def wait(self, timeout_seconds: float) -> Catalog | None:
+    async def wait(self, timeout_seconds: float) -> SchemaCatalog | None:
         """The catalogue, waiting for the first one; None when there is none yet."""
         if self.current is None:
             try:

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from app.project.authorized_client import AuthorizedClient
-from app.project.hub import Hub, View
+from app.project.hub import TabHub, View
 from app.project.live_queries import live_query
 from app.project.models import BrowserSession
 from app.project.runtime import build_runtime
@@ -41,7 +41,7 @@ class People:
 
     stack: RunningStack
     authorized: AuthorizedClient
-    hub: Hub
+    hub: TabHub
 
     async def sign_up(self) -> BrowserSession:
         email = f"{uuid.uuid4().hex[:10]}@example.com"

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.project.feed import Feed
+from app.project.feed import OrgFeed
 from app.project.store import OrgStore
 from tests.support.waiting import eventually
 
@@ -16,7 +16,7 @@ async def test_what_had_no_wake_up_is_read_after_the_pause() -> None:
     heard: list[tuple[str, str]] = []
     store.listen(lambda table, row_id: heard.append((table, row_id)))
     nothing = cast("Any", None)
-    feed = Feed(store, nothing, nothing, nothing, nothing)
+    feed = OrgFeed(store, nothing, nothing, nothing, nothing)
     for _ in range(2):
         feed._notify("log", "7", 20)
     feed._notify("groups", "g", None)

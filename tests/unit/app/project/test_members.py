@@ -6,7 +6,7 @@ import pytest
 
 from app.project.authorized_client import AuthorizedClient
 from app.project.errors import NotThere
-from app.project.hub import Hub
+from app.project.hub import TabHub
 from app.project.members import BELIEVED_SECONDS, Members
 from app.project.models import BrowserSession
 
@@ -47,7 +47,7 @@ async def test_a_change_of_members_is_asked_about_at_once() -> None:
 
 
 async def test_the_hub_opens_nothing_for_somebody_outside() -> None:
-    hub = Hub(cast("AuthorizedClient", FakeAuthorizedClient("org-2")), cast("Any", None))
+    hub = TabHub(cast("AuthorizedClient", FakeAuthorizedClient("org-2")), cast("Any", None))
     with pytest.raises(NotThere):
         await hub.open("org-1", SOMEBODY)
     assert hub.store("org-1") is None

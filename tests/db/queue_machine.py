@@ -5,16 +5,16 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, consumes, initialize, multiple, rule
 
+from tests.db.queue_conditions import ATTEMPTS, QueueConditions
 from tests.db.queue_model import FINAL, RUNNING, Attempt, ModelJob
 from tests.db.queue_promises import MODULES
-from tests.db.queue_surroundings import ATTEMPTS, Surroundings
 from tests.db.world import TOKEN_HASH, Runner, refused
 
 SEATS = st.integers(0, 2)
 PHASES = ("INIT", "PLAN", "APPLY", "DESTROY", "OUTPUT")
 
 
-class QueueMachine(Surroundings):
+class QueueMachine(QueueConditions):
     """Three runners and a shared one, three modules, one person who decides."""
 
     jobs = Bundle("jobs")

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import reflex as rx
 
-from app.jobs.state import around
+from app.jobs.state import related
 from app.jobs.view import detail, kept_states, reviews, timeline
 from app.jobs.view import plan as plans
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
@@ -112,7 +112,7 @@ class JobState(LivePage, rx.State):
         return bool(page.rows)
 
     async def _read_around(self) -> None:
-        """Read what stands around the row, and remember for which row it was read."""
+        """Read what belongs to the row, and remember for which row it was read."""
         read_for = _mark_of(self._job)
         await self._read_events()
         self._read_for = read_for
@@ -128,13 +128,13 @@ class JobState(LivePage, rx.State):
         self._assign("is_own", bool(who.user_id) and str(self._job.get("created_by") or "") == who.user_id)
         await self._read_state()
         await self._read_use()
-        self._assign("kept", await around.read_kept(self, self._job))
-        self._plan_job = self._plan_job or await around.read_plan(self, self._job)
-        self._assign("checked_by", await around.read_check(self, self._job))
+        self._assign("kept", await related.read_kept(self, self._job))
+        self._plan_job = self._plan_job or await related.read_plan(self, self._job)
+        self._assign("checked_by", await related.read_check(self, self._job))
         await self._read_comments()
 
     async def _read_comments(self) -> None:
-        self._assign("comments", await around.read_comments(self, self._job))
+        self._assign("comments", await related.read_comments(self, self._job))
 
     async def _read_use(self) -> None:
         """Learn what became of a plan: a job that applies it, or a state that has moved on since."""

@@ -1,4 +1,4 @@
-"""A job's page: what stands around the row is read for the row that is shown."""
+"""A job's page: what belongs to the row is read for the row that is shown."""
 
 import pytest
 

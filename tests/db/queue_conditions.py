@@ -16,7 +16,7 @@ DEGRADED = {"code": "disk", "reason": "The disk is full.", "since": "2026-01-01T
 ATTEMPTS: Bundle[Any] = Bundle("attempts")
 
 
-class Surroundings(Promises):
+class QueueConditions(Promises):
     """Three own runners and, behind them, a shared one; what each may take now is predicted."""
 
     def __init__(self, world: World) -> None:

@@ -1,4 +1,4 @@
-"""What stands around a job's row: the plan that it applies, who looked after it, what was said, which states were kept."""
+"""What belongs to a job's row: the plan that it applies, who looked after it, what was said, which states were kept."""
 
 from app.jobs.view import kept_states, reviews
 from app.project.models import Filter, Query, Row

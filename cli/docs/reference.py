@@ -11,14 +11,14 @@ FOLDER = PROJECT / "docs" / "reference"
 GENERATED = "<!-- Written by `runyard docs reference`; a test compares it with the database. -->"
 CLIENTS = ("anon", "authenticated", "worker", "executor", "engine", "service_role")
 
-STATES = """# Job states
+STATUSES = """# Job statuses
 
 {generated}
 
-A job is in exactly one state. Only the changes listed here exist: the database refuses every other one, no matter who asks.
+A job has exactly one status. Only the changes listed here exist: the database refuses every other one, no matter who asks.
 Each is a row in `job_events`, with who caused it and why.
 
-| state | meaning |
+| status | meaning |
 |---|---|
 {statuses}
 
@@ -60,7 +60,7 @@ organisations that they belong to; nothing is written except through the functio
 """
 
 
-def state_page(connection: psycopg.Connection[Any]) -> str:
+def status_page(connection: psycopg.Connection[Any]) -> str:
     """Describe the states and the changes between them."""
     statuses = connection.execute(
         "select e.enumlabel from pg_enum as e where e.enumtypid = 'public.job_status'::regtype order by e.enumsortorder"
@@ -71,7 +71,7 @@ def state_page(connection: psycopg.Connection[Any]) -> str:
     ).fetchall()
     words = "\n".join(f"| {name} | {MEANINGS[name]} |" for (name,) in statuses)
     rows = "\n".join(f"| {a} | {b} | `{event}` | {when} |" for a, b, event, when in changes)
-    return STATES.format(generated=GENERATED, statuses=words, transitions=rows)
+    return STATUSES.format(generated=GENERATED, statuses=words, transitions=rows)
 
 
 MEANINGS = {
@@ -113,7 +113,7 @@ where p.pronamespace = 'public'::regnamespace and has_function_privilege(r.role,
 group by p.oid, p.proname order by p.proname
 """
 
-PAGES = {"states.md": state_page, "permissions.md": permission_page}
+PAGES = {"statuses.md": status_page, "permissions.md": permission_page}
 
 
 def write(database_url: str, folder: Path = FOLDER) -> None:

@@ -57,8 +57,8 @@ async def _output(space: Workspace) -> None:
 _PREPARE = Step("prepare", "Prepare", JobPhase.PREPARE, prepare)
 _FETCH = Step("fetch", "Fetch source", JobPhase.FETCH, fetch)
 _INPUTS = Step("inputs", "Write inputs and extra files", JobPhase.INPUTS, write_inputs)
-_SAVE_PLAN = Step("save-plan", "Keep the plan", JobPhase.PLAN, _save_plan)
-_LOAD_PLAN = Step("load-plan", "Fetch the approved plan", JobPhase.PLAN, _load_plan)
+_SAVE_PLAN = Step("save-plan", "Save plan", JobPhase.PLAN, _save_plan)
+_LOAD_PLAN = Step("load-plan", "Download plan", JobPhase.PLAN, _load_plan)
 
 _TASKS: dict[str, Step] = {
     "init": Step("init", "Init", JobPhase.INIT, _init),

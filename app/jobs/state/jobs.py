@@ -1,4 +1,4 @@
-"""The jobs page: everything the runners did, do and will do, a page at a time."""
+"""The jobs page: past, running and queued jobs, a page at a time."""
 
 import json
 from typing import ClassVar

@@ -80,13 +80,13 @@ def apply_configuration(
 ) -> list[Outcome]:
     """Let the installation have exactly the shared runners of the file; the same again changes nothing."""
     rows = installation.all_rows("workers", is_shared="is.true", removed_at="is.null", order="name")
-    standing = {row["name"].casefold(): row for row in rows}
+    existing = {row["name"].casefold(): row for row in rows}
     named = {runner.name.casefold() for runner in wanted.shared_runners}
     if unknown := rotate - {runner.name for runner in wanted.shared_runners}:
         raise CommandError(f"The file names no shared runner {', '.join(sorted(unknown))}.")
     done = []
     for runner in wanted.shared_runners:
-        row = standing.get(runner.name.casefold())
+        row = existing.get(runner.name.casefold())
         if row is None or runner.name in rotate:
             done.append(give_token(installation, runner, "made" if row is None else "given a new token"))
         else:

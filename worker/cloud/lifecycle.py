@@ -155,23 +155,23 @@ async def _drain(progress: Progress) -> None:
     await progress.store.drain(f"Update to {progress.cloud.target.version}")
 
 
-async def _standing(progress: Progress) -> None:
+async def _current_service(progress: Progress) -> None:
     """Remember what runs now, so that a failed update can go back to it."""
     cloud, found = progress.cloud, progress.found
-    standing = await call("The service could not be read", service.find_service, cloud)
-    if standing is None:
+    current = await call("The service could not be read", service.find_service, cloud)
+    if current is None:
         raise JobFailed(
             "There is no service to update.", code="cloud_service", hint="Deploy the runner again, or remove it."
         )
     # What the last successful job left: a try that died after the roll-out must not take its own revision for the old one.
-    found["previous"] = cloud.target.proven_task_arn or standing["taskDefinition"]
+    found["previous"] = cloud.target.proven_task_arn or current["taskDefinition"]
     found["secret_arn"] = await call("The secret could not be read", access.find_secret, cloud)
 
 
 async def _roll_out(progress: Progress) -> None:
     cloud, found = progress.cloud, progress.found
-    standing = await call("The service could not be read", service.find_service, cloud)
-    await call("The new version could not be deployed", service.redeploy, cloud, found["task_definition_arn"], standing)
+    current = await call("The service could not be read", service.find_service, cloud)
+    await call("The new version could not be deployed", service.redeploy, cloud, found["task_definition_arn"], current)
     await progress.store.note_awake()
     await progress.store.resume()
 
@@ -184,9 +184,9 @@ async def _prove(progress: Progress) -> None:
         await progress.store.record_cloud({"task_definition_arn": found["task_definition_arn"]})
         return
     progress.cloud.say(f"No heartbeat at {target.version}: going back to {found['previous'].rsplit('/', 1)[-1]}")
-    standing = await call("The service could not be read", service.find_service, progress.cloud)
+    current = await call("The service could not be read", service.find_service, progress.cloud)
     await call(
-        "The old version could not be brought back", service.redeploy, progress.cloud, found["previous"], standing
+        "The old version could not be brought back", service.redeploy, progress.cloud, found["previous"], current
     )
     raise JobFailed(
         f"The runner did not come online at {target.version}; the version before it was put back.",
@@ -196,7 +196,7 @@ async def _prove(progress: Progress) -> None:
 
 
 UPDATE = (
-    LifecycleStep("standing", "What runs now", _standing),
+    LifecycleStep("current", "What runs now", _current_service),
     # The new version may come from another repository, or need other rights than the one that was deployed.
     LifecycleStep("roles", "IAM roles", _roles),
     LifecycleStep("drain", "Drain", _drain),

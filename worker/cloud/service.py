@@ -119,9 +119,9 @@ def find_service(cloud: Cloud) -> dict[str, Any] | None:
 def ensure_service(cloud: Cloud, task: str, place: Place) -> str:
     """Create the service, or point the one that stands at this task definition."""
     ecs, target = cloud.client("ecs"), cloud.target
-    standing = find_service(cloud)
-    if standing is not None:
-        return redeploy(cloud, task, standing)
+    current = find_service(cloud)
+    if current is not None:
+        return redeploy(cloud, task, current)
     made = ecs.create_service(
         cluster=CLUSTER,
         serviceName=target.name,
@@ -143,19 +143,19 @@ def ensure_service(cloud: Cloud, task: str, place: Place) -> str:
     return str(made["serviceArn"])
 
 
-def redeploy(cloud: Cloud, task: str, standing: dict[str, Any]) -> str:
+def redeploy(cloud: Cloud, task: str, current: dict[str, Any]) -> str:
     """Force a new deployment of the service with this task definition; one that sleeps is woken to prove itself."""
-    if standing["taskDefinition"] == task and standing["desiredCount"]:
+    if current["taskDefinition"] == task and current["desiredCount"]:
         cloud.say(f"Service {cloud.target.name} runs {task.rsplit('/', 1)[-1]} already")
-        return str(standing["serviceArn"])
-    count = standing["desiredCount"] or 1
+        return str(current["serviceArn"])
+    count = current["desiredCount"] or 1
     cloud.client("ecs").update_service(
         cluster=CLUSTER, service=cloud.target.name, taskDefinition=task, desiredCount=count, forceNewDeployment=True
     )
-    if not standing["desiredCount"]:
+    if not current["desiredCount"]:
         cloud.say(f"Service {cloud.target.name} was scaled to zero: waking one task")
     cloud.say(f"Service {cloud.target.name} now runs {task.rsplit('/', 1)[-1]}: new deployment forced")
-    return str(standing["serviceArn"])
+    return str(current["serviceArn"])
 
 
 def set_desired(cloud: Cloud, count: int) -> None:

@@ -99,12 +99,12 @@ def _releases(administrator: Api) -> None:
 
 def _content(person: Api, organisation: str) -> None:
     rows = person.rows("modules", select="path", org_id=f"eq.{organisation}")
-    standing = {row["path"] for row in rows}
-    if not standing:
+    existing = {row["path"] for row in rows}
+    if not existing:
         for path, description in GROUPS.items():
             person.call("upsert_group", org=organisation, path=path, description=description)
     for module in MODULES:
-        if f"{module.group}/{module.name}" not in standing and not standing:
+        if f"{module.group}/{module.name}" not in existing and not existing:
             person.call(
                 "create_module", org=organisation, group_path=module.group, name=module.name, spec=module.as_spec()
             )

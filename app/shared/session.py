@@ -134,7 +134,7 @@ class SessionState(Sparing, rx.State):
 
     @rx.event
     async def switch_organisation(self, org_id: str) -> rx.event.EventSpec | None:
-        """LiveQuery at another organisation of mine."""
+        """Look at another organisation of mine."""
         if org_id not in {org["id"] for org in self.orgs}:
             return None
         session = await self._must_session()

@@ -23,7 +23,7 @@ class DeviceState(AppState, rx.State):
 
     @rx.event
     async def load(self) -> rx.event.EventSpec | None:
-        """LiveQuery for the program whose code stands in the address."""
+        """Look for the program whose code stands in the address."""
         self.reset()
         try:
             self.who = (await (await self._who())._must_session()).email
@@ -36,7 +36,7 @@ class DeviceState(AppState, rx.State):
 
     @rx.event
     async def find(self, form: dict[str, Any]) -> None:
-        """LiveQuery for the program whose code was typed."""
+        """Look for the program whose code was typed."""
         await self._find(str(form.get("code", "")))
 
     async def _find(self, text: str) -> None:

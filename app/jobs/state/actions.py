@@ -150,7 +150,7 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def check_first(self) -> list[Any]:
-        """LiveQuery at what a lost job left behind, with a plan that changes nothing; shows that plan."""
+        """Look at what a lost job left behind, with a plan that changes nothing; shows that plan."""
         page = await self._job()
         if not page.is_found:
             return []
@@ -167,7 +167,7 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def check_killed(self) -> list[Any]:
-        """LiveQuery at what a killed job left behind: a plan that only compares."""
+        """Look at what a killed job left behind: a plan that only compares."""
         page = await self._job()
         if not page.is_found or not page.view["was_killed"]:
             return []

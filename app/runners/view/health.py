@@ -37,7 +37,7 @@ def build_advice(worker: Row, latest: str) -> list[Advice]:
             "tone": "red",
             "title": "No heartbeat comes any more.",
             "text": "An apply that it runs goes on as far as we know, and its state stays on its disk until it is back. "
-            "Plans go to other runners. LiveQuery at its machine, or start it again.",
+            "Plans go to other runners. Look at its machine, or start it again.",
             "doc": "troubleshooting",
         },
         "degraded": {
@@ -63,7 +63,7 @@ def build_advice(worker: Row, latest: str) -> list[Advice]:
             "icon": "circle-pause",
             "tone": "amber",
             "title": "It has a free slot, and takes none of the jobs that wait for it.",
-            "text": "Its heartbeats come, so it is there; what asks for jobs in it may hang. LiveQuery at its own log, and start "
+            "text": "Its heartbeats come, so it is there; what asks for jobs in it may hang. Look at its own log, and start "
             "it again: running jobs are finished first.",
             "doc": "troubleshooting",
         },

@@ -15,7 +15,7 @@
     const shown = new Notification("Runyard", { body: words, tag: "runyard-needs-you", icon: "/mark.svg" });
     shown.onclick = () => { window.focus(); window.location.assign("/dashboard/jobs?status=needs-you"); };
   }
-  function look() {
+  function check() {
     if (!document.querySelector(".ry-side")) return;
     const now = count();
     const title = (now ? `(${now}) ` : "") + stripped(document.title);
@@ -34,7 +34,7 @@
   }
 
   let due = 0;
-  const soon = () => { if (!due) due = setTimeout(() => { due = 0; look(); }, 100); };
+  const soon = () => { if (!due) due = setTimeout(() => { due = 0; check(); }, 100); };
   new MutationObserver(soon).observe(document, { childList: true, subtree: true, characterData: true });
   window.runyardNotify = { turn, isOn: () => (wanted() ? "on" : "off") };
 })();

@@ -275,17 +275,17 @@
     if (isThere) held.add(table); else held.delete(table);
     table.querySelector(`[data-hold=${isThere ? "on" : "off"}]`)?.click();
   }
-  function look(target) {
+  function track(target) {
     const table = target instanceof Element ? target.closest(".ry-tw:has([data-hold])") : null;
     for (const other of [...held]) if (other !== table && !isAt(other)) at(other, false);
     if (table && isAt(table)) at(table, true);
   }
   const isAt = (table) => table.isConnected && (table.matches(":hover") || Boolean(table.querySelector(":focus-visible")));
   // A finger does not hover: only what a mouse or a pen points at is held.
-  document.addEventListener("pointerover", (event) => { if (event.pointerType !== "touch") look(event.target); });
-  document.documentElement.addEventListener("pointerleave", () => look(null));
-  document.addEventListener("focusin", (event) => look(event.target));
-  document.addEventListener("focusout", () => setTimeout(() => look(document.activeElement)));
+  document.addEventListener("pointerover", (event) => { if (event.pointerType !== "touch") track(event.target); });
+  document.documentElement.addEventListener("pointerleave", () => track(null));
+  document.addEventListener("focusin", (event) => track(event.target));
+  document.addEventListener("focusout", () => setTimeout(() => track(document.activeElement)));
 
   /* The sheet takes the focus when it opens and gives it back to what opened it. */
   let opener = null;

@@ -1,4 +1,4 @@
-"""LiveQueries: what pages ask the database, answered once for everybody who asks the same, and asked again when it may differ.
+"""Live queries: what pages ask the database, answered once for everybody who asks the same, and asked again when it may differ.
 
 A live query names a database function, its arguments and what makes its answer old. Its answer is held only while somebody
 looks at it, so the dashboard holds what is on screens and not organisations. Rows that change are put into the answers

@@ -12,7 +12,7 @@ ROLE_WORDS = {
     "owner": "Everything, and the organisation itself.",
     "admin": "Runners, members, identities, states.",
     "operator": "Modules and jobs: run, approve, cancel.",
-    "viewer": "LiveQueries, changes nothing.",
+    "viewer": "Sees everything, changes nothing.",
 }
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 

@@ -10,7 +10,7 @@ from app.shared.session import AppState, say_error
 
 TYPES = ("PLAN", "APPLY", "DESTROY", "DRIFT", "OUTPUT")
 EFFECTS = {
-    "PLAN": "LiveQueries at what would change and saves it. Changes nothing.",
+    "PLAN": "Shows what would change and saves it. Changes nothing.",
     "APPLY": "Plans first. You see that plan, and nothing changes before it is confirmed.",
     "DESTROY": "Plans the removal of everything this module has created. Nothing goes before that plan is confirmed.",
     "DRIFT": "Compares what is there with the state. Changes nothing.",

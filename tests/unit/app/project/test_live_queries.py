@@ -1,4 +1,4 @@
-"""LiveQueries: one answer for everybody who asks the same, changed rows at once, everything else with the next answer."""
+"""Live queries: one answer for everybody who asks the same, changed rows at once, everything else with the next answer."""
 
 import asyncio
 from typing import Any, cast

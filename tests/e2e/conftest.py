@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from tests.conftest import _open_folder
 from tests.e2e.product import Product
-from tests.support.browser import chromium_path
+from tests.support.browser import start_chromium
 from tests.support.stack import start_stack
 
 
@@ -22,9 +22,5 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """The system's own chromium; for one module only, because its event loop would stand in the way of later tests."""
-    # Asked first: without a browser's packages Playwright's own driver may lack a library as well.
-    path = chromium_path()
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with start_chromium() as browser:
         yield browser
-        browser.close()

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,7 +43,7 @@ class Product:
     def rpc(self, token: str, name: str, arguments: dict[str, Any]) -> Any:
         """Call a database function as somebody."""
         headers = {"apikey": self.stack.publishable_key, "Authorization": f"Bearer {token}"}
-        answer = httpx.post(f"{self.stack.url}/rest/v1/rpc/{name}", json=arguments, headers=headers, timeout=30)
+        answer = httpx.post(f"{self.stack.url}/rest/v1/rpc/{name}", json=arguments, headers=headers, timeout=60)
         assert answer.is_success, answer.text
         return answer.json() if answer.content else None
 
@@ -52,7 +53,7 @@ class Product:
         email = f"{name}-{unique}@example.com"
         headers = {"apikey": self.stack.publishable_key}
         body = {"email": email, "password": PASSWORD}
-        answer = httpx.post(f"{self.stack.url}/auth/v1/signup", json=body, headers=headers, timeout=30)
+        answer = httpx.post(f"{self.stack.url}/auth/v1/signup", json=body, headers=headers, timeout=60)
         assert answer.is_success, answer.text
         token = str(answer.json()["access_token"])
         title = f"{name.title()} {unique}"
@@ -74,11 +75,11 @@ class Product:
 
     def page(self, path: str) -> str:
         """Read a file that anybody may read."""
-        return httpx.get(f"{self.url}{path}", follow_redirects=True, timeout=30).text
+        return httpx.get(f"{self.url}{path}", follow_redirects=True, timeout=60).text
 
     def sign_out(self, cookie: str) -> None:
         """Sign out through the dashboard's route."""
-        httpx.post(f"{self.url}/auth/logout", json={}, headers={"Origin": self.url, "Cookie": cookie}, timeout=30)
+        httpx.post(f"{self.url}/auth/logout", json={}, headers={"Origin": self.url, "Cookie": cookie}, timeout=60)
 
     def cookie(self, person: Person) -> str:
         """Sign in through the dashboard's route and return the Cookie header."""
@@ -86,7 +87,7 @@ class Product:
             f"{self.url}/auth/login",
             json={"email": person.email, "password": person.password},
             headers={"Origin": self.url},
-            timeout=30,
+            timeout=60,
         )
         assert answer.is_success, answer.text
         return f"runyard_sid={answer.cookies['runyard_sid']}"
@@ -120,6 +121,17 @@ class Tab:
                 found.append(json.loads(frame.removeprefix("42/_event,"))[1])
         return found
 
+    async def until(
+        self, is_there: Callable[[list[dict[str, Any]]], object], most: float = 120.0
+    ) -> list[dict[str, Any]]:
+        """Collect what comes back until something is among it."""
+        found: list[dict[str, Any]] = []
+        end = time.monotonic() + most
+        while not is_there(found):
+            assert time.monotonic() < end, f"it never came; the last of {len(self.frames)} frames: {self.frames[-3:]}"
+            found += await self.answers(0.2, most=1.0)
+        return found
+
 
 async def _within(socket: ClientConnection, seconds: float) -> str | bytes:
     return await asyncio.wait_for(socket.recv(), seconds)
@@ -137,7 +149,7 @@ async def open_tab(product: Product, cookie: str = "", origin: str = "", token: 
         max_size=None,
     )
     tab = Tab(socket)
-    await _within(socket, 10)
+    await _within(socket, 60)
     await socket.send("40/_event,")
     await tab.answers(0.3)
     return tab

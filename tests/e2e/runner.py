@@ -21,6 +21,7 @@ class ScriptedRunner:
     ) -> None:
         """Exchange the token for a session; without one, register first."""
         self._product = product
+        self._running: dict[int, int] = {}
         self.worker = self._found(person, name) if token else self._registered(person, name)
         self._token = self._sign_in(instance or name, token or TOKEN)
         self.beat()
@@ -51,7 +52,7 @@ class ScriptedRunner:
         }
         stack = self._product.stack
         headers = {"apikey": stack.publishable_key}
-        answer = httpx.post(f"{stack.url}/functions/v1/worker-session", json=body, headers=headers, timeout=30)
+        answer = httpx.post(f"{stack.url}/functions/v1/worker-session", json=body, headers=headers, timeout=60)
         assert answer.is_success, answer.text
         return str(answer.json()["access_token"])
 
@@ -60,7 +61,8 @@ class ScriptedRunner:
 
     def beat(self) -> Any:
         """Say that it lives."""
-        return self._call("worker_heartbeat", p_status="ONLINE", p_version="1.8.2", p_running=[])
+        running = [{"job": job, "attempt": attempt} for job, attempt in self._running.items()]
+        return self._call("worker_heartbeat", p_status="ONLINE", p_version="1.8.2", p_running=running)
 
     def leave(self) -> Any:
         """End the session, as a process that is told to stop."""
@@ -71,10 +73,18 @@ class ScriptedRunner:
         self.beat()
         answer = self._call("worker_claim", p_request_id=str(uuid.uuid4()), p_slots=1)
         [job] = answer["jobs"]
+        self._hold(job)
         if number and job["id"] != number:
             self.finish(job, "FAILED")
             return self.claim(number)
         return dict(job)
+
+    def _hold(self, job: dict[str, Any]) -> None:
+        """Keep it for as long as a test takes: nobody sends heartbeats meanwhile, and none is missing."""
+        self._running[job["id"]] = job["attempt"]
+        self._product.sql(
+            "update private.live_jobs set lease_until = now() + interval '1 hour' where job_id = %s", job["id"]
+        )
 
     def report(self, job: dict[str, Any], phase: str, steps: list[dict[str, Any]]) -> Any:
         """Say which step it is at."""
@@ -100,6 +110,7 @@ class ScriptedRunner:
 
     def finish(self, job: dict[str, Any], status: str, last_seq: int = 0, summary: Any = None) -> Any:
         """End the job."""
+        self._running.pop(job["id"], None)
         return self._call(
             "worker_finish",
             p_job=job["id"],
@@ -113,4 +124,5 @@ class ScriptedRunner:
 
     def vanish(self, job: dict[str, Any]) -> None:
         """Be lost while the job runs: what the sweep does when the lease has run out, without the wait."""
+        self._running.pop(job["id"], None)
         self._product.sql("select private.lose_job(%s, %s)", job["id"], "No heartbeat for 60 s")

@@ -12,9 +12,9 @@ from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module
 from tests.support.browser import settled, what_stays
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(900)
-SOON = 30_000
 MODES = ("light", "dark")
 PUBLIC = ("/login", "/sign-up", "/forgotten", "/reset-password", "/invite")
 PAGES = {
@@ -110,7 +110,7 @@ def findings(page: Page, but: str = "") -> list[str]:
 def test_a_page_for_everybody_has_no_serious_finding(context: BrowserContext, path: str) -> None:
     page = context.new_page()
     page.goto(path)
-    expect(page.get_by_role("heading").first).to_be_visible(timeout=SOON)
+    expect(page.get_by_role("heading").first).to_be_visible()
     assert findings(page) == []
     page.close()
 
@@ -121,7 +121,7 @@ def test_a_page_behind_the_sign_in_has_no_serious_finding(
 ) -> None:
     page = context.new_page()
     page.goto(path.format(**things))
-    expect(page.get_by_text(PAGES[path]).first).to_be_visible(timeout=SOON)
+    expect(page.get_by_text(PAGES[path]).first).to_be_visible()
     assert findings(page) == []
     page.close()
 
@@ -130,7 +130,7 @@ def test_the_add_runner_sheet_has_no_serious_finding(context: BrowserContext, th
     page = context.new_page()
     page.goto("/dashboard/runners")
     page.get_by_role("button", name="Add runner").click()
-    expect(page.get_by_role("dialog", name="Add runner").get_by_label("Capacity")).to_be_visible(timeout=SOON)
+    expect(page.get_by_role("dialog", name="Add runner").get_by_label("Capacity")).to_be_visible()
     assert findings(page) == []
     page.close()
 
@@ -139,7 +139,7 @@ def test_the_form_of_a_runner_has_no_serious_finding(context: BrowserContext, th
     page = context.new_page()
     page.goto(f"/dashboard/runners/{things['runner']}")
     page.get_by_role("button", name="Edit", exact=True).click()
-    expect(page.get_by_role("dialog").get_by_label("Capacity")).to_be_visible(timeout=SOON)
+    expect(page.get_by_role("dialog").get_by_label("Capacity")).to_be_visible()
     assert findings(page) == []
     page.close()
 
@@ -151,7 +151,7 @@ def test_the_run_dialog_with_its_options_has_no_serious_finding(
     page.goto(f"/dashboard/modules?module={things['module']}")
     page.get_by_role("button", name="Apply", exact=True).click()
     page.get_by_test_id("run-options").click()
-    expect(page.get_by_label("Targets")).to_be_visible(timeout=SOON)
+    expect(page.get_by_label("Targets")).to_be_visible()
     assert findings(page) == []
     page.close()
 
@@ -174,12 +174,12 @@ OPENED = {
 
 def open_on(page: Page, presses: list[Any], role: Any) -> Locator:
     """Press one thing after the other, the second in the menu that the first opened."""
-    expect(page.locator(".ry-live:visible", has_text="Live")).to_be_visible(timeout=SOON)
+    expect(page.locator(".ry-live:visible", has_text="Live")).to_be_visible()
     for at, each in enumerate(presses):
         kind, name = each if isinstance(each, tuple) else ("menuitem" if at else "button", each)
-        page.get_by_role(kind, name=name, exact=isinstance(name, str)).first.click(timeout=SOON)
+        page.get_by_role(kind, name=name, exact=isinstance(name, str)).first.click()
     opened = page.locator(f"[role={role}][data-state=open]").last
-    expect(opened).to_be_visible(timeout=SOON)
+    expect(opened).to_be_visible()
     settled(page)
     return opened
 
@@ -193,12 +193,14 @@ def test_what_is_open_over_a_page_has_no_serious_finding(
     page.goto(path.format(**things))
     opened = open_on(page, presses, role)
     # Menus and lists hide the page behind them from readers, and keep the focus: axe sees only the first of the two.
+    wait_until(lambda: opened.evaluate(HAS_FOCUS))
     page.keyboard.press("Tab")
-    assert opened.evaluate("(el) => el.contains(document.activeElement)")
+    assert opened.evaluate(HAS_FOCUS)
     assert findings(page, but="aria-hidden-focus" if role in ("menu", "listbox") else "") == []
     page.close()
 
 
+HAS_FOCUS = "(el) => el.contains(document.activeElement)"
 # A desk, where tables are widest for their room, 1280 at 200 %, a phone.
 WIDTHS = (1440, 785, 721, 640, 390)
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -227,14 +229,14 @@ def test_no_page_scrolls_sideways_at_any_width_and_nothing_moves_for_who_asked_f
     found = []
     for path, words in PAGES.items():
         page.goto(path.format(**things))
-        expect(page.get_by_text(words).first).to_be_attached(timeout=SOON)
+        expect(page.get_by_text(words).first).to_be_attached()
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 800})
             found += [(path, width, over) for over in sideways(page)]
     page.goto("/dashboard/runners")
-    expect(page.get_by_role("link", name="lively", exact=True)).to_be_visible(timeout=SOON)
+    expect(page.get_by_role("link", name="lively", exact=True)).to_be_visible()
     page.keyboard.press("n")
-    page.wait_for_function("document.querySelector('[role=dialog]')?.getAnimations({ subtree: true })")
+    expect(page.get_by_role("dialog", name="Add runner")).to_be_visible()
     found += page.evaluate(LASTING)
     page.context.close()
     assert found == []
@@ -244,6 +246,6 @@ def test_what_runs_turns_for_who_did_not_ask_for_stillness(product: Product, chr
     for motion, count in (("no-preference", 1), ("reduce", 0)):
         page = chromium.new_page(base_url=product.url, reduced_motion=motion)
         page.goto("/login")
-        expect(page.get_by_role("heading").first).to_be_visible(timeout=SOON)
+        expect(page.get_by_role("heading").first).to_be_visible()
         assert page.evaluate(TURNING) == count
         page.close()

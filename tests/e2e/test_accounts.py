@@ -9,10 +9,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.e2e.product import PASSWORD, Person, Product
 from tests.e2e.test_accessibility import findings
+from tests.support.browser import LATER
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
-SOON = 30_000
 FLEET = re.compile("/dashboard/runners")
 # The person's own mail program would open here.
 CATCH_MAIL = """addEventListener("click", (event) => {
@@ -29,9 +29,7 @@ def browse(product: Product, chromium: Browser) -> Iterator[Callable[[], Page]]:
 
     def page() -> Page:
         contexts.append(chromium.new_context(base_url=product.url))
-        opened = contexts[-1].new_page()
-        opened.set_default_timeout(SOON)
-        return opened
+        return contexts[-1].new_page()
 
     yield page
     for context in contexts:
@@ -124,7 +122,7 @@ def test_somebody_new_is_invited_and_may_do_what_their_role_says(product: Produc
     link = invite(host, email, "Viewer")
 
     guest.goto(link)
-    assert "#" not in guest.url
+    guest.wait_for_url(lambda url: "#" not in url)
     guest.get_by_role("button", name="Accept the invitation").click()
     guest.wait_for_url(re.compile("/login"))
     guest.get_by_role("link", name="Create account").click()
@@ -156,7 +154,7 @@ def test_where_i_am_signed_in_is_listed_and_another_browser_is_signed_out(
     sign_in(elsewhere, person)
     page.goto("/dashboard/account")
     rows, asked = page.get_by_test_id("session"), page.get_by_role("alertdialog")
-    expect(rows).to_have_count(2, timeout=SOON)
+    expect(rows).to_have_count(2)
     expect(rows.first).to_contain_text("This one")
     expect(rows.first).to_contain_text("Chrome on")
     expect(rows.first.get_by_role("button")).to_have_count(0)
@@ -164,22 +162,22 @@ def test_where_i_am_signed_in_is_listed_and_another_browser_is_signed_out(
 
     rows.nth(1).get_by_role("button").click()
     asked.get_by_role("button", name="Cancel").click()
-    expect(asked).to_have_count(0, timeout=SOON)
+    expect(asked).to_have_count(0)
     expect(rows).to_have_count(2)
     rows.nth(1).get_by_role("button").click()
-    expect(asked).to_be_visible(timeout=SOON)
+    expect(asked).to_be_visible()
     assert findings(page) == []
     asked.get_by_role("button", name="Sign it out").click()
-    expect(rows).to_have_count(1, timeout=SOON)
+    expect(rows).to_have_count(1)
     # Its open page goes by itself.
-    elsewhere.wait_for_url(re.compile("/login"), timeout=4 * SOON)
+    elsewhere.wait_for_url(re.compile("/login"), timeout=LATER)
 
     sign_in(elsewhere, person)
     page.reload()
-    expect(rows).to_have_count(2, timeout=SOON)
+    expect(rows).to_have_count(2)
     page.get_by_role("button", name="Sign out all others").click()
     asked.get_by_role("button", name="Sign out all others").click()
-    expect(rows).to_have_count(1, timeout=SOON)
+    expect(rows).to_have_count(1)
     elsewhere.goto("/dashboard/runners")
     elsewhere.wait_for_url(re.compile("/login"))
 

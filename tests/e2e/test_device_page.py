@@ -4,7 +4,7 @@ import httpx
 from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
-from tests.e2e.test_runners_page import SOON, Open, person, sign_in
+from tests.e2e.test_runners_page import Open, person, sign_in
 
 __all__ = ["person", "sign_in"]
 
@@ -13,14 +13,14 @@ GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 def start(product: Product) -> dict[str, str]:
     answer = httpx.post(
-        f"{product.stack.url}/functions/v1/device-login", json={"program": "runyard on laptop"}, timeout=30
+        f"{product.stack.url}/functions/v1/device-login", json={"program": "runyard on laptop"}, timeout=60
     )
     return dict(answer.raise_for_status().json())
 
 
 def poll(product: Product, device_code: str) -> httpx.Response:
     body = {"grant_type": GRANT, "device_code": device_code}
-    return httpx.post(f"{product.stack.url}/functions/v1/device-login", json=body, timeout=30)
+    return httpx.post(f"{product.stack.url}/functions/v1/device-login", json=body, timeout=60)
 
 
 def open_code(page: Page, code: str) -> None:
@@ -31,10 +31,10 @@ def test_a_code_is_confirmed_by_whoever_is_signed_in(product: Product, person: P
     asked = start(product)
     page = sign_in(person)
     open_code(page, asked["user_code"])
-    expect(page.get_by_text("runyard on laptop")).to_be_visible(timeout=SOON)
+    expect(page.get_by_text("runyard on laptop")).to_be_visible()
     assert poll(product, asked["device_code"]).json()["error"] == "authorization_pending"
     page.get_by_role("button", name="Confirm").click()
-    expect(page.get_by_text("The program is signed in.")).to_be_visible(timeout=SOON)
+    expect(page.get_by_text("The program is signed in.")).to_be_visible()
     assert poll(product, asked["device_code"]).json()["user"]["email"] == person.email
 
 
@@ -42,9 +42,9 @@ def test_a_code_is_declined_and_a_wrong_one_is_said(product: Product, person: Pe
     asked = start(product)
     page = sign_in(person)
     open_code(page, "BBBB-BBBB")
-    expect(page.get_by_text("No program waits with this code.")).to_be_visible(timeout=SOON)
+    expect(page.get_by_text("No program waits with this code.")).to_be_visible()
     page.get_by_label("Code").fill(asked["user_code"].lower())
     page.get_by_role("button", name="Continue").click()
     page.get_by_role("button", name="Decline").click()
-    expect(page.get_by_text("The program stays signed out.")).to_be_visible(timeout=SOON)
+    expect(page.get_by_text("The program stays signed out.")).to_be_visible()
     assert poll(product, asked["device_code"]).json()["error"] == "access_denied"

@@ -2,19 +2,20 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.e2e.product import PASSWORD, Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module, status
 
 pytestmark = pytest.mark.timeout(900)
-SOON = 30_000
 SETTINGS = "/dashboard/settings"
-# Further than any page has stops.
-FAR = 90
+# Twice as far as any page has stops: one that moves meanwhile may be passed.
+FAR = 180
 HAS_FOCUS = "(el) => el === document.activeElement"
 # A ring of its own, or that of the field's frame.
 IS_SEEN = """() => {
@@ -41,7 +42,6 @@ def page(product: Product, person: Person, chromium: Browser) -> Iterator[Page]:
     name, value = product.cookie(person).split("=", 1)
     context.add_cookies([{"name": name, "value": value, "url": product.url}])
     made = context.new_page()
-    made.set_default_timeout(SOON)
     yield made
     context.close()
 
@@ -49,15 +49,15 @@ def page(product: Product, person: Person, chromium: Browser) -> Iterator[Page]:
 def go(page: Page, path: str) -> None:
     """Open a page and wait until its keys work."""
     page.goto(path)
-    expect(page.locator(".ry-live:visible", has_text="Live")).to_be_visible(timeout=SOON)
+    expect(page.locator(".ry-live:visible", has_text="Live")).to_be_visible()
 
 
 def reach(page: Page, target: Locator) -> None:
     """Walk to something with Tab, as far as it takes, and see that it is where one is."""
-    expect(target).to_be_visible(timeout=SOON)
-    expect(target).to_be_enabled(timeout=SOON)
+    expect(target).to_be_visible()
+    expect(target).to_be_enabled()
     step_to(page, target, "Tab")
-    assert page.evaluate(IS_SEEN), "what has the focus is not marked"
+    page.wait_for_function(IS_SEEN)
 
 
 def press(page: Page, target: Locator) -> None:
@@ -82,7 +82,9 @@ def pick(page: Page, target: Locator, option: str) -> None:
 def choose_below(page: Page, option: str) -> None:
     """Go down an open list or menu to a line, and take it."""
     wanted = page.locator("[role=option], [role=menuitem]").filter(has_text=option).first
-    expect(wanted).to_be_visible(timeout=SOON)
+    expect(wanted).to_be_visible()
+    # A key that comes before the list has the focus is nobody's.
+    page.wait_for_function("document.activeElement.closest('[role=listbox], [role=menu]')")
     step_to(page, wanted, "ArrowDown")
     page.keyboard.press("Enter")
 
@@ -91,9 +93,14 @@ def step_to(page: Page, target: Locator, key: str) -> None:
     """Press a key until something has the focus."""
     for _ in range(FAR):
         if target.evaluate(HAS_FOCUS):
-            break
+            return
+        page.evaluate("window.focusBefore = document.activeElement")
         page.keyboard.press(key)
-    assert target.evaluate(HAS_FOCUS), f"no number of {key} leads there"
+        if key != "Tab":
+            # Lists move the focus a moment after the key, and have an end.
+            with suppress(PlaywrightTimeout):
+                page.wait_for_function("document.activeElement !== window.focusBefore", timeout=2_000)
+    raise AssertionError(f"no number of {key} leads there")
 
 
 def choose(page: Page, chosen: Locator, wanted: Locator) -> None:
@@ -101,7 +108,7 @@ def choose(page: Page, chosen: Locator, wanted: Locator) -> None:
     reach(page, chosen)
     step_to(page, wanted, "ArrowRight")
     page.keyboard.press("Space")
-    expect(wanted).to_be_checked(timeout=SOON)
+    expect(wanted).to_be_checked()
 
 
 def row(page: Page, name: str) -> Locator:
@@ -114,7 +121,7 @@ def act_on_row(page: Page, name: str, item: str) -> Locator:
     page.keyboard.press(".")
     choose_below(page, item)
     question = page.get_by_role("alertdialog", name=re.compile(f"^{item} {name}"))
-    expect(question).to_be_visible(timeout=SOON)
+    expect(question).to_be_visible()
     return question
 
 
@@ -124,11 +131,11 @@ def test_a_first_runner_is_registered_and_its_token_copied(page: Page) -> None:
     sheet = page.get_by_role("dialog", name="Add runner")
     write(page, sheet.get_by_label("Name", exact=True), "by-keys")
     page.keyboard.press("Enter")
-    expect(sheet.get_by_text("is registered")).to_be_visible(timeout=SOON)
+    expect(sheet.get_by_text("is registered")).to_be_visible()
     press(page, sheet.get_by_role("button", name="Copy the token"))
     page.keyboard.press("Escape")
-    expect(sheet).to_be_hidden(timeout=SOON)
-    expect(row(page, "by-keys")).to_be_visible(timeout=SOON)
+    expect(sheet).to_be_hidden()
+    expect(row(page, "by-keys")).to_be_visible()
 
 
 def test_a_runner_is_drained_and_removed(product: Product, person: Person, page: Page) -> None:
@@ -137,32 +144,32 @@ def test_a_runner_is_drained_and_removed(product: Product, person: Person, page:
     question = act_on_row(page, "spare", "Drain")
     write(page, question.get_by_label("Reason"), "Host maintenance")
     press(page, question.get_by_role("button", name="Drain"))
-    expect(question).to_be_hidden(timeout=SOON)
+    expect(question).to_be_hidden()
     question = act_on_row(page, "spare", "Remove")
     write(page, question.get_by_role("textbox"), "spare")
     press(page, question.get_by_role("button", name="Remove runner"))
-    expect(row(page, "spare")).to_have_count(0, timeout=SOON)
+    expect(row(page, "spare")).to_have_count(0)
 
 
 def test_a_module_is_created_and_planned_and_a_job_cancelled(product: Product, person: Person, page: Page) -> None:
     go(page, "/dashboard/modules")
     press(page, page.get_by_role("button", name="New module").or_(page.get_by_role("button", name="New", exact=True)))
     sheet, menu = page.get_by_role("dialog", name="New module"), page.get_by_role("menuitem", name="Module")
-    expect(sheet.or_(menu)).to_be_visible(timeout=SOON)
+    expect(sheet.or_(menu)).to_be_visible()
     if menu.is_visible():
         page.keyboard.press("Enter")
     write(page, sheet.get_by_label("Group", exact=True), "platform/keys")
     write(page, sheet.get_by_label("Name", exact=True), "vpc")
     choose(page, sheet.get_by_role("radio", name="Git"), sheet.get_by_role("radio", name="Inline"))
     press(page, sheet.get_by_role("button", name="Create module"))
-    expect(page.get_by_role("heading", name="vpc")).to_be_visible(timeout=SOON)
+    expect(page.get_by_role("heading", name="vpc")).to_be_visible()
     press(page, page.get_by_role("button", name="Plan", exact=True))
     page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
     # One that no runner takes meanwhile.
     number = enqueue(product, person, make_module(product, person, "keys/gpu", labels=["gpu=true"]), "PLAN")
     go(page, f"/dashboard/jobs/{number}")
     press(page, page.get_by_role("button", name="Cancel", exact=True))
-    expect(status(page)).to_have_attribute("data-status", "CANCELLED", timeout=SOON)
+    expect(status(page)).to_have_attribute("data-status", "CANCELLED")
 
 
 def test_a_plan_is_reviewed_and_confirmed_and_the_apply_is_stopped(
@@ -176,11 +183,11 @@ def test_a_plan_is_reviewed_and_confirmed_and_the_apply_is_stopped(
     runner.finish(runner.claim(int(page.url.rsplit("/", 1)[1])), "SUCCEEDED", summary=SUMMARY)
     press(page, page.get_by_test_id("review"))
     press(page, page.get_by_test_id("confirm"))
-    expect(status(page)).to_have_attribute("data-status", "QUEUED", timeout=SOON)
+    expect(status(page)).to_have_attribute("data-status", "QUEUED")
     runner.report(runner.claim(), "APPLY", [{**STEP, "name": "apply", "title": "Apply", "phase": "APPLY"}])
-    expect(status(page)).to_have_attribute("data-status", "PROCESSING", timeout=SOON)
+    expect(status(page)).to_have_attribute("data-status", "PROCESSING")
     pick(page, page.get_by_role("button", name="Cancel"), "After this step")
-    expect(page.locator(".ry-head .ry-why")).to_be_visible(timeout=SOON)
+    expect(page.locator(".ry-head .ry-why")).to_be_visible()
 
 
 def test_a_schedule_and_a_rule_are_created(product: Product, person: Person, page: Page) -> None:
@@ -191,7 +198,7 @@ def test_a_schedule_and_a_rule_are_created(product: Product, person: Person, pag
     write(page, sheet.get_by_label("Cron"), "0 6 * * mon")
     write(page, sheet.get_by_label("Module or group"), "clock/work")
     press(page, sheet.get_by_role("button", name="Create schedule"))
-    expect(page.get_by_role("row").filter(has_text="clock/work")).to_be_visible(timeout=SOON)
+    expect(page.get_by_role("row").filter(has_text="clock/work")).to_be_visible()
 
     go(page, f"{SETTINGS}/notifications")
     press(page, page.get_by_role("button", name="Create rule").first)
@@ -199,7 +206,7 @@ def test_a_schedule_and_a_rule_are_created(product: Product, person: Person, pag
     pick(page, sheet.get_by_role("combobox", name="Where"), "Email")
     write(page, sheet.get_by_label("Address"), "oncall@example.org")
     press(page, sheet.get_by_role("button", name="Create rule"))
-    expect(page.get_by_role("row").filter(has_text="oncall@example.org")).to_be_visible(timeout=SOON)
+    expect(page.get_by_role("row").filter(has_text="oncall@example.org")).to_be_visible()
 
 
 def test_a_member_is_invited_and_a_password_changed(page: Page) -> None:
@@ -209,7 +216,7 @@ def test_a_member_is_invited_and_a_password_changed(page: Page) -> None:
     write(page, dialog.get_by_label(re.compile("E-?mail")), "colleague@example.org")
     press(page, dialog.get_by_role("button", name="Create invite link"))
     press(page, dialog.get_by_role("button", name="Done"))
-    expect(page.get_by_role("row").filter(has_text="colleague@example.org")).to_be_visible(timeout=SOON)
+    expect(page.get_by_role("row").filter(has_text="colleague@example.org")).to_be_visible()
 
     go(page, "/dashboard/account")
     press(page, page.get_by_role("button", name="Change the password"))
@@ -218,7 +225,7 @@ def test_a_member_is_invited_and_a_password_changed(page: Page) -> None:
     write(page, dialog.get_by_label("New password", exact=True), "another-horse-battery")
     write(page, dialog.get_by_label("New password again"), "another-horse-battery")
     page.keyboard.press("Enter")
-    expect(dialog).to_be_hidden(timeout=SOON)
+    expect(dialog).to_be_hidden()
 
 
 def test_the_palette_takes_what_is_typed_before_it_is_there_and_offers_what_was_seen(
@@ -226,21 +233,21 @@ def test_the_palette_takes_what_is_typed_before_it_is_there_and_offers_what_was_
 ) -> None:
     made = product.runner(person, "node-nine")
     go(page, f"/dashboard/runners/{made['id']}")
-    expect(page.get_by_role("heading", name="node-nine")).to_be_visible(timeout=SOON)
+    expect(page.get_by_role("heading", name="node-nine")).to_be_visible()
     go(page, "/dashboard/runners")
     # "n" alone would open a sheet on this page, and no moment is left for the dialog to open.
     page.keyboard.press("Control+k")
     page.keyboard.type("nod")
     palette = page.get_by_test_id("palette")
-    expect(palette.get_by_role("combobox")).to_have_value(re.compile("^nod"), timeout=SOON)
+    expect(palette.get_by_role("combobox")).to_have_value(re.compile("^nod"))
     page.keyboard.type("e-nine")
     found = palette.get_by_role("group", name="Runners").get_by_role("option", name=re.compile("node-nine"))
-    expect(found).to_have_attribute("aria-selected", "true", timeout=SOON)
+    expect(found).to_have_attribute("aria-selected", "true")
     expect(page.get_by_role("dialog", name="Add runner")).to_have_count(0)
     page.keyboard.press("Escape")
-    expect(palette).to_be_hidden(timeout=SOON)
+    expect(palette).to_be_hidden()
     page.keyboard.press("Control+k")
     recent = palette.get_by_role("group", name="Recent").get_by_role("option")
-    expect(recent.first).to_contain_text("node-nine", timeout=SOON)
+    expect(recent.first).to_contain_text("node-nine")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/dashboard/runners/{made['id']}")

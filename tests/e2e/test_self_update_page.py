@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
-from tests.e2e.test_runners_page import SOON, Open, person, row, sign_in
+from tests.e2e.test_runners_page import Open, person, row, sign_in
 
 __all__ = ["person", "sign_in"]
 FILE = "runyard-worker-linux-x86_64.pex"
@@ -23,17 +23,17 @@ def test_one_updates_itself_and_the_other_shows_its_command(product: Product, pe
     product.sql("insert into worker_releases (version, artifacts) values (%s, %s::jsonb)", VERSION, files)
     try:
         page = sign_in(person)
-        expect(page.get_by_role("button", name="Update all (1)")).to_be_visible(timeout=SOON)
+        expect(page.get_by_role("button", name="Update all (1)")).to_be_visible()
         row(page, "by-hand").get_by_role("button", name="Update", exact=True).click()
         command = page.get_by_role("alertdialog", name="Update by-hand on its machine")
-        expect(command).to_contain_text("it is updated there", timeout=SOON)
+        expect(command).to_contain_text("it is updated there")
         command.get_by_role("button", name="Done").click()
 
         row(page, "mine").get_by_role("button", name="Update", exact=True).click()
         question = page.get_by_role("alertdialog", name="Update mine?")
-        expect(question).to_contain_text("It updates itself.", timeout=SOON)
+        expect(question).to_contain_text("It updates itself.")
         question.get_by_role("button", name="Update", exact=True).click()
-        expect(page.get_by_text("Updating mine")).to_be_visible(timeout=SOON)
+        expect(page.get_by_text("Updating mine")).to_be_visible()
         job = mine.claim()
         assert (job["type"], job["payload"]["lifecycle"]["version"]) == ("UPDATE_WORKER", VERSION)
         mine.finish(job, "SUCCEEDED")

@@ -2,43 +2,36 @@
 
 import re
 import time
+from datetime import datetime
 from pathlib import Path
 
 from tests.faults.ledger import close_ledger
 from tests.integration.worker_bench import Bench, bench
 from tests.support.waiting import wait_until
-from worker.loops.heartbeat import HEARTBEAT_SECONDS
 
 __all__ = ["bench"]
 
-# Long enough for a heartbeat to be missed.
-FLOOD_SECONDS = int(HEARTBEAT_SECONDS * 1.2)
 
-
-def heartbeats(bench: Bench, worker: str) -> float:
-    """Seconds since the last heartbeat, by the server's clock."""
+def last_heartbeat(bench: Bench, worker: str) -> datetime:
+    """When the runner was last heard of, by the server's clock."""
     with bench.database() as database:
-        row = database.execute(
-            "select extract(epoch from now() - last_seen_at) as age from private.heartbeats where worker_id = %s",
-            [worker],
-        ).fetchone()
-        return float(row["age"]) if row else 0.0
+        row = database.execute("select last_seen_at from private.heartbeats where worker_id = %s", [worker]).fetchone()
+        assert row
+        return datetime.fromisoformat(str(row["last_seen_at"]))
 
 
-def test_a_flood_of_output_is_cut_with_a_notice_and_the_heartbeat_goes_on(bench: Bench) -> None:
+def test_a_flood_of_output_is_cut_with_a_notice_and_the_heartbeat_goes_on(bench: Bench, tmp_path: Path) -> None:
     runner = bench.runner()
+    gate = tmp_path / "gate"
     flood = "cat /dev/zero | tr \\\\0 x | fold -w 200 | head -c 100000000"
-    hook = f"timeout {FLOOD_SECONDS} sh -c 'while :; do {flood}; done'; echo the end of the flood"
+    hook = f"while [ ! -e {gate} ]; do {flood}; done; echo the end of the flood"
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": hook}))
     bench.wait_step(job, "before-plan")
-    oldest = 0.0
-    ends_at = time.monotonic() + FLOOD_SECONDS
-    while time.monotonic() < ends_at:
-        oldest = max(oldest, heartbeats(bench, runner.worker_id))
-        time.sleep(0.5)
+    before = last_heartbeat(bench, runner.worker_id)
+    wait_until(lambda: last_heartbeat(bench, runner.worker_id) > before, timeout_seconds=120, every_seconds=0.5)
+    gate.touch()
     ended = bench.wait_job(job, seconds=240)
-    assert ended["status"] == "SUCCEEDED", ended["error"]
-    assert oldest < 2 * HEARTBEAT_SECONDS
+    assert (ended["status"], ended["attempt"]) == ("SUCCEEDED", 1), ended["error"]
     log = bench.log_of(job)
     notice = re.search(r"truncated: ([\d,]+) bytes", log)
     assert notice

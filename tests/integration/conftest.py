@@ -1,6 +1,7 @@
-"""What several files of real places share: one registry for all of them, since filling it takes a minute."""
+"""What several files share: one runner for the jobs that any runner does, and one registry, since filling it takes a minute."""
 
+from tests.integration.worker_bench import served, steady_bench
 from tests.support.private_registry import private_registry
 from tests.support.real_docker import real_docker
 
-__all__ = ["private_registry", "real_docker"]
+__all__ = ["private_registry", "real_docker", "served", "steady_bench"]

@@ -134,7 +134,7 @@ async def test_a_restart_of_the_project_heals_and_nothing_is_stale(people: Peopl
     people.sql("update workers set status_reason = 'changed in the gap' where id = %s", worker_id)
     await until(lambda: store.link is not Link.LIVE)
     await until(lambda: store.link is Link.LIVE, 120)
-    assert people.listed(store)[worker_id]["status_reason"] == "changed in the gap"
+    await until(lambda: people.listed(store)[worker_id]["status_reason"] == "changed in the gap")
     people.sql("update workers set status_reason = 'changed afterwards' where id = %s", worker_id)
     await until(lambda: people.listed(store)[worker_id]["status_reason"] == "changed afterwards")
 

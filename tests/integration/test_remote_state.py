@@ -1,12 +1,13 @@
 """`terraform_remote_state` between modules, with OpenTofu itself: TF_TOKEN_<host> and a grant are all it needs."""
 
+from pathlib import Path
+
 import httpx
 
-from tests.integration.worker_bench import Bench, bench
+from tests.integration.worker_bench import Bench
 from tests.support.stack import RunningStack
 from tests.support.terminal import Terminal
 
-__all__ = ["bench"]
 READER = """
 data "terraform_remote_state" "network" {
   backend = "remote"
@@ -21,9 +22,9 @@ output "seen" { value = data.terraform_remote_state.network.outputs.greeting }
 
 
 def test_a_module_reads_the_outputs_of_another_by_grant(
-    bench: Bench, running_stack: RunningStack, tmp_path: object
+    served: Bench, running_stack: RunningStack, tmp_path: Path
 ) -> None:
-    bench.runner()
+    bench = served
     network = bench.module()
     bench.finished("APPLY", network)
     slug = bench.rows("organizations", id=bench.org)[0]["slug"]
@@ -33,9 +34,7 @@ def test_a_module_reads_the_outputs_of_another_by_grant(
     assert refused["status"] == "FAILED", bench.log_of(refused["id"])
     bench.rpc("grant_outputs", p_module=network, p_reader=reader)
     bench.finished("APPLY", reader)
-    terminal = Terminal(
-        bench.folder / "config", {**running_stack.client_environment, "RUNYARD_ACCESS_TOKEN": bench.token}
-    )
+    terminal = Terminal(tmp_path / "config", {**running_stack.client_environment, "RUNYARD_ACCESS_TOKEN": bench.token})
     path = bench.rows("modules", id=reader)[0]["path"]
     assert terminal.run("modules", "outputs", path, "seen").stdout == "hello world\n"
     source = bench.rows("modules", id=network)[0]["path"]

@@ -19,7 +19,10 @@ def test_the_only_runner_dies_and_its_job_goes_back_to_the_queue(bench: Bench) -
     process.wait()
     with bench.database() as connection:
         # As if its last heartbeat were a while ago; nobody sends one from here on.
-        connection.execute("update private.heartbeats set last_seen_at = now() - interval '2 minutes'")
+        connection.execute(
+            "update private.heartbeats set last_seen_at = now() - interval '2 minutes' where worker_id = %s",
+            [worker[0]],
+        )
         connection.execute(
             "update private.live_jobs set lease_until = now() - interval '1 minute' where job_id = %s", [job]
         )

@@ -32,8 +32,8 @@ def test_two_runners_compete_and_every_job_is_applied_once(bench: Bench, tmp_pat
     assert {row["worker_id"] for row in ended} == {runner.worker_id for runner in runners}
 
 
-def test_replicas_of_one_record_share_the_work_and_a_pin_is_kept(bench: Bench) -> None:
-    worker = bench.register(allow_multiple_instances=True)
+def test_replicas_of_one_record_share_the_work_and_a_pin_is_kept(bench: Bench, tmp_path: Path) -> None:
+    worker = bench.register(allow_multiple_instances=True, capacity=1)
     for name in ("blue", "green"):
         bench.start_worker(worker, instance=name)
     wait_until(
@@ -45,16 +45,23 @@ def test_replicas_of_one_record_share_the_work_and_a_pin_is_kept(bench: Bench) -
     module = bench.module(runner_instance_name="green")
     for _ in range(3):
         assert bench.finished("PLAN", module)["instance_name"] == "green"
-    free = [bench.enqueue("PLAN", bench.module(hooks={"before_init": "sleep 2"})) for _ in range(4)]
-    assert {bench.wait_job(job)["instance_name"] for job in free} == {"blue", "green"}
+    gate = tmp_path / "gate"
+    hook = f"while [ ! -e {gate} ]; do sleep 0.1; done"
+    free = [bench.enqueue("PLAN", bench.module(hooks={"before_init": hook})) for _ in range(3)]
+    wait_until(lambda: {bench.job(job)["instance_name"] for job in free} >= {"blue", "green"})
+    gate.touch()
+    assert {bench.wait_job(job)["status"] for job in free} == {"SUCCEEDED"}
 
 
 def test_capacity_is_the_number_of_jobs_at_a_time(bench: Bench, tmp_path: Path) -> None:
     mark = tmp_path / "marks"
     mark.mkdir()
     bench.runner(options={"capacity": 2}, **writable(mark))
-    hook = f"touch {mark}/$RUNYARD_JOB_ID; ls {mark} | wc -l; sleep 1; rm {mark}/$RUNYARD_JOB_ID"
+    wait = f"while [ ! -e {tmp_path}/gate ]; do sleep 0.1; done"
+    hook = f"touch {mark}/$RUNYARD_JOB_ID; ls {mark} | wc -l; {wait}; rm {mark}/$RUNYARD_JOB_ID"
     jobs = [bench.enqueue("PLAN", bench.module(hooks={"before_init": hook})) for _ in range(5)]
+    wait_until(lambda: len(list(mark.iterdir())) == 2)
+    (tmp_path / "gate").touch()
     logs = [bench.log_of(bench.wait_job(job)["id"]) for job in jobs]
     seen = [int(line) for log in logs for line in log.splitlines() if line.strip().isdigit()]
     assert set(seen) <= {1, 2}

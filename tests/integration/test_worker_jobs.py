@@ -14,9 +14,16 @@ import pytest
 from psycopg.sql import SQL, Identifier
 from psycopg.types.json import Jsonb
 
-from tests.integration.worker_bench import MODULE, Bench, bench
+from tests.integration.worker_bench import MODULE, Bench
+from tests.integration.worker_bench import bench as own_bench
 
-__all__ = ["bench"]
+__all__ = ["own_bench"]
+
+
+@pytest.fixture
+def bench(served: Bench) -> Bench:
+    """What any runner does, the shared one does."""
+    return served
 
 
 @pytest.fixture
@@ -36,7 +43,6 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def test_plan_approve_apply_output_destroy_of_a_module_from_git(bench: Bench, repository: Path) -> None:
-    bench.runner()
     commit = git(repository, "rev-parse", "HEAD")
     source = {"url": f"file://{repository}", "ref": "main", "subfolder": "modules/greeting"}
     module = bench.module(source_kind="git", source=source, inputs={"who": "Grace"}, approvals_required=1)
@@ -86,7 +92,6 @@ def follow_up(bench: Bench, plan: int) -> int:
 
 
 def test_a_plan_is_confirmed_and_exactly_that_is_applied_and_destroyed(bench: Bench, repository: Path) -> None:
-    bench.runner()
     source = {"url": f"file://{repository}", "ref": "main", "subfolder": "modules/greeting"}
     module = bench.module(source_kind="git", source=source, inputs={"who": "Grace"})
     plan = bench.finished("PLAN", module, confirm=True)
@@ -114,7 +119,6 @@ def test_a_plan_is_confirmed_and_exactly_that_is_applied_and_destroyed(bench: Be
 
 
 def test_apply_without_a_plan_plans_and_applies(bench: Bench) -> None:
-    bench.runner()
     module = bench.module()
     job = bench.finished("APPLY", module)
     names = [step["name"] for step in job["steps"]]
@@ -123,7 +127,6 @@ def test_apply_without_a_plan_plans_and_applies(bench: Bench) -> None:
 
 
 def test_a_commit_can_be_pinned(bench: Bench, repository: Path) -> None:
-    bench.runner()
     first = git(repository, "rev-parse", "HEAD")
     (repository / "modules/greeting/main.tf").write_text("this is not HCL")
     git(repository, "-c", "user.name=Test", "-c", "user.email=test@example.com", "commit", "-q", "-am", "second")
@@ -137,7 +140,6 @@ def test_a_local_folder_is_copied_without_its_state(bench: Bench, tmp_path: Path
     folder.mkdir()
     (folder / "main.tf").write_text(MODULE)
     (folder / "terraform.tfstate").write_text("{}")
-    bench.runner()
     job = bench.finished("PLAN", bench.module(source_kind="local", source={"path": str(folder)}))
     assert job["plan_summary"]["create"] == 2
 
@@ -166,7 +168,6 @@ def archive(tmp_path: Path) -> Iterator[tuple[str, str]]:
 
 
 def test_an_archive_is_fetched_and_a_wrong_checksum_refused(bench: Bench, archive: tuple[str, str]) -> None:
-    bench.runner()
     url, digest = archive
     source = {"url": url, "sha256": digest, "subfolder": "repo-1.0"}
     bench.finished("PLAN", bench.module(source_kind="archive", source=source))
@@ -176,7 +177,6 @@ def test_an_archive_is_fetched_and_a_wrong_checksum_refused(bench: Bench, archiv
 
 
 def test_a_failing_plan_says_what_is_wrong_and_skips_the_rest(bench: Bench) -> None:
-    bench.runner()
     module = bench.module(source={"files": {"main.tf": 'resource "terraform_data" "x" { nonsense = 1 }'}})
     job = bench.wait_job(bench.enqueue("APPLY", module))
     assert job["status"] == "FAILED"
@@ -204,7 +204,6 @@ def test_a_failing_plan_says_what_is_wrong_and_skips_the_rest(bench: Bench) -> N
 )  # fmt: skip
 def test_a_job_that_asks_for_too_much_fails_with_its_reason(bench: Bench, spec: dict[str, object], code: str) -> None:
     module = bench.module()
-    bench.runner()
     # The database may refuse such a module itself; the runner must not rely on that.
     with bench.database() as database:
         for column, value in spec.items():
@@ -219,7 +218,6 @@ def test_a_job_that_asks_for_too_much_fails_with_its_reason(bench: Bench, spec: 
 
 
 def test_extra_files_inputs_and_built_in_variables_reach_the_job(bench: Bench) -> None:
-    bench.runner()
     files = {"main.tf": MODULE + '\noutput "extra" { value = file("${path.module}/conf/extra.txt") }\n'}
     hook = 'env | grep -E "^(RUNYARD|TF_|COLOUR|WORKER|SUPABASE)" | sed "s/^TF_TOKEN_[^=]*=.*/has token/" | sort'
     module = bench.module(
@@ -238,7 +236,7 @@ def test_extra_files_inputs_and_built_in_variables_reach_the_job(bench: Bench) -
 
 
 def test_the_job_directory_is_private_and_gone_afterwards(bench: Bench) -> None:
-    runner = bench.runner()
+    runner = bench.processes[-1]
     hook = 'pwd; stat -c "%a" "$TMPDIR/.."; ls -a ..'
     job = bench.finished("PLAN", bench.module(hooks={"before_plan": hook}))
     log = bench.log_of(job["id"])
@@ -249,7 +247,6 @@ def test_the_job_directory_is_private_and_gone_afterwards(bench: Bench) -> None:
 
 
 def test_the_log_on_the_server_is_the_log_the_runner_wrote(bench: Bench) -> None:
-    bench.runner()
     hook = "i=0; while [ $i -lt 3000 ]; do echo line $i of many; i=$((i+1)); done; printf 'no newline'"
     job = bench.finished("PLAN", bench.module(hooks={"before_init": hook}))
     log = bench.log_of(job["id"])
@@ -264,7 +261,8 @@ def test_the_log_on_the_server_is_the_log_the_runner_wrote(bench: Bench) -> None
     assert (steps["init"]["first_seq"], steps["init"]["last_seq"]) == (of_init[0]["seq"], of_init[-1]["seq"])
 
 
-def test_secrets_of_the_host_never_reach_the_log(bench: Bench) -> None:
+def test_secrets_of_the_host_never_reach_the_log(own_bench: Bench) -> None:
+    bench = own_bench
     worker = bench.register()
     bench.start_worker(worker, AWS_SECRET_ACCESS_KEY="wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY")
     bench.online(worker)

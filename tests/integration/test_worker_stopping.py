@@ -1,9 +1,11 @@
 """Stopping: cancel in three ways in each phase, drain, signals, revocation, takeover."""
 
 import signal
+from pathlib import Path
 
 import pytest
 
+from tests.faults.worker_engine import make_engine
 from tests.integration.worker_bench import Bench, WorkerProcess, bench
 from tests.support.waiting import wait_until
 from worker.exit_codes import ExitCode
@@ -13,7 +15,7 @@ __all__ = ["bench"]
 SLOW_APPLY = """
 resource "terraform_data" "slow" {
   input = "x"
-  provisioner "local-exec" { command = "echo begun; sleep 12; echo slept" }
+  provisioner "local-exec" { command = "echo begun; sleep 600; echo slept" }
 }
 resource "terraform_data" "after" {
   input      = "y"
@@ -53,18 +55,27 @@ def slow_plan(links: int) -> str:
     return LENGTH + "".join(LINK % (n, f"terraform_data.slow{n - 1}" if n else "") for n in range(links))
 
 
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    """What a job waits at until it is there."""
+    return tmp_path / "gate"
+
+
+def until(gate: Path) -> str:
+    return f"while [ ! -e {gate} ]; do sleep 0.1; done"
+
+
 def cancel(bench: Bench, job: int, kind: str) -> None:
     bench.rpc("cancel_job", p_job=job, p_kind=kind, p_reason="changed my mind")
 
 
 @pytest.mark.parametrize("kind", ["GRACEFUL", "KILL"])
 @pytest.mark.parametrize("step", PHASES)
-def test_a_job_is_cancelled_in_each_phase(bench: Bench, step: str, kind: str) -> None:
-    bench.runner()
-    job = bench.enqueue("APPLY", bench.module(**PHASES[step]))
-    bench.wait_step(job, step)
-    cancel(bench, job, kind)
-    ended = bench.wait_job(job, seconds=60)
+def test_a_job_is_cancelled_in_each_phase(served: Bench, step: str, kind: str) -> None:
+    job = served.enqueue("APPLY", served.module(**PHASES[step]))
+    served.wait_step(job, step)
+    cancel(served, job, kind)
+    ended = served.wait_job(job)
     assert ended["status"] == "CANCELLED", ended["error"]
     statuses = {each["name"]: each["status"] for each in ended["steps"]}
     assert statuses[step] == "CANCELLED"
@@ -72,12 +83,14 @@ def test_a_job_is_cancelled_in_each_phase(bench: Bench, step: str, kind: str) ->
     assert statuses["report"] == "SUCCEEDED"
 
 
-def test_after_step_lets_the_step_finish_and_runs_no_other(bench: Bench) -> None:
-    bench.runner()
-    module = bench.module(hooks={"before_plan": "sleep 3; echo the hook has finished"})
+def test_after_step_lets_the_step_finish_and_runs_no_other(bench: Bench, gate: Path) -> None:
+    runner = bench.runner()
+    module = bench.module(hooks={"before_plan": f"{until(gate)}; echo the hook has finished"})
     job = bench.enqueue("APPLY", module)
     bench.wait_step(job, "before-plan")
     cancel(bench, job, "AFTER_STEP")
+    wait_until(lambda: runner.said("cancelling"))
+    gate.touch()
     ended = bench.wait_job(job)
     statuses = {each["name"]: each["status"] for each in ended["steps"]}
     assert ended["status"] == "CANCELLED"
@@ -103,10 +116,10 @@ def test_a_graceful_cancel_of_an_apply_saves_what_was_done(bench: Bench) -> None
     assert again["plan_summary"]["has_changes"]
 
 
-@pytest.mark.parametrize("kind", ["GRACEFUL", "KILL", "AFTER_STEP"])
+@pytest.mark.parametrize("kind", ["GRACEFUL", "KILL"])
 def test_a_plan_is_cancelled_inside_of_the_engine(bench: Bench, kind: str) -> None:
     bench.runner(**PROMPT)
-    module = bench.module(source={"files": {"main.tf": slow_plan(24 if kind == "AFTER_STEP" else 800)}})
+    module = bench.module(source={"files": {"main.tf": slow_plan(800)}})
     job = bench.enqueue("APPLY", module)
     # The engine hears a signal once it has begun to work, and it begins with the lock.
     wait_until(lambda: bench.rpc("state_info", p_module=module)["lock"], timeout_seconds=90)
@@ -114,19 +127,38 @@ def test_a_plan_is_cancelled_inside_of_the_engine(bench: Bench, kind: str) -> No
     ended = bench.wait_job(job)
     statuses = {each["name"]: each["status"] for each in ended["steps"]}
     assert ended["status"] == "CANCELLED"
-    assert statuses["plan"] == ("SUCCEEDED" if kind == "AFTER_STEP" else "CANCELLED")
+    assert statuses["plan"] == "CANCELLED"
     assert statuses["apply"] == "SKIPPED"
     assert ("Interrupt received" in bench.log_of(job)) == (kind == "GRACEFUL")
     assert bench.rpc("state_info", p_module=module)["lock"] is None
 
 
+def test_a_plan_that_is_to_be_the_last_step_is_finished(bench: Bench, tmp_path: Path) -> None:
+    engine = make_engine(tmp_path / "engine", bench.tofu)
+    engine.hold("plan")
+    runner = bench.runner(**engine.variables)
+    module = bench.module()
+    job = bench.enqueue("APPLY", module)
+    wait_until(lambda: engine.has_begun("plan", job), timeout_seconds=90)
+    cancel(bench, job, "AFTER_STEP")
+    wait_until(lambda: runner.said("cancelling"))
+    engine.release("plan")
+    ended = bench.wait_job(job)
+    statuses = {each["name"]: each["status"] for each in ended["steps"]}
+    assert (ended["status"], statuses["plan"], statuses["apply"]) == ("CANCELLED", "SUCCEEDED", "SKIPPED")
+    assert "Interrupt received" not in bench.log_of(job)
+    assert bench.rpc("state_info", p_module=module)["lock"] is None
+
+
 @pytest.mark.parametrize(("kind", "status"), [("KILL", "NEEDS_ATTENTION"), ("AFTER_STEP", "SUCCEEDED")])
-def test_an_apply_that_is_stopped_ends_as_its_engine_does(bench: Bench, kind: str, status: str) -> None:
-    bench.runner(**PROMPT)
-    module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
+def test_an_apply_that_is_stopped_ends_as_its_engine_does(bench: Bench, kind: str, status: str, gate: Path) -> None:
+    runner = bench.runner(**PROMPT)
+    module = bench.module(source={"files": {"main.tf": SLOW_APPLY.replace("sleep 600", until(gate))}})
     job = bench.enqueue("APPLY", module)
     wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=90)
     cancel(bench, job, kind)
+    wait_until(lambda: runner.said("cancelling"))
+    gate.touch()
     ended = bench.wait_job(job)
     statuses = {each["name"]: each["status"] for each in ended["steps"]}
     assert ended["status"] == status
@@ -144,13 +176,14 @@ def test_an_engine_that_ignores_the_interrupt_is_killed_after_the_grace(bench: B
     assert bench.wait_job(job, seconds=60)["status"] == "CANCELLED"
 
 
-def test_one_signal_drains_finishes_and_leaves(bench: Bench) -> None:
+def test_one_signal_drains_finishes_and_leaves(bench: Bench, gate: Path) -> None:
     runner = bench.runner()
-    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": "sleep 4"}))
+    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": until(gate)}))
     bench.wait_step(job, "before-plan")
     runner.signal(signal.SIGTERM)
     bench.online((runner.worker_id, ""), "DRAINING")
     waiting = bench.enqueue("PLAN", bench.module())
+    gate.touch()
     assert runner.wait() == ExitCode.OK
     assert bench.job(job)["status"] == "SUCCEEDED"
     assert bench.job(waiting)["status"] == "QUEUED"

@@ -16,6 +16,7 @@ from typing import Any
 
 import bcrypt
 import httpx
+import psutil
 import psycopg
 import pytest
 from psycopg.rows import dict_row
@@ -82,18 +83,22 @@ class WorkerProcess:
         return self.process.wait(seconds)
 
     def stop(self) -> None:
-        for number, seconds in (
-            (signal.SIGCONT, 0.01),
-            (signal.SIGTERM, 20),
-            (signal.SIGTERM, 20),
-            (signal.SIGKILL, 20),
-        ):
-            if self.process.poll() is not None:
-                return
-            with suppress(ProcessLookupError):
+        """Ask it to leave, and again, and then no longer."""
+        for number, seconds in ((signal.SIGTERM, 20), (signal.SIGTERM, 20)):
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 self.process.send_signal(number)
-            with suppress(subprocess.TimeoutExpired):
                 self.process.wait(seconds)
+                return
+        self.kill()
+
+    def kill(self) -> None:
+        """End it and all that it started at once: nobody asks any more how it leaves."""
+        with suppress(psutil.NoSuchProcess):
+            runner = psutil.Process(self.process.pid)
+            for process in (runner, *runner.children(recursive=True)):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+        self.process.wait(20)
 
 
 def plain_client() -> httpx.Client:
@@ -304,7 +309,7 @@ class Bench:
 
     def close(self) -> None:
         for process in self.processes:
-            process.stop()
+            process.kill()
         self.http.close()
 
 
@@ -320,6 +325,21 @@ def open_bench(project: Project, folder: Path) -> Iterator[Bench]:
         yield bench
     finally:
         bench.close()
+
+
+@pytest.fixture(scope="session")
+def steady_bench(running_stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A bench for all tests of this process; its runner may read what any of them writes down."""
+    with open_bench(running_stack, tmp_path_factory.getbasetemp()) as made:
+        yield made
+
+
+@pytest.fixture
+def served(steady_bench: Bench) -> Bench:
+    """A bench whose runner is online already and shared: for jobs that any runner does, and that leave nothing behind."""
+    if not any(each.process.poll() is None for each in steady_bench.processes):
+        steady_bench.runner(RUNYARD__JOBLOGSTREAM__PERIODSECONDS="0.3")
+    return steady_bench
 
 
 @pytest.fixture

@@ -1,20 +1,38 @@
-"""The browser for end-to-end tests: the system's own Chromium."""
+"""The browser for end-to-end tests: the system's own Chromium, with patience for a machine that does a lot beside."""
 
 import os
 import shutil
 import warnings
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 Found = TypeVar("Found")
-# What turns for ever (the mark of something that runs) is no movement to wait for.
-STILL = """() => document.getAnimations().every((each) => each.playState !== 'running'
-    || each.effect.getComputedTiming().endTime === Infinity)"""
 LOOKS = 3
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# Milliseconds that a condition has unless a test says otherwise; one that holds costs none of them.
+SOON = 60_000
+# For what takes a while by itself: a lease, a rollout, a restart.
+LATER = 180_000
+# Fonts are there, what moves has arrived, and the page has kept its size and place for some frames.
+# What turns for ever, the mark of something that runs, is no movement to wait for.
+IS_SETTLED = """async () => {
+  await document.fonts.ready;
+  const isMoving = () => document.getAnimations().some((each) =>
+    each.playState === "running" && Number.isFinite(each.effect.getComputedTiming().endTime));
+  const size = () => [document.documentElement.scrollWidth, document.documentElement.scrollHeight, scrollX, scrollY].join();
+  for (let frame = 0, still = 0, before = ""; frame < 1200; frame++) {
+    await new Promise((done) => requestAnimationFrame(done));
+    const now = size();
+    still = now === before && !isMoving() ? still + 1 : 0;
+    if (still === 3) return true;
+    before = now;
+  }
+  return false;
+}"""
 
 
 def chromium_path() -> str:
@@ -30,9 +48,38 @@ def chromium_path() -> str:
     return found
 
 
-def settled(page: Page) -> None:
-    """Wait until nothing fades or slides: on the way it has other colours and another place."""
-    page.wait_for_function(STILL, timeout=60_000)
+@contextmanager
+def start_chromium() -> Iterator[Browser]:
+    """A browser whose pages, and whoever expects something of them, wait as long as `SOON` says."""
+    # Asked first: without a browser's packages Playwright's own driver may lack a library as well.
+    path = chromium_path()
+    expect.set_options(timeout=SOON)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=LATER)
+        yield _patient(browser)
+        browser.close()
+
+
+def _patient(browser: Browser) -> Browser:
+    """Playwright has no setting for all pages of a browser."""
+
+    def waits(make: Any) -> Any:
+        def made(**options: Any) -> Any:
+            opened = make(**options)
+            opened.set_default_timeout(SOON)
+            return opened
+
+        return made
+
+    for name in ("new_context", "new_page"):
+        setattr(browser, name, waits(getattr(browser, name)))
+    return browser
+
+
+def settled(page: Page) -> Page:
+    """Wait until a page stands still: whoever measures or judges what is drawn does it then."""
+    assert page.evaluate(IS_SETTLED), "the page never stands still"
+    return page
 
 
 def what_stays(page: Page, look: Callable[[], list[Found]]) -> list[Found]:

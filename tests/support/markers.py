@@ -7,7 +7,7 @@ import pytest
 # A marker, the fixtures that mean it, and what a test's place says.
 RULES: tuple[tuple[str, frozenset[str], str], ...] = (
     ("browser", frozenset({"chromium"}), r"$^"),
-    ("engine", frozenset({"bench"}), r"test_worker_engines"),
+    ("engine", frozenset({"bench", "served"}), r"test_worker_engines"),
     ("docker", frozenset({"docker", "real_docker"}), r"docker"),
     ("kubernetes", frozenset({"real_kubernetes"}), r"kubernetes|_eks"),
     ("aws", frozenset({"aws", "aws_endpoint"}), r"integration/cloud/|_ecs|_eks"),

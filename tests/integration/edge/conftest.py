@@ -40,7 +40,7 @@ class Edge:
         return httpx.post(f"{self.stack.url}/rest/v1/rpc/{name}", json=arguments, headers=headers, timeout=30)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def edge(running_stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
     """Start the functions as the stack does, with secrets that only these tests know."""
     environment = functions_environment(running_stack.settings, running_stack.secrets)

@@ -13,10 +13,12 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from tests.support.database import Database, Server, shared_server
+from tests.support.demo import demo
 from tests.support.extent import ALL_VARIABLE, SEED_VARIABLE, choose_seed, is_all, is_usual
 from tests.support.markers import mark
 from tests.support.stack import Project, RunningStack, environment_project, start_stack
 
+__all__ = ["demo"]
 FOLDER_VARIABLE = "RUNYARD_TEST_RUN_FOLDER"
 PID_VARIABLE = "RUNYARD_TEST_RUN_PID"
 # The contract tests speak of public channels too, which an installation has off.
@@ -55,6 +57,7 @@ def pytest_report_header() -> str:
     return f"large tests are sampled: {SEED_VARIABLE}={choose_seed()} is the seed, another one samples others; {ALL_VARIABLE}=1 runs all"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with what it needs."""
     mark(items)
@@ -122,6 +125,14 @@ def running_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningS
 def fresh_stack(tmp_path: Path) -> Iterator[RunningStack]:
     """A stack that the test may break."""
     with start_stack(_open_folder(tmp_path), "--no-dashboard", "--no-demo", **PUBLIC) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def tough_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    """A stack whose parts the tests of a file may kill, one after the other: each is back when its test ends."""
+    home = _open_folder(tmp_path_factory.mktemp("tough"))
+    with start_stack(home, "--no-dashboard", "--no-demo", **PUBLIC) as stack:
         yield stack
 
 

@@ -1,18 +1,17 @@
 """“Break something” in a browser: in the demo the steps and the zeros appear; elsewhere there is no button, and a reason."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from cli.launcher.demo.prepare import DEMO_EMAIL
-from tests.conftest import _open_folder
 from tests.e2e.product import Person, Product
 from tests.e2e.test_accessibility import MODES, findings, sideways
 from tests.e2e.test_work_pages import open_as
-from tests.integration.worker_bench import find_tofu
-from tests.support.stack import start_stack
+from tests.support.demo import GROUP
+from tests.support.stack import RunningStack
 
 __all__ = ["open_as"]
 pytestmark = pytest.mark.timeout(900)
@@ -22,15 +21,8 @@ PAGE = "/dashboard/break-something"
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """The product as `make up` starts it, with short outages."""
-    if find_tofu() is None:
-        pytest.skip("there is no OpenTofu; `make engines` provides it")
-    home = _open_folder(tmp_path_factory.mktemp("demo"))
-    with start_stack(home, RUNYARD_DRILL_SECONDS="3") as stack:
-        if not (stack.settings.run_folder / "faults.sock").exists():
-            pytest.skip("the demo has no runners on this machine: nothing shuts its jobs in")
-        yield Product(stack)
+def demo_product(demo: RunningStack) -> Product:
+    return Product(demo)
 
 
 def open_demo(demo: Product, chromium: Browser, **options: Any) -> Page:
@@ -42,10 +34,11 @@ def open_demo(demo: Product, chromium: Browser, **options: Any) -> Page:
     return context.new_page()
 
 
+@GROUP
 def test_a_runner_killed_in_its_apply_is_told_step_by_step_and_the_ledger_stays_zero(
-    demo: Product, chromium: Browser
+    demo_product: Product, chromium: Browser
 ) -> None:
-    page = open_demo(demo, chromium)
+    page = open_demo(demo_product, chromium)
     page.goto("/dashboard/runners")
     page.get_by_role("link", name="Break something").click()
     page.get_by_test_id("break-apply").click()
@@ -62,11 +55,12 @@ def test_a_runner_killed_in_its_apply_is_told_step_by_step_and_the_ledger_stays_
     page.context.close()
 
 
+@GROUP
 @pytest.mark.parametrize("mode", MODES)
 def test_the_buttons_and_the_ledger_have_no_serious_finding_and_fit_a_phone(
-    demo: Product, chromium: Browser, mode: str
+    demo_product: Product, chromium: Browser, mode: str
 ) -> None:
-    page = open_demo(demo, chromium, color_scheme=mode, reduced_motion="reduce")
+    page = open_demo(demo_product, chromium, color_scheme=mode, reduced_motion="reduce")
     page.goto(PAGE)
     expect(page.get_by_test_id("count-double_applied")).to_be_visible()
     assert findings(page) == []
@@ -75,11 +69,12 @@ def test_the_buttons_and_the_ledger_have_no_serious_finding_and_fit_a_phone(
     page.context.close()
 
 
-def test_another_organisation_of_the_same_stack_has_no_button(demo: Product, chromium: Browser) -> None:
-    person = demo.person("other")
-    context = chromium.new_context(base_url=demo.url)
-    name, _, value = demo.cookie(person).partition("=")
-    context.add_cookies([{"name": name, "value": value, "url": demo.url}])
+@GROUP
+def test_another_organisation_of_the_same_stack_has_no_button(demo_product: Product, chromium: Browser) -> None:
+    person = demo_product.person("other")
+    context = chromium.new_context(base_url=demo_product.url)
+    name, _, value = demo_product.cookie(person).partition("=")
+    context.add_cookies([{"name": name, "value": value, "url": demo_product.url}])
     page = context.new_page()
     page.goto(PAGE)
     expect(page.get_by_test_id("no-faults")).to_be_visible()

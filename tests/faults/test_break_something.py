@@ -4,7 +4,6 @@ import json
 import socket
 import stat
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +13,12 @@ import pytest
 
 from cli.launcher.demo.prepare import DEMO_EMAIL
 from cli.launcher.faults.switch import socket_path
-from tests.conftest import _open_folder
 from tests.db.test_ledger import PROMISES
-from tests.integration.worker_bench import find_tofu
-from tests.support.stack import RunningStack, start_stack
+from tests.support.demo import GROUP
+from tests.support.stack import RunningStack
 from tests.support.waiting import wait_until
 
-pytestmark = [
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(find_tofu() is None, reason="there is no OpenTofu; `make engines` provides it"),
-]
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
-    """The demo as `make up` starts it, with short outages and without the page."""
-    home = _open_folder(tmp_path_factory.mktemp("demo"))
-    with start_stack(home, "--no-dashboard", RUNYARD_DRILL_SECONDS="3") as stack:
-        if not path_of(stack).exists():
-            pytest.skip("the demo has no runners on this machine: nothing shuts its jobs in")
-        yield stack
+pytestmark = [pytest.mark.timeout(900), GROUP]
 
 
 def path_of(stack: RunningStack) -> Path:
@@ -87,6 +72,7 @@ def broken(stack: RunningStack, token: str, kind: str) -> list[str]:
     return check_recovered(stack)
 
 
+@pytest.mark.slow  # the page's own test, tests/e2e/test_break_page.py, breaks the same with every push
 def test_a_runner_killed_in_its_apply_leaves_the_job_to_a_person_and_nothing_is_lost(
     demo: RunningStack, owner: str
 ) -> None:

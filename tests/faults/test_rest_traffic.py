@@ -19,13 +19,13 @@ PASSWORD = "correct horse battery"
 
 
 @pytest.fixture
-def table(fresh_stack: RunningStack) -> str:
-    with psycopg.connect(fresh_stack.db_url, autocommit=True) as connection:
+def table(tough_stack: RunningStack) -> str:
+    with psycopg.connect(tough_stack.db_url, autocommit=True) as connection:
         connection.execute("create table public.fault_rows (number int primary key, writer int not null)")
         connection.execute("alter table public.fault_rows enable row level security")
         connection.execute("grant select, insert on public.fault_rows to service_role")
-    headers = {"apikey": fresh_stack.secret_key}
-    wait_until(lambda: httpx.get(f"{fresh_stack.url}{TABLE}", headers=headers).status_code == 200)
+    headers = {"apikey": tough_stack.secret_key}
+    wait_until(lambda: httpx.get(f"{tough_stack.url}{TABLE}", headers=headers).status_code == 200)
     return TABLE
 
 
@@ -67,13 +67,13 @@ class Writers:
                     self._end.wait(0.02)
 
 
-def test_acknowledged_rows_outlive_a_killed_database(fresh_stack: RunningStack, table: str) -> None:
-    with Writers(fresh_stack) as writers:
+def test_acknowledged_rows_outlive_a_killed_database(tough_stack: RunningStack, table: str) -> None:
+    with Writers(tough_stack) as writers:
         wait_until(lambda: len(writers.acknowledged) > 50)
-        os.kill(fresh_stack.part_pid("postgres"), signal.SIGKILL)
+        os.kill(tough_stack.part_pid("postgres"), signal.SIGKILL)
         before = len(writers.acknowledged)
         wait_until(lambda: len(writers.acknowledged) > before + 50, timeout_seconds=90)
-    with psycopg.connect(fresh_stack.db_url) as connection:
+    with psycopg.connect(tough_stack.db_url) as connection:
         kept = {row[0] for row in connection.execute("select number from public.fault_rows")}
     assert set(writers.acknowledged) <= kept
     # Whatever was not acknowledged was refused in PostgREST's shape, as a fault of the server.
@@ -81,15 +81,15 @@ def test_acknowledged_rows_outlive_a_killed_database(fresh_stack: RunningStack, 
     assert all('"code"' in text for _, text in writers.refusals)
 
 
-def test_sessions_outlive_a_killed_database(fresh_stack: RunningStack) -> None:
+def test_sessions_outlive_a_killed_database(tough_stack: RunningStack) -> None:
     options = ClientOptions(auto_refresh_token=False, persist_session=False)
-    client = create_client(fresh_stack.url, fresh_stack.publishable_key, options)
+    client = create_client(tough_stack.url, tough_stack.publishable_key, options)
     email = f"fault-{uuid.uuid4().hex[:8]}@example.com"
     client.auth.sign_up({"email": email, "password": PASSWORD})
-    killed = fresh_stack.part_pid("postgres")
+    killed = tough_stack.part_pid("postgres")
     os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: fresh_stack.part_pid("postgres") != killed, timeout_seconds=90)
-    wait_until(lambda: fresh_stack.get("/health").status_code == 200, timeout_seconds=90)
+    wait_until(lambda: tough_stack.part_pid("postgres") != killed, timeout_seconds=90)
+    wait_until(lambda: tough_stack.get("/health").status_code == 200, timeout_seconds=90)
     refreshed = client.auth.refresh_session()
     assert refreshed.user is not None
     assert refreshed.user.email == email

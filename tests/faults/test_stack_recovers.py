@@ -33,7 +33,8 @@ def traffic(stack: RunningStack) -> Iterator[list[int]]:
                 end.wait(0.05)
 
     with psycopg.connect(stack.db_url) as connection:
-        connection.execute("create table public.fault_ledger (number int primary key)")
+        connection.execute("create table if not exists public.fault_ledger (number int primary key)")
+        connection.execute("truncate public.fault_ledger")
     thread = threading.Thread(target=insert)
     thread.start()
     try:
@@ -53,28 +54,28 @@ def requests_answered(stack: RunningStack) -> bool:
 
 
 @pytest.mark.parametrize("part", ["postgres", "gateway", "functions"])
-def test_a_killed_part_comes_back_by_itself(fresh_stack: RunningStack, part: str) -> None:
-    with traffic(fresh_stack) as acknowledged:
+def test_a_killed_part_comes_back_by_itself(tough_stack: RunningStack, part: str) -> None:
+    with traffic(tough_stack) as acknowledged:
         wait_until(lambda: len(acknowledged) > 20)
-        killed = fresh_stack.part_pid(part)
+        killed = tough_stack.part_pid(part)
         os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: fresh_stack.part_pid(part) != killed)
+        wait_until(lambda: tough_stack.part_pid(part) != killed)
         before = len(acknowledged)
-        wait_until(lambda: requests_answered(fresh_stack))
+        wait_until(lambda: requests_answered(tough_stack))
         wait_until(lambda: len(acknowledged) > before)
-    with psycopg.connect(fresh_stack.db_url) as connection:
+    with psycopg.connect(tough_stack.db_url) as connection:
         kept = {row[0] for row in connection.execute("select number from public.fault_ledger")}
     assert set(acknowledged) <= kept
-    assert fresh_stack.process.poll() is None
+    assert tough_stack.process.poll() is None
 
 
-def test_every_backend_ended_at_once_is_no_more_than_a_hiccup(fresh_stack: RunningStack) -> None:
-    with psycopg.connect(fresh_stack.db_url, autocommit=True) as connection:
+def test_every_backend_ended_at_once_is_no_more_than_a_hiccup(tough_stack: RunningStack) -> None:
+    with psycopg.connect(tough_stack.db_url, autocommit=True) as connection:
         statement = (
             "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = any(%s)"
         )
         connection.execute(statement, [["authenticator"]])
-    wait_until(lambda: requests_answered(fresh_stack))
+    wait_until(lambda: requests_answered(tough_stack))
 
 
 def test_the_second_signal_does_not_cut_the_orderly_stop_short(fresh_stack: RunningStack) -> None:

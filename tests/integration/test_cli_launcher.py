@@ -32,7 +32,9 @@ def emails(stack: RunningStack) -> list[str]:
     return [user["email"] for user in answer.json()["users"]]
 
 
-def test_another_terminal_sees_it_and_stops_it_and_a_second_start_finds_the_data(shared_tmp_path: Path) -> None:
+def test_another_terminal_sees_it_and_stops_it_a_taken_port_is_named_and_a_second_start_finds_the_data(
+    shared_tmp_path: Path,
+) -> None:
     with start_stack(shared_tmp_path, *QUIET) as stack:
         assert stack.is_healthy()
         create_user(stack, "ada@example.org")
@@ -45,6 +47,7 @@ def test_another_terminal_sees_it_and_stops_it_and_a_second_start_finds_the_data
         assert stack.run("down").returncode == 0
         assert stack.process.wait(30) == 0
         assert stack.run("status").returncode == 7
+        check_taken_port(stack)
     with start_stack(shared_tmp_path, *QUIET) as again:
         assert emails(again) == ["ada@example.org"]
 
@@ -60,15 +63,15 @@ def test_nothing_is_left_when_the_supervisor_is_killed_and_the_next_start_works(
         assert emails(again) == ["ada@example.org"]
 
 
-def test_a_taken_port_is_named_and_nothing_is_started(fresh_stack: RunningStack, tmp_path: Path) -> None:
-    fresh_stack.stop()
+def check_taken_port(stack: RunningStack) -> None:
+    """A port that somebody else has is named, and nothing is started."""
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(("127.0.0.1", fresh_stack.settings.gateway_port))
+        taken.bind(("127.0.0.1", stack.settings.gateway_port))
         taken.listen()
-        result = fresh_stack.run("up", *QUIET)
+        result = stack.run("up", *QUIET)
     assert result.returncode == Taken.exit_code
-    assert f"Port {fresh_stack.settings.gateway_port} for the API is taken" in result.stderr
+    assert f"Port {stack.settings.gateway_port} for the API is taken" in result.stderr
 
 
 def test_a_bad_migration_is_named_with_file_and_line(shared_tmp_path: Path) -> None:
@@ -85,28 +88,23 @@ def test_a_bad_migration_is_named_with_file_and_line(shared_tmp_path: Path) -> N
         pass
 
 
-def test_a_function_that_changes_is_served_anew(shared_tmp_path: Path) -> None:
+def test_a_function_that_changes_is_served_anew_and_a_broken_one_does_not_take_the_others_along(
+    shared_tmp_path: Path,
+) -> None:
     project = shared_tmp_path / "project"
     shutil.copytree(PROJECT / "supabase", project / "supabase")
+    broken, added = (project / "supabase" / "functions" / name for name in ("broken", "hello"))
+    broken.mkdir()
+    (broken / "index.ts").write_text("import 'nowhere';")
     with start_stack(shared_tmp_path / "home", *QUIET, RUNYARD_PROJECT=str(project)) as stack:
-        added = project / "supabase" / "functions" / "hello"
+        assert stack.get("/functions/v1/broken").status_code == 503
+        assert stack.get("/functions/v1/health").json() == {"status": "ok"}
         added.mkdir()
         (added / "index.ts").write_text("Deno.serve(() => new Response('hello'));")
         wait_until(lambda: stack.get("/functions/v1/hello").status_code == 401)
         with (project / "supabase" / "config.toml").open("a") as config:
             config.write("\n[functions.hello]\nverify_jwt = false\n")
         wait_until(lambda: stack.get("/functions/v1/hello").text == "hello")
-
-
-def test_a_broken_function_does_not_take_the_others_along(shared_tmp_path: Path) -> None:
-    project = shared_tmp_path / "project"
-    shutil.copytree(PROJECT / "supabase", project / "supabase")
-    broken = project / "supabase" / "functions" / "broken"
-    broken.mkdir()
-    (broken / "index.ts").write_text("import 'nowhere';")
-    with start_stack(shared_tmp_path / "home", *QUIET, RUNYARD_PROJECT=str(project)) as stack:
-        assert stack.get("/functions/v1/broken").status_code == 503
-        assert stack.get("/functions/v1/health").json() == {"status": "ok"}
 
 
 def test_no_secret_reaches_a_log(running_stack: RunningStack) -> None:

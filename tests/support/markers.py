@@ -1,8 +1,15 @@
 """What a test needs is seen from the fixtures that it asks for and from where it lies, so nobody has to say it twice."""
 
 import re
+from pathlib import Path
 
 import pytest
+
+TESTS = Path(__file__).parents[1]
+# Folders whose tests share something that takes long to start: a product with its page, functions, an AWS.
+SHARING = ("e2e", "integration/edge", "integration/cloud")
+# Files of other folders are each a group of their own.
+BY_FILE = ("integration", "faults")
 
 # A marker, the fixtures that mean it, and what a test's place says.
 RULES: tuple[tuple[str, frozenset[str], str], ...] = (
@@ -21,3 +28,16 @@ def mark(items: list[pytest.Item]) -> None:
             asked = fixtures.intersection(getattr(item, "fixturenames", ()))
             if asked or re.search(place, str(item.path)):
                 item.add_marker(name)
+        if group := _group(item):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _group(item: pytest.Item) -> str:
+    """Tests of one group run in one process, one after the other: what they share is started once."""
+    if item.get_closest_marker("xdist_group"):
+        return ""
+    place = item.path.relative_to(TESTS)
+    folder = place.parent.as_posix()
+    if folder in SHARING:
+        return folder
+    return place.as_posix() if place.parts[0] in BY_FILE else ""

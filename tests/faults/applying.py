@@ -50,7 +50,7 @@ class Apply:
         files = {"main.tf": SLOW.format(book=engine.book)}
         self.module = bench.module(source={"files": files})
         self.job = bench.enqueue("APPLY", self.module)
-        wait_until((engine.book / "begun").exists, timeout_seconds=120)
+        wait_until((engine.book / "begun").exists, timeout_seconds=180)
 
     def cut(self) -> None:
         """Cut the runner off, and let the time pass that a silent runner has."""
@@ -77,7 +77,7 @@ class Apply:
 
     def wait_ended_away(self) -> None:
         """The engine has ended while the project is away: its state and its exit wait on the runner's disk."""
-        wait_until(lambda: self.entries() and self.outcome(), timeout_seconds=60)
+        wait_until(lambda: self.entries() and self.outcome(), timeout_seconds=180)
 
     def check_whole(self, row: dict[str, Any]) -> None:
         """Resources, state, log and outputs are as if nothing had been."""

@@ -27,7 +27,7 @@ class OwnDaemon:
         for pid in [int(file.read_text()) for file in self.pid_files]:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
-            wait_until(lambda pid=pid: is_gone(pid), timeout_seconds=120)  # type: ignore[misc]
+            wait_until(lambda pid=pid: is_gone(pid), timeout_seconds=180)  # type: ignore[misc]
 
     def start(self, is_up: Callable[[], bool], *more: str) -> None:
         """Start it as a process that outlives the test, again while it does not stay, and wait until it answers."""

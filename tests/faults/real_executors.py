@@ -56,7 +56,7 @@ class RealApply:
         self.module = bench.module(source={"files": {"main.tf": MODULE}})
         self.job = bench.enqueue("APPLY", self.module)
         bench.wait_step(self.job, "apply", seconds=180)
-        wait_until(lambda: "line-2." in bench.log_of(self.job), timeout_seconds=60, every_seconds=0.5)
+        wait_until(lambda: "line-2." in bench.log_of(self.job), timeout_seconds=180, every_seconds=0.5)
         self.ends_at = time.monotonic() + SECONDS
 
     @property
@@ -93,7 +93,7 @@ class RealApply:
         assert row["result"]["outputs"]["greeting"]["value"] == "hello"
         info = self.bench.rpc("state_info", p_module=self.module)
         assert (info["lock"], info["serial"] is not None) == (None, True)
-        wait_until(lambda: not self.place.exists(self.name), timeout_seconds=90, every_seconds=0.5)
+        wait_until(lambda: not self.place.exists(self.name), timeout_seconds=180, every_seconds=0.5)
         close_ledger(self.bench, [self.job]).check()
 
 
@@ -113,5 +113,5 @@ def outlives_its_runner(apply: RealApply) -> None:
     apply.runner.process.kill()
     apply.runner.wait()
     again = apply.start_runner()
-    wait_until(lambda: again.said("took over the executor of an earlier process"), timeout_seconds=90)
+    wait_until(lambda: again.said("took over the executor of an earlier process"), timeout_seconds=180)
     apply.check_whole()

@@ -46,7 +46,7 @@ class Watch:
     def poll_once_more(self) -> None:
         """Let the last change be seen, too."""
         polls = self._polls
-        wait_until(lambda: self._polls > polls + 1, timeout_seconds=20)
+        wait_until(lambda: self._polls > polls + 1, timeout_seconds=180)
 
     def __enter__(self) -> Self:
         self._thread.start()

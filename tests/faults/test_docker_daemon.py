@@ -59,9 +59,9 @@ def test_with_live_restore_an_apply_goes_on_while_its_daemon_is_gone(
 ) -> None:
     with applying(bench, daemon) as apply:
         own.end(number)
-        wait_until(lambda: apply.runner.said("Docker does not answer; the executor is waited for"), timeout_seconds=60)
+        wait_until(lambda: apply.runner.said("Docker does not answer; the executor is waited for"), timeout_seconds=180)
         apply.wait_for_its_end()
-        bench.wait_job(apply.job, "SUCCEEDED", seconds=120)
+        bench.wait_job(apply.job, "SUCCEEDED", seconds=180)
         own.start(lambda: answers(daemon), LIVE_RESTORE)
         apply.check_whole()
 
@@ -78,5 +78,5 @@ def test_without_it_an_apply_is_told_to_stop_and_saves_its_state(
         assert (ended["status"], ended["attempt"]) == ("FAILED", 1), ended["error"]
         assert "The executor was told to stop" in ended["error"]["message"]
         assert (state_of(apply)["lock"], state_of(apply)["serial"] is not None) == (None, True)
-        wait_until(lambda: not daemon.exists(apply.name), timeout_seconds=90)
+        wait_until(lambda: not daemon.exists(apply.name), timeout_seconds=180)
         close_ledger(bench, [apply.job]).check()

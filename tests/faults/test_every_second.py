@@ -51,7 +51,7 @@ def test_a_runner_killed_in_this_second_loses_nothing(bench: Bench, tmp_path: Pa
     bench.online(worker)
     module = bench.module(source={"files": {"main.tf": three_things(engine)}})
     job = bench.enqueue("APPLY", module)
-    wait_until(lambda: bench.job(job)["status"] != "QUEUED", timeout_seconds=30, every_seconds=0.05)
+    wait_until(lambda: bench.job(job)["status"] != "QUEUED", timeout_seconds=180, every_seconds=0.05)
     # What was printed a second before the end has reached the runner; what is on its way to it dies with it.
     pass_seconds(second)
     printed = words_in(engine.book / "printed")
@@ -59,7 +59,7 @@ def test_a_runner_killed_in_this_second_loses_nothing(bench: Bench, tmp_path: Pa
     runner.signal(signal.SIGKILL)
     runner.wait()
     bench.start_worker(worker, instance=runner.instance, home=runner.home, **engine.variables)
-    row = bench.wait_job(job, seconds=150)
+    row = bench.wait_job(job, seconds=180)
     made = set(words_in(engine.book / "created"))
     assert made <= names_in_state(bench, module), f"made {made}, killed in second {second}, phase {row['phase']}"
     if row["status"] == "NEEDS_ATTENTION":

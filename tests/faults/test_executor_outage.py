@@ -37,7 +37,7 @@ class Dispatched:
         files = {"main.tf": SLOW.format(book=engine.book)}
         self.module = bench.module(source={"files": files})
         self.job = bench.enqueue("APPLY", self.module)
-        wait_until((engine.book / "begun").exists, timeout_seconds=120)
+        wait_until((engine.book / "begun").exists, timeout_seconds=180)
 
     @property
     def name(self) -> str:
@@ -83,7 +83,7 @@ class Dispatched:
         stored = self.bench.rpc("state_version", p_module=self.module, p_serial=info["serial"])
         assert [each["type"] for each in json.loads(stored["body"])["resources"]] == ["terraform_data"]
         assert "Apply complete! Resources: 1 added" in self.bench.log_of(self.job)
-        wait_until(lambda: self.docker.removed == [self.name], timeout_seconds=60)
+        wait_until(lambda: self.docker.removed == [self.name], timeout_seconds=180)
         close_ledger(self.bench, [self.job], self.engine.runs, {self.job: self.engine.book / "printed"}).check()
 
 
@@ -109,7 +109,7 @@ def test_a_runner_killed_in_the_middle_of_an_apply_finds_its_executor_again(disp
     dispatched.runner.signal(signal.SIGKILL)
     dispatched.runner.wait()
     again = dispatched.start_runner()
-    wait_until(lambda: again.said("took over the executor of an earlier process"), timeout_seconds=60)
+    wait_until(lambda: again.said("took over the executor of an earlier process"), timeout_seconds=180)
     assert dispatched.is_running()
     dispatched.end()
     dispatched.check_whole()
@@ -119,7 +119,7 @@ def test_a_runner_killed_in_the_middle_of_an_apply_finds_its_executor_again(disp
 def test_a_runner_that_is_told_twice_to_leave_leaves_its_executor_at_work(dispatched: Dispatched) -> None:
     for count in (1, 2):
         dispatched.runner.signal(signal.SIGTERM)
-        wait_until(lambda count=count: leaving(dispatched.runner) >= count, timeout_seconds=30)  # type: ignore[misc]
+        wait_until(lambda count=count: leaving(dispatched.runner) >= count, timeout_seconds=180)  # type: ignore[misc]
     assert dispatched.runner.wait() == 0
     assert dispatched.is_running()
     dispatched.end()
@@ -137,7 +137,7 @@ def leaving(runner: WorkerProcess) -> int:
 def test_an_executor_that_is_cut_off_goes_on_and_its_runner_does_not_remove_it(dispatched: Dispatched) -> None:
     dispatched.to_executor.cut()
     dispatched.end()
-    wait_until(dispatched.outcome, timeout_seconds=60)
+    wait_until(dispatched.outcome, timeout_seconds=180)
     assert dispatched.bench.job(dispatched.job)["status"] == "PROCESSING"
     assert dispatched.is_running()
     assert dispatched.docker.removed == []
@@ -153,7 +153,7 @@ def test_with_the_whole_project_away_the_job_is_held_and_comes_back(dispatched: 
     held = dispatched.bench.wait_job(dispatched.job, "NEEDS_ATTENTION")
     assert held["error"]["code"] == "OUT_OF_CONTACT"
     dispatched.end()
-    wait_until(dispatched.outcome, timeout_seconds=60)
+    wait_until(dispatched.outcome, timeout_seconds=180)
     dispatched.to_executor.mend()
     dispatched.to_runner.mend()
     dispatched.check_whole()
@@ -164,7 +164,7 @@ def test_an_executor_that_died_with_its_state_undelivered_is_started_once_more_t
 ) -> None:
     dispatched.to_executor.cut()
     dispatched.end()
-    wait_until(lambda: dispatched.outcome() and list(dispatched.left.glob("state/*.entry")), timeout_seconds=60)
+    wait_until(lambda: dispatched.outcome() and list(dispatched.left.glob("state/*.entry")), timeout_seconds=180)
     dispatched.docker.boxes[dispatched.name].signal("SIGKILL")
     dispatched.to_executor.mend()
     dispatched.check_whole()
@@ -172,7 +172,7 @@ def test_an_executor_that_died_with_its_state_undelivered_is_started_once_more_t
 
 def test_an_executor_killed_with_its_engine_is_told_at_once_and_keeps_the_lock(dispatched: Dispatched) -> None:
     dispatched.docker.boxes[dispatched.name].signal("SIGKILL")
-    row = dispatched.bench.wait_job(dispatched.job, "NEEDS_ATTENTION", "FAILED", "QUEUED", seconds=60)
+    row = dispatched.bench.wait_job(dispatched.job, "NEEDS_ATTENTION", "FAILED", "QUEUED", seconds=180)
     assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "RUNNER_LOST")
     assert dispatched.bench.rpc("state_info", p_module=dispatched.module)["lock"]["job_id"] == dispatched.job
     assert "The runner's process ended in the middle of the job" in dispatched.bench.log_of(dispatched.job)

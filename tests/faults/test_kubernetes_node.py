@@ -62,7 +62,7 @@ def test_an_apply_goes_on_while_its_node_s_kubelet_and_containerd_are_restarted(
     with applying(bench, namespace) as apply:
         own.end(signal.SIGKILL)
         apply.wait_for_its_end()
-        bench.wait_job(apply.job, "SUCCEEDED", seconds=120)
+        bench.wait_job(apply.job, "SUCCEEDED", seconds=180)
         own.start(lambda: is_running(own))
         apply.check_whole()
 
@@ -77,10 +77,10 @@ def test_an_apply_whose_node_was_switched_off_and_on_needs_a_person(
         ended = bench.wait_job(apply.job, seconds=400)
         assert (ended["status"], ended["attempt"]) == ("NEEDS_ATTENTION", 1), ended["error"]
         wait_until(
-            lambda: apply.runner.said("the executor was lost while it changed infrastructure"), timeout_seconds=60
+            lambda: apply.runner.said("the executor was lost while it changed infrastructure"), timeout_seconds=180
         )
         assert bench.rpc("state_info", p_module=apply.module)["lock"] is not None, "nobody else changes it meanwhile"
-        wait_until(lambda: not apply.place.exists(apply.name), timeout_seconds=90, every_seconds=0.5)
+        wait_until(lambda: not apply.place.exists(apply.name), timeout_seconds=180, every_seconds=0.5)
         close_ledger(bench, [apply.job]).check()
 
 

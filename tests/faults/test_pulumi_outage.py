@@ -48,7 +48,7 @@ class Update:
         bench.online(self.worker)
         self.module = bench.module(engine="pulumi", source={"files": {"Pulumi.yaml": PROGRAM}})
         self.job = bench.enqueue("APPLY", self.module)
-        wait_until(lambda: engine.has_begun("up", self.job), timeout_seconds=120)
+        wait_until(lambda: engine.has_begun("up", self.job), timeout_seconds=180)
 
     def record(self) -> Any:
         (file,) = self.runner.home.glob("instances/*/jobs/*/job.json")
@@ -56,7 +56,7 @@ class Update:
 
     def wait_ended_away(self) -> None:
         entries = lambda: list(self.runner.home.glob("instances/*/jobs/*/state/*.entry"))  # noqa: E731
-        wait_until(lambda: entries() and self.record()["outcome"], timeout_seconds=90)
+        wait_until(lambda: entries() and self.record()["outcome"], timeout_seconds=180)
 
     def check_whole(self) -> None:
         row = self.bench.wait_job(self.job, "SUCCEEDED", "FAILED")

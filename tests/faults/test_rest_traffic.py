@@ -25,7 +25,7 @@ def table(tough_stack: RunningStack) -> str:
         connection.execute("alter table public.fault_rows enable row level security")
         connection.execute("grant select, insert on public.fault_rows to service_role")
     headers = {"apikey": tough_stack.secret_key}
-    wait_until(lambda: httpx.get(f"{tough_stack.url}{TABLE}", headers=headers).status_code == 200)
+    wait_until(lambda: httpx.get(f"{tough_stack.url}{TABLE}", headers=headers, timeout=30).status_code == 200)
     return TABLE
 
 
@@ -72,7 +72,7 @@ def test_acknowledged_rows_outlive_a_killed_database(tough_stack: RunningStack, 
         wait_until(lambda: len(writers.acknowledged) > 50)
         os.kill(tough_stack.part_pid("postgres"), signal.SIGKILL)
         before = len(writers.acknowledged)
-        wait_until(lambda: len(writers.acknowledged) > before + 50, timeout_seconds=90)
+        wait_until(lambda: len(writers.acknowledged) > before + 50, timeout_seconds=180)
     with psycopg.connect(tough_stack.db_url) as connection:
         kept = {row[0] for row in connection.execute("select number from public.fault_rows")}
     assert set(writers.acknowledged) <= kept
@@ -88,8 +88,8 @@ def test_sessions_outlive_a_killed_database(tough_stack: RunningStack) -> None:
     client.auth.sign_up({"email": email, "password": PASSWORD})
     killed = tough_stack.part_pid("postgres")
     os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: tough_stack.part_pid("postgres") != killed, timeout_seconds=90)
-    wait_until(lambda: tough_stack.get("/health").status_code == 200, timeout_seconds=90)
+    wait_until(lambda: tough_stack.part_pid("postgres") != killed, timeout_seconds=180)
+    wait_until(lambda: tough_stack.get("/health").status_code == 200, timeout_seconds=180)
     refreshed = client.auth.refresh_session()
     assert refreshed.user is not None
     assert refreshed.user.email == email

@@ -73,7 +73,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def connect(stack: RunningStack) -> psycopg.Connection[Any]:
-    return psycopg.connect(stack.db_url, autocommit=True, connect_timeout=5)
+    return psycopg.connect(stack.db_url, autocommit=True, connect_timeout=60)
 
 
 def two_events(stack: RunningStack, person: Person, count: int) -> None:
@@ -137,7 +137,7 @@ def test_no_event_is_lost_whoever_fails(receiver: Receiver, shared_tmp_path: Pat
             two_events(stack, person, 1)
         receiver.status = 200
         receiver.slow.set()
-        wait_until(lambda: open_deliveries(stack) == 0, timeout_seconds=120)
+        wait_until(lambda: open_deliveries(stack) == 0, timeout_seconds=180)
         check_all(stack, receiver, "/first", 9)
         check_all(stack, receiver, "/second", 9)
 
@@ -156,10 +156,10 @@ def test_what_was_due_while_the_project_was_down_runs_once(receiver: Receiver, s
         # As if it had been an hour, in which each would have been due twelve times.
         connection.execute("update public.schedules set next_at = next_at - interval '1 hour' where next_at < now()")
         count = "select count(*) from public.provision_jobs where created_by_label like 'schedule (%'"
-        wait_until(lambda: connection.execute(count).fetchone() == (2,), timeout_seconds=60)
+        wait_until(lambda: connection.execute(count).fetchone() == (2,), timeout_seconds=180)
         swept = "select ran_at from private.clocks where name = 'sweep'"
         before = connection.execute(swept).fetchone()
-        wait_until(lambda: connection.execute(swept).fetchone() != before, timeout_seconds=60)
+        wait_until(lambda: connection.execute(swept).fetchone() != before, timeout_seconds=180)
         assert connection.execute(count).fetchone() == (2,)
 
 

@@ -56,7 +56,7 @@ def test_what_a_released_apply_did_is_kept_for_a_person(apply: Apply) -> None:
     apply.end()
     apply.wait_ended_away()
     apply.proxy.mend()
-    kept = wait_until(lambda: bench.rpc("kept_states", p_job=apply.job), timeout_seconds=60)
+    kept = wait_until(lambda: bench.rpc("kept_states", p_job=apply.job), timeout_seconds=180)
     text = bench.rpc("kept_state", p_id=kept[0]["id"])["body"]
     assert [each["type"] for each in json.loads(text)["resources"]] == ["terraform_data"]
     assert bench.job(apply.job)["status"] == "FAILED"
@@ -86,7 +86,7 @@ def test_requests_that_arrive_and_answers_that_do_not_lose_nothing(apply: Apply)
     apply.proxy.decide = lambda _: Fault.LOSE_REPLY
     apply.end()
     apply.wait_ended_away()
-    wait_until(lambda: apply.bench.rpc("state_info", p_module=apply.module)["serial"] is not None, timeout_seconds=60)
+    wait_until(lambda: apply.bench.rpc("state_info", p_module=apply.module)["serial"] is not None, timeout_seconds=180)
     apply.proxy.mend()
     apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))
 
@@ -100,13 +100,13 @@ def test_a_runner_without_a_work_directory_gives_jobs_back_and_comes_back_by_its
     runner = bench.start_worker(worker, RUNYARD__WORKINGDIRECTORY__TEMPDIRECTORY=str(blocked))
     bench.online(worker)
     jobs = [bench.enqueue("PLAN", bench.module()) for _ in range(3)]
-    wait_until(lambda: runner.said("degraded: taking no jobs"), timeout_seconds=60)
+    wait_until(lambda: runner.said("degraded: taking no jobs"), timeout_seconds=180)
     (instance,) = bench.rows("worker_instances", worker_id=worker[0])
     wait_until(lambda: bench.rows("worker_instances", id=instance["id"])[0]["facts"].get("degraded"))
     assert {bench.job(job)["status"] for job in jobs} == {"QUEUED"}
     blocked.unlink()
     for job in jobs:
-        assert bench.wait_job(job, seconds=120)["status"] == "SUCCEEDED"
+        assert bench.wait_job(job, seconds=180)["status"] == "SUCCEEDED"
     close_ledger(bench, jobs).check()
 
 

@@ -28,7 +28,7 @@ def test_a_flood_of_output_is_cut_with_a_notice_and_the_heartbeat_goes_on(bench:
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": hook}))
     bench.wait_step(job, "before-plan")
     before = last_heartbeat(bench, runner.worker_id)
-    wait_until(lambda: last_heartbeat(bench, runner.worker_id) > before, timeout_seconds=120, every_seconds=0.5)
+    wait_until(lambda: last_heartbeat(bench, runner.worker_id) > before, timeout_seconds=180, every_seconds=0.5)
     gate.touch()
     ended = bench.wait_job(job, seconds=240)
     assert (ended["status"], ended["attempt"]) == ("SUCCEEDED", 1), ended["error"]

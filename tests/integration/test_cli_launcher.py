@@ -45,7 +45,7 @@ def test_another_terminal_sees_it_and_stops_it_a_taken_port_is_named_and_a_secon
         assert f"export SUPABASE_URL={stack.url}" in exports
         assert stack.run("up", *QUIET).returncode == Taken.exit_code
         assert stack.run("down").returncode == 0
-        assert stack.process.wait(30) == 0
+        assert stack.process.wait(180) == 0
         assert stack.run("status").returncode == 7
         check_taken_port(stack)
     with start_stack(shared_tmp_path, *QUIET) as again:

@@ -165,7 +165,7 @@ class Typing(Thread):
 
     @property
     def code(self) -> str:
-        return wait_until(lambda: (re.findall(r"[B-Z]{4}-[B-Z]{4}", self.said) or [""])[-1], timeout_seconds=60)
+        return wait_until(lambda: (re.findall(r"[B-Z]{4}-[B-Z]{4}", self.said) or [""])[-1], timeout_seconds=180)
 
     def ended(self) -> int:
         code = self.process.wait(60)

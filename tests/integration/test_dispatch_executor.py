@@ -73,7 +73,7 @@ def test_plan_and_apply_run_in_executors_and_leave_nothing(
     assert apply["result"]["outputs"]["greeting"]["value"] == "hello Ada"
     wait_until(
         lambda: sorted(docker.removed) == sorted(box_name(runner, each["id"]) for each in (plan, apply)),
-        timeout_seconds=60,
+        timeout_seconds=180,
     )
     told = json.dumps(docker.configs)
     assert bench.tokens[runner.worker_id] not in told
@@ -97,10 +97,10 @@ def test_a_cancelled_job_ends_cancelled_and_its_executor_is_gone(
     job = bench.enqueue("APPLY", bench.module(hooks={"before_plan": WAIT}))
     bench.wait_step(job, "before-plan")
     bench.rpc("cancel_job", p_job=job, p_kind=kind, p_reason="changed my mind")
-    ended = bench.wait_job(job, seconds=90)
+    ended = bench.wait_job(job, seconds=180)
     assert ended["status"] == "CANCELLED", ended["error"]
-    wait_until(lambda: docker.boxes[box_name(runner, job)].exit_code() is not None, timeout_seconds=60)
-    wait_until(lambda: box_name(runner, job) in docker.removed, timeout_seconds=60)
+    wait_until(lambda: docker.boxes[box_name(runner, job)].exit_code() is not None, timeout_seconds=180)
+    wait_until(lambda: box_name(runner, job) in docker.removed, timeout_seconds=180)
 
 
 def test_an_executor_lost_before_it_changed_anything_fails_with_words(
@@ -109,7 +109,7 @@ def test_an_executor_lost_before_it_changed_anything_fails_with_words(
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}))
     bench.wait_step(job, "before-plan")
     docker.boxes[box_name(runner, job)].signal("SIGKILL")
-    ended = bench.wait_job(job, seconds=90)
+    ended = bench.wait_job(job, seconds=180)
     assert ended["status"] == "FAILED"
     assert ended["error"]["code"] == "executor_lost"
     assert "exit code 137" in ended["error"]["message"]
@@ -121,7 +121,7 @@ def test_an_executor_lost_in_the_middle_of_an_apply_needs_a_person(
 ) -> None:
     job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": SLOW_APPLY}}))
     bench.wait_step(job, "apply")
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=60)
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
     docker.boxes[box_name(runner, job)].signal("SIGKILL")
     ended = bench.wait_job(job, seconds=180)
     assert ended["status"] == "NEEDS_ATTENTION"
@@ -137,8 +137,8 @@ def test_an_image_that_is_no_executor_gives_its_job_back_and_its_runner_takes_no
         said = bench.given_back(job)
         assert "exit code 0, before it had told anything" in said
         assert "Is the dispatcher's image a Runyard worker image" in said
-        wait_until(lambda: runner.said("degraded: taking no jobs"), timeout_seconds=60)
-        wait_until(lambda: docker.removed == [box_name(runner, job)], timeout_seconds=60)
+        wait_until(lambda: runner.said("degraded: taking no jobs"), timeout_seconds=180)
+        wait_until(lambda: docker.removed == [box_name(runner, job)], timeout_seconds=180)
         bench.close()
 
 
@@ -150,12 +150,12 @@ def test_an_entry_point_that_hides_how_its_executor_ended_hands_no_apply_on(
     write_executor(tmp_path / "image", hiding)
     job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": SLOW_APPLY}}))
     bench.wait_step(job, "apply")
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=60)
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
     (executor,) = psutil.Process(docker.boxes[box_name(runner, job)].process.pid).children()
     executor.kill()
     ended = bench.wait_job(job, seconds=180)
     assert (ended["status"], ended["attempt"]) == ("NEEDS_ATTENTION", 1)
-    wait_until(lambda: runner.said("the executor was lost while it changed infrastructure"), timeout_seconds=60)
+    wait_until(lambda: runner.said("the executor was lost while it changed infrastructure"), timeout_seconds=180)
     told = next(each for each in runner.events() if each["event"] == "the executor ended")
     assert "exit code 0, and did not tell how the job ended" in told["why"]
 

@@ -152,4 +152,4 @@ def test_a_pod_s_own_token_signs_its_runner_in(
             raise AssertionError(real_kubernetes("logs", "runner", is_checked=False)) from error
         bench.finished("PLAN", bench.module())
         real_kubernetes("delete", "pod", "runner", "--wait=false")
-        wait_until(lambda: real_kubernetes("get", "pods", "--output", "name") == "", timeout_seconds=90)
+        wait_until(lambda: real_kubernetes("get", "pods", "--output", "name") == "", timeout_seconds=180)

@@ -77,7 +77,7 @@ def begun(bench: Bench, module: str) -> int:
     """Start an apply and wait until it changes something."""
     job = bench.enqueue("APPLY", module)
     bench.wait_step(job, "apply", seconds=120)
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=60)
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
     return job
 
 
@@ -88,7 +88,7 @@ def test_plan_apply_output_and_destroy_run_in_containers_and_leave_none(
     module = bench.module(inputs={"who": "Ada"})
     done = [bench.finished(kind, module) for kind in ("PLAN", "APPLY", "OUTPUT", "DESTROY")]
     assert done[1]["result"]["outputs"]["greeting"]["value"] == "hello Ada"
-    wait_until(lambda: not containers(bench, real_docker), timeout_seconds=60)
+    wait_until(lambda: not containers(bench, real_docker), timeout_seconds=180)
 
 
 def test_docker_by_tcp(bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any]) -> None:
@@ -109,8 +109,8 @@ def test_a_cancelled_job_ends_and_its_container_is_gone(
     job = bench.enqueue("APPLY", bench.module(hooks={"before_plan": script}))
     bench.wait_step(job, "before-plan", seconds=120)
     bench.rpc("cancel_job", p_job=job, p_kind=kind, p_reason="changed my mind")
-    assert bench.wait_job(job, seconds=120)["status"] == "CANCELLED"
-    wait_until(lambda: not containers(bench, real_docker, job), timeout_seconds=60)
+    assert bench.wait_job(job, seconds=180)["status"] == "CANCELLED"
+    wait_until(lambda: not containers(bench, real_docker, job), timeout_seconds=180)
 
 
 def test_a_container_killed_before_it_changed_anything_fails_its_job_in_words(
@@ -120,7 +120,7 @@ def test_a_container_killed_before_it_changed_anything_fails_its_job_in_words(
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}))
     bench.wait_step(job, "before-plan", seconds=120)
     real_docker("kill", *containers(bench, real_docker, job))
-    ended = bench.wait_job(job, seconds=90)
+    ended = bench.wait_job(job, seconds=180)
     assert (ended["status"], ended["error"]["code"]) == ("FAILED", "executor_lost")
     assert "exit code 137" in ended["error"]["message"]
 
@@ -142,7 +142,7 @@ def test_a_container_stopped_by_hand_in_mid_apply_saves_its_state(
     module = slow_module(bench)
     job = begun(bench, module)
     real_docker("stop", *containers(bench, real_docker, job))
-    ended = bench.wait_job(job, seconds=120)
+    ended = bench.wait_job(job, seconds=180)
     assert ended["status"] == "FAILED", ended["error"]
     with bench.database() as connection:
         locks = connection.execute("select 1 from private.state_locks where module_id = %s", [module]).fetchall()
@@ -152,7 +152,7 @@ def test_a_container_stopped_by_hand_in_mid_apply_saves_its_state(
 def test_a_job_over_its_memory_limit_says_so(bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any]) -> None:
     bench.runner(**on_docker | {"RUNYARD_JOB_DISPATCHER_DATA_MEMORY_LIMIT": "256 MB"})
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": HUNGRY}))
-    ended = bench.wait_job(job, seconds=120)
+    ended = bench.wait_job(job, seconds=180)
     assert ended["status"] == "FAILED"
     assert "survived\n" not in bench.log_of(job)
     assert "It ran out of memory" in ended["error"]["message"]
@@ -329,4 +329,4 @@ def test_an_executor_outlives_a_runner_that_is_killed_in_mid_apply(
     bench.start_worker(worker, instance="one", home=first.home, **on_docker)
     ended = bench.wait_job(job, seconds=240)
     assert ended["status"] == "SUCCEEDED", ended["error"]
-    wait_until(lambda: not containers(bench, real_docker, job), timeout_seconds=90)
+    wait_until(lambda: not containers(bench, real_docker, job), timeout_seconds=180)

@@ -68,7 +68,7 @@ def test_plan_apply_output_and_destroy_run_in_pods_and_leave_nothing(
     module = bench.module(inputs={"who": "Ada"})
     done = [bench.finished(kind, module) for kind in ("PLAN", "APPLY", "OUTPUT", "DESTROY")]
     assert done[1]["result"]["outputs"]["greeting"]["value"] == "hello Ada"
-    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=60)
+    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=180)
 
 
 @pytest.mark.parametrize("kind", ["AFTER_STEP", "GRACEFUL", "KILL"])
@@ -80,8 +80,8 @@ def test_a_cancelled_job_ends_and_leaves_nothing(
     job = bench.enqueue("APPLY", bench.module(hooks={"before_plan": script}))
     bench.wait_step(job, "before-plan", seconds=120)
     bench.rpc("cancel_job", p_job=job, p_kind=kind, p_reason="changed my mind")
-    assert bench.wait_job(job, seconds=120)["status"] == "CANCELLED"
-    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=60)
+    assert bench.wait_job(job, seconds=180)["status"] == "CANCELLED"
+    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=180)
 
 
 def test_a_pod_that_is_evicted_in_mid_apply_saves_its_state(
@@ -94,7 +94,7 @@ def test_a_pod_that_is_evicted_in_mid_apply_saves_its_state(
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
     path = f"/api/v1/namespaces/{real_kubernetes.namespace}/pods/{pod}/eviction"
     real_kubernetes("create", "--raw", path, "--filename", "-", stdin=json.dumps(eviction))
-    ended = bench.wait_job(job, seconds=120)
+    ended = bench.wait_job(job, seconds=180)
     assert ended["status"] == "FAILED", ended["error"]
     assert not is_locked(bench, module), "it stopped in order: its state is saved and free"
     assert "the executor was lost while it changed infrastructure" not in process.output
@@ -108,7 +108,7 @@ def test_whoever_deletes_the_kubernetes_job_deletes_its_secret(
     bench.wait_step(job, "before-plan", seconds=120)
     bench.processes[-1].process.kill()
     real_kubernetes("delete", "jobs", "--selector", f"runyard.dev/job={job}", "--wait=false")
-    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=120)
+    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=180)
 
 
 def test_pods_have_the_account_nodes_variables_and_files_of_the_settings(
@@ -162,7 +162,7 @@ def test_what_the_cluster_refuses_comes_back_in_its_words_with_a_remedy(
     assert "Kubernetes could not start the executor" in said
     assert words in said
     assert "Check" in said or "needs in its namespace" in said
-    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=60)
+    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=180)
 
 
 @pytest.mark.slow
@@ -197,7 +197,7 @@ def test_an_image_that_is_no_executor_gives_its_job_back_in_words(
     assert "exit code 0" in said
     assert "before it had told anything" in said
     assert "Is the dispatcher's image a Runyard worker image" in said
-    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=60)
+    wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=180)
 
 
 def test_a_used_up_quota_comes_back_in_the_cluster_s_words(

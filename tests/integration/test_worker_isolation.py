@@ -149,7 +149,7 @@ def hold_a_job(bench: Bench) -> int:
         hooks={"before_plan": "exec sleep 600"},
     )  # fmt: skip
     job = bench.enqueue("PLAN", module)
-    bench.wait_step(job, "before-plan", seconds=30)
+    bench.wait_step(job, "before-plan", seconds=180)
     return job
 
 
@@ -250,7 +250,7 @@ def test_an_apply_that_is_stopped_in_its_sandbox_gets_one_interrupt_and_stores_i
         pytest.skip("this machine cannot")
     module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
     job = bench.enqueue("APPLY", module)
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=90)
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
     bench.rpc("cancel_job", p_job=job, p_kind="GRACEFUL", p_reason="changed my mind")
     assert bench.wait_job(job)["status"] == "CANCELLED"
     log = bench.log_of(job)

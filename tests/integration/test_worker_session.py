@@ -119,7 +119,7 @@ def test_metrics_are_there_when_asked_for(bench: Bench) -> None:
     bench.finished("PLAN", bench.module())
 
     def ended() -> float:
-        text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
+        text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60).text
         found = re.search(r'runyard_runner_jobs_total\{status="SUCCEEDED",type="PLAN"\} (\S+)', text)
         assert "runyard_runner_connected 1.0" in text
         return float(found.group(1)) if found else 0

@@ -103,7 +103,7 @@ def test_a_graceful_cancel_of_an_apply_saves_what_was_done(bench: Bench) -> None
     bench.runner(**PROMPT)
     module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
     job = bench.enqueue("APPLY", module)
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=90)
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
     cancel(bench, job, "GRACEFUL")
     ended = bench.wait_job(job)
     assert ended["status"] == "CANCELLED"
@@ -122,7 +122,7 @@ def test_a_plan_is_cancelled_inside_of_the_engine(bench: Bench, kind: str) -> No
     module = bench.module(source={"files": {"main.tf": slow_plan(800)}})
     job = bench.enqueue("APPLY", module)
     # The engine hears a signal once it has begun to work, and it begins with the lock.
-    wait_until(lambda: bench.rpc("state_info", p_module=module)["lock"], timeout_seconds=90)
+    wait_until(lambda: bench.rpc("state_info", p_module=module)["lock"], timeout_seconds=180)
     cancel(bench, job, kind)
     ended = bench.wait_job(job)
     statuses = {each["name"]: each["status"] for each in ended["steps"]}
@@ -139,7 +139,7 @@ def test_a_plan_that_is_to_be_the_last_step_is_finished(bench: Bench, tmp_path: 
     runner = bench.runner(**engine.variables)
     module = bench.module()
     job = bench.enqueue("APPLY", module)
-    wait_until(lambda: engine.has_begun("plan", job), timeout_seconds=90)
+    wait_until(lambda: engine.has_begun("plan", job), timeout_seconds=180)
     cancel(bench, job, "AFTER_STEP")
     wait_until(lambda: runner.said("cancelling"))
     engine.release("plan")
@@ -155,7 +155,7 @@ def test_an_apply_that_is_stopped_ends_as_its_engine_does(bench: Bench, kind: st
     runner = bench.runner(**PROMPT)
     module = bench.module(source={"files": {"main.tf": SLOW_APPLY.replace("sleep 600", until(gate))}})
     job = bench.enqueue("APPLY", module)
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=90)
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
     cancel(bench, job, kind)
     wait_until(lambda: runner.said("cancelling"))
     gate.touch()
@@ -171,9 +171,9 @@ def test_an_apply_that_is_stopped_ends_as_its_engine_does(bench: Bench, kind: st
 def test_an_engine_that_ignores_the_interrupt_is_killed_after_the_grace(bench: Bench) -> None:
     bench.runner(RUNYARD__ENGINE__STOPGRACESECONDS="2", **PROMPT)
     job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": STUBBORN_APPLY}}))
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=90)
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
     cancel(bench, job, "GRACEFUL")
-    assert bench.wait_job(job, seconds=60)["status"] == "CANCELLED"
+    assert bench.wait_job(job, seconds=180)["status"] == "CANCELLED"
 
 
 def test_one_signal_drains_finishes_and_leaves(bench: Bench, gate: Path) -> None:
@@ -207,7 +207,7 @@ def test_two_signals_stop_an_apply_in_order_and_report_it(bench: Bench) -> None:
     runner = bench.runner(**PROMPT)
     module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
     job = bench.enqueue("APPLY", module)
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=90)
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
     runner.signal(signal.SIGTERM)
     wait_until(lambda: runner.said("leaving: finishing what runs, taking nothing new"))
     runner.signal(signal.SIGTERM)
@@ -220,7 +220,7 @@ def test_two_signals_stop_an_apply_in_order_and_report_it(bench: Bench) -> None:
 def test_five_signals_kill_and_leave(bench: Bench) -> None:
     runner = bench.runner()
     job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": STUBBORN_APPLY}}))
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=90)
+    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
     for count in range(1, 6):
         if runner.process.poll() is None:
             runner.signal(signal.SIGTERM)

@@ -79,7 +79,7 @@ class WorkerProcess:
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def wait(self, seconds: float = 90) -> int:
+    def wait(self, seconds: float = 180) -> int:
         return self.process.wait(seconds)
 
     def stop(self) -> None:
@@ -98,12 +98,12 @@ class WorkerProcess:
             for process in (runner, *runner.children(recursive=True)):
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
-        self.process.wait(20)
+        self.process.wait(60)
 
 
 def plain_client() -> httpx.Client:
     """One client for all requests (making one costs more than a request), and a new connection for each of them."""
-    return httpx.Client(timeout=30, limits=httpx.Limits(max_keepalive_connections=0))
+    return httpx.Client(timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 @dataclass
@@ -161,7 +161,7 @@ class Bench:
     def job(self, job: int) -> dict[str, Any]:
         return self.rows("provision_jobs", id=job)[0]
 
-    def wait_job(self, job: int, *statuses: str, seconds: float = 120) -> dict[str, Any]:
+    def wait_job(self, job: int, *statuses: str, seconds: float = 300) -> dict[str, Any]:
         wanted = set(statuses) or TERMINAL
 
         def ready() -> dict[str, Any] | None:
@@ -179,7 +179,7 @@ class Bench:
         told = "\n".join(each.output[-3000:] for each in self.processes)
         return f"job {job} is {row['status']} ({row['phase']}), {row['error']}\n{told}"
 
-    def wait_step(self, job: int, step: str, status: str = "RUNNING", seconds: float = 90) -> dict[str, Any]:
+    def wait_step(self, job: int, step: str, status: str = "RUNNING", seconds: float = 180) -> dict[str, Any]:
         """Wait until a step of the job has this status."""
 
         def ready() -> dict[str, Any] | None:
@@ -212,7 +212,7 @@ class Bench:
     def events_of(self, job: int) -> list[dict[str, Any]]:
         return self.rows("job_events", job_id=job, order="id.asc")
 
-    def given_back(self, job: int, seconds: float = 90) -> str:
+    def given_back(self, job: int, seconds: float = 180) -> str:
         """Wait until a runner gives the job back, and return its words."""
 
         def found() -> str:
@@ -282,7 +282,7 @@ class Bench:
             "RUNYARD__LOGGING__LOGLEVEL__DEFAULT": "Debug",
         }
 
-    def online(self, worker: tuple[str, str], *statuses: str, seconds: float = 60) -> dict[str, Any]:
+    def online(self, worker: tuple[str, str], *statuses: str, seconds: float = 180) -> dict[str, Any]:
         wanted = set(statuses or ("ONLINE",))
 
         def ready() -> dict[str, Any] | None:

@@ -55,7 +55,7 @@ class RunningStack(Project):
 
     def get(self, path: str) -> httpx.Response:
         """A request with the publishable key."""
-        return httpx.get(f"{self.url}{path}", headers={"apikey": self.publishable_key}, timeout=10)
+        return httpx.get(f"{self.url}{path}", headers={"apikey": self.publishable_key}, timeout=30)
 
     def part_pid(self, name: str) -> int:
         """The process id of one part, once the supervisor has told it."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 Found = TypeVar("Found")
 
 
-def wait_until(condition: Callable[[], Found], timeout_seconds: float = 60, every_seconds: float = 0.05) -> Found:
+def wait_until(condition: Callable[[], Found], timeout_seconds: float = 180, every_seconds: float = 0.05) -> Found:
     """Return the condition's first truthy answer."""
     deadline = time.monotonic() + timeout_seconds
     while True:
@@ -21,7 +21,7 @@ def wait_until(condition: Callable[[], Found], timeout_seconds: float = 60, ever
 
 
 async def eventually(
-    condition: Callable[[], Awaitable[Found]], timeout_seconds: float = 60, every_seconds: float = 0.05
+    condition: Callable[[], Awaitable[Found]], timeout_seconds: float = 180, every_seconds: float = 0.05
 ) -> Found:
     """Return the asynchronous condition's first truthy answer."""
     deadline = time.monotonic() + timeout_seconds

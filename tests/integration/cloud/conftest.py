@@ -38,7 +38,7 @@ def _answers(address: str) -> bool:
 @pytest.fixture
 def aws(aws_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Point boto3, here and in child processes, at an empty account."""
-    httpx.post(f"{aws_endpoint}/moto-api/reset", timeout=10).raise_for_status()
+    httpx.post(f"{aws_endpoint}/moto-api/reset", timeout=60).raise_for_status()
     monkeypatch.setenv("AWS_ENDPOINT_URL", aws_endpoint)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")

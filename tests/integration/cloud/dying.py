@@ -53,7 +53,7 @@ class Mortal:
             if number + 1 < len(deaths):
                 self.die_at(deaths[number + 1])
             self.start()
-            self.bench.wait_job(job, "QUEUED", seconds=120)
+            self.bench.wait_job(job, "QUEUED", seconds=180)
             self._hurry(job)
 
     def _hurry(self, job: int) -> None:

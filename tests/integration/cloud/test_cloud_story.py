@@ -81,7 +81,7 @@ def test_deployed_asleep_awake_and_removed_without_a_trace(bench: Bench, fargate
 
     asleep = wait_until(lambda: row(bench, worker) if row(bench, worker)["is_scaled_to_zero"] else None, 240)
     assert asleep["desired_count"] == 0
-    wait_until(lambda: row(bench, worker)["status"] == "OFFLINE", 120)
+    wait_until(lambda: row(bench, worker)["status"] == "OFFLINE", 180)
     assert "Scaled to zero" in row(bench, worker)["status_reason"]
 
     waiting = bench.enqueue("PLAN", bench.module())
@@ -108,7 +108,7 @@ def test_updated_with_a_drain_and_put_back_when_the_new_version_stays_silent(ben
     publish(bench, "9.1.0")
     update = bench.rpc("update_one_worker", p_worker=worker["id"])
     succeeded(bench, bench.wait_job(update["id"], seconds=180))
-    assert wait_until(lambda: row(bench, worker)["version"] == "9.1.0", 60)
+    assert wait_until(lambda: row(bench, worker)["version"] == "9.1.0", 180)
     assert row(bench, worker)["is_draining"] is False
 
     good = boto3.client("ecs").list_task_definitions(status="ACTIVE")["taskDefinitionArns"]

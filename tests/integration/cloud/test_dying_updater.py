@@ -80,7 +80,7 @@ def test_killed_at_every_call_update_and_removal_are_finished_all_the_same(
         done = bench.wait_job(update, seconds=180)
         succeeded(bench, done)
         assert done["attempt"] == len(updates) + 1
-        wait_until(lambda: (row(bench, worker)["status"], row(bench, worker)["version"]) == ("ONLINE", "9.5.0"), 60)
+        wait_until(lambda: (row(bench, worker)["status"], row(bench, worker)["version"]) == ("ONLINE", "9.5.0"), 180)
         assert row(bench, worker)["is_draining"] is False
         revisions = boto3.client("ecs").list_task_definitions(status="ACTIVE")["taskDefinitionArns"]
         assert len(revisions) == 2
@@ -93,4 +93,4 @@ def test_killed_at_every_call_update_and_removal_are_finished_all_the_same(
         succeeded(bench, done)
         assert done["attempt"] == len(removals) + 1
     assert listing(REGION) == before
-    wait_until(lambda: row(bench, worker)["removed_at"] is not None, 60)
+    wait_until(lambda: row(bench, worker)["removed_at"] is not None, 180)

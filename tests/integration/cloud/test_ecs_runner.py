@@ -28,9 +28,9 @@ KEPT = {"model_name": "ecs::task", "transition": {"progression": "manual", "time
 def amazon(aws: str) -> Iterator[str]:
     """Moto's account, whose tasks run until they are stopped."""
     manager = f"{aws}/moto-api/state-manager"
-    httpx.post(f"{manager}/set-transition", json=KEPT).raise_for_status()
+    httpx.post(f"{manager}/set-transition", json=KEPT, timeout=60).raise_for_status()
     yield aws
-    httpx.post(f"{manager}/unset-transition", json={"model_name": KEPT["model_name"]}).raise_for_status()
+    httpx.post(f"{manager}/unset-transition", json={"model_name": KEPT["model_name"]}, timeout=60).raise_for_status()
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def add_machine(ecs: Any) -> None:
 
 def task_of(ecs: Any) -> dict[str, Any]:
     """Wait for the task that the runner starts."""
-    arns = wait_until(lambda: ecs.list_tasks(cluster="jobs")["taskArns"], timeout_seconds=60, every_seconds=0.2)
+    arns = wait_until(lambda: ecs.list_tasks(cluster="jobs")["taskArns"], timeout_seconds=180, every_seconds=0.2)
     found: dict[str, Any] = ecs.describe_tasks(cluster="jobs", tasks=arns)["tasks"][0]
     return found
 
@@ -112,7 +112,7 @@ def test_a_job_runs_as_a_task_and_is_told_by_its_executor(
     assert ended["status"] == "SUCCEEDED", ended["error"]
     assert box.wait() == 0
     ecs.stop_task(cluster="jobs", task=task["taskArn"], reason="Essential container in task exited")
-    wait_until(lambda: process.said("the executor ended"), timeout_seconds=60)
+    wait_until(lambda: process.said("the executor ended"), timeout_seconds=180)
     said = next(event for event in process.events() if event["event"] == "the executor ended")
     assert "Essential container in task exited" in said["why"]
 
@@ -134,6 +134,6 @@ def test_a_task_that_stops_without_a_word_is_lost_with_ecs_s_words(
     bench.runner(**on_ecs | {f"{DATA}TASK_DEFINITION": "beside"})
     job = bench.enqueue("PLAN", bench.module())
     ecs.stop_task(cluster="jobs", task=task_of(ecs)["taskArn"], reason="Host was taken away")
-    ended = bench.wait_job(job, seconds=120)
+    ended = bench.wait_job(job, seconds=180)
     assert (ended["status"], ended["error"]["code"]) == ("FAILED", "executor_lost"), ended["error"]
     assert "Host was taken away" in ended["error"]["message"]

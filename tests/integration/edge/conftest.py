@@ -56,7 +56,7 @@ def edge(running_stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) 
     command = functions_command(running_stack.settings, environment)
     with log.open("wb") as output, subprocess.Popen(command, env=environment, stdout=output, stderr=output) as process:
         try:
-            wait_until(lambda: is_up(port, process, log), timeout_seconds=120, every_seconds=0.2)
+            wait_until(lambda: is_up(port, process, log), timeout_seconds=180, every_seconds=0.2)
             yield Edge(f"http://127.0.0.1:{port}", running_stack)
         finally:
             process.terminate()

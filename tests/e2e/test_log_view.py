@@ -261,9 +261,9 @@ def test_wrap_times_and_full_screen(show: Callable[..., Page], log: Log) -> None
     log.add("apply", "x" * 1_000 + "\nshort\n")
     page = show()
     expect(page.locator("#L2")).to_be_visible()
-    assert page.locator("#L1").bounding_box()["height"] < 25  # type: ignore[index]
+    page.wait_for_function("() => document.querySelector('#L1')?.getBoundingClientRect().height < 25")
     page.get_by_label("Wrap lines").click()
-    page.wait_for_function("() => document.querySelector('#L1').getBoundingClientRect().height > 100")
+    page.wait_for_function("() => document.querySelector('#L1')?.getBoundingClientRect().height > 100")
     page.get_by_label("Show times").click()
     expect(page.locator("#L1 time")).to_be_visible()
     page.get_by_label("Full screen").click()

@@ -21,6 +21,16 @@ output "greeting" {{ value = "hello" }}
 """
 
 
+def silence_seconds(bench: Bench, worker: str) -> float:
+    """Seconds since the last heartbeat, by the server's clock."""
+    with bench.database() as database:
+        row = database.execute(
+            "select extract(epoch from now() - last_seen_at) as age from private.heartbeats where worker_id = %s",
+            [worker],
+        ).fetchone()
+        return float(row["age"]) if row else 0.0
+
+
 def forget_heartbeats(bench: Bench, worker: str) -> None:
     """Let the time pass that a silent runner has, without waiting for it."""
     with bench.database() as database:

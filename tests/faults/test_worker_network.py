@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.applying import forget_heartbeats
+from tests.faults.applying import forget_heartbeats, silence_seconds
 from tests.faults.ledger import close_ledger
 from tests.faults.worker_engine import HeldTofu, make_engine
 from tests.faults.worker_proxy import Fault, Proxy
@@ -23,6 +23,7 @@ __all__ = ["bench"]
 # `make faults` asks for more of everything; `make test` is content with one round.
 ROUNDS = int(os.environ.get("RUNYARD_FAULT_ROUNDS", "1"))
 is_long = pytest.mark.slow
+LEASE_SECONDS = 60
 
 # A folder for PYTHONPATH: the wall clock of a process that starts with it is off by what a file says.
 JUMPING_CLOCK = Path(__file__).parent / "jumping_clock"
@@ -177,15 +178,13 @@ def test_a_runner_that_cannot_renew_interrupts_its_engine_before_the_lease_ends(
 
 @is_long
 def test_stopped_for_two_leases_then_continued(bench: Bench, engine: HeldTofu) -> None:
-    import time
-
     worker = bench.register()
     runner = bench.start_worker(worker, **engine.variables)
     engine.hold("plan")
     job = bench.enqueue("PLAN", bench.module())
     wait_until(lambda: engine.has_begun("plan", job))
     runner.signal(signal.SIGSTOP)
-    time.sleep(125)
+    wait_until(lambda: silence_seconds(bench, worker[0]) > 2 * LEASE_SECONDS, timeout_seconds=240, every_seconds=1)
     engine.release("plan")
     runner.signal(signal.SIGCONT)
     assert bench.wait_job(job, seconds=240)["status"] == "SUCCEEDED"

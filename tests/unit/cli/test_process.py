@@ -1,6 +1,5 @@
 """One supervised process: restarted, ended when it hangs, stopped, its output kept."""
 
-import asyncio
 import io
 import os
 import signal
@@ -70,16 +69,25 @@ async def test_a_process_that_never_gets_healthy_is_reported(journal: Journal) -
 
 async def test_a_process_that_hangs_is_replaced(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervised, "HEALTH_EVERY_SECONDS", 0.05)
-    answers = {"healthy": True}
-    runner = PartRunner(part(SLEEP, lambda: answers["healthy"]), journal)
+    answers, asked = {"healthy": True}, [0]
+
+    def is_healthy() -> bool:
+        asked[0] += 1
+        return answers["healthy"]
+
+    async def was_seen_healthy() -> bool:
+        # The first asks belong to the start; one later check has to see it healthy before it can be seen to hang.
+        return asked[0] > at_start + 1
+
+    async def was_ended() -> bool:
+        return runner.ends > 0
+
+    runner = PartRunner(part(SLEEP, is_healthy), journal)
     await runner.start()
+    at_start = asked[0]
     try:
-        await asyncio.sleep(0.2)  # one check has to see it healthy before it can be seen to hang
+        await eventually(was_seen_healthy)
         answers["healthy"] = False
-
-        async def was_ended() -> bool:
-            return runner.ends > 0
-
         await eventually(was_ended)
         assert "does not answer; ending it" in journal.tail("part")
     finally:

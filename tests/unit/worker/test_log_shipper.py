@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import JobRef
 from worker.clock import SystemClock
@@ -97,13 +98,16 @@ async def test_the_first_line_leaves_at_once_and_the_next_wait(tmp_path: Path) -
     shipper = Shipper(
         Network(store).server(), REF, spool := Spool(tmp_path), BatchRules(period_seconds=300), SystemClock()
     )
+
+    async def has_chunks() -> bool:
+        return bool(store.chunks)
+
     running = asyncio.create_task(shipper.run())
     for number in range(3):
         spool.append("plan", f"line {number}\n")
         shipper.added(1)
-        async with asyncio.timeout(30):
-            while number == 0 and not store.chunks:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        if number == 0:
+            await eventually(has_chunks, every_seconds=0.01)
     assert store.text == "line 0\n"
     shipper.drain()
     await running

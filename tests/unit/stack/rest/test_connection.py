@@ -9,6 +9,7 @@ import pytest
 from stack.rest.connection import PREPARED_LIMIT, Connection, DatabaseError, DatabaseGone, Statement
 from stack.rest.pool import Pool, PoolTimeout
 from tests.support.database import Database
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -36,6 +37,17 @@ async def broken(*connections: Connection) -> None:
     async with asyncio.timeout(20):
         while not all(connection.is_broken for connection in connections):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+async def sleeping(database: Database) -> None:
+    """Wait until the server runs somebody's `pg_sleep`."""
+    owner = database.connect("supabase_admin")
+    query = "select count(*) from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()"
+
+    async def is_running() -> bool:
+        return bool(owner.execute(query).fetchone()[0])  # type: ignore[index]
+
+    await eventually(is_running, every_seconds=0.01)
 
 
 async def test_a_transaction_goes_in_one_trip(connection: Connection) -> None:
@@ -96,7 +108,7 @@ async def test_a_server_that_ends_the_connection_at_work_is_noticed(
     pid = await value(connection, "select pg_backend_pid()")
     assert pid is not None
     task = asyncio.create_task(value(connection, "select pg_sleep(30)"))
-    await asyncio.sleep(0.05)
+    await sleeping(bare_database)
     bare_database.connect("supabase_admin").execute("select pg_terminate_backend(%s)", [int(pid)])
     with pytest.raises((DatabaseGone, DatabaseError)):
         await asyncio.wait_for(task, 10)
@@ -146,14 +158,14 @@ async def test_a_borrowed_connection_comes_back_outside_a_transaction(pool: Pool
         assert await value(again, "select current_user") == b"postgres"
 
 
-async def test_a_cancelled_request_takes_its_connection_with_it(pool: Pool) -> None:
+async def test_a_cancelled_request_takes_its_connection_with_it(pool: Pool, bare_database: Database) -> None:
     async def sleep() -> None:
         async with pool.connection() as connection:
             await value(connection, "select pg_sleep(30)")
 
     for _ in range(4):
         task = asyncio.create_task(sleep())
-        await asyncio.sleep(0.05)
+        await sleeping(bare_database)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from moto.server import ThreadedMotoServer
 
+from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock
 from worker.cloud.proof import Proof, prove_aws, watch_clouds
 from worker.process_status import ProcessStatus
@@ -59,7 +60,10 @@ async def test_the_fact_follows_rights_that_come_and_go() -> None:
             lambda: proofs.pop(0) if proofs else Proof(),
         )
     )
-    while len(clock.naps) < 5:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+
+    async def has_asked_all() -> bool:
+        return len(clock.naps) >= 5
+
+    await eventually(has_asked_all, every_seconds=0.01)
     watching.cancel()
     assert told == [[], ["aws"], []]

@@ -6,7 +6,10 @@ MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 PY := .venv/bin/python
 SETUP := scripts/setup
-PYTEST_WORKERS ?= 2
+# One process more than there are processors, because many tests wait; each starts a stack and a browser, so not more than six.
+PYTEST_WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores > 5 ? 6 : cores + 1)))
+# Tests of one file run in one process, files in the order of tests/support/order.py.
+PYTEST := $(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup setup-lint setup-test up down status env mail dashboard reset migrate test test-all lint format unit faults bench engines docs screenshots \
   wheels worker-binary version freeze release-check lock clean
@@ -61,11 +64,11 @@ reset: setup ## Delete the local database, secrets and logs, after asking
 
 test: setup-test ## Run what a push needs: every check, and every test that is not slow
 	@$(MAKE) lint-only
-	@$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m 'not slow' $(ARGS)
+	@$(PYTEST) -m 'not slow' $(ARGS)
 
 test-all: setup-test ## Run everything: slow tests too, every case of what `test` samples, longer faults
 	@$(MAKE) lint-only
-	@RUNYARD_TEST_ALL=1 RUNYARD_FAULT_ROUNDS=$${RUNYARD_FAULT_ROUNDS:-4} $(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(ARGS)
+	@RUNYARD_TEST_ALL=1 RUNYARD_FAULT_ROUNDS=$${RUNYARD_FAULT_ROUNDS:-4} $(PYTEST) $(ARGS)
 
 lint: setup-lint ## Run the checks only: ruff, mypy, import contracts, unused packages and code, docs, edge functions
 	@$(MAKE) lint-only
@@ -86,7 +89,7 @@ format: setup-lint ## Format and fix what can be fixed by itself
 	@$(PY) -m ruff check --fix-only --quiet . ; $(PY) -m ruff format .
 
 unit: setup-test ## Run the quick tests only
-	@$(PY) -m pytest -n $(PYTEST_WORKERS) tests/unit tests/db $(ARGS)
+	@$(PYTEST) tests/unit tests/db $(ARGS)
 
 faults: setup-test ## Run the fault tests: kill, partition, restart
 	@RUNYARD_FAULT_ROUNDS=$${RUNYARD_FAULT_ROUNDS:-4} $(PY) -m pytest -s tests/faults $(ARGS)

@@ -1,0 +1,29 @@
+"""In which order files are tested: long ones of every kind mixed, short ones last, so that no process works alone at the end.
+
+A file's tests stay together (`--dist loadfile`): what a file starts once, a stack or a browser, is started by one process only.
+"""
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+QUICK = "unit"
+
+
+def ordered(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The same tests: files that start processes and wait beside files that compute, and `tests/unit` after all others."""
+    folders: dict[str, dict[Path, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
+    for item in items:
+        folders[_folder(item.path)][item.path].append(item)
+    placed = [
+        (folder == QUICK, place / len(files), tests)
+        for folder, files in folders.items()
+        for place, tests in enumerate(files.values())
+    ]
+    return [item for *_, tests in sorted(placed, key=lambda one: one[:2]) for item in tests]
+
+
+def _folder(file: Path) -> str:
+    """The folder below `tests/`."""
+    return file.parts[len(file.parts) - file.parts[::-1].index("tests")]

@@ -112,12 +112,12 @@ async def test_the_old_version_tells_once_what_went_wrong(place: Place) -> None:
     with pytest.raises(JobFailed, match="exit code 3") as failure:
         await place.run()
     assert failure.value.code == "update_rolled_back"
-    assert [step.name for step in update_recipe(place.space(), place.updater)] == ["fetch", "look", "restart"]
+    assert [step.name for step in update_recipe(place.space(), place.updater)] == ["fetch", "check", "restart"]
 
 
 async def test_a_note_about_another_job_is_not_this_ones(place: Place) -> None:
     leave_note(place.home, Note(6, "98.0.0", "It ended with exit code 3."))
-    assert [step.name for step in update_recipe(place.space(), place.updater)] == ["fetch", "look", "restart"]
+    assert [step.name for step in update_recipe(place.space(), place.updater)] == ["fetch", "check", "restart"]
 
 
 async def test_without_the_permission_nothing_is_fetched(place: Place) -> None:

@@ -1,7 +1,9 @@
 """Rules of the repository that no linter knows."""
 
+import ast
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,50 @@ def test_migrations_have_names_the_supabase_cli_accepts_in_one_order() -> None:
     names = [path.name for path in sorted((PROJECT / "supabase" / "migrations").glob("*.sql"))]
     assert all(re.fullmatch(r"\d{14}_[a-z0-9_]+\.sql", name) for name in names)
     assert len({name.split("_", 1)[0] for name in names}) == len(names)
+
+
+# What answers differently in each process.
+BY_CHANCE = {
+    "uuid1",
+    "uuid4",
+    "random",
+    "randint",
+    "choice",
+    "token_hex",
+    "token_urlsafe",
+    "now",
+    "today",
+    "time",
+    "mkdtemp",
+}
+
+
+def parametrized(source: str) -> Iterator[ast.Call]:
+    for node in ast.walk(ast.parse(source)):
+        for decorator in getattr(node, "decorator_list", []):
+            if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("parametrize"):
+                yield decorator
+
+
+def chances(decorator: ast.Call) -> set[str]:
+    called = {ast.unparse(each.func) for each in ast.walk(decorator) if isinstance(each, ast.Call)}
+    lazy = {
+        ast.unparse(each.func)
+        for inner in ast.walk(decorator)
+        if isinstance(inner, ast.Lambda)
+        for each in ast.walk(inner)
+        if isinstance(each, ast.Call)
+    }
+    return {name for name in called - lazy if name.rsplit(".", 1)[-1] in BY_CHANCE}
+
+
+def test_parameters_are_the_same_in_every_process() -> None:
+    """With different ones the processes of a run collect different tests, and it stops before the first."""
+    tests = [path for path in tracked() if path.suffix == ".py" and path.is_relative_to(PROJECT / "tests")]
+    found = {
+        str(path.relative_to(PROJECT)): names
+        for path in tests
+        for decorator in parametrized(text_of(path))
+        if (names := chances(decorator))
+    }
+    assert found == {}

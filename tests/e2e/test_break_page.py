@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from cli.launcher.demo.prepare import DEMO_EMAIL
 from tests.e2e.product import Person, Product
-from tests.e2e.test_accessibility import MODES, findings, sideways
+from tests.e2e.test_accessibility import findings_in_both, sideways
 from tests.e2e.test_work_pages import open_as
 from tests.support.demo import GROUP
 from tests.support.stack import RunningStack
@@ -56,14 +56,13 @@ def test_a_runner_killed_in_its_apply_is_told_step_by_step_and_the_ledger_stays_
 
 
 @GROUP
-@pytest.mark.parametrize("mode", MODES)
 def test_the_buttons_and_the_ledger_have_no_serious_finding_and_fit_a_phone(
-    demo_product: Product, chromium: Browser, mode: str
+    demo_product: Product, chromium: Browser
 ) -> None:
-    page = open_demo(demo_product, chromium, color_scheme=mode, reduced_motion="reduce")
+    page = open_demo(demo_product, chromium, reduced_motion="reduce")
     page.goto(PAGE)
     expect(page.get_by_test_id("count-double_applied")).to_be_visible()
-    assert findings(page) == []
+    assert findings_in_both(page) == []
     page.set_viewport_size({"width": 390, "height": 800})
     assert sideways(page) == []
     page.context.close()

@@ -3,16 +3,18 @@
 import json
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import psycopg
 import pytest
 
 from stack.functions import functions_command, functions_environment
 from tests.integration.edge.people import Person, Runner
+from tests.integration.worker_bench import plain_client
 from tests.support.ports import free_ports
 from tests.support.stack import RunningStack
 from tests.support.waiting import wait_until
@@ -27,17 +29,23 @@ class Edge:
 
     url: str
     stack: RunningStack
+    pid: int
+    http: httpx.Client = field(default_factory=plain_client)
+
+    def cpu_seconds(self) -> float:
+        """How long the functions have computed, in all of their threads: what a busy machine adds is not in it."""
+        return sum(psutil.Process(self.pid).cpu_times()[:2])
 
     def post(self, function: str, body: Any, token: str | None = None, **headers: str) -> httpx.Response:
         """Send JSON, with a Bearer token if there is one."""
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
-        return httpx.post(f"{self.url}/{function}", json=body, headers=headers, timeout=60)
+        return self.http.post(f"{self.url}/{function}", json=body, headers=headers)
 
     def worker_rpc(self, token: str, name: str, **arguments: Any) -> httpx.Response:
         """Call a database function with a runner's token."""
         headers = {"apikey": self.stack.publishable_key, "authorization": f"Bearer {token}"}
-        return httpx.post(f"{self.stack.url}/rest/v1/rpc/{name}", json=arguments, headers=headers, timeout=30)
+        return httpx.post(f"{self.stack.url}/rest/v1/rpc/{name}", json=arguments, headers=headers, timeout=60)
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +65,7 @@ def edge(running_stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) 
     with log.open("wb") as output, subprocess.Popen(command, env=environment, stdout=output, stderr=output) as process:
         try:
             wait_until(lambda: is_up(port, process, log), timeout_seconds=180, every_seconds=0.2)
-            yield Edge(f"http://127.0.0.1:{port}", running_stack)
+            yield Edge(f"http://127.0.0.1:{port}", running_stack, process.pid)
         finally:
             process.terminate()
 

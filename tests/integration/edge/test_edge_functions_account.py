@@ -255,7 +255,7 @@ def test_an_issuer_inside_our_network_is_not_asked(running_stack_edge: Edge, per
 
 @pytest.fixture
 def running_stack_edge(edge: Edge) -> Edge:
-    return Edge(f"{edge.stack.url}/functions/v1", edge.stack)
+    return Edge(f"{edge.stack.url}/functions/v1", edge.stack, edge.pid)
 
 
 def test_attempts_are_limited(edge: Edge, person: Person, sql: psycopg.Connection[Any]) -> None:

@@ -64,7 +64,7 @@ CLAIM = dict.fromkeys(("x-forwarded-for", "sb-forwarded-for", "cf-connecting-ip"
 
 
 def test_through_the_gateway_nobody_makes_an_address_up(edge: Edge, person: Person) -> None:
-    gateway = Edge(f"{edge.stack.url}/functions/v1", edge.stack)
+    gateway = Edge(f"{edge.stack.url}/functions/v1", edge.stack, edge.pid)
     person.headers |= CLAIM
     person.headers["authorization"] = f"Bearer {by_code(gateway, person, **CLAIM)}"
     person.rpc("update_organization", p_org=person.org_id, p_name="By code")

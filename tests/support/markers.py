@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-# Folders whose tests share something that takes long to start: a product with its page, functions, an AWS.
-SHARING = ("e2e", "integration/edge", "integration/cloud")
-# Files of other folders are each a group of their own.
-BY_FILE = ("integration", "faults")
+# Folders whose tests share something that takes long to start: the functions, an AWS.
+SHARING = ("integration/edge", "integration/cloud")
+# Each file of these is a group of its own: their tests share a browser, a stack, a runner.
+BY_FILE = ("e2e", "integration", "faults")
 
 # A marker, the fixtures that mean it, and what a test's place says.
 RULES: tuple[tuple[str, frozenset[str], str], ...] = (

@@ -15,7 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from tests.support.database import Database, Server, shared_server
 from tests.support.demo import demo
 from tests.support.extent import ALL_VARIABLE, SEED_VARIABLE, choose_seed, is_all, is_usual
-from tests.support.markers import mark
+from tests.support.markers import group, mark
 from tests.support.order import ordered
 from tests.support.stack import Project, RunningStack, environment_project, start_stack
 
@@ -62,6 +62,7 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with what it needs, and mix long files with short ones."""
     mark(items)
+    group(items)
     items[:] = ordered(items)
 
 

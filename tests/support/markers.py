@@ -6,11 +6,6 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-# Folders whose tests share something that takes long to start: the functions, an AWS.
-SHARING = ("integration/edge", "integration/cloud")
-# Each file of these is a group of its own: their tests share a browser, a stack, a runner.
-BY_FILE = ("e2e", "integration", "faults")
-
 # A marker, the fixtures that mean it, and what a test's place says.
 RULES: tuple[tuple[str, frozenset[str], str], ...] = (
     ("browser", frozenset({"chromium"}), r"$^"),
@@ -28,16 +23,13 @@ def mark(items: list[pytest.Item]) -> None:
             asked = fixtures.intersection(getattr(item, "fixturenames", ()))
             if asked or re.search(place, str(item.path)):
                 item.add_marker(name)
-        if group := _group(item):
-            item.add_marker(pytest.mark.xdist_group(group))
 
 
-def _group(item: pytest.Item) -> str:
-    """Tests of one group run in one process, one after the other: what they share is started once."""
-    if item.get_closest_marker("xdist_group"):
-        return ""
-    place = item.path.relative_to(TESTS)
-    folder = place.parent.as_posix()
-    if folder in SHARING:
-        return folder
-    return place.as_posix() if place.parts[0] in BY_FILE else ""
+def group(items: list[pytest.Item]) -> None:
+    """Make each file a group, but where a test says another one.
+
+    Tests of one group run in one process, one after the other: what they share, a stack or a browser, is started once.
+    """
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(TESTS).as_posix()))

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+import psutil
 
 from cli.launcher.runfiles import RunFiles
 from stack.errors import Taken
@@ -58,8 +59,13 @@ class RunningStack(Project):
         return httpx.get(f"{self.url}{path}", headers={"apikey": self.publishable_key}, timeout=30)
 
     def part_pid(self, name: str) -> int:
-        """The process id of one part, once the supervisor has told it."""
-        return int(wait_until(lambda: RunFiles(self.settings).read_state().get("parts", {}).get(name, {}).get("pid")))
+        """The process id of one part that runs: what the supervisor told of one that was killed is old for a moment."""
+
+        def found() -> int:
+            pid = int(RunFiles(self.settings).read_state().get("parts", {}).get(name, {}).get("pid") or 0)
+            return pid if pid and is_running(pid) else 0
+
+        return wait_until(found)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Another `runyard …` command, as from another terminal."""
@@ -92,6 +98,14 @@ def start_stack(home: Path, *arguments: str, **variables: str) -> Iterator[Runni
         yield stack
     finally:
         stack.stop()
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and has not ended."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def environment_project() -> Project | None:

@@ -170,7 +170,8 @@ def test_what_a_person_released_is_fenced_and_its_state_can_be_handed_over(
 
 
 @pytest.mark.parametrize(
-    ("claims", "code"), [({"job": "0"}, "RY403"), ({"att": "2"}, "RY403"), ({"sid": str(uuid.uuid4())}, "RY401")]
+    ("claims", "code"),
+    [({"job": "0"}, "RY403"), ({"att": "2"}, "RY403"), ({"sid": "00000000-0000-4000-8000-000000000000"}, "RY401")],
 )
 def test_a_token_of_something_else_says_nothing(
     world: World, runner: Runner, job: dict[str, Any], executor: Caller, claims: dict[str, str], code: str

@@ -1,6 +1,7 @@
 """Schedules, notifications, updates and a group's set in a real browser, and under axe."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.e2e.test_work_pages import enqueue, make_module
 
 pytestmark = pytest.mark.timeout(900)
 SETTINGS = "/dashboard/settings"
+SCREENS = {"light": ("light", 1280), "dark": ("dark", 1280), "390": ("light", 390)}
 # Where pictures go, if somebody wants to look at them.
 PICTURES = os.environ.get("RUNYARD_PICTURES", "")
 
@@ -44,30 +46,30 @@ def things(product: Product, person: Person) -> dict[str, Any]:
     return {"rule": made["id"]}
 
 
-@pytest.fixture(params=[("light", 1280), ("dark", 1280), ("light", 390)], ids=["light", "dark", "390"])
-def context(
-    request: pytest.FixtureRequest, product: Product, person: Person, chromium: Browser
-) -> Iterator[BrowserContext]:
-    mode, width = request.param
-    made = chromium.new_context(
-        base_url=product.url,
-        color_scheme=mode,
-        reduced_motion="reduce",
-        viewport={"width": width, "height": 900},
-    )
+@pytest.fixture
+def context(product: Product, person: Person, chromium: Browser) -> Iterator[BrowserContext]:
+    made = chromium.new_context(base_url=product.url, reduced_motion="reduce")
     name, value = product.cookie(person).split("=", 1)
     made.add_cookies([{"name": name, "value": value, "url": product.url}])
     yield made
     made.close()
 
 
-def picture(page: Page, name: str, request: pytest.FixtureRequest) -> None:
-    if PICTURES:
-        page.screenshot(path=str(Path(PICTURES) / f"{name}-{request.node.callspec.id}.png"), full_page=True)
+def findings_anywhere(page: Page, name: str) -> list[str]:
+    """What axe finds on a desk in light and in dark, and on a phone."""
+    found = []
+    for screen, (mode, width) in SCREENS.items():
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=mode)
+        expect(page.locator("html")).to_have_class(re.compile(rf"\b{mode}\b"))
+        if PICTURES:
+            page.screenshot(path=str(Path(PICTURES) / f"{name}-{screen}.png"), full_page=True)
+        found += [f"{name} {screen}: {each}" for each in findings(page)]
+    return found
 
 
 def test_the_pages_show_what_there_is_and_have_no_serious_finding(
-    context: BrowserContext, things: dict[str, Any], request: pytest.FixtureRequest
+    context: BrowserContext, things: dict[str, Any]
 ) -> None:
     page = context.new_page()
     for name, words in (
@@ -77,34 +79,28 @@ def test_the_pages_show_what_there_is_and_have_no_serious_finding(
     ):
         page.goto(f"{SETTINGS}/{name}")
         expect(page.get_by_text(words).first).to_be_attached()
-        picture(page, name, request)
-        assert findings(page) == [], name
+        assert findings_anywhere(page, name) == []
     page.goto("/dashboard/modules?path=payments")
     expect(page.get_by_text("2 of 6 done, 1 failed")).to_be_visible()
-    picture(page, "group", request)
-    assert findings(page) == []
+    assert findings_anywhere(page, "group") == []
     page.goto("/dashboard/modules?path=payments/m0")
     schedules = page.get_by_role("region", name="Schedules")
     expect(schedules).to_contain_text("Weekdays at 07:30")
     expect(schedules).to_contain_text("from payments")
-    picture(page, "module", request)
+    assert findings_anywhere(page, "module") == []
 
 
-def test_the_sheets_have_no_serious_finding(
-    context: BrowserContext, things: dict[str, Any], request: pytest.FixtureRequest
-) -> None:
+def test_the_sheets_have_no_serious_finding(context: BrowserContext, things: dict[str, Any]) -> None:
     page = context.new_page()
     page.goto(f"{SETTINGS}/schedules")
     page.get_by_role("button", name="Create schedule").click()
     sheet = page.get_by_role("dialog", name="Create schedule")
     expect(sheet.locator(".ry-nextruns li")).to_have_count(5)
-    picture(page, "sheet-schedule", request)
-    assert findings(page) == []
+    assert findings_anywhere(page, "sheet-schedule") == []
     page.goto(f"{SETTINGS}/notifications")
     page.get_by_role("button", name="Create rule").first.click()
     expect(page.get_by_role("dialog", name="Create rule").get_by_label("Address")).to_be_visible()
-    picture(page, "sheet-rule", request)
-    assert findings(page) == []
+    assert findings_anywhere(page, "sheet-rule") == []
 
 
 @pytest.fixture

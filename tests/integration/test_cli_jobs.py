@@ -72,7 +72,7 @@ def test_a_pipeline_waits_until_somebody_has_confirmed_its_plan(terminal: Termin
     assert "correct-horse-battery" not in shown
     assert terminal.run("jobs", "comment", number, "looks right").returncode == 0
     assert terminal.run("jobs", "approve", number, "--yes").returncode == 0
-    _, said = pipeline.communicate(timeout=120)
+    _, said = pipeline.communicate(timeout=180)
     assert pipeline.returncode == 0, said
     resources = terminal.json("modules", "state", "resources", "apps/reviewed")
     assert [row["address"] for row in resources] == ["terraform_data.greeting", "terraform_data.secret"]
@@ -150,7 +150,7 @@ def test_a_job_that_waits_says_why_and_can_be_cancelled(terminal: Terminal, code
     assert (why.returncode, why.stdout.strip() != "") == (0, True)
     following = process(terminal, "jobs", "logs", "-f", str(job["id"]))
     assert terminal.run("jobs", "cancel", str(job["id"]), "--reason", "not needed").returncode == 0
-    _, said = following.communicate(timeout=60)
+    _, said = following.communicate(timeout=180)
     assert (following.returncode, "cancelled" in said) == (ExitCode.JOB_CANCELLED, True)
     again = terminal.run("jobs", "cancel", str(job["id"]))
     assert (again.returncode, "CANCELLED already" in again.stderr) == (ExitCode.REFUSED, True)
@@ -163,7 +163,7 @@ def test_an_interrupted_follower_leaves_the_job_running(terminal: Terminal, code
     assert following.stderr is not None
     assert "queued" in following.stderr.readline()
     following.send_signal(signal.SIGINT)
-    _, said = following.communicate(timeout=60)
+    _, said = following.communicate(timeout=180)
     assert (following.returncode, "goes on" in said) == (ExitCode.INTERRUPTED, True)
     assert terminal.json("jobs", "show", str(job["id"]))["status"] == "QUEUED"
 

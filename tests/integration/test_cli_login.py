@@ -168,7 +168,7 @@ class Typing(Thread):
         return wait_until(lambda: (re.findall(r"[B-Z]{4}-[B-Z]{4}", self.said) or [""])[-1], timeout_seconds=180)
 
     def ended(self) -> int:
-        code = self.process.wait(60)
+        code = self.process.wait(180)
         self.join(10)
         return code
 

@@ -56,7 +56,7 @@ def run(
     }
     command = [str(installed / "runyard"), *arguments]
     return subprocess.run(
-        command, cwd=home, env=environment, input=typed, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=home, env=environment, input=typed, capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -88,7 +88,7 @@ def signed_in_by_code(installed: Path, home: Path, laptop: Path, place: tuple[st
     code = next(found[0] for line in waits.stderr if (found := re.findall(r"[B-Z]{4}-[B-Z]{4}", line)))
     confirmed = run(installed, home, "confirm-login", code, "--yes")
     assert confirmed.returncode == 0, confirmed.stderr
-    waits.communicate(timeout=60)
+    waits.communicate(timeout=300)
     return str(json.loads(run(installed, laptop, "whoami", "--json").stdout)["email"])
 
 

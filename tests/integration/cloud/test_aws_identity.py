@@ -87,7 +87,7 @@ def stack(sts: Sts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runnin
 def helper(*arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "worker.cli", "credential", "aws-iam", *arguments],
-        cwd=PROJECT, capture_output=True, text=True, timeout=60, check=False,
+        cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -151,6 +151,6 @@ def test_a_machine_without_credentials_says_so(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     done = subprocess.run(
         [sys.executable, "-m", "worker.cli", "credential", "aws-iam"], cwd=PROJECT, capture_output=True, text=True,
-        timeout=60, check=False,
+        timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, "no AWS credentials" in done.stderr) == (1, True)

@@ -52,7 +52,7 @@ def send(
             "SUPABASE_URL": "https://project.example.com", "RUNYARD_DASHBOARD_URL": f"{DASHBOARD}/",
             "RUNYARD_ALLOW_PRIVATE_RECEIVERS": "true", **(variables or {}),
         },
-        cwd=FUNCTIONS, capture_output=True, text=True, timeout=60, check=False,
+        cwd=FUNCTIONS, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -18,7 +18,7 @@ def run(script: str) -> Any:
     command = [str(find_deno()), "run", "--quiet", "--no-prompt", f"--config={FUNCTIONS / 'deno.json'}"]
     done = subprocess.run(
         [*command, f"--allow-read={FUNCTIONS}", "-"], input=script.replace("@shared", f"file://{FUNCTIONS}/_shared"),
-        cwd=FUNCTIONS, capture_output=True, text=True, timeout=60, check=False,
+        cwd=FUNCTIONS, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

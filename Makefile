@@ -6,6 +6,8 @@ MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 PY := .venv/bin/python
 SETUP := scripts/setup
+# Python keeps what it compiled: without that each of the many processes of a stack or a test compiles all again.
+unexport PYTHONDONTWRITEBYTECODE
 # One process more than there are processors, because many tests wait; each starts a stack and a browser, so not more than six.
 PYTEST_WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores > 5 ? 6 : cores + 1)))
 # Tests of one file (or of one group: tests/support/markers.py) run in one process, files in the order of tests/support/order.py.
@@ -73,17 +75,35 @@ test-all: setup-test ## Run everything: slow tests too, every case of what `test
 lint: setup-lint ## Run the checks only: ruff, mypy, import contracts, unused packages and code, docs, edge functions
 	@$(MAKE) lint-only
 
-.PHONY: lint-only
+# The longest first, so that the others fit beside it.
+LINTS := lint-mypy lint-deno lint-docs lint-vulture lint-deptry lint-ruff lint-imports
+
+.PHONY: lint-only $(LINTS)
 lint-only:
-	@echo "==> ruff" && $(PY) -m ruff check . && $(PY) -m ruff format --check --quiet .
+	@$(MAKE) -j 2 $(LINTS)
+
+lint-mypy:
 	@echo "==> mypy" && $(PY) -m mypy app worker stack cli
-	@echo "==> import contracts" && { .venv/bin/lint-imports >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }; }
-	@echo "==> deptry" && $(PY) -m deptry worker --no-ansi >.venv/deptry.log 2>&1 \
-	  && $(PY) -m deptry app cli stack worker --config .deptry.toml --no-ansi >.venv/deptry.log 2>&1 || { cat .venv/deptry.log; exit 1; }
-	@echo "==> vulture" && ! $(PY) -m vulture | grep -v "unused \(variable\|attribute\) "
-	@echo "==> docs" && { $(PY) -m zensical build --strict >.venv/docs.log 2>&1 || { cat .venv/docs.log; exit 1; }; }
+
+lint-deno:
 	@echo "==> deno" && .venv/bin/deno lint --quiet stack/edge supabase/functions \
 	  && .venv/bin/deno check --quiet --config supabase/functions/deno.json stack/edge/router.ts supabase/functions/*/index.ts
+
+lint-docs:
+	@echo "==> docs" && { $(PY) -m zensical build --strict >.venv/docs.log 2>&1 || { cat .venv/docs.log; exit 1; }; }
+
+lint-vulture:
+	@echo "==> vulture" && ! $(PY) -m vulture | grep -v "unused \(variable\|attribute\) "
+
+lint-deptry:
+	@echo "==> deptry" && $(PY) -m deptry worker --no-ansi >.venv/deptry.log 2>&1 \
+	  && $(PY) -m deptry app cli stack worker --config .deptry.toml --no-ansi >.venv/deptry.log 2>&1 || { cat .venv/deptry.log; exit 1; }
+
+lint-ruff:
+	@echo "==> ruff" && $(PY) -m ruff check . && $(PY) -m ruff format --check --quiet .
+
+lint-imports:
+	@echo "==> import contracts" && { .venv/bin/lint-imports >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }; }
 
 format: setup-lint ## Format and fix what can be fixed by itself
 	@$(PY) -m ruff check --fix-only --quiet . ; $(PY) -m ruff format .

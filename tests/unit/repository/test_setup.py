@@ -33,7 +33,7 @@ def program(folder: Path, name: str, script: str) -> Path:
 def set_up(clone: Path, path: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": path, "HOME": str(clone), **variables}
     command = ["/bin/sh", str(clone / "scripts" / "setup"), "run"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 def base_path(tmp_path: Path) -> str:
@@ -84,6 +84,6 @@ def test_without_a_network_the_failing_step_and_a_way_out_are_named(clone: Path)
 
 def test_an_unknown_word_is_refused(clone: Path) -> None:
     command = [sys.executable, str(clone / "scripts" / "setup.py"), "nonsense"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == 3
     assert "knows run, lint, test, not nonsense" in result.stderr

@@ -18,7 +18,7 @@ def command(home: Path, *arguments: str, **variables: str) -> subprocess.Complet
     """Run the command in an environment of its own, without a terminal."""
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(Path.cwd()), **variables}
     line = [sys.executable, "-m", "worker.cli", *arguments]
-    return subprocess.run(line, capture_output=True, text=True, env=env, check=False, timeout=120)
+    return subprocess.run(line, capture_output=True, text=True, env=env, check=False, timeout=300)
 
 
 def test_version_and_schema_need_no_settings(tmp_path: Path) -> None:

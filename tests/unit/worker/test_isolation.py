@@ -121,7 +121,7 @@ class Collected:
 async def run(isolation: Isolation, place: Place, script: str, **env: str) -> tuple[int, str]:
     out = Collected()
     command = isolation.enclose(place.command("/bin/sh", "-c", script, **env), place.root)
-    code = await asyncio.wait_for(Child.start(command).run(out), 60)
+    code = await asyncio.wait_for(Child.start(command).run(out), 180)
     isolation.end(place.root)
     return code, out.text
 
@@ -257,7 +257,7 @@ async def test_a_stubborn_child_gets_exactly_one_interrupt_and_is_then_killed_wi
     child.interrupt()
     await eventually(lambda: _truth((place.root / "signals").exists()))
     await stop_with_grace(child, 0.3, asyncio.sleep)
-    assert await asyncio.wait_for(running, 30) < 0
+    assert await asyncio.wait_for(running, 180) < 0
     assert child.is_killed
     assert (place.root / "signals").read_text() == "SIGINT"
     isolation.end(place.root)

@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from worker.settings.schema import (
@@ -27,6 +26,8 @@ def test_published_files_are_in_step() -> None:
 
 
 def test_schema_accepts_a_partial_file_and_refuses_a_wrong_one() -> None:
+    import jsonschema  # type: ignore[import-untyped] # seconds, which each process of a run would spend
+
     schema = json.loads(schema_text())
     jsonschema.validate({"$schema": "x", "Runner": {"Instance": "a"}}, schema)
     jsonschema.validate({"Logging": {"LogLevel": {"Default": "None"}, "Console": {}}}, schema)

@@ -89,9 +89,9 @@ async def test_stop_is_one_signal_and_kill_is_the_end(
     settings = make_settings(TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE="x", DATA_LOCAL_IMAGE="1")
     dispatcher = DockerDispatcher(settings)
     execution = await dispatcher.start(order)
-    wait_until(ready.exists, timeout_seconds=30)
+    wait_until(ready.exists)
     await execution.stop()
-    wait_until(mark.exists, timeout_seconds=30)
+    wait_until(mark.exists)
     assert docker.boxes[order.name].exit_code() is None
     await execution.kill()
     assert await execution.wait() == 137

@@ -101,7 +101,7 @@ async def test_exit_code_stop_and_kill(
     write_executor(cluster.bin_folder, f"trap 'exit 5' TERM\ntouch {ready}\nwhile true; do sleep 0.05; done")
     dispatcher = KubernetesDispatcher(settings)
     execution = await dispatcher.start(order)
-    wait_until(ready.exists, timeout_seconds=30)
+    wait_until(ready.exists)
     await execution.stop()
     assert await execution.wait() == 5
     await execution.kill()
@@ -120,10 +120,10 @@ async def test_an_executor_that_still_saves_its_state_is_not_lost(
     clock = HandClock()
     dispatcher = KubernetesDispatcher(settings, clock=clock)
     execution = await dispatcher.start(order)
-    wait_until(ready.exists, timeout_seconds=30)
+    wait_until(ready.exists)
     await execution.stop()
     waiting = asyncio.ensure_future(execution.wait())
-    await asyncio.to_thread(wait_until, lambda: len(clock.naps) >= 10, timeout_seconds=30)
+    await asyncio.to_thread(wait_until, lambda: len(clock.naps) >= 10)
     assert not waiting.done(), "the pod counts as failed, and its executor works on"
     save.touch()
     clock.time -= 1000

@@ -131,6 +131,6 @@ def test_a_signal_during_the_trial_ends_the_process_and_the_trial(program: Progr
     process = subprocess.Popen([sys.executable, "-c", script])
     child = wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), 60)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(180) == 0
     wait_until(lambda: not Path(f"/proc/{child}").exists())
     assert program.path.read_text() == "#!/bin/sh\nexit 0\n"

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from urllib.parse import urlencode
 
 from app.shared.events import JOB_EVENTS, RUNNER_EVENTS
+from app.shared.job.words import PHASE_WORDS
 
 Row = Mapping[str, Any]
 
@@ -101,13 +102,13 @@ def build(row: Row) -> EventRow:
     """Put an event into words, with where it leads."""
     name, is_job = str(row["event"]), row["kind"] == "job"
     icon, said = (JOB_EVENTS if is_job else RUNNER_EVENTS).get(name, ("info", name.replace("_", " ").capitalize()))
-    worker = str(row.get("worker_id") or "")
+    worker, reason = str(row.get("worker_id") or ""), str(row.get("reason") or "")
     return {
         "key": f"{row['kind']}-{row['id']}",
         "at": str(row["at"]),
         "icon": icon,
         "words": said[:1].upper() + said[1:],
-        "reason": str(row.get("reason") or ""),
+        "reason": PHASE_WORDS.get(reason, reason) if name == "phase" else reason,
         "who": str(row.get("actor") or ""),
         "about": f"#{row['job_id']} {row.get('module_path') or ''}".strip() if is_job else "",
         "href": f"/dashboard/jobs/{row['job_id']}" if is_job else "",

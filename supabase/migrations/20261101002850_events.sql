@@ -11,7 +11,9 @@ returns table (kind text, id bigint, at timestamptz, event text, reason text, ac
 language sql stable
 set search_path = ''
 as $$
-  select 'job', e.id, e.at, e.event, e.reason, e.actor_label, case when e.actor_kind = 'worker' then e.actor_id
+  -- A phase has no reason; which one it is says more than nothing.
+  select 'job', e.id, e.at, e.event, coalesce(e.reason, case e.event when 'phase' then e.detail ->> 'phase' end),
+    e.actor_label, case when e.actor_kind = 'worker' then e.actor_id
     else (e.detail ->> 'worker_id')::pg_catalog.uuid end, e.job_id, e.attempt, e.to_status
   from (
     select * from public.job_events as j where j.org_id = p_org and j.at >= p_since and j.at < p_until

@@ -41,6 +41,7 @@ def test_both_kinds_are_in_one_list_newest_first(org: Organization, busy: Runner
         "pay/ledger",
         "build-host-7",
     )
+    assert [row["reason"] for row in page["rows"] if row["event"] == "phase"] == ["PLAN"]
     assert page["has_more"] is False
     assert "theirs" not in str(page)
 

@@ -48,3 +48,10 @@ def test_a_job_s_event_leads_to_the_job_and_the_runner() -> None:
 def test_an_event_that_nobody_knows_is_still_said() -> None:
     shown = build({"kind": "runner", "id": 1, "at": "t", "event": "new_thing", "worker_id": None})
     assert (shown["words"], shown["about"], shown["runner_href"]) == ("New thing", "", "")
+
+
+@pytest.mark.parametrize(("reason", "shown"), [("FETCH", "Fetch source"), ("NEW_ONE", "NEW_ONE"), (None, "")])
+def test_a_phase_says_which_one_it_is(reason: str | None, shown: str) -> None:
+    assert (
+        build({"kind": "job", "id": 1, "at": "t", "event": "phase", "reason": reason, "job_id": 2})["reason"] == shown
+    )

@@ -37,7 +37,7 @@ def copy_button(
 
 def copy_icon(
     text: rx.Var[str] | str,
-    label: str,
+    label: rx.Var[str] | str,
     on_copy: rx.event.EventType[()] | None = None,
     owner: rx.Var[str] | str = "",
 ) -> rx.Component:

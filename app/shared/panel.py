@@ -4,6 +4,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.shared.copy import copy_icon
 from app.shared.feedback import failed, skeleton_rows
 from app.shared.icons import icon
 from app.shared.outputs import OutputView
@@ -31,14 +32,15 @@ def titled_panel(title: str, aside: Any, *children: Any, **props: Any) -> rx.Com
 
 def output_item(output: rx.Var[OutputView], hidden: str) -> rx.Component:
     """One output; of a sensitive one the name, and a word instead of the value."""
+    name = output["name"].to(str)
     secret = rx.el.span(icon("eye-off"), hidden, class_name="ry-row c6 mut")
     value = rx.el.span(output["value"], class_name="ry-mono ry-breaks")
+    copy = copy_icon(output["value"].to(str), "Copy the output " + name)
     return rx.el.li(
         rx.el.div(
-            rx.el.span(output["name"], class_name="ry-mono"),
-            rx.cond(output["is_secret"], secret, value),
-            class_name="grow",
-        )
+            rx.el.span(name, class_name="ry-mono"), rx.cond(output["is_secret"], secret, value), class_name="grow"
+        ),
+        rx.cond(output["is_secret"], rx.fragment(), copy),
     )
 
 

@@ -48,7 +48,7 @@ def _override() -> rx.Component:
             ),
             class_name="ry-acts",
         ),
-        rx.el.small("You asked for it: somebody else approves it, unless nobody else could.", class_name="ry-hint"),
+        rx.el.small("You requested it: somebody else approves it, unless nobody else could.", class_name="ry-hint"),
         class_name="ry-sheetpart",
     )
 

@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.modules.components.contents import history_chart, locks, outputs, resources, source_files
 from app.modules.components.grants import output_readers
+from app.modules.components.rail import beside_rail
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.form import ModuleFormState
@@ -340,13 +341,10 @@ def module_detail() -> rx.Component:
         follow(Module["path"].to(str)),
         _drift_note(),
         locks(),
-        _history(),
-        resources(),
-        outputs(),
-        rx.el.div(_source(), _inputs(), class_name="ry-grid2"),
-        source_files(),
-        _state(),
-        path_schedules(),
-        output_readers(),
-        class_name="ry-stack",
+        beside_rail(
+            [_history()],
+            [outputs(), _inputs(), path_schedules(), output_readers()],
+            [resources(), _source(), source_files(), _state()],
+        ),
+        class_name="ry-stack ry-detail",
     )

@@ -2,13 +2,16 @@
 
 import reflex as rx
 
+from app.modules.components.rail import beside_rail
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.group import GroupState
 from app.modules.state.modules import ModulesState
 from app.modules.view.group import GroupModule, GroupRunner
 from app.shared.badges import job_badge, runner_badge
+from app.shared.elements import ago
 from app.shared.icons import icon
+from app.shared.panel import titled_panel
 from app.shared.session import SessionState
 from app.triggers.components.work import follow, path_schedules, set_panels, work_buttons
 
@@ -71,11 +74,13 @@ def _module(module: rx.Var[GroupModule]) -> rx.Component:
     drift = rx.cond(
         module["drift"] != "", rx.badge(module["drift"], color_scheme="amber", radius="full"), rx.fragment()
     )
+    path = rx.link(module["path"], href="/dashboard/modules?path=" + module["path"].to(str), class_name="ry-a ry-mono")
+    job = rx.link("#", module["job"], href="/dashboard/jobs/" + module["job"].to(str), class_name="mut num")
+    ended = rx.cond(module["ended_at"] != "", rx.fragment(", ", ago(module["ended_at"].to(str))), rx.fragment())
+    last = rx.cond(module["job"] != "", rx.el.small(job, ended), rx.fragment())
     return rx.el.li(
         icon("box", class_name="mut"),
-        rx.link(
-            module["path"], href="/dashboard/modules?path=" + module["path"].to(str), class_name="ry-a ry-mono grow"
-        ),
+        rx.el.div(path, last, class_name="grow"),
         drift,
         badge,
         key=module["path"],
@@ -95,6 +100,15 @@ def _modules() -> rx.Component:
     )
 
 
+def _inherited() -> rx.Component:
+    names = rx.el.dl(
+        _list("Variables", Group["env_names"].to(list[str]), "None"),
+        _list("Hooks", Group["hooks"].to(list[str]), "None"),
+        class_name="ry-dl",
+    )
+    return titled_panel("What its modules inherit", rx.fragment(), rx.el.div(names, class_name="ry-pb"))
+
+
 def group_detail() -> rx.Component:
     """The chosen group."""
     count = rx.cond(Group["modules"] == 1, "1 module below it", Group["modules"].to_string() + " modules below it")
@@ -107,20 +121,6 @@ def group_detail() -> rx.Component:
         ),
         follow(Group["path"].to(str)),
         set_panels(),
-        rx.el.section(
-            rx.el.div(rx.el.h2("What its modules inherit"), class_name="ry-ph"),
-            rx.el.div(
-                rx.el.dl(
-                    _list("Variables", Group["env_names"].to(list[str]), "None"),
-                    _list("Hooks", Group["hooks"].to(list[str]), "None"),
-                    class_name="ry-dl",
-                ),
-                class_name="ry-pb",
-            ),
-            class_name="ry-panel",
-        ),
-        _runners(),
-        _modules(),
-        path_schedules(),
-        class_name="ry-stack",
+        beside_rail([_runners(), _modules()], [path_schedules(), _inherited()]),
+        class_name="ry-stack ry-detail",
     )

@@ -28,6 +28,8 @@ class GroupModule(TypedDict):
     status: str
     words: str
     drift: str
+    job: str
+    ended_at: str
 
 
 def prefixes(path: str) -> list[str]:
@@ -76,11 +78,14 @@ def modules(path: str, rows: Iterable[Row]) -> list[GroupModule]:
 
 
 def _module(row: Row) -> GroupModule:
-    status, drifted = str((row.get("last_job") or {}).get("status") or ""), int(row.get("drift_resources") or 0)
+    last = row.get("last_job") or {}
+    status, drifted = str(last.get("status") or ""), int(row.get("drift_resources") or 0)
     return {
         "path": str(row["path"]),
         "name": str(row["name"]),
         "status": status,
         "words": result(status),
         "drift": f"Drift in {drifted}" if row.get("drift_since") else "",
+        "job": str(last.get("id") or ""),
+        "ended_at": str(last.get("finished_at") or ""),
     }

@@ -114,7 +114,7 @@ def _foot() -> rx.Component:
 
 def active_jobs() -> rx.Component:
     """The panel of active jobs."""
-    nothing = empty("circle-check", "Nothing is running", "Jobs show up here the moment they are asked for.")
+    nothing = empty("circle-check", "Nothing is running", "Jobs show up here the moment they are requested.")
     has_table = RunnersState.is_loading | (RunnersState.job_count > 0)
     panel = rx.el.section(
         rx.el.div(

@@ -189,7 +189,7 @@ def _job(job: Any) -> rx.Component:
             ),
             class_name="n-b",
         ),
-        cell(job["instance"], class_name="mut hide-s"),
+        cell(job["instance"], class_name="mut hide-s hide-w"),
         cell(took, class_name="r num n-d"),
         cell(clock_time(job["started_at"]), class_name="r mut num hide-s"),
         role="row",
@@ -201,7 +201,7 @@ def _job(job: Any) -> rx.Component:
 
 def jobs() -> rx.Component:
     """The newest jobs of this runner."""
-    columns = (("Job", ""), ("Module", ""), ("Status", ""), ("Instance", ""), ("Duration", "r"), ("Started", "r"))
+    columns = (("Job", ""), ("Module", ""), ("Status", ""), ("Instance", "hide-w"), ("Duration", "r"), ("Started", "r"))
     rows = table("Jobs", heads(*columns), rx.foreach(State.jobs, _job))
     none = rx.el.p("It has not run a job yet.", class_name="mut ry-pb")
     return rx.el.section(

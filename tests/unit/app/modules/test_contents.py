@@ -89,11 +89,17 @@ def test_the_nearest_runner_is_tried_first_and_a_shared_one_last() -> None:
     assert prefixes("a/b") == ["a/b", "a", ""]
 
 
-def test_a_group_lists_what_is_below_it_with_drift() -> None:
+def test_a_group_lists_what_is_below_it_with_drift_and_its_last_job() -> None:
+    last = {"id": 7, "status": "FAILED", "finished_at": "2026-11-15T14:00:00Z"}
     rows = [
-        {"path": "a/b/c", "name": "c", "last_job": {"status": "FAILED"}, "drift_since": "x", "drift_resources": 2},
+        {"path": "a/b/c", "name": "c", "last_job": last, "drift_since": "x", "drift_resources": 2},
+        {"path": "a/b/d", "name": "d", "last_job": None},
         {"path": "ab/c", "name": "c"},
     ]
-    assert [(each["path"], each["words"], each["drift"]) for each in modules("a/b", rows)] == [
-        ("a/b/c", "Last run failed", "Drift in 2")
+    found = [
+        (each["path"], each["words"], each["drift"], each["job"], each["ended_at"]) for each in modules("a/b", rows)
+    ]
+    assert found == [
+        ("a/b/c", "Last run failed", "Drift in 2", "7", "2026-11-15T14:00:00Z"),
+        ("a/b/d", "Never ran", "", "", ""),
     ]

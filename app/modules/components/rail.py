@@ -1,0 +1,17 @@
+"""The rail of a module's and a group's page."""
+
+from collections.abc import Sequence
+
+import reflex as rx
+
+
+def beside_rail(
+    first: Sequence[rx.Component], rail: Sequence[rx.Component], rest: Sequence[rx.Component] = ()
+) -> rx.Component:
+    """What is read first, the rail, and the rest; where there is no room for a rail it stands between the two."""
+    return rx.el.div(
+        rx.el.div(*first, class_name="ry-stack"),
+        rx.el.div(*rail, class_name="ry-rail"),
+        rx.el.div(*rest, class_name="ry-stack") if rest else rx.fragment(),
+        class_name="ry-railed",
+    )

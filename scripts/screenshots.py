@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,21 @@ PATHS = {
     "module": "/dashboard/modules?path=payments/queue",
     "group": "/dashboard/modules?path=platform",
     "figures": "/dashboard/figures",
+    "events": "/dashboard/events",
+    "break": "/dashboard/break-something",
     "account": "/dashboard/account",
+    "palette": "/dashboard/runners",
+    "add-runner": "/dashboard/runners",
     **{
         name: f"/dashboard/settings/{name}"
-        for name in ("members", "schedules", "notifications", "updates", "releases", "audit", "organisation")
+        for name in (
+            "members", "cloud-identities", "service-accounts", "schedules", "notifications", "updates", "releases",
+            "audit", "organisation",
+        )
     },
-}
-IN_DOCS = ("runners", "module", "figures")
+}  # fmt: skip
+SIGNED_OUT = {"sign-in": "/login", "sign-up": "/sign-up", "forgotten": "/forgotten"}
+IN_DOCS = ("runners", "module", "figures", "job", "review", "add-runner")
 
 
 def main(folder: str = "") -> int:
@@ -48,21 +57,21 @@ def main(folder: str = "") -> int:
         print("Nothing runs here: start the demo with `runyard up`, then try again.", file=sys.stderr)
         return 1
     secrets = json.loads(settings.secrets_file.read_text())
-    jobs = review_something(settings, secrets)
+    found = review_something(settings, secrets)
     with sync_playwright() as playwright:
-        found = next(filter(None, map(shutil.which, BROWSERS)), None)
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        path = next(filter(None, map(shutil.which, BROWSERS)), None)
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         sign_in = opener(browser, settings.dashboard_url, secrets["demo_password"])
         if folder:
-            every_page(sign_in, Path(folder), {**PATHS, **jobs})
+            every_page(sign_in, Path(folder), {**PATHS, **found})
         else:
-            for_docs(sign_in(SIZE, "light"), {name: {**PATHS, **jobs}[name] for name in (*IN_DOCS, *jobs)})
+            for_docs(sign_in(SIZE, "light"), {name: {**PATHS, **found}[name] for name in IN_DOCS})
         browser.close()
     return 0
 
 
 def review_something(settings: Settings, secrets: dict[str, str]) -> dict[str, str]:
-    """Apply a module, change it and plan again, so that there is a plan to review; returns the pages of both jobs."""
+    """Apply a module, change it and plan again, so that there is a plan to review; returns the pages of jobs and of a runner."""
     connection = Connection(settings.url)
     session = auth.sign_in(connection, secrets["publishable_key"], DEMO_EMAIL, secrets["demo_password"])
     api = Api(connection, secrets["publishable_key"], session.access_token)
@@ -75,8 +84,20 @@ def review_something(settings: Settings, secrets: dict[str, str]) -> dict[str, s
     api.call("update_module", module=module[0]["id"], spec=spec(5, "retry"))
     planned = run(api, org, module[0]["id"], "PLAN", confirm=True)
     waiting = api.rows("provision_jobs", select="id", plan_job_id=f"eq.{planned}")
+    jobs = {"job": applied, "review": waiting[0]["id"], **others(api, org)}
+    runner = api.rows("workers", select="id", org_id=f"eq.{org}", name="eq.build-host-01")[0]["id"]
     connection.close()
-    return {"job": f"/dashboard/jobs/{applied}", "review": f"/dashboard/jobs/{waiting[0]['id']}"}
+    return {"runner": f"/dashboard/runners/{runner}", **{name: f"/dashboard/jobs/{at}" for name, at in jobs.items()}}
+
+
+def others(api: Api, org: str) -> dict[str, int]:
+    """What the demo brings: a job that no runner may take, and one that waits for an approval."""
+    asked = {"job-waiting": "QUEUED", "job-approval": "AWAITING_APPROVAL"}
+    rows = {
+        name: api.rows("provision_jobs", select="id", org_id=f"eq.{org}", status=f"eq.{status}", order="id")
+        for name, status in asked.items()
+    }
+    return {name: found[0]["id"] for name, found in rows.items() if found}
 
 
 def spec(nodes: int, *more: str) -> dict[str, Any]:
@@ -142,30 +163,51 @@ def last_hour(page: Page) -> None:
     page.wait_for_timeout(1500)
 
 
-READY: dict[str, Callable[[Page], None]] = {"review": unfold, "runners": hide_steps, "figures": last_hour}
+def open_palette(page: Page) -> None:
+    """Ask for something by its name."""
+    page.keyboard.press("Control+k")
+    page.get_by_test_id("palette").get_by_role("combobox").fill("queue")
+    page.wait_for_timeout(1000)
+
+
+def open_sheet(page: Page) -> None:
+    """Begin to add a runner."""
+    page.keyboard.press("n")
+    page.get_by_role("dialog", name="Add runner").get_by_label("Name", exact=True).fill("build-host-03")
+
+
+READY: dict[str, Callable[[Page], None]] = {
+    "review": unfold,
+    "runners": hide_steps,
+    "figures": last_hour,
+    "palette": open_palette,
+    "add-runner": open_sheet,
+}
 
 
 def for_docs(page: Page, paths: dict[str, str]) -> None:
-    """The docs' own pictures: small, light, and one of the sheet that adds a runner."""
+    """The docs' own pictures: small and light."""
     for name, path in paths.items():
         show(page, path)
         READY.get(name, lambda _page: None)(page)
         save_small(page, name)
-    show(page, PATHS["runners"])
-    page.keyboard.press("n")
-    page.get_by_role("dialog", name="Add runner").get_by_label("Name", exact=True).fill("build-host-03")
-    save_small(page, "add-runner")
 
 
 def every_page(sign_in: Callable[[tuple[int, int], Any], Page], folder: Path, paths: dict[str, str]) -> None:
-    """All pages whole, to be held beside the mock-ups."""
+    """All pages whole, to be held beside the mock-ups; each in a window of its own, where nothing is open yet."""
     folder.mkdir(parents=True, exist_ok=True)
-    for scheme in ("light", "dark"):
-        for width in WIDTHS:
+    for scheme, width in product(("light", "dark"), WIDTHS):
+        for name, path in {**paths, **SIGNED_OUT}.items():
             page = sign_in((width, 900), scheme)
-            for name, path in paths.items():
+            if name in SIGNED_OUT:
+                page.context.clear_cookies()
+                page.goto(path)
+                page.get_by_role("heading").first.wait_for()
+            else:
                 show(page, path)
-                page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
+                READY.get(name, lambda _page: None)(page)
+            page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
+            page.context.close()
 
 
 def show(page: Page, path: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 from hypothesis import HealthCheck
@@ -22,8 +23,12 @@ from tests.support.stack import Project, RunningStack, environment_project, star
 __all__ = ["demo"]
 FOLDER_VARIABLE = "RUNYARD_TEST_RUN_FOLDER"
 PID_VARIABLE = "RUNYARD_TEST_RUN_PID"
-# The contract tests speak of public channels too, which an installation has off.
-PUBLIC = {"RUNYARD_REALTIME_ALLOW_PUBLIC": "true"}
+# The contract tests speak of public channels too, which an installation has off; nobody waits 5 s for a refusal.
+SHARED = {
+    "RUNYARD_REALTIME_ALLOW_PUBLIC": "true",
+    "RUNYARD_REALTIME_CHANNEL_ERROR_SECONDS": "0.05",
+    "RUNYARD_REALTIME_CONNECT_ERROR_SECONDS": "0.05",
+}
 # How long an example takes says something about the machine, not about the product.
 hypothesis_settings.register_profile(
     "runyard",
@@ -33,6 +38,9 @@ hypothesis_settings.register_profile(
     derandomize=is_usual(),
 )
 hypothesis_settings.load_profile("runyard")
+# The same goes for an answer: who says no limit of their own waits a minute, where httpx would give up after 5 s.
+for _part in ("connect", "read", "write", "pool"):
+    setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, _part, 60.0)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -120,14 +128,14 @@ def connect(database: Database) -> Callable[..., psycopg.Connection[Any]]:
 def running_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """A stack without dashboard and demo, one for each test process."""
     home = _open_folder(tmp_path_factory.mktemp("stack"))
-    with start_stack(home, "--no-dashboard", "--no-demo", **PUBLIC) as stack:
+    with start_stack(home, "--no-dashboard", "--no-demo", **SHARED) as stack:
         yield stack
 
 
 @pytest.fixture
 def fresh_stack(tmp_path: Path) -> Iterator[RunningStack]:
     """A stack that the test may break."""
-    with start_stack(_open_folder(tmp_path), "--no-dashboard", "--no-demo", **PUBLIC) as stack:
+    with start_stack(_open_folder(tmp_path), "--no-dashboard", "--no-demo", **SHARED) as stack:
         yield stack
 
 
@@ -135,7 +143,7 @@ def fresh_stack(tmp_path: Path) -> Iterator[RunningStack]:
 def tough_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """A stack whose parts the tests of a file may kill, one after the other: each is back when its test ends."""
     home = _open_folder(tmp_path_factory.mktemp("tough"))
-    with start_stack(home, "--no-dashboard", "--no-demo", **PUBLIC) as stack:
+    with start_stack(home, "--no-dashboard", "--no-demo", **SHARED) as stack:
         yield stack
 
 

@@ -43,7 +43,7 @@ def project(supabase_project: Project) -> Iterator[Project]:
     _execute(supabase_project, "rest.sql")
     headers = {"apikey": supabase_project.publishable_key}
     url = f"{supabase_project.url}/rest/v1/rpc/contract_add?p_a=1"
-    wait_until(lambda: httpx.get(url, headers=headers).status_code == 200, timeout_seconds=30)
+    wait_until(lambda: httpx.get(url, headers=headers).status_code == 200)
     yield supabase_project
     _execute(supabase_project, "rest_drop.sql")
 

@@ -186,7 +186,7 @@ def test_row_security_applies_from_the_moment_it_is_enabled(
     db.execute("grant select on public.contract_fresh to anon")
     try:
         path = "/rest/v1/contract_fresh"
-        wait_until(lambda: http.get(path).status_code == 200, timeout_seconds=30)
+        wait_until(lambda: http.get(path).status_code == 200)
         assert http.get(path).json() == [{"id": 1}]
         db.execute("alter table public.contract_fresh enable row level security")
         assert http.get(path).json() == []

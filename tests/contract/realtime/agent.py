@@ -14,7 +14,7 @@ from typing import Any
 from tests.support.stack import Project
 
 SCRIPT = Path(__file__).parents[1] / "js" / "agent.ts"
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass

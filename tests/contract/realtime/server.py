@@ -81,7 +81,7 @@ def start_realtime(folder: Path, secrets: Secrets, addresses: list[str], **setti
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(30)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

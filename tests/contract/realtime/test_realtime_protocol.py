@@ -9,7 +9,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.contract.realtime.server import RealtimeServer, sign
-from tests.contract.realtime.wire import Wire, open_wire
+from tests.contract.realtime.wire import PATIENCE, Wire, open_wire
 
 VERSIONS = pytest.mark.parametrize("version", ["1.0.0", "2.0.0"])
 
@@ -231,7 +231,7 @@ async def test_broken_websocket_frames_do_not_disturb_others(realtime: RealtimeS
             async with open_wire(realtime.url, key) as wire:
                 wire.connection.transport.write(junk)
                 with pytest.raises(ConnectionClosed):
-                    async with asyncio.timeout(30):
+                    async with asyncio.timeout(PATIENCE):
                         await wire.connection.recv()
         assert (await other.join("room")).payload["status"] == "ok"
 

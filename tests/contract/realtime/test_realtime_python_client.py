@@ -13,7 +13,7 @@ from supabase import AsyncClient, acreate_client
 from tests.contract.conftest import User
 from tests.support.stack import Project
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @asynccontextmanager

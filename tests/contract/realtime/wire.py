@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass(frozen=True)
@@ -122,5 +122,7 @@ async def open_wire(url: str, key: str, version: str = "2.0.0", **query: str) ->
     """Connect with an API key."""
     address = url.replace("http", "ws", 1) + "/realtime/v1/websocket?"
     parameters = {"apikey": key, "vsn": version} | query
-    async with connect(address + urlencode(parameters), max_size=8_000_000) as connection:
+    # Unread messages have no limit: the closing handshake would wait behind them.
+    limits = {"max_size": 8_000_000, "max_queue": None, "open_timeout": PATIENCE, "ping_timeout": PATIENCE}
+    async with connect(address + urlencode(parameters), **limits) as connection:
         yield Wire(connection, version)

@@ -57,7 +57,7 @@ class Doorbell:
         self._broken = asyncio.Event()
         client = await asyncio.wait_for(self._connect(), _JOIN_SECONDS)
         self.is_live = True
-        self._log.info("the doorbell is connected")
+        self._log.info("the doorbell is connected", id="doorbell_connected")
         # Whatever was sent while nobody listened is asked for now.
         self._notify("joined")
         while not self._broken.is_set():
@@ -138,7 +138,7 @@ class Doorbell:
         was_live, self.is_live = self.is_live, False
         client, self._client = self._client, None
         if was_live:
-            self._log.warning("the doorbell is gone; polling goes on")
+            self._log.warning("the doorbell is gone; polling goes on", id="doorbell_gone")
         if client is not None:
             with suppress(Exception):
                 await asyncio.wait_for(client.close(), 2.0)

@@ -67,7 +67,7 @@ class Fitness:
         if self._process_status.degraded is None:
             since = self._clock.now().isoformat()
             self._process_status.degraded = {"code": what.code, "reason": what.message, "since": since}
-            self._log.error("degraded: taking no jobs", code=what.code, why=what.message, hint=what.hint)
+            self._log.error("degraded: taking no jobs", id="degraded", code=what.code, why=what.message, hint=what.hint)
             with suppress(OSError):
                 self._note.write_text(json.dumps(self._process_status.degraded), encoding="utf-8")
             self._on_change()

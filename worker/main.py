@@ -160,7 +160,7 @@ class Runner:
     def _updater(self, identity: RunnerIdentity) -> Updater | None:
         if self._program is None:
             if self._settings.update.enabled and not self._process_status.is_single:
-                self._log.warning("cannot update itself", why=self._obstacle)
+                self._log.warning("cannot update itself", id="cannot_update", why=self._obstacle)
             return None
         return Updater(self._program, identity.home, self._process_status, self._table, self._wake_ups.heartbeat.set)
 

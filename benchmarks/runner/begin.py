@@ -31,7 +31,7 @@ def measure_way(project: Project, folder: Path, way: str) -> dict[str, Any]:
         is_live = way == "realtime"
         runner = bench.runner(options={"capacity": SAMPLES}, RUNYARD__SERVER__REALTIME=str(is_live).lower())
         if is_live:
-            wait_until(lambda: runner.said("the doorbell is connected"))
+            wait_until(lambda: runner.said("doorbell_connected"))
         jobs = []
         for module in [bench.module(**HOLD) for _ in range(SAMPLES)]:
             jobs.append(bench.enqueue("PLAN", module))

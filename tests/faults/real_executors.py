@@ -113,5 +113,5 @@ def outlives_its_runner(apply: RealApply) -> None:
     apply.runner.process.kill()
     apply.runner.wait()
     again = apply.start_runner()
-    wait_until(lambda: again.said("took over the executor of an earlier process"), timeout_seconds=180)
+    wait_until(lambda: again.said("executor_taken_over"), timeout_seconds=180)
     apply.check_whole()

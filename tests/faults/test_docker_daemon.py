@@ -59,7 +59,7 @@ def test_with_live_restore_an_apply_goes_on_while_its_daemon_is_gone(
 ) -> None:
     with applying(bench, daemon) as apply:
         own.end(number)
-        wait_until(lambda: apply.runner.said("Docker does not answer; the executor is waited for"), timeout_seconds=180)
+        wait_until(lambda: apply.runner.said("docker_silent"), timeout_seconds=180)
         apply.wait_for_its_end()
         bench.wait_job(apply.job, "SUCCEEDED", seconds=180)
         own.start(lambda: answers(daemon), LIVE_RESTORE)

@@ -101,6 +101,6 @@ def test_a_container_killed_with_its_state_undelivered_delivers_it_when_it_is_st
     apply.to_executor.cut()
     apply.wait_for_its_end()
     daemon.signal(apply.name, "SIGKILL")
-    wait_until(lambda: apply.runner.said("the executor was lost in the middle of a change: it delivers what it left"))
+    wait_until(lambda: apply.runner.said("executor_redelivers"))
     apply.mend()
     apply.check_whole()

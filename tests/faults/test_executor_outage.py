@@ -109,7 +109,7 @@ def test_a_runner_killed_in_the_middle_of_an_apply_finds_its_executor_again(disp
     dispatched.runner.signal(signal.SIGKILL)
     dispatched.runner.wait()
     again = dispatched.start_runner()
-    wait_until(lambda: again.said("took over the executor of an earlier process"), timeout_seconds=180)
+    wait_until(lambda: again.said("executor_taken_over"), timeout_seconds=180)
     assert dispatched.is_running()
     dispatched.end()
     dispatched.check_whole()
@@ -131,7 +131,7 @@ def test_a_runner_that_is_told_twice_to_leave_leaves_its_executor_at_work(dispat
 
 
 def leaving(runner: WorkerProcess) -> int:
-    return sum(str(each.get("event")).startswith("leaving") for each in runner.events())
+    return sum(str(each.get("id")).startswith("leaving") for each in runner.events())
 
 
 def test_an_executor_that_is_cut_off_goes_on_and_its_runner_does_not_remove_it(dispatched: Dispatched) -> None:

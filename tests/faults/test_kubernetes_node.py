@@ -76,9 +76,7 @@ def test_an_apply_whose_node_was_switched_off_and_on_needs_a_person(
         own.start(lambda: is_running(own))
         ended = bench.wait_job(apply.job, seconds=400)
         assert (ended["status"], ended["attempt"]) == ("NEEDS_ATTENTION", 1), ended["error"]
-        wait_until(
-            lambda: apply.runner.said("the executor was lost while it changed infrastructure"), timeout_seconds=180
-        )
+        wait_until(lambda: apply.runner.said("executor_lost"), timeout_seconds=180)
         assert bench.rpc("state_info", p_module=apply.module)["lock"] is not None, "nobody else changes it meanwhile"
         wait_until(lambda: not apply.place.exists(apply.name), timeout_seconds=180, every_seconds=0.5)
         close_ledger(bench, [apply.job]).check()

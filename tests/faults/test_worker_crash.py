@@ -85,7 +85,7 @@ def test_killed_between_finish_and_its_reply_the_job_ended_once(bench: Bench, en
     kill(runner)
     proxy.mend()
     again = start(bench, engine, worker, like=runner, url=proxy.url)
-    wait_until(lambda: again.said("told how a job ended"), timeout_seconds=180)
+    wait_until(lambda: again.said("end_reported"), timeout_seconds=180)
     ended = bench.wait_job(job)
     assert (ended["status"], ended["attempt"], ended["late_report"]) == ("SUCCEEDED", 1, None)
     close_ledger(bench, [job], engine.runs).check()

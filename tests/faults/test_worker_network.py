@@ -76,7 +76,7 @@ def test_a_partition_within_the_lease_is_survived_and_the_log_is_whole(
     else:
         proxy.decide = lambda _: Fault.LOSE_REPLY
     gate.touch()
-    wait_until(lambda: runner.said("no heartbeat: cut off from the server"), timeout_seconds=180)
+    wait_until(lambda: runner.said("cut_off"), timeout_seconds=180)
     proxy.mend()
     ended = bench.wait_job(job)
     assert (ended["status"], ended["attempt"]) == ("SUCCEEDED", 1)
@@ -102,7 +102,7 @@ def test_a_replaced_runner_that_comes_back_can_write_nothing(bench: Bench, engin
     serial = bench.rpc("state_info", p_module=ended["module_id"])["serial"]
     gate.touch()
     first.signal(signal.SIGCONT)
-    wait_until(lambda: first.said("job ended"), timeout_seconds=180)
+    wait_until(lambda: first.said("job_ended"), timeout_seconds=180)
     assert bench.job(job)["status"] == "SUCCEEDED"
     assert bench.rpc("state_info", p_module=ended["module_id"])["serial"] == serial
     assert not engine.has_begun("apply", job, attempt=1)
@@ -112,7 +112,7 @@ def test_a_replaced_runner_that_comes_back_can_write_nothing(bench: Bench, engin
 
 def test_a_half_open_doorbell_costs_no_more_than_a_poll(bench: Bench, proxy: Proxy, engine: HeldTofu) -> None:
     runner = runner_behind(bench, proxy, engine)
-    wait_until(lambda: runner.said("the doorbell is connected"))
+    wait_until(lambda: runner.said("doorbell_connected"))
     proxy.half_open()
     job = bench.finished("PLAN", bench.module())
     close_ledger(bench, [job["id"]], engine.runs).check()
@@ -121,11 +121,11 @@ def test_a_half_open_doorbell_costs_no_more_than_a_poll(bench: Bench, proxy: Pro
 @is_long
 def test_a_half_open_doorbell_is_noticed_and_hung_up_anew(bench: Bench, proxy: Proxy, engine: HeldTofu) -> None:
     runner = runner_behind(bench, proxy, engine)
-    wait_until(lambda: runner.said("the doorbell is connected"))
+    wait_until(lambda: runner.said("doorbell_connected"))
     proxy.half_open()
-    wait_until(lambda: runner.said("the doorbell is gone; polling goes on"), timeout_seconds=180)
+    wait_until(lambda: runner.said("doorbell_gone"), timeout_seconds=180)
     proxy.mend()
-    wait_until(lambda: sum(each.get("event") == "the doorbell is connected" for each in runner.events()) == 2)
+    wait_until(lambda: sum(each.get("id") == "doorbell_connected" for each in runner.events()) == 2)
 
 
 def test_a_wall_clock_that_jumps_changes_nothing(bench: Bench, engine: HeldTofu, tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_runner_that_cannot_renew_interrupts_its_engine_before_the_lease_ends(
     job = bench.enqueue("PLAN", bench.module())
     wait_until(lambda: engine.has_begun("plan", job))
     proxy.cut()
-    wait_until(lambda: runner.said("lease not renewed in time, stopping"), timeout_seconds=180)
+    wait_until(lambda: runner.said("lease_lost"), timeout_seconds=180)
     engine.release("plan")
     proxy.mend()
     ended = bench.wait_job(job, seconds=240)

@@ -137,7 +137,7 @@ def test_an_image_that_is_no_executor_gives_its_job_back_and_its_runner_takes_no
         said = bench.given_back(job)
         assert "exit code 0, before it had told anything" in said
         assert "Is the dispatcher's image a Runyard worker image" in said
-        wait_until(lambda: runner.said("degraded: taking no jobs"), timeout_seconds=180)
+        wait_until(lambda: runner.said("degraded"), timeout_seconds=180)
         wait_until(lambda: docker.removed == [box_name(runner, job)], timeout_seconds=180)
         bench.close()
 
@@ -155,8 +155,8 @@ def test_an_entry_point_that_hides_how_its_executor_ended_hands_no_apply_on(
     executor.kill()
     ended = bench.wait_job(job, seconds=180)
     assert (ended["status"], ended["attempt"]) == ("NEEDS_ATTENTION", 1)
-    wait_until(lambda: runner.said("the executor was lost while it changed infrastructure"), timeout_seconds=180)
-    told = next(each for each in runner.events() if each["event"] == "the executor ended")
+    wait_until(lambda: runner.said("executor_lost"), timeout_seconds=180)
+    told = next(each for each in runner.events() if each.get("id") == "executor_ended")
     assert "exit code 0, and did not tell how the job ended" in told["why"]
 
 

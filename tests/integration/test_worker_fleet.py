@@ -76,14 +76,14 @@ def test_without_realtime_polling_still_claims(bench: Bench) -> None:
 
 def test_with_realtime_a_job_begins_long_before_the_next_poll(bench: Bench) -> None:
     runner = bench.runner(RUNYARD__SERVER__POLLSECONDS="300")
-    wait_until(lambda: runner.said("the doorbell is connected"))
+    wait_until(lambda: runner.said("doorbell_connected"))
     assert bench.finished("PLAN", bench.module())["status"] == "SUCCEEDED"
 
 
 def test_a_changed_capacity_is_taken_over_while_running(bench: Bench) -> None:
     runner = bench.runner()
     bench.rpc("update_worker", p_worker=runner.worker_id, p_options={"capacity": 4})
-    wait_until(lambda: any(e.get("event") == "capacity changed" and e.get("now") == 4 for e in runner.events()))
+    wait_until(lambda: any(e.get("id") == "capacity_changed" and e.get("now") == 4 for e in runner.events()))
 
 
 def test_a_runner_whose_engine_is_being_prepared_says_so_and_takes_nothing(bench: Bench, tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def make_scene(bench: Bench, run_folder: Path) -> Iterator[Callable[..., Scene]]
             },
         )  # fmt: skip
         bench.online(worker)
-        if way != "[]" and process.said("jobs are not shut in: they can do what this user can"):
+        if way != "[]" and process.said("not_isolated"):
             pytest.skip(f"this machine cannot: {way}")
         made.append(Scene(bench, process, hold_a_job(bench), (secrets, home)))
         return made[-1]
@@ -246,7 +246,7 @@ def test_an_apply_that_is_stopped_in_its_sandbox_gets_one_interrupt_and_stores_i
     bench: Bench, way: str
 ) -> None:
     process = bench.runner(**{WAYS: way, "RUNYARD__JOBLOGSTREAM__PERIODSECONDS": "0.3"})
-    if not process.said("jobs are shut in"):
+    if not process.said("isolated"):
         pytest.skip("this machine cannot")
     module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
     job = bench.enqueue("APPLY", module)
@@ -272,7 +272,7 @@ def test_a_link_in_the_place_of_the_plan_brings_nothing_to_light(
 
 def test_without_a_sandbox_jobs_run_as_before_and_the_runner_says_so(bench: Bench) -> None:
     process = bench.runner(**{WAYS: "[]"})
-    assert process.said("jobs are not shut in: they can do what this user can")
+    assert process.said("not_isolated")
     token = bench.tokens[process.worker_id]
     hook = "for each in /proc/[0-9]*; do tr '\\0' '\\n' < $each/environ; done 2>/dev/null | sed s/ryw_/found_/; echo looked"
     job = bench.finished("PLAN", bench.module(hooks={"before_plan": hook}))

@@ -195,7 +195,7 @@ def test_two_signals_give_a_plan_back_to_the_queue(bench: Bench) -> None:
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}))
     bench.wait_step(job, "before-plan")
     runner.signal(signal.SIGINT)
-    wait_until(lambda: runner.said("leaving: finishing what runs, taking nothing new"))
+    wait_until(lambda: runner.said("leaving"))
     runner.signal(signal.SIGINT)
     assert runner.wait() == ExitCode.OK
     returned = bench.wait_job(job, "QUEUED")
@@ -209,7 +209,7 @@ def test_two_signals_stop_an_apply_in_order_and_report_it(bench: Bench) -> None:
     job = bench.enqueue("APPLY", module)
     wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
     runner.signal(signal.SIGTERM)
-    wait_until(lambda: runner.said("leaving: finishing what runs, taking nothing new"))
+    wait_until(lambda: runner.said("leaving"))
     runner.signal(signal.SIGTERM)
     assert runner.wait() == ExitCode.OK
     ended = bench.job(job)
@@ -282,7 +282,7 @@ def test_a_second_process_elsewhere_waits_and_does_not_disturb_the_first(bench: 
     runner = bench.runner()
     worker = (runner.worker_id, bench.tokens[runner.worker_id])
     second = bench.start_worker(worker)
-    wait_until(lambda: second.said("cannot open a session yet"))
+    wait_until(lambda: second.said("session_not_opened"))
     assert bench.finished("PLAN", bench.module())["instance_name"] == runner.instance
     assert second.process.poll() is None
 

@@ -73,8 +73,9 @@ class WorkerProcess:
         lines = (line for line in self.output.splitlines() if line.startswith("{"))
         return [json.loads(line) for line in lines]
 
-    def said(self, event: str) -> bool:
-        return any(each.get("event") == event for each in self.events())
+    def said(self, event_id: str) -> bool:
+        """Whether its log has an event of that id; the words beside it are for people."""
+        return any(each.get("id") == event_id for each in self.events())
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)

@@ -54,7 +54,7 @@ class DockerExecution:
             if not is_noted:
                 is_noted = True
                 get_logger("worker.dispatch").warning(
-                    "Docker does not answer; the executor is waited for", why=str(problem)
+                    "Docker does not answer; the executor is waited for", id="docker_silent", why=str(problem)
                 )
             await self.clock.sleep(POLL_SECONDS)
 

@@ -20,13 +20,15 @@ async def settle_isolation(settings: Settings, environ: Mapping[str, str], finde
     )
     log = get_logger("worker.isolation")
     if found.is_enough_for_strangers:
-        log.info("jobs are shut in", way=found.fact)
+        log.info("jobs are shut in", id="isolated", way=found.fact)
         return found
     if settings.engine.isolation.mode is IsolationMode.REQUIRED:
         message = f"Engine.Isolation.Mode is required, but jobs cannot be shut in here ({found.weakness})."
         raise Fatal(message, exit_code=ExitCode.SETTINGS, hint=REMEDY)
     what = "jobs are shut in, in part" if found.way else "jobs are not shut in: they can do what this user can"
-    log.warning(what, way=found.fact, why=found.weakness, hint=REMEDY)
+    log.warning(
+        what, id="partly_isolated" if found.way else "not_isolated", way=found.fact, why=found.weakness, hint=REMEDY
+    )
     return found
 
 

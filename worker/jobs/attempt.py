@@ -78,7 +78,7 @@ class Attempt:
             await self._deliver(outcome)
             # Only now: what the job did has been told, so that nothing is lost if the task goes.
             await self._context.protection.release(self._handle.ref)
-        self._log.info("job ended", status=outcome.status, code=(outcome.error or {}).get("code"))
+        self._log.info("job ended", id="job_ended", status=outcome.status, code=(outcome.error or {}).get("code"))
         return outcome
 
     async def _work(self) -> Outcome:

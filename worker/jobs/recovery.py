@@ -166,7 +166,9 @@ class _Recovery:
             return
         shipper = Shipper(self._server, saved.ref, spool, BatchRules(), self._clock)
         reply = await finish_completely(self._server, saved.ref, outcome, spool, shipper)
-        self._log.info("told how a job ended", job=saved.job, attempt=saved.attempt, status=reply.status)
+        self._log.info(
+            "told how a job ended", id="end_reported", job=saved.job, attempt=saved.attempt, status=reply.status
+        )
 
 
 def _end_orphans(saved: SavedAttempt) -> None:

@@ -85,7 +85,9 @@ class RemoteAttempt:
         if execution is None:
             remove_attempt(self._folder)
             return await self._speak_for("it is gone")
-        self._log.info("took over the executor of an earlier process", name=self._name, is_ours=is_ours)
+        self._log.info(
+            "took over the executor of an earlier process", id="executor_taken_over", name=self._name, is_ours=is_ours
+        )
         if not is_ours:
             await execution.stop()
         return await self._see_through(execution, [execution.stop, execution.kill] if is_ours else [execution.kill])
@@ -120,12 +122,14 @@ class RemoteAttempt:
             raise
         if code not in TOLD and await self._has_touched() and await execution.restart():
             self._log.warning(
-                "the executor was lost in the middle of a change: it delivers what it left", why=execution.why
+                "the executor was lost in the middle of a change: it delivers what it left",
+                id="executor_redelivers",
+                why=execution.why,
             )
             code = await self._end(execution, [execution.stop, execution.kill])
         await execution.remove()
         remove_attempt(self._folder)
-        self._log.info("the executor ended", exit_code=code, why=execution.why)
+        self._log.info("the executor ended", id="executor_ended", exit_code=code, why=execution.why)
         if code in TOLD:
             return Outcome(JobStatus.SUCCEEDED if code == ExitCode.OK else JobStatus.FAILED)
         return await self._speak_for(execution.why)
@@ -202,7 +206,7 @@ class RemoteAttempt:
             if not seen.get("has_touched"):
                 return await self._finish(outcome)
             # The database flags the job for a person and keeps its state locked.
-            self._log.error("the executor was lost while it changed infrastructure", why=why)
+            self._log.error("the executor was lost while it changed infrastructure", id="executor_lost", why=why)
             await self._server.recover([each for each in self._running() if each != ref], dead=[ref])
         except WorkerError as error:
             # Fenced: the executor had told the end after all, or the attempt is not ours any more.

@@ -102,7 +102,7 @@ class JobTable:
             # Its executor knows the phase and keeps the same rule.
             return
         if not handle.control.has_touched:
-            self._log.error("lease not renewed in time, stopping", **about)
+            self._log.error("lease not renewed in time, stopping", id="lease_lost", **about)
             handle.control.request(_LEASE_OVER)
         elif not handle.is_out_of_contact:
             handle.is_out_of_contact = True

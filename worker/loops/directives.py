@@ -39,7 +39,9 @@ class Directives:
     def _cancel(self, wish: Cancellation) -> None:
         handle = self._table.find(JobRef(job=wish.job, attempt=wish.attempt))
         if handle is not None and handle.control.stop is None:
-            self._log.info("cancelling", job=wish.job, attempt=wish.attempt, kind=wish.kind, by=wish.reason)
+            self._log.info(
+                "cancelling", id="cancelling", job=wish.job, attempt=wish.attempt, kind=wish.kind, by=wish.reason
+            )
         if handle is not None:
             message = f"Cancelled by {wish.reason}." if wish.reason else "Cancelled on request."
             handle.control.request(Stop(wish.kind, StopCause.CANCELLED, message))
@@ -48,7 +50,8 @@ class Directives:
         if is_wanted == self._process_status.is_drained_by_server:
             return
         self._process_status.is_drained_by_server = is_wanted
-        self._log.info("draining" if is_wanted else "taking jobs again", reason=reason)
+        words, event = ("draining", "draining") if is_wanted else ("taking jobs again", "resumed")
+        self._log.info(words, id=event, reason=reason)
         self._wake_heartbeat()
         self._wake_claim()
 
@@ -59,7 +62,9 @@ class Directives:
             return
         capacity = max(1, min(allowed, self._own_capacity or allowed))
         if capacity != self._process_status.capacity:
-            self._log.info("capacity changed", before=self._process_status.capacity, now=capacity)
+            self._log.info(
+                "capacity changed", id="capacity_changed", before=self._process_status.capacity, now=capacity
+            )
             self._process_status.capacity = capacity
             self._wake_claim()
 

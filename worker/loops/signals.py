@@ -36,12 +36,12 @@ class Signals:
         self.count += 1
         self._process_status.is_leaving = True
         if self.count == 1:
-            self._log.info("leaving: finishing what runs, taking nothing new", running=len(self._table))
+            self._log.info("leaving: finishing what runs, taking nothing new", id="leaving", running=len(self._table))
         elif self.count == 2:
-            self._log.warning("leaving now: stopping the jobs in order", running=len(self._table))
+            self._log.warning("leaving now: stopping the jobs in order", id="leaving_now", running=len(self._table))
             self._stop(CancelKind.GRACEFUL)
         else:
-            self._log.error("leaving at once: killing the jobs", running=len(self._table))
+            self._log.error("leaving at once: killing the jobs", id="leaving_at_once", running=len(self._table))
             self._stop(CancelKind.KILL)
             self.is_killing.set()
         self._on_change()

@@ -59,7 +59,11 @@ class RunnerSession:
                 if isinstance(error, Rejected):
                     delay = jittered(5.0)
                 self._log.warning(
-                    "cannot open a session yet", why=error.message, hint=error.hint, retry_in=round(delay, 1)
+                    "cannot open a session yet",
+                    id="session_not_opened",
+                    why=error.message,
+                    hint=error.hint,
+                    retry_in=round(delay, 1),
                 )
                 failures += 1
                 await self._clock.sleep(delay)

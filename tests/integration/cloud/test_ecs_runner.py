@@ -112,8 +112,8 @@ def test_a_job_runs_as_a_task_and_is_told_by_its_executor(
     assert ended["status"] == "SUCCEEDED", ended["error"]
     assert box.wait() == 0
     ecs.stop_task(cluster="jobs", task=task["taskArn"], reason="Essential container in task exited")
-    wait_until(lambda: process.said("the executor ended"), timeout_seconds=180)
-    said = next(event for event in process.events() if event["event"] == "the executor ended")
+    wait_until(lambda: process.said("executor_ended"), timeout_seconds=180)
+    said = next(event for event in process.events() if event.get("id") == "executor_ended")
     assert "Essential container in task exited" in said["why"]
 
 

@@ -24,7 +24,7 @@ class ScriptedRunner:
         self._running: dict[int, int] = {}
         self.worker = self._found(person, name) if token else self._registered(person, name)
         self._token = self._sign_in(instance or name, token or TOKEN)
-        self.beat()
+        self.heartbeat()
 
     def _found(self, person: Person, name: str) -> Any:
         arguments = {"p_org": person.org_id, "p_search": name}
@@ -59,7 +59,7 @@ class ScriptedRunner:
     def _call(self, name: str, **arguments: Any) -> Any:
         return self._product.rpc(self._token, name, arguments)
 
-    def beat(self) -> Any:
+    def heartbeat(self) -> Any:
         """Say that it lives."""
         running = [{"job": job, "attempt": attempt} for job, attempt in self._running.items()]
         return self._call("worker_heartbeat", p_status="ONLINE", p_version="1.8.2", p_running=running)
@@ -70,7 +70,7 @@ class ScriptedRunner:
 
     def claim(self, number: int = 0) -> dict[str, Any]:
         """Take the next job, which must be there; with a number, end what other tests left in its way."""
-        self.beat()
+        self.heartbeat()
         answer = self._call("worker_claim", p_request_id=str(uuid.uuid4()), p_slots=1)
         [job] = answer["jobs"]
         self._hold(job)

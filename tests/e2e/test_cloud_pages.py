@@ -222,7 +222,7 @@ def test_a_failed_deployment_is_tried_again_or_rolled_back(product: Product, per
     hand.finish(removal, "SUCCEEDED")
     expect(sheet.get_by_text("All of it is gone again.")).to_be_visible()
     sheet.get_by_role("button", name="Close").last.click()
-    # What the beats of living runners do every few seconds; here there is none.
+    # What the heartbeats of living runners do every few seconds; here there is none.
     product.sql("select private.sweep()")
     expect(row(page, "half-made")).to_be_hidden()
 

@@ -19,8 +19,8 @@ WORDS = re.compile(r"Out of contact since \d\d:\d\d:\d\d")
 
 def silence(product: Product, worker: str, seconds: int) -> None:
     """As if the runner's last word were so long ago."""
-    beat = "update private.heartbeats set last_seen_at = now() - make_interval(secs => %s) where worker_id = %s"
-    product.sql(beat, seconds, worker)
+    silence = "update private.heartbeats set last_seen_at = now() - make_interval(secs => %s) where worker_id = %s"
+    product.sql(silence, seconds, worker)
 
 
 def end_leases(product: Product, worker: str) -> None:

@@ -201,7 +201,7 @@ def test_first_steps_are_ticked_by_what_happened(product: Product, open_as: Call
     page.goto("/dashboard/runners")
     steps = page.get_by_test_id("first-steps").locator("[data-step]")
     expect(steps.first).to_have_attribute("data-step", "next")
-    ScriptedRunner(product, fresh, "first").beat()
+    ScriptedRunner(product, fresh, "first").heartbeat()
     expect(steps.first).to_have_attribute("data-step", "ok")
     expect(steps.nth(1)).to_have_attribute("data-step", "next")
     page.get_by_test_id("first-steps").get_by_role("button", name="Hide").click()

@@ -122,7 +122,7 @@ def test_revoking_a_token_asks_and_says_what_stops(product: Product, person: Per
     expect(question).to_contain_text("1 instance is connected with this token")
     question.get_by_role("button", name="Cancel").click()
     expect(question).to_be_hidden()
-    assert runner.beat()
+    assert runner.heartbeat()
     page.get_by_role("button", name=re.compile("Revoke the token")).click()
     question.get_by_role("button", name="Revoke token").click()
     expect(page.locator(".ry-head [data-status=OFFLINE]").first).to_be_visible()

@@ -50,7 +50,7 @@ def chromium_path() -> str:
 
 @contextmanager
 def start_chromium() -> Iterator[Browser]:
-    """A browser whose pages, and whoever expects something of them, wait as long as `SOON` says."""
+    """A browser whose pages, and anyone who expects something of them, wait as long as `SOON` says."""
     # Asked first: without a browser's packages Playwright's own driver may lack a library as well.
     path = chromium_path()
     expect.set_options(timeout=SOON)
@@ -77,7 +77,7 @@ def _patient(browser: Browser) -> Browser:
 
 
 def settled(page: Page) -> Page:
-    """Wait until a page stands still: whoever measures or judges what is drawn does it then."""
+    """Wait until a page stands still: anyone who measures or judges what is drawn does it then."""
     assert page.evaluate(IS_SETTLED), "the page never stands still"
     return page
 

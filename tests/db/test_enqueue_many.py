@@ -261,10 +261,10 @@ def test_a_runner_that_is_being_removed_gets_no_job_pinned_to_it(world: World, o
         org.owner.connection.execute("begin")
         org.owner.call("remove_worker", p_worker=worker)
         asked = pool.submit(operator.call, call, p_org=org.id, p_type="PLAN", p_options=options, **named)
-        wait_until(world.is_anybody_waiting, timeout_seconds=30)
+        wait_until(world.is_anybody_waiting)
         org.owner.connection.execute("commit")
         with refused("RY409"):
-            asked.result(timeout=30)
+            asked.result()
     assert world.owner.one("select count(*) from public.provision_jobs where module_id = %s", module) == 0
 
 

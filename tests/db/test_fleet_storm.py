@@ -3,7 +3,6 @@
 import itertools
 import os
 import random
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from typing import Any
 
 import psycopg
 
+from tests.db.storm import Storm
 from tests.db.test_mixed_traffic import run
 from tests.db.test_self_updates import ARTIFACT, FILE
 from tests.db.world import TOKEN_HASH, Caller, Organization, User, World
@@ -29,6 +29,7 @@ REVIVED = """
   left join public.workers as w on w.id = h.worker_id
   where s.id is null or s.ended_at is not null or w.removed_at is not null
 """
+FINISHED = "select count(*) from public.provision_jobs where finished_at is not null"
 CROWDED = """
   select q.instance_id, count(*) from private.live_jobs as q where q.stage = 'RUNNING' group by 1 having count(*) > 4
 """
@@ -227,9 +228,9 @@ def machinery(world: World, seats: list[Seat], numbers: "itertools.count[int]") 
     return [sweep, due, quarter, silence, publish, come_back, come_back, come_back, take_over]
 
 
-def watch(world: World, until: float, troubles: list[str]) -> None:
+def watch(world: World, storm: Storm, troubles: list[str]) -> None:
     owner = Caller(world.database.connect("postgres"))
-    while time.monotonic() < until:
+    while not storm.is_over():
         troubles.extend(f"stale: {row}" for row in owner.rows(REVIVED))
         troubles.extend(f"crowded: {row}" for row in owner.rows(CROWDED))
 
@@ -259,12 +260,12 @@ def test_no_copy_is_stale_and_nobody_waits_in_a_circle(fresh_world: World) -> No
         held: Held = {}
         parties += [heartbeats(call, held) + labour(call, held) for call in (line(seat), line(seat))]
     troubles: list[str] = []
-    until = time.monotonic() + SECONDS
+    counter = Caller(world.database.connect("postgres"))
+    storm = Storm(SECONDS, lambda: counter.one(FINISHED) > 10)
     with ThreadPoolExecutor(len(parties) + 1) as pool:
-        pool.submit(watch, world, until, troubles)
-        list(pool.map(lambda pair: run(pair[1], SEED * 1000 + pair[0], until, troubles), enumerate(parties)))
+        pool.submit(watch, world, storm, troubles)
+        list(pool.map(lambda pair: run(pair[1], SEED * 1000 + pair[0], storm, troubles), enumerate(parties)))
     assert troubles == []
-    done = world.owner.one("select count(*) from public.provision_jobs where finished_at is not null")
-    assert done > 10
+    assert storm.has_enough()
     for job in jobs:
         assert world.replayed(job) == world.status(job)

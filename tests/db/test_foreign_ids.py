@@ -128,7 +128,7 @@ def test_a_guessed_number_waits_for_nobody_and_holds_up_nobody(
     world: World, org: Organization, spy: Runner, function: str, more: dict[str, Any], code: str
 ) -> None:
     foreign = running_job(org)
-    spy.connection.execute("set lock_timeout = '1s'")
+    spy.connection.execute("set lock_timeout = '5s'")
     holder = world.database.connect("postgres")
     with holder.transaction():
         holder.execute("select from private.live_jobs where job_id = %s for update", [foreign["id"]])

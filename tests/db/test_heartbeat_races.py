@@ -41,9 +41,9 @@ def heartbeat_during(change: Callable[[], Any], world: World, by: Caller, runner
         by.connection.execute("begin")
         change()
         heartbeat: Future[Any] = pool.submit(runner.heartbeat, **news)
-        wait_until(world.is_anybody_waiting, timeout_seconds=30)
+        wait_until(world.is_anybody_waiting)
         by.connection.execute("commit")
-        wait_until(heartbeat.done, timeout_seconds=30)
+        wait_until(heartbeat.done)
     return heartbeat
 
 

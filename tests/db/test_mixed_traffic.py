@@ -1,13 +1,13 @@
 """Everything at once: people, runners, changes of the fleet and the sweep. Nobody waits for each other in a circle."""
 
 import random
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 
+from tests.db.storm import Storm
 from tests.db.world import Caller, Organization, Runner, World
 from tests.support.extent import soak_seconds
 
@@ -109,9 +109,9 @@ def labour(runner: Runner) -> list[Callable[[random.Random], Any]]:
     return [claim, claim, work, finish, heartbeat]
 
 
-def run(acts: list[Callable[[random.Random], Any]], seed: int, until: float, troubles: list[str]) -> None:
+def run(acts: list[Callable[[random.Random], Any]], seed: int, storm: Storm, troubles: list[str]) -> None:
     dice = random.Random(seed)
-    while time.monotonic() < until:
+    while not storm.is_over():
         try:
             dice.choice(acts)(dice)
         except psycopg.Error as error:
@@ -134,11 +134,11 @@ def test_nobody_deadlocks_and_everything_adds_up(fresh_world: World) -> None:
     parties += [machinery(world, Caller(world.database.connect("service_role")), runners) for _ in range(2)]
     parties += [labour(runner) for runner in runners]
     troubles: list[str] = []
-    until = time.monotonic() + soak_seconds(20)
+    storm = Storm(soak_seconds(20), lambda: len(jobs) > 20)
     with ThreadPoolExecutor(len(parties)) as pool:
-        list(pool.map(lambda pair: run(pair[1], pair[0], until, troubles), enumerate(parties)))
+        list(pool.map(lambda pair: run(pair[1], pair[0], storm, troubles), enumerate(parties)))
     assert troubles == []
-    assert len(jobs) > 20
+    assert storm.has_enough()
     for job in jobs:
         assert world.replayed(job) == world.status(job)
     crowded = world.owner.rows(

@@ -39,5 +39,5 @@ def sampled(cases: Sequence[Case], count: int) -> tuple[Case, ...]:
 
 
 def soak_seconds(whole: float) -> float:
-    """How long a storm rages: half of the whole with every push."""
-    return whole if is_all() else whole / 2
+    """How long a storm rages: a quarter of the whole with every push."""
+    return whole if is_all() else whole / 4

@@ -15,6 +15,7 @@ from tests.integration.cloud.conftest import aws, aws_endpoint
 from tests.integration.cloud.fargate import Fargate
 from tests.integration.worker_bench import Bench, find_tofu
 from tests.support.browser import LATER
+from tests.support.waiting import wait_until
 
 __all__ = ["aws", "aws_endpoint", "person", "sign_in"]
 pytestmark = pytest.mark.timeout(900)
@@ -89,7 +90,7 @@ def test_an_identity_is_tested_deployed_with_updated_and_scaled_to_zero(
     expect(row(page, "prod-eu")).to_contain_text(REGION)
 
     update_all(page, publish)
-    sleep_and_say_why(page)
+    sleep_and_say_why(product, person, page)
     secret_is_nowhere(product, page)
 
 
@@ -114,7 +115,7 @@ def update_all(page: Page, publish: Publish) -> None:
     question.get_by_role("button", name="Done").click()
 
 
-def sleep_and_say_why(page: Page) -> None:
+def sleep_and_say_why(product: Product, person: Person, page: Page) -> None:
     """Limits are set on the runner's page; the decision appears there with its reason."""
     row(page, "prod-eu").get_by_role("link", name="prod-eu", exact=True).click()
     expect(page.locator(".ry-facts")).to_contain_text("Jobs may protect their own task")
@@ -125,6 +126,11 @@ def sleep_and_say_why(page: Page) -> None:
     limits.get_by_label("Minimum tasks").fill("0")
     limits.get_by_label("Idle time, seconds").fill("30")
     limits.get_by_role("button", name="Save").click()
+    saved = "select scaling ->> 'idle_seconds' from workers where org_id = %s and name = 'prod-eu'"
+    wait_until(lambda: product.sql(saved, person.org_id) == [("30",)])
+    # The least that the form takes; nobody waits for it here.
+    hurry = """update workers set scaling = scaling || '{"idle_seconds": 1}' where org_id = %s and name = 'prod-eu'"""
+    product.sql(hurry, person.org_id)
     ledger = page.get_by_role("region", name="Scaling decisions")
     expect(ledger).to_contain_text("1 → 0", timeout=LATER)
     expect(page.locator("[data-status=OFFLINE].rt-Badge", has_text="Scaled to zero")).to_be_visible(timeout=LATER)

@@ -38,8 +38,10 @@ class Fargate:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(30)
-        for name in list(self.tasks):
-            self._match(name, 0, "")
+        for _, process in (task for tasks in self.tasks.values() for task in tasks):
+            # Nobody asks any more how it leaves.
+            process.kill()
+            process.wait()
 
     def _run(self) -> None:
         while not self._stop.wait(0.5):

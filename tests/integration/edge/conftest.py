@@ -29,7 +29,7 @@ class Edge:
 
     url: str
     stack: RunningStack
-    pid: int
+    pid: int = 0
     http: httpx.Client = field(default_factory=plain_client)
 
     def cpu_seconds(self) -> float:

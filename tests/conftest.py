@@ -16,7 +16,7 @@ from hypothesis import settings as hypothesis_settings
 from tests.support.database import Database, Server, shared_server
 from tests.support.demo import demo
 from tests.support.extent import ALL_VARIABLE, SEED_VARIABLE, choose_seed, is_all, is_usual
-from tests.support.markers import group, mark
+from tests.support.markers import mark
 from tests.support.order import ordered
 from tests.support.stack import Project, RunningStack, environment_project, start_stack
 
@@ -66,11 +66,9 @@ def pytest_report_header() -> str:
     return f"large tests are sampled: {SEED_VARIABLE}={choose_seed()} is the seed, another one samples others; {ALL_VARIABLE}=1 runs all"
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with what it needs, and mix long files with short ones."""
     mark(items)
-    group(items)
     items[:] = ordered(items)
 
 

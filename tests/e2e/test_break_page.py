@@ -10,7 +10,6 @@ from cli.launcher.demo.prepare import DEMO_EMAIL
 from tests.e2e.product import Person, Product
 from tests.e2e.test_accessibility import findings_in_both, sideways
 from tests.e2e.test_work_pages import open_as
-from tests.support.demo import GROUP
 from tests.support.stack import RunningStack
 
 __all__ = ["open_as"]
@@ -34,7 +33,6 @@ def open_demo(demo: Product, chromium: Browser, **options: Any) -> Page:
     return context.new_page()
 
 
-@GROUP
 def test_a_runner_killed_in_its_apply_is_told_step_by_step_and_the_ledger_stays_zero(
     demo_product: Product, chromium: Browser
 ) -> None:
@@ -55,7 +53,6 @@ def test_a_runner_killed_in_its_apply_is_told_step_by_step_and_the_ledger_stays_
     page.context.close()
 
 
-@GROUP
 def test_the_buttons_and_the_ledger_have_no_serious_finding_and_fit_a_phone(
     demo_product: Product, chromium: Browser
 ) -> None:
@@ -68,7 +65,6 @@ def test_the_buttons_and_the_ledger_have_no_serious_finding_and_fit_a_phone(
     page.context.close()
 
 
-@GROUP
 def test_another_organisation_of_the_same_stack_has_no_button(demo_product: Product, chromium: Browser) -> None:
     person = demo_product.person("other")
     context = chromium.new_context(base_url=demo_product.url)

@@ -14,11 +14,10 @@ import pytest
 from cli.launcher.demo.prepare import DEMO_EMAIL
 from cli.launcher.faults.switch import socket_path
 from tests.db.test_ledger import PROMISES
-from tests.support.demo import GROUP
 from tests.support.stack import RunningStack
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.timeout(900), GROUP]
+pytestmark = pytest.mark.timeout(900)
 
 
 def path_of(stack: RunningStack) -> Path:

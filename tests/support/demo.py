@@ -1,4 +1,4 @@
-"""The demo as `make up` starts it, with short outages: one for all tests that break something in it."""
+"""The demo as `make up` starts it, with short outages: one for the tests of a file that break something in it."""
 
 import tempfile
 from collections.abc import Iterator
@@ -10,10 +10,8 @@ from cli.launcher.faults.switch import socket_path
 from tests.integration.worker_bench import find_tofu
 from tests.support.stack import RunningStack, start_stack
 
-GROUP = pytest.mark.xdist_group("demo")
 
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def demo(run_folder: Path) -> Iterator[RunningStack]:
     """A stack with its page, the demo's organisation and its runners."""
     if find_tofu() is None:

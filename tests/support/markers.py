@@ -1,11 +1,9 @@
 """What a test needs is seen from the fixtures that it asks for and from where it lies, so nobody has to say it twice."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
 # A marker, the fixtures that mean it, and what a test's place says.
 RULES: tuple[tuple[str, frozenset[str], str], ...] = (
     ("browser", frozenset({"chromium"}), r"$^"),
@@ -23,13 +21,3 @@ def mark(items: list[pytest.Item]) -> None:
             asked = fixtures.intersection(getattr(item, "fixturenames", ()))
             if asked or re.search(place, str(item.path)):
                 item.add_marker(name)
-
-
-def group(items: list[pytest.Item]) -> None:
-    """Make each file a group, but where a test says another one.
-
-    Tests of one group run in one process, one after the other: what they share, a stack or a browser, is started once.
-    """
-    for item in items:
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(TESTS).as_posix()))

@@ -1,5 +1,7 @@
-"""What `make test` leaves to `make test-all`, and how tests get their markers."""
+"""What `make test` leaves to `make test-all`, how tests get their markers, and in which order they run."""
 
+from itertools import groupby
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 
 from tests.support.extent import ALL_VARIABLE, SEED_VARIABLE, sampled, soak_seconds
 from tests.support.markers import mark
+from tests.support.order import ordered
 
 CASES = tuple(range(20))
 
@@ -47,3 +50,12 @@ def test_markers_follow_fixtures_and_place(path: str, fixtures: list[str], expec
     item: Any = SimpleNamespace(path=path, fixturenames=fixtures, add_marker=given.add)
     mark([item])
     assert given == expected
+
+
+def test_files_stay_whole_long_ones_are_mixed_and_short_ones_come_last() -> None:
+    files = [f"{folder}/test_{name}.py" for folder in ("db", "faults", "unit/worker") for name in "abcdef"]
+    items: list[Any] = [SimpleNamespace(path=Path("/x/tests") / file) for file in files for _ in range(3)]
+    runs = [path.relative_to("/x/tests").as_posix() for path, _ in groupby(ordered(items), lambda item: item.path)]
+    assert sorted(runs) == sorted(files), "every file once, and in one piece"
+    assert all(file.startswith("unit/") for file in runs[12:])
+    assert runs.index("faults/test_f.py") < runs.index("db/test_f.py"), "what takes long does not begin at the end"

@@ -22,11 +22,12 @@ class WelcomeState(AppState, rx.State):
     has_organisation: bool = False
     may_create: bool = True
     is_busy: bool = False
+    is_live: bool = False
 
     @rx.event
     async def load(self) -> rx.event.EventSpec | None:
         """Learn who looks; belonging to no organisation is what this page is for."""
-        self.problem, self.is_busy = "", False
+        self.problem, self.is_busy, self.is_live = "", False, True
         who = await self._who()
         try:
             await who._begin()

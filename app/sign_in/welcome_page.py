@@ -12,8 +12,14 @@ def welcome() -> rx.Component:
     form = rx.form(
         rx.el.div(
             rx.el.label("Name", html_for="name", class_name="ry-lab"),
+            # What is typed before the page is live would be gone the moment it is.
             rx.input(
-                id="name", name="name", placeholder="Example Platform", required=True, auto_complete="organization"
+                id="name",
+                name="name",
+                placeholder="Example Platform",
+                required=True,
+                auto_complete="organization",
+                disabled=~WelcomeState.is_live,
             ),
             rx.el.small("People, runners and modules belong to it. You become its owner."),
             class_name="ry-f",
@@ -23,7 +29,7 @@ def welcome() -> rx.Component:
             rx.el.p(WelcomeState.problem, role="alert", class_name="ry-problem"),
             rx.fragment(),
         ),
-        submit("Create organisation"),
+        submit("Create organisation", disabled=~WelcomeState.is_live),
         on_submit=WelcomeState.create,
         class_name="ry-form",
     )

@@ -14,7 +14,7 @@ from playwright.async_api import Page, async_playwright
 
 from app.runners.state.runners import RunnersState
 from benchmarks.outcome import Outcome
-from benchmarks.processes import family, memory_mib
+from benchmarks.processes import cpu_seconds, family, memory_mib
 from tests.e2e.product import Person, Product, Tab, open_tab
 from tests.support.browser import chromium_path
 from tests.support.stack import start_stack
@@ -77,11 +77,13 @@ class Shown:
     delays: list[float]
     arrivals: dict[str, list[float]]
     memory_mib: int
+    cpu_ms: int
 
     def figures(self) -> dict[str, Any]:
         """How many of them the browser showed, and how soon."""
         middle = round(median(self.delays)) if self.delays else 0
-        return {"seen": f"{len(self.delays)}/{CHANGES}", "p50_ms": middle, "p95_ms": p95(self.delays)}
+        shown = f"{len(self.delays)}/{CHANGES}"
+        return {"seen": shown, "p50_ms": middle, "p95_ms": p95(self.delays), "cpu_ms": self.cpu_ms}
 
 
 async def shown(
@@ -93,12 +95,15 @@ async def shown(
     listeners = [asyncio.create_task(listen(tab, arrivals)) for tab in tabs]
     await asyncio.sleep(5 + others / 50)
     committed = {}
+    dashboard = family(product.stack.part_pid("dashboard"))
+    before = cpu_seconds(dashboard)
     for change in range(first, first + CHANGES):
         await asyncio.to_thread(push, product, person, change)
         committed[str(change)] = time.time() * 1000
         await asyncio.sleep(pause_seconds)
+    cpu_ms = round((cpu_seconds(dashboard) - before) * 1000 / CHANGES)
     seen = await page.evaluate("window.seen")
-    memory = memory_mib(family(product.stack.part_pid("dashboard")))
+    memory = memory_mib(dashboard)
     for task in listeners:
         task.cancel()
     for tab in tabs:
@@ -107,6 +112,7 @@ async def shown(
         sorted(seen[change] - at for change, at in committed.items() if change in seen),
         {change: [came - at for which, came in arrivals if which == change] for change, at in committed.items()},
         memory,
+        cpu_ms,
     )
 
 
@@ -166,9 +172,11 @@ async def measure(product: Product, outcome: Outcome) -> None:
 
 def show(result: dict[str, Any]) -> None:
     """Print the table."""
-    print(f"{'sessions':>10}{'seen':>8}{'p50 ms':>10}{'p95 ms':>10}{'tabs p95':>10}{'MiB':>8}")
+    print(f"{'sessions':>10}{'seen':>8}{'p50 ms':>10}{'p95 ms':>10}{'tabs p95':>10}{'CPU ms':>8}{'MiB':>8}")
     for row in result.get("rounds", ()):
-        figures = f"{row['p50_ms']:>10}{row['p95_ms']:>10}{row['tabs_p95_ms']:>10}{row['memory_mib']:>8}"
+        figures = (
+            f"{row['p50_ms']:>10}{row['p95_ms']:>10}{row['tabs_p95_ms']:>10}{row['cpu_ms']:>8}{row['memory_mib']:>8}"
+        )
         print(f"{row['sessions']:>10}{row['seen']:>8}{figures}")
     print(f"\nbytes for one changed row of {RUNNERS}: {result.get('bytes_per_changed_row', '–')}")
     print(f"first paint {result.get('first_paint_ms', '–')} ms, page {result.get('page_kib', '–')} KiB over the wire")

@@ -234,11 +234,12 @@ def show(result: dict[str, Any]) -> None:
     print(
         f"\none tab that looks: {result.get('idle', '–')}, before anybody looked {result.get('memory_before_mib', '–')} MiB"
     )
-    print(f"\n{'tabs':>6}{'seen':>8}{'p50 ms':>8}{'p95 ms':>8}{'last tab p95':>14}{'MiB':>6}")
+    print(f"\n{'tabs':>6}{'seen':>8}{'p50 ms':>8}{'p95 ms':>8}{'last tab p95':>14}{'CPU ms':>8}{'MiB':>6}")
     for row in result.get("changes", ()):
-        print(
-            f"{row['tabs']:>6}{row['seen']:>8}{row['p50_ms']:>8}{row['p95_ms']:>8}{row['last_tab_p95_ms']:>14}{row['memory_mib']:>6}"
+        figures = (
+            f"{row['p50_ms']:>8}{row['p95_ms']:>8}{row['last_tab_p95_ms']:>14}{row['cpu_ms']:>8}{row['memory_mib']:>6}"
         )
+        print(f"{row['tabs']:>6}{row['seen']:>8}{figures}")
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -49,13 +50,17 @@ def test_an_apply_out_of_contact_says_since_when_where_and_what_is_kept(
     silence(product, runner.worker["id"], 45)
     note = page.get_by_test_id("out-of-contact")
     expect(note).to_contain_text(WORDS)
+    # The time is that of the runner's last word, not of when somebody noticed.
+    said = datetime.fromisoformat(str(note.locator("ry-ago").get_attribute("at")))
+    assert abs((said - last_word(product, runner)).total_seconds()) < 1
     expect(note).to_contain_text("goes on at build-host-01 as far as we know; its state is kept there.")
 
     silence(product, runner.worker["id"], 130)
     end_leases(product, runner.worker["id"])
     product.sql("select private.sweep_leases(), private.sweep_workers()")
     expect(status(page)).to_have_attribute("data-status", "NEEDS_ATTENTION")
-    expect(page.get_by_text(WORDS).first).to_be_visible()
+    since = f"Out of contact since {last_word(product, runner).astimezone(UTC):%H:%M:%S}"
+    expect(page.get_by_text(since).first).to_be_visible()
     expect(
         page.get_by_text("goes on at build-host-01 as far as we know; its state is kept there.").first
     ).to_be_visible()
@@ -65,6 +70,12 @@ def test_an_apply_out_of_contact_says_since_when_where_and_what_is_kept(
 
     come_back(runner, job)
     expect(status(page)).to_have_attribute("data-status", "PROCESSING")
+
+
+def last_word(product: Product, runner: ScriptedRunner) -> datetime:
+    [(seen,)] = product.sql("select last_seen_at from private.heartbeats where worker_id = %s", runner.worker["id"])
+    assert isinstance(seen, datetime)
+    return seen
 
 
 def come_back(runner: ScriptedRunner, job: dict[str, Any]) -> None:

@@ -27,6 +27,12 @@ def test_one_updates_itself_and_the_other_shows_its_command(product: Product, pe
         row(page, "by-hand").get_by_role("button", name="Update", exact=True).click()
         command = page.get_by_role("alertdialog", name="Update by-hand on its machine")
         expect(command).to_contain_text("it is updated there")
+        shown = command.locator("pre")
+        for way, own in (("Compose", "docker compose"), ("Kubernetes", "helm upgrade"), ("systemd", "systemctl")):
+            command.get_by_role("radio", name=way).click()
+            expect(shown).to_contain_text(own)
+            others = {"docker compose", "helm upgrade", "systemctl"} - {own}
+            assert not [other for other in others if other in shown.inner_text()], "one way at a time"
         command.get_by_role("button", name="Done").click()
 
         row(page, "mine").get_by_role("button", name="Update", exact=True).click()

@@ -164,7 +164,9 @@ def test_a_killed_apply_is_as_grave_as_a_lost_one(
     page.get_by_role("alertdialog").get_by_role("button", name="Kill", exact=True).click()
     expect(page.locator("[data-sonner-toast][data-type=error]")).to_be_visible()
     expect(page.get_by_text("Kill requested by")).to_be_visible()
-    runner.finish(job, "CANCELLED")
+    # What a runner reports whose engine was killed in a change.
+    runner.finish(job, "NEEDS_ATTENTION")
+    expect(status(page)).to_have_attribute("data-status", "NEEDS_ATTENTION")
     expect(page.get_by_test_id("attention")).to_contain_text("was killed, so nobody knows how far it got")
     expect(page.get_by_test_id("attention").get_by_role("button", name="Run a check plan")).to_be_visible()
 

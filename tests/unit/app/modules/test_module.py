@@ -151,6 +151,12 @@ def test_versions_compared_by_resource_without_values() -> None:
     assert "secret" not in str(found)
 
 
+def test_versions_whose_outputs_differ_are_not_the_same() -> None:
+    before, after = ({"resources": [], "outputs": {"url": {"value": value}}} for value in ("old", "new"))
+    found = compare(json.dumps(before), json.dumps(after))
+    assert [(item["symbol"], item["address"]) for item in found] == [("~", "output.url")]
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", "null"])
 def test_a_state_that_cannot_be_read_has_no_resources(text: str) -> None:
     assert compare(text, text) == []

@@ -1,0 +1,116 @@
+"""What a page says is the latest and the whole: last events, plans left behind, who and when, and where the focus is."""
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
+from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module, open_as, status
+
+__all__ = ["open_as"]
+pytestmark = pytest.mark.timeout(600)
+Opener = Callable[[Person], Page]
+
+
+@pytest.fixture(scope="module")
+def owner(product: Product) -> Person:
+    return product.person("owner")
+
+
+@pytest.fixture(scope="module")
+def runner(product: Product, owner: Person) -> ScriptedRunner:
+    return ScriptedRunner(product, owner, "build-1")
+
+
+def keep_state(product: Product, module: str, serial: int, outputs: str = "{}") -> None:
+    body = json.dumps({"outputs": json.loads(outputs), "resources": []})
+    values = "(module_id, serial, body, sha256, job_id, attempt) values (%s, %s, %s, 'x', 1, 1)"
+    product.sql(f"insert into private.state_versions {values}", module, serial, body)
+    again = "on conflict (module_id) do update set serial = excluded.serial, body = excluded.body"
+    product.sql(f"insert into private.states {values} {again}", module, serial, body)
+
+
+def test_a_jobs_last_event_comes_by_itself_and_a_plan_left_behind_is_not_offered(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Opener
+) -> None:
+    module = make_module(product, owner, "truth/events")
+    number = enqueue(product, owner, module, "PLAN")
+    page = open_as(owner)
+    page.goto(f"/dashboard/jobs/{number}")
+    expect(status(page)).to_have_attribute("data-status", "QUEUED")
+    job = runner.claim(number)
+    runner.report(job, "PLAN", [STEP])
+    expect(status(page)).to_have_attribute("data-status", "PROCESSING")
+    page.evaluate("window.stillTheSamePage = true")
+    runner.finish(job, "SUCCEEDED", summary=SUMMARY)
+    newest = page.locator(".ry-ev li").first
+    expect(newest).to_contain_text("Succeeded")
+    assert page.evaluate("window.stillTheSamePage")
+    expect(page.get_by_role("button", name="Apply this plan")).to_be_visible()
+
+    keep_state(product, module, 9)
+    page.reload()
+    expect(page.get_by_test_id("plan-old")).to_contain_text("serial 9")
+    expect(page.get_by_role("button", name="Plan again")).to_be_visible()
+    expect(page.get_by_role("button", name="Apply this plan")).to_have_count(0)
+
+
+def fact(page: Page, name: str) -> Locator:
+    return page.locator(".ry-facts > div", has=page.get_by_text(name, exact=True))
+
+
+def test_a_runner_that_has_left_says_when_and_still_who_registered_it(
+    product: Product, owner: Person, open_as: Opener
+) -> None:
+    runner = ScriptedRunner(product, owner, "leaves")
+    worker = runner.worker["id"]
+    product.sql(
+        "insert into worker_events (org_id, worker_id, event, reason) "
+        "select org_id, id, 'online', 'Ready' from workers, generate_series(1, 30) where id = %s", worker
+    )  # fmt: skip
+    page = open_as(owner)
+    page.goto(f"/dashboard/runners/{worker}")
+    expect(page.locator(".ry-head [data-status=ONLINE]").first).to_be_visible()
+    runner.leave()
+    for _ in ("as it leaves", "after a reload"):
+        expect(page.locator(".ry-head [data-status=OFFLINE]").first).to_be_visible()
+        expect(fact(page, "Last seen")).to_contain_text(re.compile(r"now|ago"))
+        expect(fact(page, "Registered")).to_contain_text(f"by {owner.email}")
+        page.reload()
+
+
+def test_versions_whose_outputs_differ_are_not_called_the_same(
+    product: Product, owner: Person, open_as: Opener
+) -> None:
+    module = make_module(product, owner, "truth/outputs")
+    for serial in (1, 2):
+        keep_state(product, module, serial, json.dumps({"url": {"value": f"https://{serial}.example"}}))
+    page = open_as(owner)
+    page.goto("/dashboard/modules?path=truth/outputs")
+    page.get_by_role("button", name="Compare serial 2 with the one before").click()
+    expect(page.get_by_role("dialog").or_(page.get_by_role("alertdialog"))).to_contain_text("output.url")
+    expect(page.get_by_role("button", name="Compare serial 1 with the one before")).to_have_count(0)
+
+
+HAS_FOCUS = "document.querySelector('[role=dialog], [role=alertdialog]')?.contains(document.activeElement)"
+
+
+@pytest.mark.parametrize(("opener", "item"), [("Destroy, edit, check, remove", "Destroy"), ("New", "Module")])
+def test_a_dialog_of_the_modules_menus_has_the_focus(
+    product: Product, owner: Person, open_as: Opener, opener: str, item: str
+) -> None:
+    module = make_module(product, owner, f"truth/{item.lower()}")
+    page = open_as(owner)
+    page.goto(f"/dashboard/modules?module={module}")
+    page.get_by_role("button", name=opener, exact=True).focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("menuitem", name=item).first.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("menu")).to_be_hidden()
+    page.wait_for_function(HAS_FOCUS)
+    page.keyboard.press("Tab")
+    assert page.evaluate(HAS_FOCUS)

@@ -114,3 +114,37 @@ def test_a_dialog_of_the_modules_menus_has_the_focus(
     page.wait_for_function(HAS_FOCUS)
     page.keyboard.press("Tab")
     assert page.evaluate(HAS_FOCUS)
+
+
+# Judged in the page as soon as it is there: it goes by itself, and a busy machine may be slower than that.
+JUDGE = """() => {
+  const covered = (toast) => {
+    const at = toast.getBoundingClientRect();
+    const touches = (one) => one.right > at.left && one.left < at.right && one.bottom > at.top && one.top < at.bottom;
+    const buttons = [...document.querySelectorAll('.ry-head button')];
+    const top = document.elementFromPoint(at.left + at.width / 2, at.top + at.height / 2);
+    return { covers: buttons.filter((one) => touches(one.getBoundingClientRect())).map((one) => one.innerText),
+             takes_clicks: toast.contains(top), font: getComputedStyle(toast).fontFamily };
+  };
+  window.judged = new Promise((done) => {
+    const look = () => {
+      const toast = document.querySelector('[data-sonner-toast][data-mounted=true]');
+      toast ? done(covered(toast)) : requestAnimationFrame(look);
+    };
+    look();
+  });
+}"""
+
+
+def test_a_toast_is_ours_and_covers_no_button(product: Product, owner: Person, open_as: Opener) -> None:
+    product.runner(owner, "switched-off")
+    page = open_as(owner)
+    page.emulate_media(reduced_motion="reduce")
+    page.goto("/dashboard/runners")
+    page.get_by_role("button", name="More actions for switched-off").click()
+    page.get_by_role("menuitem", name="Disable").click()
+    page.evaluate(JUDGE)
+    page.get_by_role("alertdialog").get_by_role("button", name="Disable", exact=True).click()
+    judged = page.evaluate("window.judged")
+    assert (judged["covers"], judged["takes_clicks"]) == ([], False)
+    assert "Inter" in judged["font"]

@@ -115,7 +115,13 @@ def _panel() -> rx.Component:
     rows = rx.cond(waiting, skeleton_rows(6, 8), rx.foreach(EventsState.rows, _row))
     shown = table("Events", heads(*HEADS), rows, is_reached_by_keys=True, aria_busy=waiting)
     clear = rx.button("Show all", on_click=EventsState.clear, variant="surface", color_scheme="gray")
-    hidden = empty("search-x", "No events match", "Others are hidden by the filter, the time or the search.", clear)
+    hidden = empty(
+        "search-x",
+        "No events match",
+        "Others are hidden by the filter, the time or the search.",
+        clear,
+        test_id="no-events-match",
+    )
     quiet = empty("history", "Nothing has happened in this time", "What happens to runners and jobs shows up here.")
     none = rx.cond(EventsState.is_filtered, hidden, quiet)
     body = rx.cond(waiting | (EventsState.rows.length() > 0), rx.fragment(shown, _foot()), none)

@@ -135,7 +135,9 @@ def _skeleton() -> rx.Component:
 def _absent() -> rx.Component:
     back = rx.link(rx.button("All jobs", variant="surface", color_scheme="gray"), href="/dashboard/jobs")
     text = "It may belong to another organisation, or the address is wrong."
-    return rx.el.section(empty("file-question", "This job is not here", text, back), class_name="ry-panel")
+    return rx.el.section(
+        empty("file-question", "This job is not here", text, back, test_id="no-such-job"), class_name="ry-panel"
+    )
 
 
 def job() -> rx.Component:

@@ -141,10 +141,13 @@ def _nothing() -> rx.Component:
         "No jobs yet",
         "Run a plan of a module, and it shows up here the moment it is requested.",
         _new_job(),
+        test_id="no-jobs",
     )
     clear = rx.button("Show all", on_click=JobsState.clear, variant="surface", color_scheme="gray")
     calm = empty("circle-check", "Nothing needs you", "Approvals and lost applies show up here.", clear)
-    hidden = empty("search-x", "No jobs match", "Others are hidden by the filter or the search.", clear)
+    hidden = empty(
+        "search-x", "No jobs match", "Others are hidden by the filter or the search.", clear, test_id="no-jobs-match"
+    )
     return rx.cond(JobsState.is_filtered, rx.cond(JobsState.view == "needs", calm, hidden), none_yet)
 
 

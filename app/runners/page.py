@@ -86,6 +86,7 @@ def _outdated_words() -> rx.Component:
         rx.el.b(SessionState.latest_version, style={"font_weight": "600"}),
         ". ",
         _how_they_update(),
+        custom_attrs={"data-testid": "outdated", "data-count": SessionState.outdated_count},
     )
 
 

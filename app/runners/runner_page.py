@@ -72,7 +72,9 @@ def _head() -> rx.Component:
 def _not_here() -> rx.Component:
     back = rx.link(rx.button("All runners", variant="surface", color_scheme="gray"), href="/dashboard/runners")
     return rx.el.section(
-        empty("file-question", State.problem, State.problem_hint, back), class_name="ry-panel", role="alert"
+        empty("file-question", State.problem, State.problem_hint, back, test_id="no-such-runner"),
+        class_name="ry-panel",
+        role="alert",
     )
 
 

@@ -14,7 +14,9 @@ KEPT = "Applies go on at their runners as far as we know, and their state is kep
 
 
 def _mark(word: str, kind: str, title: str) -> rx.Component:
-    return rx.el.span(rx.el.i(), rx.el.span(word), class_name=f"ry-live {kind}".strip(), title=title)
+    classes = f"ry-live {kind}".strip()
+    custom = {"data-link": kind or "live"}
+    return rx.el.span(rx.el.i(), rx.el.span(word), class_name=classes, title=title, custom_attrs=custom)
 
 
 def connection_mark() -> rx.Component:

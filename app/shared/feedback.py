@@ -5,7 +5,9 @@ import reflex as rx
 from app.shared.icons import icon
 
 
-def empty(icon_name: str, title: rx.Var[str] | str, text: rx.Var[str] | str, *actions: rx.Component) -> rx.Component:
+def empty(
+    icon_name: str, title: rx.Var[str] | str, text: rx.Var[str] | str, *actions: rx.Component, test_id: str = "empty"
+) -> rx.Component:
     """Say what would be here, then the one thing to do."""
     return rx.el.div(
         rx.el.span(icon(icon_name, "l"), class_name="ic"),
@@ -13,6 +15,7 @@ def empty(icon_name: str, title: rx.Var[str] | str, text: rx.Var[str] | str, *ac
         rx.el.p(text),
         rx.cond(bool(actions), rx.el.div(*actions, class_name="ry-acts"), rx.fragment()),
         class_name="ry-empty",
+        custom_attrs={"data-testid": test_id},
     )
 
 

@@ -8,13 +8,20 @@ import reflex as rx
 from app.shared.icons import icon
 
 
+def problem_line(key: Any, words: Any) -> rx.Component:
+    """What is wrong with a field, read out as it appears."""
+    return rx.el.small(
+        icon("circle-alert"), words, class_name="err", role="alert", custom_attrs={"data-testid": f"error-{key}"}
+    )
+
+
 def field(key: str, label: str, control: rx.Component, errors: Any, hint: Any = "") -> rx.Component:
     """A field with its hint, or with what is wrong."""
-    problem = rx.el.small(icon("circle-alert"), errors[key], class_name="err", role="alert")
+    problem = problem_line(key, errors[key])
     return rx.el.div(
         rx.el.label(label, html_for=f"s-{key}"),
         control,
-        rx.cond(errors.contains(key), problem, rx.el.small(hint)),
+        rx.cond(errors.contains(key), problem, rx.el.small(hint, custom_attrs={"data-testid": f"hint-{key}"})),
         class_name="ry-f",
     )
 

@@ -40,7 +40,7 @@ def sign_in(product: Product, chromium: Browser) -> Iterator[Open]:
         context.add_cookies([{"name": name, "value": value, "url": product.url}])
         page = context.new_page()
         page.goto("/dashboard/runners")
-        expect(page.locator(".ry-live", has_text="Live")).to_be_visible()
+        expect(page.locator("[data-link=live]:visible")).to_be_visible()
         # Rows that are new wait while the pointer rests on their table.
         page.mouse.move(0, 0)
         return page

@@ -121,7 +121,7 @@ def test_a_taken_name_is_said_at_the_field_and_enter_registers(product: Product,
     expect(page.locator("[data-sonner-toast]")).to_have_count(0)
     sheet.get_by_label("Name").fill("build-2")
     page.keyboard.press("Enter")
-    expect(sheet.get_by_text("is registered")).to_be_visible()
+    expect(sheet.get_by_test_id("registered")).to_be_visible()
 
 
 def test_a_test_plan_runs_on_the_runner_that_came_online(product: Product, person: Person, sign_in: Open) -> None:
@@ -130,7 +130,7 @@ def test_a_test_plan_runs_on_the_runner_that_came_online(product: Product, perso
     sheet = page.get_by_role("dialog", name="Add runner")
     sheet.get_by_label("Name").fill("fresh")
     sheet.get_by_role("button", name="Register").click()
-    expect(sheet.get_by_text("is registered")).to_be_visible()
+    expect(sheet.get_by_test_id("registered")).to_be_visible()
     shown = sheet.locator("[data-token]")
     expect(shown).to_have_text(re.compile(r"^ryw_[0-9A-Za-z]{43}$"))
     token = shown.inner_text()
@@ -158,8 +158,8 @@ def test_a_test_plan_runs_on_the_runner_that_came_online(product: Product, perso
 def test_a_restart_of_the_dashboard_signs_nobody_out(product: Product, person: Person, sign_in: Open) -> None:
     page = sign_in(person)
     os.kill(product.stack.part_pid("dashboard"), signal.SIGKILL)
-    expect(mark(page, "Offline")).to_be_visible()
-    expect(mark(page, "Live")).to_be_visible(timeout=LATER)
+    expect(mark(page, "off")).to_be_visible()
+    expect(mark(page, "live")).to_be_visible(timeout=LATER)
     page.reload()
     expect(page.get_by_role("heading", name="Runners", exact=True)).to_be_visible()
     product.runner(person, "after-the-restart")
@@ -199,10 +199,10 @@ def test_a_removed_member_whose_tab_was_away_is_shown_nothing(product: Product, 
     page.get_by_role("menuitem", name=person.org_name).click()
     expect(row(page, "not-for-guests")).to_be_visible()
     line.cut()
-    expect(mark(page, "Offline")).to_be_visible()
+    expect(mark(page, "off")).to_be_visible()
     product.sql("delete from memberships where org_id = %s and role = 'viewer'", person.org_id)
     line.mend()
-    expect(mark(page, "Live")).to_be_visible()
+    expect(mark(page, "live")).to_be_visible()
     expect(page.locator(".ry-org")).to_contain_text(guest.org_name)
     expect(row(page, "not-for-guests")).to_have_count(0)
 

@@ -17,7 +17,8 @@ __all__ = ["open_as", "person", "sign_in"]
 pytestmark = pytest.mark.timeout(600)
 APPLYING = {**STEP, "name": "apply", "title": "Apply", "phase": "APPLY"}
 SKEW = "window.runyard.now() - Date.now()"
-# Milliseconds. The page believes an answer that took 5 s at most; before the first one its time is that of a page under way on a busy machine.
+# Milliseconds. The page believes an answer that took 5 s at most; before the first one its time is that of a page under way
+# on a busy machine.
 WRONG = 8_000
 # So much older than that is a time which came with the first load, however long that took.
 OLD = 16_000
@@ -57,8 +58,8 @@ class Line:
         self._is_cut = self._is_silent = False
 
 
-def mark(page: Page, word: str) -> Locator:
-    return page.locator(".ry-live:visible", has_text=word)
+def mark(page: Page, link: str) -> Locator:
+    return page.locator(f"[data-link={link}]:visible")
 
 
 def test_the_clock_is_right_after_every_navigation_and_reload(person: Person, sign_in: Open) -> None:
@@ -70,7 +71,7 @@ def test_the_clock_is_right_after_every_navigation_and_reload(person: Person, si
         expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
         assert abs(page.evaluate(SKEW)) < WRONG
     page.reload()
-    expect(mark(page, "Live")).to_be_visible()
+    expect(mark(page, "live")).to_be_visible()
     assert abs(page.evaluate(SKEW)) < WRONG
 
 
@@ -78,7 +79,7 @@ def test_a_browser_with_a_wrong_clock_is_put_right(person: Person, sign_in: Open
     page = sign_in(person)
     page.clock.install(time="2026-01-01T00:00:00Z")
     page.reload()
-    expect(mark(page, "Live")).to_be_visible()
+    expect(mark(page, "live")).to_be_visible()
     page.wait_for_function(f"{SKEW} > 86400000")
 
 
@@ -90,14 +91,14 @@ def test_clicks_made_without_a_connection_are_not_done_later(product: Product, p
     plan = page.get_by_role("button", name="Plan", exact=True)
     expect(plan).to_be_visible()
     line.cut()
-    expect(mark(page, "Offline")).to_be_visible()
+    expect(mark(page, "off")).to_be_visible()
     expect(page.get_by_test_id("connection-banner").filter(visible=True)).to_contain_text("since")
     for _ in range(3):
         plan.click()
     expect(page.get_by_test_id("not-sent")).to_be_visible()
     line.mend()
     # A try to connect that had begun before must run into its own time limit first.
-    expect(mark(page, "Live")).to_be_visible(timeout=LATER)
+    expect(mark(page, "live")).to_be_visible(timeout=LATER)
     plan.click()
     page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
     [(count,)] = product.sql("select count(*) from provision_jobs where org_id = %s", person.org_id)
@@ -108,11 +109,11 @@ def test_a_network_that_dies_silently_is_noticed(person: Person, sign_in: Open) 
     page = sign_in(person)
     line = Line(page)
     page.reload()
-    expect(mark(page, "Live")).to_be_visible()
+    expect(mark(page, "live")).to_be_visible()
     line.silence()
-    expect(mark(page, "Offline")).to_be_visible()
+    expect(mark(page, "off")).to_be_visible()
     line.mend()
-    expect(mark(page, "Live")).to_be_visible(timeout=LATER)
+    expect(mark(page, "live")).to_be_visible(timeout=LATER)
 
 
 def test_revoking_a_token_asks_and_says_what_stops(product: Product, person: Person, sign_in: Open) -> None:

@@ -56,7 +56,7 @@ def test_it_is_turned_on_asked_for_and_removed(product: Product, browse: Callabl
     expect(elsewhere.get_by_label("Code")).to_be_focused()
     assert findings(elsewhere) == []
     give_code(elsewhere, app.wrong())
-    expect(elsewhere.get_by_text("That code is not right.")).to_be_visible()
+    expect(elsewhere.locator("[data-problem]")).to_contain_text("That code is not right.")
     give_code(elsewhere, app.code())
     elsewhere.wait_for_url(FLEET)
     expect(elsewhere.get_by_role("button", name=re.compile(person.org_name))).to_be_visible()
@@ -72,7 +72,7 @@ def test_it_is_turned_on_asked_for_and_removed(product: Product, browse: Callabl
 
 
 def test_a_link_alone_sets_no_password(product: Product, browse: Callable[[], Page]) -> None:
-    """Whoever reads somebody's mail has one factor of two."""
+    """Anyone who reads somebody's mail has one factor of two."""
     person, page = product.person("recover"), browse()
     sign_in(page, person)
     app = turn_on(page)
@@ -88,7 +88,7 @@ def test_a_link_alone_sets_no_password(product: Product, browse: Callable[[], Pa
     other.get_by_role("button", name="Set the password").click()
     expect(other.get_by_label("Code")).to_be_focused()
     give_code(other, app.wrong())
-    expect(other.get_by_text("That code is not right.")).to_be_visible()
+    expect(other.locator("[data-problem]")).to_contain_text("That code is not right.")
     give_code(other, app.code())
     other.wait_for_url(FLEET)
     changed = Person(person.email, "another-horse-battery", person.org_id, person.org_name, person.token)

@@ -199,7 +199,8 @@ def _lease() -> rx.Component:
 
 def _job_fact(label: str, key: str) -> rx.Component:
     number = View[key].to_string()
-    link = rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
+    custom = {"data-testid": key}
+    link = rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num", custom_attrs=custom)
     return _maybe(View[key].to(int) > 0, _fact(label, link))
 
 

@@ -122,8 +122,11 @@ def state() -> rx.Component:
         ),
         _item(icon("history", class_name="mut"), "No state yet", "The first apply writes it."),
     )
+    custom = {"data-testid": "state", "data-locked": found.is_locked}
     panel = titled_panel(
-        "State", rx.fragment(), rx.el.ul(rx.cond(found.is_locked, lock, unlocked), serial, class_name="ry-list")
+        "State",
+        rx.fragment(),
+        rx.el.ul(rx.cond(found.is_locked, lock, unlocked), serial, class_name="ry-list", custom_attrs=custom),
     )
     return rx.cond(found.is_known, panel, rx.fragment())
 
@@ -149,6 +152,7 @@ def _event(event: rx.Var[EventView]) -> rx.Component:
         _event_icon(event["icon"].to(str)),
         rx.el.span(event["words"]),
         key=event["key"],
+        custom_attrs={"data-event": event["name"]},
     )
 
 

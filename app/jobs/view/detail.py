@@ -68,6 +68,7 @@ class EventView(TypedDict):
     """One thing that happened to the job."""
 
     key: str
+    name: str
     at: str
     icon: str
     words: str
@@ -259,7 +260,8 @@ def _event(event: Row) -> EventView:
     if name == "claimed" or name in _SAYS_WHO:
         said += f" by {event.get('actor_label')}"
     said = _with_reason(name, said, str(event.get("reason") or "").rstrip("."))
-    return {"key": str(event.get("id")), "at": str(event.get("at") or ""), "icon": icon, "words": said}
+    at = str(event.get("at") or "")
+    return {"key": str(event.get("id")), "name": name, "at": at, "icon": icon, "words": said}
 
 
 def _with_reason(name: str, said: str, reason: str) -> str:

@@ -117,7 +117,11 @@ def _facts() -> rx.Component:
     approvals = rx.fragment(
         Module["approvals"],
         rx.cond(Module["is_auto_apply"], rx.el.span(", applies by itself", class_name="mut"), ""),
-        rx.cond(Module["can_apply_uploads"], rx.el.span(", uploaded folders too", class_name="mut"), ""),
+        rx.cond(
+            Module["can_apply_uploads"],
+            rx.el.span(", uploaded folders too", class_name="mut", custom_attrs={"data-testid": "applies-uploads"}),
+            "",
+        ),
     )
     return rx.el.dl(
         _fact("Engine", Module["engine"]),

@@ -7,7 +7,7 @@ import reflex as rx
 from app.modules.state.form import ModuleFormState, RunnerChoice
 from app.modules.view.form import FileRow
 from app.shared.form.spec import HOOKS
-from app.shared.forms import check_field
+from app.shared.forms import check_field, problem_line
 from app.shared.icons import icon
 from app.shared.session import SessionState
 from app.shared.sheet import sheet_head
@@ -18,7 +18,7 @@ State = ModuleFormState
 def _problem(key: Any) -> rx.Component:
     return rx.cond(
         State.errors.contains(key),
-        rx.el.small(icon("circle-alert"), State.errors[key], class_name="err", role="alert"),
+        problem_line(key, State.errors[key]),
         rx.fragment(),
     )
 

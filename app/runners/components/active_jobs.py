@@ -114,7 +114,12 @@ def _foot() -> rx.Component:
 
 def active_jobs() -> rx.Component:
     """The panel of active jobs."""
-    nothing = empty("circle-check", "Nothing is running", "Jobs show up here the moment they are requested.")
+    nothing = empty(
+        "circle-check",
+        "Nothing is running",
+        "Jobs show up here the moment they are requested.",
+        test_id="no-active-jobs",
+    )
     has_table = RunnersState.is_loading | (RunnersState.job_count > 0)
     panel = rx.el.section(
         rx.el.div(

@@ -230,6 +230,7 @@ def _event(event: Any) -> rx.Component:
         rx.el.span(event["text"]),
         rx.el.span(event["by"], class_name="sm"),
         key=event["id"],
+        custom_attrs={"data-event": event["name"]},
     )
 
 

@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.runners.state.edit import RunnerEditState
 from app.runners.view.form import NO_ACCOUNT
-from app.shared.forms import check_field, field, form_dialog, text_field
+from app.shared.forms import check_field, field, form_dialog, problem_line, text_field
 from app.shared.icons import icon
 from app.shared.job.words import TYPE_WORDS
 from app.shared.runner.token import doc_link
@@ -39,7 +39,7 @@ def _types() -> rx.Component:
         check_field(label, name=f"type:{name}", default_checked=held.contains(name))
         for name, label in TYPE_WORDS.items()
     ]
-    problem = rx.el.small(icon("circle-alert"), State.errors["types"], class_name="err", role="alert")
+    problem = problem_line("types", State.errors["types"])
     return rx.el.fieldset(
         rx.el.legend("Types of job that it takes", class_name="ry-lab"),
         rx.el.div(*boxes, class_name="ry-checks"),
@@ -49,7 +49,13 @@ def _types() -> rx.Component:
 
 
 def _refusal() -> rx.Component:
-    said = rx.el.p(icon("circle-alert"), State.errors["form"], class_name="err ry-row c6", role="alert")
+    said = rx.el.p(
+        icon("circle-alert"),
+        State.errors["form"],
+        class_name="err ry-row c6",
+        role="alert",
+        custom_attrs={"data-testid": "error-form"},
+    )
     return rx.cond(State.errors.contains("form"), said, rx.fragment())
 
 

@@ -39,6 +39,7 @@ def _assignment(item: Any) -> rx.Component:
         rx.el.div(rx.el.span(item["path"], class_name="ry-mono ry-el"), rx.el.small(item["kind"]), class_name="grow"),
         rx.cond(_may_change(), remove, rx.fragment()),
         key=item["path"],
+        custom_attrs={"data-assignment": item["path"]},
     )
 
 
@@ -125,8 +126,16 @@ def _token(token: Any) -> rx.Component:
     )
     badge = rx.match(
         token["word"],
-        ("in use", rx.badge("in use", color_scheme="green", radius="full")),
-        ("new, not used yet", rx.badge("new, not used yet", color_scheme="blue", radius="full")),
+        (
+            "in use",
+            rx.badge("in use", color_scheme="green", radius="full", custom_attrs={"data-testid": "token-in-use"}),
+        ),
+        (
+            "new, not used yet",
+            rx.badge(
+                "new, not used yet", color_scheme="blue", radius="full", custom_attrs={"data-testid": "token-new"}
+            ),
+        ),
         rx.badge(token["word"], color_scheme="gray", radius="full"),
     )
     revoke = rx.button(

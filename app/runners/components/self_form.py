@@ -151,6 +151,7 @@ def _account_credentials() -> rx.Component:
         ),
         doc_link("With a service account", "runner/service-accounts"),
         class_name="ry-f",
+        custom_attrs={"data-testid": "account-credentials"},
     )
 
 
@@ -257,7 +258,8 @@ def heartbeat_box() -> rx.Component:
         counter,
     )
     boxes = rx.match(State.progress, ("online", _online_box()), ("late", _late_box(counter)), waiting)
-    return rx.el.div(boxes, role="status")
+    custom = {"data-testid": "first-heartbeat", "data-progress": State.progress}
+    return rx.el.div(boxes, role="status", custom_attrs=custom)
 
 
 def _registered() -> rx.Component:
@@ -271,6 +273,7 @@ def _registered() -> rx.Component:
             ),
             class_name="ry-row",
             style={"gap": "10px"},
+            custom_attrs={"data-testid": "registered"},
         ),
         rx.cond(State.client_id != "", _account_credentials(), _credentials()),
         _get(),

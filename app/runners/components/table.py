@@ -207,6 +207,7 @@ def _nothing() -> rx.Component:
         "Add one to run your first plan. It takes about two minutes.",
         rx.cond(SessionState.can_admin, add, rx.fragment()),
         read,
+        test_id="no-runners",
     )
     clear = rx.button(
         "Show all",
@@ -216,7 +217,7 @@ def _nothing() -> rx.Component:
         custom_attrs={"data-testid": "show-all"},
     )
     hidden = RunnersState.fleet_count.to_string() + " runners are hidden by the filter or the search."
-    none_such = empty("search-x", "No runners match", hidden, clear)
+    none_such = empty("search-x", "No runners match", hidden, clear, test_id="no-runners-match")
     return rx.cond(RunnersState.is_filtered, none_such, none_yet)
 
 

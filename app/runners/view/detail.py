@@ -53,6 +53,7 @@ class EventRow(TypedDict):
     """Something that happened to a runner."""
 
     id: str
+    name: str
     at: str
     icon: str
     text: str
@@ -208,6 +209,7 @@ def _event(row: Row) -> EventRow:
     text = f"{instance} {words}" if instance else words
     return {
         "id": str(row["id"]),
+        "name": name,
         "at": str(row["at"]),
         "icon": icon,
         "text": text if reason in ("", READY) else f"{text}: {reason}",

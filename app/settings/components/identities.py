@@ -81,6 +81,7 @@ def _trust() -> rx.Component:
         code_block(State.policy, "Copy the trust policy"),
         rx.el.small("Paste it into the role. The external id is not a secret, but it is only for this identity."),
         class_name="ry-f",
+        custom_attrs={"data-testid": "trust-policy"},
     )
     return rx.cond(State.policy != "", policy, rx.fragment())
 

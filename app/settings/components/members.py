@@ -10,7 +10,7 @@ from app.settings.view.members import ROLE_WORDS, ROLES, MemberRow
 from app.shared.copy import copy_button
 from app.shared.elements import ago, secret
 from app.shared.feedback import skeleton_rows
-from app.shared.forms import question
+from app.shared.forms import problem_line, question
 from app.shared.icons import icon
 from app.shared.session import SessionState
 from app.shared.table import cell, heads, table
@@ -31,7 +31,12 @@ def _role(row: rx.Var[MemberRow]) -> rx.Component:
 
 
 def _badge(row: rx.Var[MemberRow]) -> rx.Component:
-    invited = rx.badge(rx.cond(row["is_expired"], "expired", "invited"), color_scheme="gray", radius="full")
+    invited = rx.badge(
+        rx.cond(row["is_expired"], "expired", "invited"),
+        color_scheme="gray",
+        radius="full",
+        custom_attrs={"data-testid": "invited"},
+    )
     you = rx.el.span("you", class_name="mut")
     return rx.cond(row["is_invited"], invited, rx.cond(row["is_me"], you, rx.fragment()))
 
@@ -62,7 +67,7 @@ def _role_item(role: str) -> rx.Component:
 
 
 def _invite_fields() -> rx.Component:
-    problem = rx.el.small(icon("circle-alert"), State.email_problem, class_name="err", role="alert")
+    problem = problem_line("email", State.email_problem)
     return rx.el.div(
         rx.el.div(
             rx.el.label("Email", html_for="invite-email"),

@@ -147,7 +147,7 @@ def audit() -> rx.Component:
     labels = (("Time", ""), ("Who", ""), ("Address", "hide-m"), ("Action", ""), ("Target", ""), ("Details", ""))
     waiting = AuditState.is_loading & (AuditState.rows.length() == 0)
     clear = rx.button("Show all", on_click=AuditState.clear, variant="surface", color_scheme="gray")
-    none = empty("search-x", "No matching events", "Others are hidden by the filter.", clear)
+    none = empty("search-x", "No matching events", "Others are hidden by the filter.", clear, test_id="no-events-match")
     rows = rx.cond(waiting, skeleton_rows(5, 8), rx.foreach(AuditState.rows, _act))
     shown = table(
         "Audit log", heads(*labels), rows, is_reached_by_keys=True, aria_busy=waiting, style={"--ry-row-h": "36px"}

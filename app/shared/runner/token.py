@@ -20,4 +20,5 @@ def token_warning() -> rx.Component:
         ),
         class_name="ry-hint",
         style={"display": "flex", "gap": "6px"},
+        custom_attrs={"data-testid": "token-warning"},
     )

@@ -4,7 +4,7 @@ import reflex as rx
 
 from app.shared.elements import clock_seconds
 from app.shared.feedback import empty
-from app.shared.forms import check_field, field, question, text_field
+from app.shared.forms import check_field, field, problem_line, question, text_field
 from app.shared.icons import icon
 from app.shared.panel import admin_button, item_table, menu, menu_item, settings_panel
 from app.shared.session import SessionState
@@ -158,7 +158,7 @@ def _event(key: str, words: str) -> rx.Component:
 def _fields() -> list[rx.Component]:
     errors = State.errors
     events = rx.el.div(*[_event(key, words) for key, words in EVENTS.items()], class_name="ry-two ry-tight")
-    wrong = rx.el.small(icon("circle-alert"), errors["events"], class_name="err", role="alert")
+    wrong = problem_line("events", errors["events"])
     address = rx.cond(State.channel == "mail", "Write-only. An email address.", "Write-only. A public https address.")
     kept = rx.cond(State.is_new, address, "Write-only. Now " + State.chosen["hint"] + "; leave empty to keep it.")
     secret = rx.input(

@@ -3,7 +3,7 @@
 import reflex as rx
 
 from app.shared.feedback import empty
-from app.shared.forms import field, question, text_field
+from app.shared.forms import field, problem_line, question, text_field
 from app.shared.icons import icon
 from app.shared.panel import item_table, menu, menu_item, settings_panel
 from app.shared.session import SessionState
@@ -95,7 +95,7 @@ def _times() -> rx.Component:
         class_name="ry-nextruns",
         style={"list_style": "none"},
     )
-    wrong = rx.el.small(icon("circle-alert"), State.wrong, class_name="err", role="alert")
+    wrong = problem_line("times", State.wrong)
     return rx.el.div(
         rx.el.span("Next 5 runs", class_name="ry-lab"), rx.cond(State.wrong != "", wrong, times), class_name="ry-f"
     )

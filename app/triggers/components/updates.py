@@ -3,8 +3,7 @@
 import reflex as rx
 
 from app.shared.elements import date
-from app.shared.forms import check_field, text_field
-from app.shared.icons import icon
+from app.shared.forms import check_field, problem_line, text_field
 from app.shared.panel import or_problem, settings_panel
 from app.shared.session import SessionState
 from app.triggers.state.updates import UpdatesState
@@ -40,7 +39,7 @@ def _window() -> rx.Component:
         )
         for day in (*DAYS[1:], DAYS[0])
     ]
-    wrong = rx.el.small(icon("circle-alert"), errors["days"], class_name="err", role="alert")
+    wrong = problem_line("days", errors["days"])
     return rx.fragment(
         rx.el.div(
             rx.el.span("A window begins on", class_name="ry-lab"),
@@ -68,7 +67,9 @@ def updates_panel() -> rx.Component:
         style={"gap": "12px"},
     )
     next_window = rx.cond(
-        State.next_window != "", rx.el.span("Next window ", date(State.next_window), ". "), rx.fragment()
+        State.next_window != "",
+        rx.el.span("Next window ", date(State.next_window), ". ", custom_attrs={"data-testid": "next-window"}),
+        rx.fragment(),
     )
     acts = rx.el.div(
         rx.button("Save", type="submit", variant="surface", color_scheme="gray", disabled=~SessionState.can_admin),

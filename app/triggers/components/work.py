@@ -69,7 +69,11 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
     )
     return rx.el.section(
         rx.el.div(
-            rx.el.h2(row["title"], ": ", rx.el.span(row["line"], class_name="num")),
+            rx.el.h2(
+                row["title"],
+                ": ",
+                rx.el.span(row["line"], class_name="num", custom_attrs={"data-testid": "set-progress"}),
+            ),
             rx.el.span(row["by"], rx.cond(row["left"] != "", ", " + row["left"].to(str), ""), class_name="mut hide-s"),
             rx.el.span(class_name="grow"),
             rx.cond(SessionState.can_operate, acts, rx.fragment()),

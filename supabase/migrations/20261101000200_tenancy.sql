@@ -56,7 +56,7 @@ create index memberships_user_id_idx on public.memberships (user_id);
 alter table public.memberships enable row level security;
 grant select on public.memberships to authenticated, service_role;
 comment on table public.memberships is 'Who belongs to which organisation, and in which role.';
-comment on column public.memberships.email is 'The person''s e-mail address when they joined.';
+comment on column public.memberships.email is 'The person''s email address when they joined.';
 create trigger ring after insert or update
   or delete on public.memberships for each row execute function private.ring_changed_row();
 
@@ -77,7 +77,7 @@ create unique index invitations_open_idx on public.invitations (org_id, lower(em
 alter table public.invitations enable row level security;
 grant select on public.invitations to authenticated, service_role;
 comment on table public.invitations is
-  'Invitations by e-mail address. The secret of the link is not here; its hash is in private.';
+  'Invitations by email address. The secret of the link is not here; its hash is in private.';
 comment on column public.invitations.invited_by is 'The member who invited.';
 comment on column public.invitations.expires_at is 'After this it can no longer be accepted.';
 create trigger ring after insert or update
@@ -342,7 +342,7 @@ begin
 end;
 $$;
 comment on function private.caller_label(uuid) is
-  'What records of an organisation call the caller: the member''s e-mail address, the service account''s name, else '
+  'What records of an organisation call the caller: the member''s email address, the service account''s name, else '
   'the id, else "system".';
 
 create function private.audit_value(p_value jsonb)
@@ -596,7 +596,7 @@ begin
   return to_jsonb(v_invitation);
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'That is not an e-mail address.', 'Write it as name@example.org.');
+    perform private.fail('RY422', 'That is not an email address.', 'Write it as name@example.org.');
 end;
 $$;
 comment on function private.invite_member(uuid, text, public.member_role, text) is 'Body of public.invite_member.';
@@ -622,7 +622,7 @@ begin
     perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.');
   end if;
   if v_invitation.email <> lower(coalesce(private.jwt() ->> 'email', '')) then
-    perform private.fail('RY403', 'This invitation is for another e-mail address.',
+    perform private.fail('RY403', 'This invitation is for another email address.',
       'Sign in with the address that was invited.');
   end if;
   insert into public.memberships (org_id, user_id, email, role)

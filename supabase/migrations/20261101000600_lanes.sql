@@ -548,19 +548,22 @@ comment on function private.refresh_head(uuid) is
   'Makes the most urgent waiting job of a state its next one, if none is next, running or held. The caller holds the '
   'state''s lock.';
 
-create function private.state_key(p_job public.provision_jobs)
-returns uuid
-language plpgsql immutable
-set search_path = ''
-as $$
-begin
+create view private.job_states as
+select
+  j.id as job_id,
+  j.status,
+  j.priority,
+  j.attempt,
   -- A look at a state whose last job needs attention must be able to run while that job holds the state.
-  return case when p_job.payload #>> '{options,inspects}' is not null
-    then md5('inspect:' || p_job.module_id)::pg_catalog.uuid
-    else coalesce(p_job.module_id, p_job.target_worker_id, p_job.target_identity_id) end;
-end;
-$$;
-comment on function private.state_key(public.provision_jobs) is 'What only one job at a time may act on.';
+  case when j.payload #>> '{options,inspects}' is not null then md5('inspect:' || j.module_id)::uuid
+    else coalesce(j.module_id, j.target_worker_id, j.target_identity_id)
+  end as state_key
+from public.provision_jobs as j;
+comment on view private.job_states is 'What the queue of a state needs to know about a job.';
+comment on column private.job_states.status is 'Where it is.';
+comment on column private.job_states.priority is 'Lower runs sooner.';
+comment on column private.job_states.attempt is 'The number of its current or last try.';
+comment on column private.job_states.state_key is 'What only one job at a time may act on.';
 
 create function private.lock_job_states(p_jobs bigint[])
 returns void

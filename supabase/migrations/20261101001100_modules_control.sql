@@ -82,6 +82,29 @@ $$;
 comment on function private.merge_spec(public.modules, jsonb) is
   'A module with the fields changed that a specification names.';
 
+create function private.blank_module(p_org uuid)
+returns public.modules
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  v_new public.modules;
+begin
+  select p_org as org_id, 'inline'::public.source_kind as source_kind, '{"files": {}}'::pg_catalog.jsonb as source,
+    'tofu'::public.engine as engine, '{}'::pg_catalog.jsonb as inputs,
+    '{}'::pg_catalog.jsonb as env, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
+      '{}'::pg_catalog.text[] as labels, 0 as approvals_required,
+    86400 as approval_timeout_seconds, false as auto_apply, false as can_apply_uploads, false as is_temporary,
+    '' as description
+  into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.inputs, v_new.env, v_new.extra_files,
+    v_new.hooks, v_new.labels, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
+      v_new.can_apply_uploads, v_new.is_temporary, v_new.description;
+  return v_new;
+end;
+$$;
+comment on function private.blank_module(uuid) is
+  'A module as it is before anybody has said anything about it.';
+
 create function private.create_module(p_org uuid, p_group_path text, p_name text, p_spec jsonb)
 returns jsonb
 language plpgsql security definer
@@ -100,16 +123,7 @@ begin
     perform private.fail('RY409', format('"%s/%s" is a group.', p_group_path, p_name),
       'Choose another name for the module.');
   end if;
-  select p_org as org_id, 'inline'::public.source_kind as source_kind, '{"files": {}}'::pg_catalog.jsonb as source,
-    'tofu'::public.engine as engine, '{}'::pg_catalog.jsonb as inputs,
-    '{}'::pg_catalog.jsonb as env, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
-      '{}'::pg_catalog.text[] as labels, 0 as approvals_required,
-    86400 as approval_timeout_seconds, false as auto_apply, false as can_apply_uploads, false as is_temporary,
-    '' as description
-  into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.inputs, v_new.env, v_new.extra_files,
-    v_new.hooks, v_new.labels, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
-      v_new.can_apply_uploads, v_new.is_temporary, v_new.description;
-  v_new := private.merge_spec(v_new, p_spec);
+  v_new := private.merge_spec(private.blank_module(p_org), p_spec);
   if v_new.can_apply_uploads then
     perform private.need_role(p_org, 'admin');
   end if;

@@ -127,6 +127,31 @@ $$;
 comment on function private.evidence(text, text, timestamptz) is
   'One line about a lock: whether it speaks for breaking it, against it, or leaves it unclear; and since when.';
 
+create function private.attempt_evidence(p_attempt integer, p_live private.live_jobs, p_job public.provision_jobs)
+returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return case
+    when p_live.stage = 'RUNNING' and p_live.attempt = p_attempt then private.evidence('against',
+      format('Job %s is running on %s and writes this state.', p_job.id, p_job.worker_name), p_job.started_at)
+    when p_live.job_id is null then private.evidence('for',
+      format('Job %s has ended: %s.', p_job.id, p_job.status), p_job.finished_at)
+    when p_live.stage = 'HELD' and p_job.error ->> 'code' = 'engine_killed' then private.evidence('unclear',
+      format('The engine of job %s was killed: nothing writes any more, and the state may lack what it made.',
+        p_job.id), p_job.updated_at)
+    when p_live.stage = 'HELD' and p_live.instance_id is null then private.evidence('for',
+      format('Attempt %s was released by a person: what it still writes is kept aside.', p_attempt), null)
+    when p_live.stage = 'HELD' then private.evidence('unclear',
+      format('Nobody knows how far job %s got.', p_job.id), p_job.updated_at)
+    else private.evidence('for', format('Attempt %s has lost the job; it can no longer write.', p_attempt),
+      null) end;
+end;
+$$;
+comment on function private.attempt_evidence(integer, private.live_jobs, public.provision_jobs) is
+  'What the job that holds a lock says for or against opening it.';
+
 create function private.lock_evidence(p_module uuid)
 returns jsonb
 language plpgsql stable security definer
@@ -150,20 +175,7 @@ begin
   select i.last_seen_at into v_seen from private.instance_liveness as i where i.instance_id = v_job.instance_id;
   select count(*) into v_kept from private.kept_states as k
   where k.job_id = v_lock.job_id and k.stored_at is null and k.discarded_at is null;
-  v_found := v_found || case
-    when v_live.stage = 'RUNNING' and v_live.attempt = v_lock.attempt then private.evidence('against',
-      format('Job %s is running on %s and writes this state.', v_job.id, v_job.worker_name), v_job.started_at)
-    when v_live.job_id is null then private.evidence('for',
-      format('Job %s has ended: %s.', v_job.id, v_job.status), v_job.finished_at)
-    when v_live.stage = 'HELD' and v_job.error ->> 'code' = 'engine_killed' then private.evidence('unclear',
-      format('The engine of job %s was killed: nothing writes any more, and the state may lack what it made.',
-        v_job.id), v_job.updated_at)
-    when v_live.stage = 'HELD' and v_live.instance_id is null then private.evidence('for',
-      format('Attempt %s was released by a person: what it still writes is kept aside.', v_lock.attempt), null)
-    when v_live.stage = 'HELD' then private.evidence('unclear',
-      format('Nobody knows how far job %s got.', v_job.id), v_job.updated_at)
-    else private.evidence('for', format('Attempt %s has lost the job; it can no longer write.', v_lock.attempt),
-      null) end;
+  v_found := v_found || private.attempt_evidence(v_lock.attempt, v_live, v_job);
   if v_live.stage = 'HELD' and v_live.instance_id is not null then
     v_found := v_found || case when v_seen > now() - interval '60 seconds' then private.evidence('against',
         format('%s is in contact, and may come back to it.', v_job.worker_name), v_seen)

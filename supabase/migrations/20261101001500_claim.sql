@@ -304,31 +304,48 @@ comment on function private.free_slots(private.runner, uuid, integer) is
   'How many jobs this request may take: what the instance has free, and none when it was answered before. The caller '
   'holds the instance''s lock.';
 
-create function private.pick_jobs(p_lanes private.open_lane[], p_count integer)
+create function private.lock_next(p_lane integer, p_count integer)
 returns bigint[]
 language plpgsql
 set search_path = ''
 as $$
 begin
+  return array(
+    select q.job_id from private.live_jobs as q
+    where q.stage = 'READY' and q.lane_id = p_lane order by q.ready_seq limit p_count for update skip locked);
+end;
+$$;
+comment on function private.lock_next(integer, integer) is
+  'Locks the next jobs of a lane, in order of becoming ready; leaves out those that another runner is taking.';
+
+create function private.pick_jobs(p_lanes private.open_lane[], p_count integer)
+returns bigint[]
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_wanted pg_catalog.record;
+  v_jobs bigint[] := '{}';
+begin
+  if cardinality(p_lanes) = 1 then
+    return private.lock_next((p_lanes[1]).lane_id, p_count);
+  end if;
   -- Look first how many to take from which lane, so that no job is locked that will not be taken: another runner
   -- that skipped it would go to sleep beside work.
-  return array(
-    with wanted as materialized (
-      select c.lane_id, c.priority, count(*) as n from (
-        select l.lane_id, l.priority from unnest(p_lanes) as l
-        cross join lateral (
-          select q.ready_seq from private.live_jobs as q
-          where q.stage = 'READY' and q.lane_id = l.lane_id order by q.ready_seq limit p_count
-        ) as c
-        order by l.priority, c.ready_seq limit p_count
-      ) as c group by c.lane_id, c.priority
-    )
-    select c.job_id from wanted as w
-    cross join lateral (
-      select q.job_id, q.ready_seq from private.live_jobs as q
-      where q.stage = 'READY' and q.lane_id = w.lane_id order by q.ready_seq limit w.n for update skip locked
-    ) as c
-    order by w.priority, c.ready_seq);
+  for v_wanted in
+    select c.lane_id, count(*)::integer as n from (
+      select l.lane_id from unnest(p_lanes) as l
+      cross join lateral (
+        select q.ready_seq from private.live_jobs as q
+        where q.stage = 'READY' and q.lane_id = l.lane_id order by q.ready_seq limit p_count
+      ) as c
+      order by l.priority, c.ready_seq limit p_count
+    ) as c group by c.lane_id
+  loop
+    v_jobs := v_jobs || private.lock_next(v_wanted.lane_id, v_wanted.n);
+  end loop;
+  return array(select q.job_id from unnest(v_jobs) as p (id) join private.live_jobs as q on q.job_id = p.id
+    order by q.priority, q.ready_seq);
 end;
 $$;
 comment on function private.pick_jobs(private.open_lane[], integer) is

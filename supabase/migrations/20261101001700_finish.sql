@@ -119,6 +119,31 @@ $$;
 comment on function private.drop_outdated_applies(public.provision_jobs) is
   'Ends what still waits for somebody and can no longer be applied, because this job has changed the state.';
 
+create function private.follow_end(p_job bigint)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_job public.provision_jobs;
+begin
+  select * into v_job from public.provision_jobs where id = p_job;
+  if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED' then
+    perform private.note_drift(v_job);
+  end if;
+  if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
+    perform private.follow_plan(v_job);
+  elsif v_job.type in ('APPLY', 'DESTROY') then
+    perform private.drop_outdated_applies(v_job);
+  elsif v_job.module_id is null then
+    perform private.after_lifecycle_job(v_job);
+  end if;
+end;
+$$;
+comment on function private.follow_end(bigint) is
+  'What follows from the end of a job: drift noted or cleared, the apply of a plan, applies that are outdated now, '
+  'what it was done for.';
+
 -- ------------------------------------------------------------------------------------------------------------- the end
 
 create function private.end_job(
@@ -126,40 +151,40 @@ create function private.end_job(
     p_reason text,
   p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null
 )
-returns public.provision_jobs
+returns void
 language plpgsql
 set search_path = ''
 as $$
 declare
-  v_old public.job_status;
-  v_job public.provision_jobs;
   v_state pg_catalog.uuid;
+  v_type public.job_type;
+  v_module pg_catalog.uuid;
 begin
   delete from private.live_jobs where job_id = p_job returning state_key into v_state;
+  -- One statement for record and event; a row of fifty columns is read only by those who need it, in follow_end.
   -- Without a lock of its own: whoever changes a status holds the state's lock.
-  select status into v_old from public.provision_jobs where id = p_job;
-  update public.provision_jobs set
-    status = p_status, finished_at = now(), lease_until = null, error = coalesce(p_error, error),
-    result = coalesce(p_result, result), plan_summary = coalesce(p_plan_summary, plan_summary),
-    is_quarantined = is_quarantined or p_event = 'quarantined',
-    planned_serial = case when type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(module_id) end
-  where id = p_job returning * into v_job;
-  perform private.record_job_event(v_job, p_event, v_old, p_status, p_kind, p_actor, p_label, p_reason);
-  delete from private.state_locks as l where l.module_id = v_job.module_id and l.job_id = p_job;
+  with ended as (
+    update public.provision_jobs as j set
+      status = p_status, finished_at = now(), lease_until = null, error = coalesce(p_error, j.error),
+      result = coalesce(p_result, j.result), plan_summary = coalesce(p_plan_summary, j.plan_summary),
+      is_quarantined = j.is_quarantined or p_event = 'quarantined',
+      planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end
+    from public.provision_jobs as old
+    where j.id = p_job and old.id = p_job
+    returning j.org_id, j.attempt, j.type, j.module_id, old.status
+  ), noted as (
+    insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status,
+      to_status, reason)
+    select e.org_id, p_job, e.attempt, p_kind, p_actor, p_label, p_event, e.status, p_status, p_reason from ended as e
+  )
+  select e.type, e.module_id into v_type, v_module from ended as e;
+  delete from private.state_locks as l where l.module_id = v_module and l.job_id = p_job;
   if v_state is not null then
     perform private.refresh_head(v_state);
   end if;
-  if v_job.type in ('PLAN', 'DRIFT') and p_status = 'SUCCEEDED' then
-    perform private.note_drift(v_job);
+  if v_type <> 'OUTPUT' then
+    perform private.follow_end(p_job);
   end if;
-  if v_job.type = 'PLAN' and p_status = 'SUCCEEDED' then
-    perform private.follow_plan(v_job);
-  elsif v_job.type in ('APPLY', 'DESTROY') then
-    perform private.drop_outdated_applies(v_job);
-  elsif v_job.module_id is null then
-    perform private.after_lifecycle_job(v_job);
-  end if;
-  return v_job;
 end;
 $$;
 comment on function private.end_job(bigint, public.job_status, text, public.actor_kind, uuid, text, text, jsonb, jsonb,
@@ -610,7 +635,6 @@ set search_path = ''
 as $$
 declare
   v_missing pg_catalog.jsonb := '[]';
-  v_job public.provision_jobs;
 begin
   -- A process that was started again tells of one that died: that is a lost runner, not a failed job.
   if p_error ->> 'code' = 'runner_crashed' then
@@ -628,10 +652,10 @@ begin
     from private.live_jobs as q where q.job_id = p_job;
     return jsonb_build_object('status', p_status);
   end if;
-  v_job := private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker', p_runner.worker_id,
+  perform private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker', p_runner.worker_id,
     p_runner.worker_name, p_error ->> 'message', nullif(p_error, 'null'), nullif(p_result, 'null'),
       nullif(p_plan_summary, 'null'));
-  return jsonb_build_object('status', v_job.status);
+  return jsonb_build_object('status', p_status);
 end;
 $$;
 comment on function private.finish_attempt(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is

@@ -16,7 +16,7 @@ begin
     perform private.fail('RY404', format('There is no job %s.', p_job));
   end if;
   perform private.need_role(v_job.org_id, p_role);
-  perform private.lock_state(v_job.org_id, private.state_key(v_job));
+  perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
   perform from private.live_jobs as q where q.job_id = p_job for update;
   select * into v_job from public.provision_jobs where id = p_job for no key update;
   return v_job;
@@ -34,8 +34,9 @@ declare
   v_job public.provision_jobs := private.my_job(p_job, 'operator');
 begin
   if v_job.status in ('AWAITING_APPROVAL', 'QUEUED') then
-    v_job := private.end_job(p_job, 'CANCELLED', 'cancelled', private.caller_kind(), private.caller_id(),
+    perform private.end_job(p_job, 'CANCELLED', 'cancelled', private.caller_kind(), private.caller_id(),
       private.caller_label(v_job.org_id), p_reason);
+    select * into v_job from public.provision_jobs where id = p_job;
   elsif v_job.status in ('CLAIMED', 'PROCESSING') then
     -- Asking again may only ask for more: from "after this step" to "now".
     update public.provision_jobs set
@@ -143,8 +144,9 @@ declare
   v_job public.provision_jobs;
 begin
   select * into v_lock from private.state_locks where module_id = p_job.module_id and job_id = p_job.id;
-  v_job := private.end_job(p_job.id, 'FAILED', 'marked_failed', private.caller_kind(), private.caller_id(),
+  perform private.end_job(p_job.id, 'FAILED', 'marked_failed', private.caller_kind(), private.caller_id(),
     private.caller_label(p_job.org_id), 'Marked as failed');
+  select * into v_job from public.provision_jobs where id = p_job.id;
   -- Ending a job releases its lock and lets the next one begin; this lock stays unless the caller showed that they know
   -- it, and with it everybody waits.
   if v_lock.module_id is not null and p_proof is null then
@@ -306,8 +308,9 @@ begin
     'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
     jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment));
   if p_decision = 'reject' then
-    return to_jsonb(private.end_job(p_job, 'CANCELLED', 'rejected', private.caller_kind(), private.caller_id(),
-      v_label, v_comment));
+    perform private.end_job(p_job, 'CANCELLED', 'rejected', private.caller_kind(), private.caller_id(), v_label,
+      v_comment);
+    return (select to_jsonb(j) from public.provision_jobs as j where j.id = p_job);
   end if;
   return to_jsonb(private.count_approval(p_job, v_is_override, v_label, v_comment));
 exception

@@ -31,6 +31,30 @@ $$;
 comment on function private.need_proven_identity(uuid, uuid, text) is
   'Refuses to deploy with a cloud identity whose last test failed, or that has not been tested as it is now.';
 
+create function private.keep_task(p_worker uuid, p_cloud_identity uuid, p_options jsonb)
+returns public.workers
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_task pg_catalog.jsonb;
+  v_worker public.workers;
+begin
+  -- What the task is made of is kept: the next deployment and every update make it the same, at their own version.
+  select jsonb_object_agg(o.key, case when o.key = 'image' then to_jsonb(regexp_replace(o.value #>> '{}', ':[^:/]+$',
+    '')) else o.value end)
+  into v_task from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('cpu', 'memory', 'image',
+    'task_role_arn');
+  update public.workers set cloud_identity_id = p_cloud_identity,
+    cloud = cloud || jsonb_build_object('task', coalesce(cloud -> 'task', '{}') || coalesce(v_task, '{}')),
+    desired_count = coalesce((p_options ->> 'desired_count')::integer, desired_count)
+  where id = p_worker returning * into v_worker;
+  return v_worker;
+end;
+$$;
+comment on function private.keep_task(uuid, uuid, jsonb) is
+  'Writes down what a cloud-hosted runner''s tasks are made of, and how many of them are wanted.';
+
 create function private.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text, p_options jsonb)
 returns jsonb
 language plpgsql security definer
@@ -42,7 +66,6 @@ declare
   -- A task of its own for each update and for each step of the scale; and no rights to act on other runners.
   v_settings pg_catalog.jsonb :=
     '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT"]}';
-  v_task pg_catalog.jsonb;
 begin
   perform private.need_role(p_org, 'admin');
   v_settings := v_settings || private.runner_settings(p_options,
@@ -66,15 +89,7 @@ begin
     perform private.record_worker_event(v_worker.id, 'registered', 'Deployed by ' || private.caller_label(p_org));
   end if;
   perform private.refuse_second_lifecycle_job(v_worker.id);
-  -- What the task is made of is kept: the next deployment and every update make it the same, at their own version.
-  select jsonb_object_agg(o.key, case when o.key = 'image' then to_jsonb(regexp_replace(o.value #>> '{}', ':[^:/]+$',
-    '')) else o.value end)
-  into v_task from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('cpu', 'memory', 'image',
-    'task_role_arn');
-  update public.workers set cloud_identity_id = p_cloud_identity,
-    cloud = cloud || jsonb_build_object('task', coalesce(cloud -> 'task', '{}') || coalesce(v_task, '{}')),
-    desired_count = coalesce((p_options ->> 'desired_count')::integer, desired_count)
-  where id = v_worker.id returning * into v_worker;
+  v_worker := private.keep_task(v_worker.id, p_cloud_identity, p_options);
   perform private.reroute(p_org, v_worker.id);
   v_job := private.lifecycle_job(v_worker, 'DEPLOY_WORKER', (select jsonb_object_agg(o.key, o.value)
     from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('image', 'version')));

@@ -20,8 +20,8 @@ begin
   end if;
   perform private.need_role(v_rollout.org_id, 'admin');
   if p_to = 'ABORTED' then
-    for v_job in select j.id from public.provision_jobs as j where j.rollout_id = p_rollout
-      and j.status = 'QUEUED' order by private.state_key(j) loop
+    for v_job in select j.id from public.provision_jobs as j join private.job_states as s on s.job_id = j.id
+      where j.rollout_id = p_rollout and j.status = 'QUEUED' order by s.state_key loop
       perform private.cancel_job(v_job, 'GRACEFUL', 'The rollout was aborted.');
     end loop;
   end if;

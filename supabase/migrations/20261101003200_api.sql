@@ -50,7 +50,7 @@ create function public.accept_invitation(p_invitation uuid, p_token_hash text)
 returns jsonb language sql set search_path = ''
 as $$ select private.accept_invitation(p_invitation, p_token_hash) $$;
 comment on function public.accept_invitation(uuid, text) is
-  'Accepts an invitation: the link''s secret (as SHA-256) and the invited e-mail address must both match.';
+  'Accepts an invitation: the link''s secret (as SHA-256) and the invited email address must both match.';
 grant execute on function public.accept_invitation(uuid, text) to authenticated;
 
 create function public.revoke_invitation(p_invitation uuid)

@@ -243,7 +243,7 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
     ),
     "the 21st organisation": ("RY429", "You own 20 organisations", found_another),
     "a secret in clear": ("RY422", "The hash of the link's secret is not a SHA-256", invite(secret="secret")),
-    "no address": ("RY422", "That is not an e-mail address.", invite(email="nobody")),
+    "no address": ("RY422", "That is not an email address.", invite(email="nobody")),
     "withdrawing twice": ("RY409", "This invitation was already accepted or withdrawn.", withdraw_twice),
     "a stranger's role": (
         "RY404",

@@ -72,7 +72,7 @@ def test_an_invitation_needs_its_secret_and_its_address(world: World, org: Organ
     made = org.owner.call("invite_member", p_org=org.id, p_email=guest.email, p_role="viewer", p_token_hash=secret)
     with refused("RY404", "This invitation is not valid, or no longer."):
         guest.call("accept_invitation", p_invitation=made["id"], p_token_hash=sha256("guess"))
-    with refused("RY403", "This invitation is for another e-mail address."):
+    with refused("RY403", "This invitation is for another email address."):
         thief.call("accept_invitation", p_invitation=made["id"], p_token_hash=secret)
     assert guest.call("accept_invitation", p_invitation=made["id"], p_token_hash=secret)["role"] == "viewer"
     with refused("RY404"):

@@ -336,8 +336,9 @@ begin
     return;
   end if;
   select l.org_id, exists (
-    select from private.lane_workers as lw join public.workers as w on w.id = lw.worker_id
-    where lw.lane_id = l.id and w.is_shared
+    -- From the few that nobody owns: a lane may have thousands of runners.
+    select from public.workers as w join private.lane_workers as lw on lw.worker_id = w.id and lw.lane_id = l.id
+    where w.org_id is null
   ) into v_org, v_is_shared from private.lanes as l where l.id = p_lane;
   perform private.ring('queue:' || v_org, 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
   if v_is_shared then
@@ -609,7 +610,7 @@ comment on function private.try_lock_job(private.live_jobs) is
   'Locks a job and the queue of its state, if that can be had at once and the job still stands where it stood when it '
   'was looked at.';
 
-create function private.need_pinned_runner(p_job public.provision_jobs)
+create function private.need_pinned_runner(p_worker uuid)
 returns void
 language plpgsql stable
 set search_path = ''
@@ -617,10 +618,10 @@ as $$
 begin
   perform private.fail('RY409', format('The runner that it is pinned to, "%s", was removed.', w.name),
     'Nothing could run it. Enqueue a new job: it goes where the module''s jobs go now.')
-  from public.workers as w where w.id = p_job.pinned_worker_id and w.removed_at is not null;
+  from public.workers as w where w.id = p_worker and w.removed_at is not null;
 end;
 $$;
-comment on function private.need_pinned_runner(public.provision_jobs) is
-  'Refuses to queue a job again that would wait for ever for a runner that is gone.';
+comment on function private.need_pinned_runner(uuid) is
+  'Refuses to queue a job that would wait for ever for a runner that is gone.';
 
 revoke execute on all functions in schema private from public;

@@ -119,7 +119,7 @@ as $$
   select
     l.status,
     case
-      when l.fresh > 0 and w.is_draining then coalesce(w.drain_reason, 'Told to drain')
+      when l.fresh > 0 and w.is_draining then coalesce(w.drain_reason, 'Drain requested')
       when l.fresh > 0 and l.willing = 0 then 'The runner said that it is draining'
       when l.fresh > 0 then case when w.is_disabled then 'Disabled: gets no new jobs' else
         coalesce(private.degraded_words(w.id), 'Ready') end
@@ -323,7 +323,7 @@ begin
   update public.workers set
     is_disabled = coalesce(p_disabled, is_disabled), is_draining = coalesce(p_draining, is_draining),
     drain_reason = case when p_draining is null then drain_reason when p_draining
-      then coalesce(nullif(trim(p_reason), ''), 'Told to drain') end
+      then coalesce(nullif(trim(p_reason), ''), 'Drain requested') end
   where id = p_worker;
   perform private.refresh_worker_status(p_worker);
   perform private.record_worker_event(p_worker, p_action,

@@ -318,7 +318,7 @@ begin
   where a.name = p_name order by l.steps, a.attempt desc limit 1;
   if v_artifact.job_id is null then
     perform private.fail('RY404', format('There is no artifact "%s" for job %s.', p_name, p_job),
-      'It may have been removed after its time; plan again.');
+      'It may be past its retention period; plan again.');
   end if;
   return jsonb_build_object('name', p_name, 'job', v_artifact.job_id, 'sha256', v_artifact.sha256, 'body_base64',
     translate(encode(v_artifact.body, 'base64'), chr(10), ''));

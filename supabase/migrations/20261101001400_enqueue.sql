@@ -175,6 +175,8 @@ comment on function private.check_upload_apply(bigint) is
 
 -- ---------------------------------------------------------------------------------------------------------------- jobs
 
+-- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, whatever the planner knew about the
+-- table when the plan was made, and never a comparison of every row with every number.
 create function private.lanes_of(p_jobs bigint[])
 returns table (job_id bigint, lane_id integer)
 language sql
@@ -184,7 +186,8 @@ as $$
   -- alone.
   with alike as (
     select min(j.id) as first_job, array_agg(j.id) as jobs
-    from unnest(p_jobs) as p (id) join public.provision_jobs as j on j.id = p.id
+    from unnest(p_jobs) as p (id)
+    cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
     group by j.org_id, j.type, j.priority, j.labels, j.pinned_worker_id, j.pinned_instance_name, j.target_worker_id,
       j.payload #>> '{module,engine}', j.payload #>> '{module,engine_version}',
       j.payload #>> '{lifecycle,identity,provider}', case when exists (
@@ -209,7 +212,8 @@ as $$
 declare
   v_jobs private.placement[] := array(
     select row(j.job_id, j.state_key, j.priority, j.attempt)::private.placement
-    from unnest(p_jobs) as p (id) join private.job_states as j on j.job_id = p.id
+    from unnest(p_jobs) as p (id)
+    cross join lateral (select * from private.job_states as j where j.job_id = p.id offset 0) as j
     where j.status = 'QUEUED' order by j.job_id);
   v_lanes integer[];
   v_waiting pg_catalog.uuid[];
@@ -257,7 +261,9 @@ begin
   select p_org, j.id, j.attempt, case when j.created_by is null
       or j.payload #>> '{options,is_by_schedule}' = 'true' then 'system' else v_kind end,
     j.created_by, j.created_by_label, 'enqueued', j.status, p_reason
-  from unnest(p_jobs) as p (id) join public.provision_jobs as j on j.id = p.id order by j.id;
+  from unnest(p_jobs) as p (id)
+  cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
+  order by j.id;
   perform private.queue_jobs(p_org, p_jobs);
 end;
 $$;
@@ -335,7 +341,8 @@ begin
     select jsonb_object_agg(g.path, private.group_chain(p_org, g.path))
     from (
       select distinct m.group_path as path from unnest(p_modules) as p (id)
-      join public.modules as m on m.id = p.id where m.org_id = p_org
+      cross join lateral (select m.org_id, m.group_path from public.modules as m where m.id = p.id offset 0) as m
+      where m.org_id = p_org
     ) as g
   );
 end;
@@ -490,7 +497,6 @@ begin
       (p_options ->> 'plan_job_id')::bigint, p_keys[p.place], v_by,
       v_label, case when n.approvals = 0 then now() end
     from unnest(p_modules) with ordinality as p (id, place)
-    -- "offset 0": a look by its id for each, never through all modules of the organisation.
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine, m.engine_version, m.source_kind, m.source,
       case when p_options ? 'variables' then m.inputs || (p_options -> 'variables') else m.inputs end as inputs,
@@ -513,6 +519,21 @@ comment on function private.add_module_jobs(uuid, public.job_type, uuid[], text[
   'Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now; '
   'their numbers, in the order of the modules.';
 
+create function private.need_pinned_runners(p_jobs bigint[])
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  perform private.need_pinned_runner(j.pinned_worker_id)
+  from unnest(p_jobs) as p (id)
+  cross join lateral (select j.pinned_worker_id from public.provision_jobs as j where j.id = p.id offset 0) as j
+  where j.pinned_worker_id is not null;
+end;
+$$;
+comment on function private.need_pinned_runners(bigint[]) is
+  'Refuses jobs that would wait for ever for a runner that is gone.';
+
 create function private.request_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[],
   p_options jsonb)
 returns bigint[]
@@ -533,8 +554,7 @@ begin
   perform private.place_jobs(p_org, v_jobs, p_options ->> 'reason');
   -- Behind the lock of routing: until then the runner may have been removed, and would get a job that nobody would
   -- fail.
-  perform private.need_pinned_runner(j) from unnest(v_jobs) as p (id) join public.provision_jobs as j on j.id = p.id
-  where j.pinned_worker_id is not null;
+  perform private.need_pinned_runners(v_jobs);
   -- One act is one line in the log of acts, however many jobs it makes; each of them has its own first event.
   if cardinality(v_jobs) = 1 then
     perform private.audit(p_org, 'job.enqueued', 'job', j.id::pg_catalog.text, p_type || ' ' || j.module_path)
@@ -624,7 +644,8 @@ begin
   return (
     select jsonb_agg(jsonb_build_object('id', j.id, 'module_id', j.module_id, 'module_path', j.module_path, 'status',
       j.status) order by j.id)
-    from unnest(v_jobs) as p (id) join public.provision_jobs as j on j.id = p.id
+    from unnest(v_jobs) as p (id)
+    cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
   );
 end;
 $$;

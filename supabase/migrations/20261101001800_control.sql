@@ -83,7 +83,7 @@ begin
   elsif v_module.id is null then
     perform private.fail('RY409', 'Its module was removed.', 'Nothing is left to run it for.');
   end if;
-  perform private.need_pinned_runner(v_old);
+  perform private.need_pinned_runner(v_old.pinned_worker_id);
   if v_old.plan_job_id is not null then
     perform private.check_saved_plan(v_old.org_id, v_old.type, v_old.module_id, v_old.plan_job_id);
   end if;
@@ -178,7 +178,7 @@ begin
   if p_action = 'refresh_plan' then
     v_answer := private.inspect_job(v_job);
   elsif p_action = 'retry' then
-    perform private.need_pinned_runner(v_job);
+    perform private.need_pinned_runner(v_job.pinned_worker_id);
     perform private.requeue_job(v_live, 'retried', private.caller_kind(), private.caller_id(),
       private.caller_label(v_job.org_id),
       'Decided to run it again', interval '0');

@@ -493,7 +493,7 @@ begin
   update public.workers set
     is_disabled = case p_action when 'disable' then true when 'enable' then false else is_disabled end,
     is_draining = case p_action when 'drain' then true when 'resume' then false else is_draining end,
-    drain_reason = case p_action when 'drain' then coalesce(nullif(trim(p_reason), ''), 'Told to drain') when 'resume'
+    drain_reason = case p_action when 'drain' then coalesce(nullif(trim(p_reason), ''), 'Drain requested') when 'resume'
       then null
       else drain_reason end
   where id = v_worker.id;

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.timeout(600)
 APPLYING = {**STEP, "name": "apply", "title": "Apply", "phase": "APPLY"}
 SKEW = "window.runyard.now() - Date.now()"
 # Milliseconds. The page believes an answer that took 5 s at most; before the first one its time is that of a page under way.
-# on a busy machine.
 WRONG = 8_000
 # So much older than that is a time which came with the first load, however long that took.
 OLD = 16_000

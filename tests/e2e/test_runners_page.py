@@ -87,8 +87,8 @@ def shell(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
 
 def test_an_empty_fleet_says_what_to_do(person: Person, sign_in: Open) -> None:
     page = sign_in(person)
-    expect(page.get_by_text("No runners yet")).to_be_visible()
-    expect(page.get_by_text("Nothing is running")).to_be_visible()
+    expect(page.get_by_test_id("no-runners")).to_be_visible()
+    expect(page.get_by_test_id("no-active-jobs")).to_be_visible()
     assert page.get_by_role("link", name="How runners work").get_attribute("href") == "/docs/runner-agent/"
     assert page.get_by_role("link", name="Scale to zero").get_attribute("href") == "/docs/scale-to-zero/"
 
@@ -124,11 +124,11 @@ def test_a_runner_is_registered_started_and_lost_at_work_without_a_reload(
     expect(sheet).to_be_visible()
     sheet.get_by_label("Name").fill("build-host-03")
     sheet.get_by_role("button", name="Register").click()
-    expect(sheet.get_by_text("is registered")).to_be_visible()
+    expect(sheet.get_by_test_id("registered")).to_be_visible()
     shown = sheet.locator("[data-token]")
     expect(shown).to_have_text(re.compile(r"^ryw_[0-9A-Za-z]{43}$"))
     token = shown.inner_text()
-    expect(sheet.get_by_text("It is shown once and stored only as a hash")).to_be_visible()
+    expect(sheet.get_by_test_id("token-warning")).to_be_visible()
     assert sheet.get_by_role("link", name="How tokens are checked").get_attribute("href") == "/docs/authentication/"
     assert sheet.get_by_role("link", name="Self-hosted setup").first.get_attribute("href") == "/docs/self-hosted/"
     expect(sheet.get_by_role("region", name="Get the runner")).to_contain_text("/usr/local/bin/runyard-worker")
@@ -136,11 +136,11 @@ def test_a_runner_is_registered_started_and_lost_at_work_without_a_reload(
     assert token in command
 
     page.keyboard.press("Escape")
-    expect(page.get_by_text("Close without copying the token?")).to_be_visible()
+    expect(page.get_by_role("alertdialog")).to_be_visible()
     page.get_by_role("button", name="Keep it open").click()
 
     process = shell(command)
-    expect(sheet.get_by_text("build-host-03 is online")).to_be_visible(timeout=LATER)
+    expect(sheet.get_by_test_id("first-heartbeat")).to_have_attribute("data-progress", "online", timeout=LATER)
     sheet.get_by_role("button", name="Done").click()
     expect(sheet).to_be_hidden()
     page.mouse.move(0, 0)
@@ -211,7 +211,7 @@ def test_removing_asks_for_the_name(product: Product, person: Person, sign_in: O
     question.get_by_label("Type build-host-02 to confirm").fill("build-host-02")
     expect(act).to_be_enabled()
     act.click()
-    expect(page.get_by_text("No runners yet")).to_be_visible()
+    expect(page.get_by_test_id("no-runners")).to_be_visible()
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_an_older_runner_brings_the_alert_and_notes_are_only_text(
     product.runner(person, "old-one")
     product.sql("update workers set version = '901.2.0' where org_id = %s", person.org_id)
     page = sign_in(person)
-    expect(page.get_by_text("1 runner is older than 901.10.0")).to_be_visible()
+    expect(page.get_by_test_id("outdated")).to_contain_text("1 runner is older than 901.10.0")
     page.get_by_role("button", name="What is new").click()
     dialog = page.get_by_role("dialog", name="Release notes")
     expect(dialog).to_contain_text("Newer")
@@ -249,7 +249,7 @@ def test_an_older_runner_brings_the_alert_and_notes_are_only_text(
     assert page.title() != "owned"
     page.keyboard.press("Escape")
     product.sql("update workers set version = '901.10.0' where org_id = %s", person.org_id)
-    expect(page.get_by_text("1 runner is older")).to_be_hidden()
+    expect(page.get_by_test_id("outdated")).to_have_count(0)
 
 
 def test_a_breaking_release_is_read_about_before_everything_is_updated(
@@ -282,7 +282,7 @@ def test_two_people_of_two_organisations_see_only_their_own(product: Product, si
     here, there = sign_in(mine), sign_in(theirs)
     product.runner(mine, "only-mine")
     expect(row(here, "only-mine")).to_be_visible()
-    expect(there.get_by_text("No runners yet")).to_be_visible()
+    expect(there.get_by_test_id("no-runners")).to_be_visible()
     assert "only-mine" not in there.content()
 
 
@@ -297,7 +297,7 @@ def test_a_runners_page_shows_it_and_changes_take_effect_there(product: Product,
     page.get_by_role("combobox", name="Path").click()
     page.get_by_role("option", name="platform").click()
     page.get_by_role("dialog").get_by_role("button", name="Assign").click()
-    expect(page.get_by_text("Stack, 0 modules")).to_be_visible()
+    expect(page.locator("[data-assignment=platform]")).to_contain_text("Stack, 0 modules")
     page.get_by_role("switch", name="Several instances").click()
     expect(page.get_by_role("switch", name="Several instances")).to_be_checked()
     saved = "select allow_multiple_instances from workers where org_id = %s"
@@ -317,7 +317,7 @@ def test_a_runner_is_added_without_a_token_and_its_commands_contain_no_secret(
     sheet.get_by_role("combobox", name="Service account").click()
     page.get_by_role("option", name="k8s-runner").click()
     sheet.get_by_role("button", name="Register").click()
-    expect(sheet.get_by_text("It signs in with its service account")).to_be_visible()
+    expect(sheet.get_by_test_id("account-credentials")).to_be_visible()
     expect(sheet.get_by_text("issuer: https://oidc.example.com")).to_be_visible()
     for way in ("Shell", "Docker", "Compose", "systemd", "Kubernetes"):
         sheet.get_by_role("radio", name=way).click()
@@ -349,11 +349,11 @@ def test_an_admin_edits_a_runners_record_and_the_database_has_the_last_word(
     form = page.get_by_role("dialog", name="Edit build-host-07")
     form.get_by_label("Capacity").fill("0")
     form.get_by_role("button", name="Save").click()
-    expect(form.get_by_text("A whole number from 1 to 256.")).to_be_visible()
+    expect(form.get_by_test_id("error-capacity")).to_have_text("A whole number from 1 to 256.")
     form.get_by_label("Capacity").fill("6")
     form.get_by_label("Name", exact=True).fill("taken")
     form.get_by_role("button", name="Save").click()
-    expect(form.get_by_text("There is already a runner called")).to_be_visible()
+    expect(form.get_by_test_id("error-form")).to_contain_text("There is already a runner called")
     form.get_by_label("Name", exact=True).fill("build-host-08")
     form.get_by_label("Labels").fill("gpu=true zone=eu")
     form.get_by_role("checkbox", name="Destroy").click()
@@ -373,7 +373,7 @@ def test_an_admin_edits_a_runners_record_and_the_database_has_the_last_word(
 def test_a_runner_of_nobody_says_so(product: Product, person: Person, sign_in: Open) -> None:
     page = sign_in(person)
     page.goto("/dashboard/runners/00000000-0000-4000-8000-000000000000")
-    expect(page.get_by_text("This runner is not here.")).to_be_visible()
+    expect(page.get_by_test_id("no-such-runner")).to_be_visible()
 
 
 def test_nothing_is_asked_of_the_outside(product: Product, person: Person, chromium: Browser) -> None:
@@ -385,7 +385,7 @@ def test_nothing_is_asked_of_the_outside(product: Product, person: Person, chrom
     page.fill("#email", person.email)
     page.fill("#password", person.password)
     page.click("button[type=submit]")
-    expect(page.get_by_text("No runners yet")).to_be_visible()
+    expect(page.get_by_test_id("no-runners")).to_be_visible()
     outside = [url for url in asked if not url.startswith((product.url, "data:", "blob:"))]
     context.close()
     assert asked

@@ -136,7 +136,7 @@ def test_a_rotated_token_is_listed_at_once_and_the_used_one_stays_in_use(
     runner = ScriptedRunner(product, person, "build-1")
     page = sign_in(person)
     page.goto(f"/dashboard/runners/{runner.worker['id']}")
-    expect(page.get_by_text("in use", exact=True)).to_be_visible()
+    expect(page.get_by_test_id("token-in-use")).to_be_visible()
     page.get_by_role("button", name="Rotate", exact=True).click()
     page.get_by_role("alertdialog").get_by_role("button", name=re.compile("new token")).click()
     shown = page.get_by_role("alertdialog", name="Copy the new token now")
@@ -146,9 +146,9 @@ def test_a_rotated_token_is_listed_at_once_and_the_used_one_stays_in_use(
     assert shown.locator("ry-secret").evaluate(fits)
     shown.get_by_role("button").last.click()
     used = page.locator("li", has_text=f"…{runner.worker['id'] and 'aaaa'}")
-    expect(page.get_by_text("new, not used yet", exact=True)).to_be_visible()
-    expect(used).to_contain_text("in use")
-    expect(page.get_by_text("Token rotated").first).to_be_visible()
+    expect(page.get_by_test_id("token-new")).to_be_visible()
+    expect(used.get_by_test_id("token-in-use")).to_be_visible()
+    expect(page.locator("[data-event=token_rotated]").first).to_be_visible()
 
 
 def test_a_killed_apply_is_as_grave_as_a_lost_one(
@@ -165,7 +165,7 @@ def test_a_killed_apply_is_as_grave_as_a_lost_one(
     page.get_by_role("menuitem", name="Kill").click()
     page.get_by_role("alertdialog").get_by_role("button", name="Kill", exact=True).click()
     expect(page.locator("[data-sonner-toast][data-type=error]")).to_be_visible()
-    expect(page.get_by_text("Kill requested by")).to_be_visible()
+    expect(page.locator("[data-event=cancel_requested]")).to_contain_text("Kill requested by")
     # What a runner reports whose engine was killed in a change.
     runner.finish(job, "NEEDS_ATTENTION")
     expect(status(page)).to_have_attribute("data-status", "NEEDS_ATTENTION")

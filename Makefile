@@ -10,7 +10,7 @@ SETUP := scripts/setup
 unexport PYTHONDONTWRITEBYTECODE
 # One process more than there are processors, because many tests wait; each starts a stack and a browser, so not more than six.
 PYTEST_WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores > 5 ? 6 : cores + 1)))
-# Tests of one file (or of one group: tests/support/markers.py) run in one process, files in the order of tests/support/order.py.
+# Tests of one file run in one process, files in the order of tests/support/order.py.
 PYTEST := $(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup setup-lint setup-test up down status env mail dashboard reset migrate test test-all lint format unit faults bench engines docs screenshots \

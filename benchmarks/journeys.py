@@ -11,22 +11,20 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import Locator, Page, ViewportSize
 
 from benchmarks.outcome import RESULTS, Outcome
 from stack.settings import PROJECT
 from tests.e2e.product import PASSWORD, Product
 from tests.integration.worker_bench import find_tofu
-from tests.support.browser import chromium_path
+from tests.support.browser import start_chromium
 from tests.support.stack import start_stack
 
-LONG_MS = 60_000
-SIZE = {"width": 1440, "height": 900}
+SIZE: ViewportSize = {"width": 1440, "height": 900}
 WORKS = 'resource "terraform_data" "one" {\n  input = 1\n}\n'
 FAILS = 'resource "terraform_data" "one" {\n  input = local.nowhere\n}\n'
 
@@ -192,11 +190,11 @@ class Walk:
 
     def _click(self, what: Locator) -> None:
         self.acts += 1
-        what.click(timeout=LONG_MS)
+        what.click()
 
     def _fill(self, what: Locator, text: str) -> None:
         self.acts += 1
-        what.fill(text, timeout=LONG_MS)
+        what.fill(text)
 
     def _press(self, key: str) -> None:
         self.acts += 1
@@ -220,7 +218,7 @@ JOURNEYS: tuple[tuple[str, Callable[[Walk], None]], ...] = (
 
 
 def _see(what: Locator) -> None:
-    what.wait_for(timeout=LONG_MS)
+    what.wait_for()
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -254,15 +252,6 @@ def walk(page: Page, folder: Path, outcome: Outcome) -> None:
         steps.end()
 
 
-@contextmanager
-def browser_page(url: str) -> Iterator[Page]:
-    """A window of a fresh browser."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
-        yield browser.new_page(base_url=url, viewport=SIZE)  # type: ignore[arg-type]
-        browser.close()
-
-
 def show(result: dict[str, Any]) -> None:
     """Print the table."""
     print(f"{'journey':<50}{'acts':>6}{'seconds':>10}")
@@ -277,8 +266,8 @@ def main() -> None:
     with outcome.part("the walk"), tempfile.TemporaryDirectory(prefix="runyard-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        with start_stack(folder, "--no-demo") as stack, browser_page(Product(stack).url) as page:
-            walk(page, folder, outcome)
+        with start_stack(folder, "--no-demo") as stack, start_chromium() as browser:
+            walk(browser.new_page(base_url=Product(stack).url, viewport=SIZE), folder, outcome)
     outcome.parts["load"] = round(os.getloadavg()[0], 1)
     show(outcome.parts)
     outcome.keep()

@@ -98,16 +98,12 @@ def _releases(administrator: Api) -> None:
 
 
 def _content(person: Api, organisation: str) -> None:
-    rows = person.rows("modules", select="path", org_id=f"eq.{organisation}")
-    existing = {row["path"] for row in rows}
-    if not existing:
-        for path, description in GROUPS.items():
-            person.call("upsert_group", org=organisation, path=path, description=description)
+    if person.rows("modules", select="path", org_id=f"eq.{organisation}"):
+        return
+    for path, description in GROUPS.items():
+        person.call("upsert_group", org=organisation, path=path, description=description)
     for module in MODULES:
-        if f"{module.group}/{module.name}" not in existing and not existing:
-            person.call(
-                "create_module", org=organisation, group_path=module.group, name=module.name, spec=module.as_spec()
-            )
+        person.call("create_module", org=organisation, group_path=module.group, name=module.name, spec=module.as_spec())
 
 
 def _runner(person: Api, organisation: str, tokens: TokenFile, name: str, options: dict[str, Any]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import reflex as rx
 
+from app.shared.palette.state import PaletteState
 from app.shared.runner.actions import RunnerActionState
 from app.shared.session import Sparing
 
@@ -11,5 +12,6 @@ class FrameState(Sparing, rx.State):
 
     @rx.event
     async def open(self) -> None:
-        """Close a question that was asked on another page; one asked here, before the page was loaded, stays."""
+        """Close what was asked on another page or before a reload; what was opened here, before the page was loaded, stays."""
         (await self.get_state(RunnerActionState))._leave()
+        (await self.get_state(PaletteState))._leave()

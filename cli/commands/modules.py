@@ -201,10 +201,14 @@ def state_pull(
 
 
 @command(state, "resources", calls=("state_resources",), page="Module → Resources")
-def state_resources(here: Here, module: Module) -> None:
+def state_resources(
+    here: Here,
+    module: Module,
+    search: Annotated[str, typer.Option("--search", help="Part of the address.")] = "",
+) -> None:
     """List the resources that a module's state knows."""
-    found = here.api.call("state_resources", module=here.org.module(module)["id"])
-    here.printer.rows(found["resources"], ("address", "type"), "The state has no resources.")
+    found = here.api.call("state_resources", module=here.org.module(module)["id"], search=search)
+    here.printer.rows(found["resources"], ("address", "type", "id"), "The state has no such resources.")
 
 
 @command(state, "rollback", calls=("roll_back_state",), page="Module → State → Roll back")

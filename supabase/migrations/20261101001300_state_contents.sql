@@ -4,7 +4,7 @@ set lock_timeout = '5s';
 set statement_timeout = '60s';
 
 create function private.terraform_resources(p_state jsonb)
-returns table (address text, type text, is_managed boolean)
+returns table (address text, type text, is_managed boolean, id text)
 language sql immutable
 set search_path = ''
 as $$
@@ -12,7 +12,9 @@ as $$
     r.resource ->> 'type', r.resource ->> 'name') || case jsonb_typeof(i.instance -> 'index_key')
       when 'number' then format('[%s]', i.instance ->> 'index_key')
       when 'string' then format('[%s]', i.instance -> 'index_key') else '' end,
-    r.resource ->> 'type', r.resource ->> 'mode' is distinct from 'data'
+    r.resource ->> 'type', r.resource ->> 'mode' is distinct from 'data',
+    case when not coalesce(i.instance -> 'sensitive_attributes', '[]') @> '[[{"type": "get_attr", "value": "id"}]]'
+      then i.instance #>> '{attributes,id}' end
   from jsonb_array_elements(case when jsonb_typeof(p_state -> 'resources') = 'array' then p_state -> 'resources'
     else '[]' end) as r (resource)
   cross join jsonb_array_elements(case when jsonb_typeof(r.resource -> 'instances') = 'array'
@@ -21,11 +23,12 @@ $$;
 comment on function private.terraform_resources(jsonb) is 'The resources in a state of OpenTofu or Terraform.';
 
 create function private.pulumi_resources(p_state jsonb)
-returns table (address text, type text, is_managed boolean)
+returns table (address text, type text, is_managed boolean, id text)
 language sql immutable
 set search_path = ''
 as $$
-  select r.resource ->> 'urn', r.resource ->> 'type', r.resource ->> 'type' not like 'pulumi:%'
+  select r.resource ->> 'urn', r.resource ->> 'type', r.resource ->> 'type' not like 'pulumi:%',
+    case when jsonb_typeof(r.resource -> 'id') = 'string' then r.resource ->> 'id' end
   from jsonb_array_elements(case when jsonb_typeof(p_state #> '{deployment,resources}') = 'array'
     then p_state #> '{deployment,resources}' else '[]' end) as r (resource)
 $$;
@@ -51,7 +54,7 @@ as $$
 $$;
 comment on function private.state_outputs(jsonb) is 'The outputs in a state; a sensitive one is named, never told.';
 
-create function private.state_resources(p_module uuid)
+create function private.state_resources(p_module uuid, p_search text)
 returns jsonb
 language plpgsql stable security definer
 set search_path = ''
@@ -60,6 +63,7 @@ declare
   v_module public.modules := private.my_module(p_module, 'viewer');
   v_row private.states;
   v_state pg_catalog.jsonb;
+  v_search pg_catalog.text := lower(coalesce(p_search, ''));
 begin
   select * into v_row from private.states where module_id = v_module.id;
   v_state := coalesce(v_row.body, '{}')::pg_catalog.jsonb;
@@ -70,16 +74,18 @@ begin
     )
     select jsonb_build_object('serial', coalesce(v_row.serial, 0),
       'total', (select count(*) from found where is_managed),
-      'resources', (select coalesce(jsonb_agg(jsonb_build_object('address', f.address, 'type', f.type)
-          order by f.address), '[]')
-        from (select * from found where is_managed order by address limit 500) as f),
+      'found', (select count(*) from found where is_managed and position(v_search in lower(address)) > 0),
+      'resources', (select coalesce(jsonb_agg(jsonb_build_object('address', f.address, 'type', f.type,
+          'id', left(f.id, 200)) order by f.address), '[]')
+        from (select * from found where is_managed and position(v_search in lower(address)) > 0
+          order by address limit 500) as f),
       'types', (select coalesce(jsonb_object_agg(t.type, t.number), '{}')
         from (select type, count(*) as number from found where is_managed group by type) as t),
       'outputs', private.state_outputs(v_state)));
 end;
 $$;
-comment on function private.state_resources(uuid) is 'Body of public.state_resources.';
-grant execute on function private.state_resources(uuid) to authenticated;
+comment on function private.state_resources(uuid, text) is 'Body of public.state_resources.';
+grant execute on function private.state_resources(uuid, text) to authenticated;
 
 create function private.roll_back_state(p_module uuid, p_serial bigint)
 returns jsonb

@@ -560,13 +560,13 @@ comment on function public.comment_on_job(bigint, text) is
   'Says something about a job to everybody who looks at it. Members.';
 grant execute on function public.comment_on_job(bigint, text) to authenticated;
 
-create function public.state_resources(p_module uuid)
+create function public.state_resources(p_module uuid, p_search text default '')
 returns jsonb language sql stable set search_path = ''
-as $$ select private.state_resources(p_module) $$;
-comment on function public.state_resources(uuid) is
-  'What a module''s state knows: how many resources, the first 500 by address, counts by type, and the outputs; '
-  'sensitive values are masked. Members.';
-grant execute on function public.state_resources(uuid) to authenticated;
+as $$ select private.state_resources(p_module, p_search) $$;
+comment on function public.state_resources(uuid, text) is
+  'What a module''s state knows: how many resources, the first 500 by address that have these words in it, counts by '
+  'type, and the outputs; sensitive values are masked. Members.';
+grant execute on function public.state_resources(uuid, text) to authenticated;
 
 create function public.roll_back_state(p_module uuid, p_serial bigint)
 returns jsonb language sql set search_path = ''

@@ -11,7 +11,11 @@ TOFU = {
     "version": 4, "serial": 1, "lineage": "one",
     "outputs": {"url": {"value": "https://x", "type": "string"}, "key": {"value": "s3cret", "sensitive": True}},
     "resources": [
-        {"mode": "managed", "type": "vm", "name": "a", "instances": [{"index_key": 0}, {"index_key": 1}]},
+        {"mode": "managed", "type": "vm", "name": "a", "instances": [
+            {"index_key": 0, "attributes": {"id": "i-0"}},
+            {"index_key": 1, "attributes": {"id": "hidden-1"},
+             "sensitive_attributes": [[{"type": "get_attr", "value": "id"}]]},
+        ]},
         {"module": "module.m", "mode": "managed", "type": "vm", "name": "b", "instances": [{"index_key": "x"}]},
         {"mode": "data", "type": "img", "name": "c", "instances": [{}]},
     ],
@@ -22,7 +26,7 @@ PULUMI = {
         "resources": [
             {"urn": "urn:s", "type": "pulumi:pulumi:Stack",
              "outputs": {"a": 1, "b": {"4dabf18193072939515e22adb298388d": "x", "ciphertext": "c1ph"}}},
-            {"urn": "urn:vm", "type": "aws:vm"},
+            {"urn": "urn:vm", "type": "aws:vm", "id": "i-1"},
         ]
     },
 }  # fmt: skip
@@ -47,8 +51,16 @@ def test_resources_and_outputs_without_a_secret(org: Organization, other_org: Or
     found = viewer.call("state_resources", p_module=module)
     assert [each["address"] for each in found["resources"]] == ['module.m.vm.b["x"]', "vm.a[0]", "vm.a[1]"]
     assert (found["total"], found["types"], found["serial"]) == (3, {"vm": 3}, 1)
+    assert [each["id"] for each in found["resources"]] == [None, "i-0", None]
     assert found["outputs"]["url"]["value"] == "https://x"
-    assert "s3cret" not in json.dumps(found)
+    assert not {"s3cret", "hidden-1"} & set(json.dumps(found).split('"'))
+    few = viewer.call("state_resources", p_module=module, p_search="VM.a[")
+    assert ([each["address"] for each in few["resources"]], few["found"], few["total"]) == (
+        ["vm.a[0]", "vm.a[1]"],
+        2,
+        3,
+    )
+    assert viewer.call("state_resources", p_module=module, p_search=None)["found"] == 3
     with refused("RY404"):
         other_org.owner.call("state_resources", p_module=module)
 
@@ -57,7 +69,7 @@ def test_a_checkpoint_of_pulumi_is_read_too(org: Organization) -> None:
     module = org.module("a/b", engine="pulumi")
     write(org, PULUMI)
     found = org.owner.call("state_resources", p_module=module)
-    assert ([each["address"] for each in found["resources"]], found["total"]) == (["urn:vm"], 1)
+    assert [(each["address"], each["id"]) for each in found["resources"]] == [("urn:vm", "i-1")]
     assert found["outputs"]["a"]["value"] == 1
     assert "c1ph" not in json.dumps(found)
 

@@ -228,7 +228,7 @@ def test_a_member_is_invited_and_a_password_changed(page: Page) -> None:
     expect(dialog).to_be_hidden()
 
 
-def test_the_palette_takes_what_is_typed_before_it_is_there_and_offers_what_was_seen(
+def test_the_palette_takes_what_is_typed_before_it_is_there_offers_what_was_seen_and_is_closed_by_a_reload(
     product: Product, person: Person, page: Page
 ) -> None:
     made = product.runner(person, "node-nine")
@@ -246,6 +246,10 @@ def test_the_palette_takes_what_is_typed_before_it_is_there_and_offers_what_was_
     expect(page.get_by_role("dialog", name="Add runner")).to_have_count(0)
     page.keyboard.press("Escape")
     expect(palette).to_be_hidden()
+    page.keyboard.press("Control+k")
+    expect(palette).to_be_visible()
+    go(page, "/dashboard/runners")
+    expect(palette).to_have_count(0)
     page.keyboard.press("Control+k")
     recent = palette.get_by_role("group", name="Recent").get_by_role("option")
     expect(recent.first).to_contain_text("node-nine")

@@ -134,7 +134,10 @@ def test_a_module_shows_what_its_state_holds_and_who_locks_it(
 ) -> None:
     module = make_module(product, owner, "payments/known")
     state = {"outputs": {"url": {"value": "https://x"}, "key": {"value": "hush", "sensitive": True}}}
-    state["resources"] = [{"mode": "managed", "type": "vm", "name": "a", "instances": [{}]}]
+    state["resources"] = [
+        {"mode": "managed", "type": "role", "name": "b", "instances": [{}]},
+        {"mode": "managed", "type": "vm", "name": "a", "instances": [{"attributes": {"id": "i-1"}}]},
+    ]
     for serial in (1, 2):
         product.sql(
             "insert into private.state_versions (module_id, serial, body, sha256, job_id, attempt) "
@@ -147,9 +150,23 @@ def test_a_module_shows_what_its_state_holds_and_who_locks_it(
     page = open_as(owner)
     page.goto("/dashboard/modules?path=payments/known")
     expect(page.get_by_test_id("resources")).to_contain_text("vm.a")
+    rows = page.get_by_test_id("resources").locator("tbody").get_by_role("row")
+    page.get_by_test_id("resource-filter").fill("vm.")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("i-1")
+    page.get_by_test_id("resource-filter").fill("")
+    expect(rows).to_have_count(2)
     expect(page.get_by_test_id("outputs")).to_contain_text("https://x")
     assert "hush" not in page.content()
     expect(page.get_by_test_id("source").locator(".ry-ll").first).to_contain_text("output")
+
+    check = {"p_org": owner.org_id, "p_type": "DRIFT", "p_module": module}
+    number = int(product.rpc(owner.token, "enqueue_job", check)["id"])
+    found = {**SUMMARY, "resources": [{"address": "vm.a", "action": "update"}]}
+    runner.finish(runner.claim(number), "SUCCEEDED", summary=found)
+    expect(page.get_by_test_id("show-drift")).to_have_attribute("href", f"/dashboard/jobs/{number}")
+    expect(rows.first).to_contain_text("vm.a")
+    expect(rows.locator("[data-accent-color=amber]")).to_have_count(1)
 
     page.get_by_role("button", name="Destroy, edit, check, remove").click()
     page.get_by_role("menuitem", name="Lock").click()
@@ -172,7 +189,7 @@ def test_a_module_shows_what_its_state_holds_and_who_locks_it(
     page.reload()
     expect(page.get_by_test_id("lock-evidence").locator("[data-verdict]")).to_have_attribute("data-verdict", "unsafe")
     runner.finish(job, "SUCCEEDED")
-    expect(page.get_by_test_id("chart").get_by_role("link")).to_have_count(1)
+    expect(page.get_by_test_id("chart").get_by_role("link")).to_have_count(2)
 
 
 def test_a_group_shows_who_serves_it_and_plans_all_of_it(

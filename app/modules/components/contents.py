@@ -5,11 +5,12 @@ import reflex as rx
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.modules import ModulesState
-from app.modules.view.contents import Bar, Evidence, SourceFile, TypeCount
+from app.modules.view.contents import DRIFTED, Bar, Evidence, ResourceRow, SourceFile, TypeCount
 from app.shared.elements import ago
 from app.shared.icons import icon
 from app.shared.panel import output_item, titled_panel
 from app.shared.session import SessionState
+from app.shared.table import cell, heads, table
 
 State = ModuleContentsState
 
@@ -64,8 +65,39 @@ def _type(each: rx.Var[TypeCount]) -> rx.Component:
     )
 
 
-def _address(address: rx.Var[str]) -> rx.Component:
-    return rx.el.li(rx.el.span(icon("box", "xs"), class_name="ry-sym mut"), rx.el.span(address))
+def _resource(row: rx.Var[ResourceRow]) -> rx.Component:
+    drifted = rx.badge(icon("arrow-right-left", "xs"), row["drift"], color_scheme="amber", radius="full")
+    drift = rx.cond(row["drift"] == DRIFTED, drifted, rx.el.span(row["drift"], class_name="mut"))
+    return rx.el.tr(
+        cell(rx.el.span(row["address"], class_name="ry-mono ry-breaks"), class_name="n-a"),
+        cell(drift, class_name="n-b"),
+        cell(rx.el.div(row["id"], class_name="ry-mono ry-el mut", title=row["id"]), class_name="n-c"),
+        role="row",
+        key=row["address"],
+    )
+
+
+def _filter() -> rx.Component:
+    return rx.input(
+        rx.input.slot(icon("search")),
+        # Another module begins without one.
+        key=ModulesState.module["id"],
+        default_value=State.search,
+        on_change=State.search_for.debounce(150),
+        placeholder="Filter by address or type",
+        aria_label="Filter resources by address or type",
+        auto_complete="off",
+        class_name="ry-res-filter",
+        custom_attrs={"spellCheck": "false", "data-testid": "resource-filter"},
+    )
+
+
+def _resource_table() -> rx.Component:
+    rows = rx.foreach(State.contents.resources, _resource)
+    heading = heads(("Address", ""), ("Drift", ""), ("ID", ""))
+    none = rx.el.div("No resource has that in its address.", class_name="ry-pb mut")
+    shown = table("Resources", heading, rows, class_name="ry-res", is_reached_by_keys=True)
+    return rx.cond(State.contents.resources.length() > 0, shown, none)
 
 
 def resources() -> rx.Component:
@@ -86,13 +118,17 @@ def resources() -> rx.Component:
     )
     listed = rx.fragment(
         rx.el.ul(rx.foreach(found.types, _type), class_name="ry-types"),
-        rx.el.ul(rx.foreach(found.addresses, _address), class_name="ry-pl ry-plan-list"),
+        _resource_table(),
         rx.cond((found.more > 0) | State.is_all, foot, rx.fragment()),
     )
     none = rx.el.div("Nothing yet. The first apply makes them.", class_name="ry-pb mut")
     return titled_panel(
         "Resources",
-        rx.el.span(many, class_name="mut num"),
+        rx.fragment(
+            rx.el.span(many, class_name="mut num"),
+            rx.el.span(class_name="grow"),
+            rx.cond(found.total > 0, _filter(), rx.fragment()),
+        ),
         rx.cond(found.total > 0, listed, none),
         custom_attrs={"data-testid": "resources"},
     )

@@ -136,6 +136,12 @@ def _facts() -> rx.Component:
 
 def _drift_note() -> rx.Component:
     """What a check for drift found, and what was not done about it."""
+    show = rx.el.a(
+        "Show drift",
+        href="/dashboard/jobs/" + ModuleContentsState.drift_job,
+        class_name="rt-reset rt-BaseButton rt-Button rt-r-size-1 rt-variant-surface",
+        custom_attrs={"data-accent-color": "gray", "data-testid": "show-drift"},
+    )
     note = rx.el.div(
         icon("triangle-alert", ""),
         rx.el.p(
@@ -146,6 +152,7 @@ def _drift_note() -> rx.Component:
             " differ from the state. ",
             rx.el.span("Nothing was changed. A plan shows what an apply would put right."),
         ),
+        rx.cond(ModuleContentsState.drift_job != "", show, rx.fragment()),
         class_name="ry-note",
         custom_attrs={"data-accent-color": "amber", "data-testid": "drift"},
     )
@@ -245,7 +252,7 @@ def _job(job: rx.Var[HistoryRow]) -> rx.Component:
 
 def _history() -> rx.Component:
     labels = (("Job", ""), ("Status", ""), ("Changes", ""), ("Revision", "hide-m"), ("Time", "r"), ("When", "r"))
-    rows = table("History", heads(*labels), rx.foreach(ModulesState.history, _job))
+    rows = table("History", heads(*labels), rx.foreach(ModulesState.history, _job), class_name="ry-history")
     none = rx.el.div(
         "It has not run yet. A plan shows what it would create, and changes nothing.", class_name="ry-pb mut"
     )

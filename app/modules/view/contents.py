@@ -16,6 +16,7 @@ Row = Mapping[str, Any]
 FEW_TYPES = 6
 FEW_RESOURCES = 8
 BARS = 30
+DRIFTED = "Drifted"
 _STYLES = {"SUCCEEDED": "", "FAILED": "x", "CANCELLED": "c", "NEEDS_ATTENTION": "x"}
 VERDICTS = {
     "safe": ("green", "Safe to break: nothing that could write this state is left."),
@@ -33,6 +34,14 @@ class TypeCount(TypedDict):
     name: str
     number: int
     share: str
+
+
+class ResourceRow(TypedDict):
+    """One resource of the state; whether it has drifted is what the last check said."""
+
+    address: str
+    drift: str
+    id: str
 
 
 class SourceFile(TypedDict):
@@ -65,9 +74,18 @@ class Contents:
 
     total: int = 0
     types: tuple[TypeCount, ...] = ()
-    addresses: tuple[str, ...] = ()
+    resources: tuple[ResourceRow, ...] = ()
     more: int = 0
     outputs: tuple[OutputView, ...] = ()
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What the last check for drift found: the job, and the addresses that differ."""
+
+    job: str = ""
+    addresses: frozenset[str] = frozenset()
+    is_checked: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,19 +114,40 @@ class Chart:
     middle: str = ""
 
 
-def contents(answer: object, *, is_all: bool) -> Contents:
-    """Read what state_resources answered."""
+def contents(answer: object, drifted: Drift, *, is_all: bool) -> Contents:
+    """Read what state_resources answered; what has drifted comes first."""
     found = answer if isinstance(answer, Mapping) else {}
-    rows = [row for row in found.get("resources") or [] if isinstance(row, Mapping)]
+    rows = [_resource(row, drifted) for row in found.get("resources") or [] if isinstance(row, Mapping)]
+    rows.sort(key=lambda row: row["drift"] != DRIFTED)
     shown = rows if is_all else rows[:FEW_RESOURCES]
-    total = int(found.get("total") or 0)
     return Contents(
-        total=total,
+        total=int(found.get("total") or 0),
         types=_types(found.get("types") or {}),
-        addresses=tuple(str(row.get("address")) for row in shown),
-        more=total - len(shown),
+        resources=tuple(shown),
+        more=int(found.get("found") or 0) - len(shown),
         outputs=_outputs(found.get("outputs") or {}),
     )
+
+
+def _resource(row: Row, drifted: Drift) -> ResourceRow:
+    address = str(row.get("address"))
+    calm = "In sync" if drifted.is_checked else "Not checked"
+    return {
+        "address": address,
+        "drift": DRIFTED if address in drifted.addresses else calm,
+        "id": str(row.get("id") or "–"),
+    }
+
+
+def drift(module: Row, jobs: Iterable[Row]) -> Drift:
+    """Read the drift that is known of a module from the job that found it; without drift there is nothing to show."""
+    is_checked = bool(module.get("drift_checked_at"))
+    found = next(iter(jobs), None) if module.get("drift_since") else None
+    if found is None:
+        return Drift(is_checked=is_checked)
+    rows = (found.get("plan_summary") or {}).get("resources") or []
+    addresses = frozenset(str(row.get("address")) for row in rows if isinstance(row, Mapping))
+    return Drift(job=str(int(found["id"])), addresses=addresses, is_checked=is_checked)
 
 
 def _types(numbers: Mapping[str, int]) -> tuple[TypeCount, ...]:

@@ -18,12 +18,18 @@ class PaletteState(AppState, rx.State):
     text: str = ""
     groups: list[Group] = []
     problem: str = ""
+    _opened_by: str = ""
 
     @rx.event
     async def show(self) -> None:
         """Open it, with what was looked at last and the actions."""
-        self.is_open = True
+        self.is_open, self._opened_by = True, self.router.session.session_id
         await self._find("")
+
+    def _leave(self) -> None:
+        """Close it when the page that opened it is gone: states outlive a reload, and each load has a socket of its own."""
+        if self._opened_by != self.router.session.session_id:
+            self.is_open = False
 
     @rx.event
     def set_open(self, is_open: bool) -> None:

@@ -9,8 +9,9 @@ from app.modules.view.group import modules, prefixes, runners
 
 ANSWER = {
     "total": 3,
+    "found": 3,
     "types": {"vm": 2, "role": 1},
-    "resources": [{"address": "vm.a"}, {"address": "vm.b"}, {"address": "role.c"}],
+    "resources": [{"address": "role.c"}, {"address": "vm.a", "id": "i-1"}, {"address": "vm.b"}],
     "outputs": {"url": {"value": "https://x"}, "n": {"value": 3}, "key": {"sensitive": True, "value": None}},
 }
 
@@ -22,23 +23,37 @@ def job(number: int, status: str, seconds: int, **more: Any) -> dict[str, Any]:
 
 
 def test_contents_are_counted_by_type_and_listed_by_address() -> None:
-    found = views.contents(ANSWER, is_all=False)
+    found = views.contents(ANSWER, views.Drift(), is_all=False)
     assert [(each["name"], each["number"], each["share"]) for each in found.types] == [
         ("vm", 2, "100%"),
         ("role", 1, "50%"),
     ]
-    assert (found.total, found.more, found.addresses[0]) == (3, 0, "vm.a")
+    assert (found.total, found.more, found.resources[0]["address"]) == (3, 0, "role.c")
     assert {each["name"]: each["value"] for each in found.outputs} == {"key": "", "n": "3", "url": "https://x"}
 
 
+def test_what_has_drifted_comes_first_and_leads_to_the_job_that_found_it() -> None:
+    summary = {"resources": [{"address": "vm.b", "action": "update"}, "odd"]}
+    known = views.drift({"drift_since": "x", "drift_checked_at": "y"}, [{"id": 7, "plan_summary": summary}])
+    found = views.contents(ANSWER, known, is_all=True)
+    assert [(row["address"], row["drift"], row["id"]) for row in found.resources] == [
+        ("vm.b", "Drifted", "–"),
+        ("role.c", "In sync", "–"),
+        ("vm.a", "In sync", "i-1"),
+    ]
+    assert known.job == "7"
+    assert views.drift({"drift_since": "x"}, []) == views.drift({}, [{"id": 7}]) == views.Drift()
+    assert {row["drift"] for row in views.contents(ANSWER, views.Drift(), is_all=True).resources} == {"Not checked"}
+
+
 def test_many_types_are_summed_up() -> None:
-    found = views.contents({"total": 9, "types": {f"t{at}": 1 for at in range(9)}}, is_all=True)
+    found = views.contents({"total": 9, "types": {f"t{at}": 1 for at in range(9)}}, views.Drift(), is_all=True)
     assert found.types[-1] == {"name": "3 other types", "number": 3, "share": "100%"}
 
 
 @pytest.mark.parametrize("odd", [None, [], "x", {}, {"resources": [1], "outputs": {"a": 1}}])
 def test_odd_answers_are_passed_over(odd: Any) -> None:
-    assert views.contents(odd, is_all=False).addresses == ()
+    assert views.contents(odd, views.Drift(), is_all=False).resources == ()
     assert not views.lock(odd, None).is_held
 
 

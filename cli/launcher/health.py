@@ -1,17 +1,21 @@
 """Whether a part answers; the one module of the core that talks HTTP."""
 
 import asyncio
+import ssl
 
 import httpx
 
 from stack.postgres import Cluster
 from stack.settings import Settings
 
+# Parts are asked on this machine and without TLS: reading everybody's certificates takes 25 ms, every few seconds, for each part.
+NO_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
 
 async def ask(url: str) -> int:
     """The status that a GET is answered with; 0 when there is no answer."""
     try:
-        async with httpx.AsyncClient(timeout=5, trust_env=False) as client:
+        async with httpx.AsyncClient(timeout=5, trust_env=False, verify=NO_AUTHORITIES) as client:
             return (await client.get(url)).status_code
     except httpx.HTTPError:
         return 0

@@ -1,5 +1,6 @@
 """Fixtures for every test: a shared PostgreSQL, a database of one's own, a running stack."""
 
+import gc
 import os
 import shutil
 import tempfile
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+from tests.support.certificates import read_once
 from tests.support.database import Database, Server, shared_server
 from tests.support.demo import demo
 from tests.support.extent import ALL_VARIABLE, SEED_VARIABLE, choose_seed, is_all, is_usual
@@ -41,11 +43,14 @@ hypothesis_settings.load_profile("runyard")
 # The same goes for an answer: who says no limit of their own waits a minute, where httpx would give up after 5 s.
 for _part in ("connect", "read", "write", "pool"):
     setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, _part, 60.0)
+read_once()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give all processes of this run one folder and one seed; xdist's workers inherit them."""
     choose_seed()
+    # Collecting makes millions of objects that all stay: nobody looks for garbage among them, neither now nor later.
+    gc.disable()
     if not hasattr(config, "workerinput"):
         folder = tempfile.mkdtemp(prefix="runyard-test-")
         Path(folder).chmod(0o755)
@@ -70,6 +75,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with what it needs, and mix long files with short ones."""
     mark(items)
     items[:] = ordered(items)
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, but only among what comes from now on."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

@@ -6,8 +6,10 @@ import reflex as rx
 
 from app.figures.components.charts import share_chart, throughput_chart, wait_chart
 from app.figures.state.figures import FiguresState
-from app.figures.view.figures import RANGES, Part
+from app.figures.view.figures import FEW_PARTS, RANGES, Part
+from app.shared.elements import DOWNLOAD
 from app.shared.feedback import empty, failed
+from app.shared.icons import icon
 from app.shared.layout import head, page
 from app.shared.route import Route
 from app.shared.table import cell, heads, table
@@ -23,6 +25,15 @@ def _spans() -> rx.Component:
     return rx.el.div(control, class_name="ry-bar")
 
 
+def _spark(line: rx.Var[str]) -> rx.Component:
+    path = rx.el.svg.path(
+        d=line, fill="none", stroke="var(--ry-chart-1)", stroke_width="1.5", vector_effect="non-scaling-stroke"
+    )
+    return rx.el.svg(
+        path, view_box="0 -10 1000 220", preserve_aspect_ratio="none", class_name="ry-sp", aria_hidden="true"
+    )
+
+
 def _part(part: rx.Var[Part]) -> rx.Component:
     name = rx.cond(part["href"] != "", rx.link(part["name"], href=part["href"].to(str)), part["name"])
     meter = rx.el.span(rx.el.i(style={"width": part["width"]}), class_name="ry-meter", aria_hidden="true")
@@ -31,13 +42,22 @@ def _part(part: rx.Var[Part]) -> rx.Component:
         cell(part["p95"], class_name="r num n-b"),
         cell(rx.el.span(meter, rx.el.span(part["busy"], class_name="mut num"), class_name="ry-row"), class_name="n-c"),
         cell(part["passed"], class_name=rx.cond(part["is_low"], "r num t-red n-d", "r num n-d")),
+        cell(_spark(part["line"].to(str)), class_name="r hide-s"),
         role="row",
     )
 
 
 def _parts(title: str, label: str, rows: Any, said: rx.Var[str]) -> rx.Component:
-    columns = heads((label, ""), ("Wait p95", "r"), ("Busy", ""), ("Pass rate", "r"))
-    body = rx.foreach(rows.to(list[Part]), _part)
+    columns = heads((label, ""), ("Wait p95", "r"), ("Busy", ""), ("Pass rate", "r"), ("Mean wait", "r"))
+    found = rows.to(list[Part])
+    body = rx.foreach(found, lambda part: rx.cond(FiguresState.is_all | ~part["is_more"].to(bool), _part(part), ""))
+    more = rx.button(
+        rx.cond(FiguresState.is_all, "Show few", "Show all"),
+        on_click=FiguresState.show_all,
+        variant="ghost",
+        color_scheme="gray",
+        size="1",
+    )
     return rx.el.section(
         rx.el.div(
             rx.el.h2(title),
@@ -46,7 +66,12 @@ def _parts(title: str, label: str, rows: Any, said: rx.Var[str]) -> rx.Component
             class_name="ry-ph",
         ),
         table(title, columns, body, is_reached_by_keys=True),
-        rx.el.div(rx.el.span(said, class_name="num"), class_name="ry-foot"),
+        rx.el.div(
+            rx.el.span(said, class_name="num"),
+            rx.el.span(class_name="grow"),
+            rx.cond(found.length() > FEW_PARTS, more, rx.fragment()),
+            class_name="ry-foot",
+        ),
         class_name="ry-panel",
         aria_label=title,
     )
@@ -80,10 +105,21 @@ def _body() -> rx.Component:
     return rx.cond(FiguresState.problem != "", rx.el.section(problem, class_name="ry-panel"), charts)
 
 
+def _csv() -> rx.Component:
+    hours = rx.match(FiguresState.span, *[(span, str(number)) for span, number in RANGES.items()], "24").to(str)
+    return rx.el.a(
+        icon("download"),
+        "Export CSV",
+        href="/api/figures.csv?hours=" + hours,
+        class_name="rt-reset rt-BaseButton rt-Button rt-r-size-2 rt-variant-surface",
+        custom_attrs={"data-accent-color": "gray", **DOWNLOAD, "data-testid": "figures-csv"},
+    )
+
+
 def figures() -> rx.Component:
     """The figures page."""
     return page(
-        head("Figures", "How long jobs wait, how busy runners are, and how jobs end."),
+        head("Figures", "How long jobs wait, how busy runners are, and how jobs end.", _csv()),
         _spans(),
         _body(),
         title="Figures",

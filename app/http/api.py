@@ -2,7 +2,7 @@
 
 from starlette.routing import BaseRoute
 
-from app.http import events, jobs, metrics, records, states
+from app.http import events, figures, jobs, metrics, records, states
 from app.http.audit import routes as audit
 from app.http.logs import routes as logs
 from app.project.runtime import Runtime
@@ -17,5 +17,6 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
         *records.build_routes(runtime),
         *jobs.build_routes(runtime),
         *events.build_routes(runtime),
+        *figures.build_routes(runtime),
         *metrics.build_routes(runtime),
     ]

@@ -25,6 +25,13 @@ def list_members(here: Here) -> None:
     here.printer.rows(rows, ("email", "role", "created_at", "user_id"))
 
 
+@command(app, "sign-ins", calls=("member_sign_ins",), page=PAGE)
+def sign_ins(here: Here) -> None:
+    """List which members have two-step sign-in, and when each last signed in; for admins."""
+    rows = here.api.call("member_sign_ins", org=here.org.id)
+    here.printer.rows(rows, ("email", "has_two_step", "last_sign_in_at"))
+
+
 @command(app, "invite", calls=("invite_member",), page=f"{PAGE} → Invite member")
 def invite(here: Here, email: Annotated[str, typer.Argument(help="Who is invited.")], role: Role = "operator") -> None:
     """Invite an address; the link's secret is printed this once and sent to nobody."""

@@ -594,4 +594,21 @@ $$;
 comment on function private.use_personal_token(text) is 'Body of public.use_personal_token.';
 grant execute on function private.use_personal_token(text) to service_role;
 
+create function private.member_sign_ins(p_org uuid)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.need_role(p_org, 'admin');
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object('user_id', m.user_id, 'email', m.email, 'has_two_step', exists (
+      select from auth.mfa_factors as f where f.user_id = m.user_id and f.status = 'verified'),
+      'last_sign_in_at', u.last_sign_in_at) order by m.email), '[]')
+    from public.memberships as m join auth.users as u on u.id = m.user_id where m.org_id = p_org);
+end;
+$$;
+comment on function private.member_sign_ins(uuid) is 'Body of public.member_sign_ins.';
+grant execute on function private.member_sign_ins(uuid) to authenticated;
+
 revoke execute on all functions in schema private from public;

@@ -114,6 +114,39 @@ comment on column private.waits_hourly.size is
   'The wait from queued to claimed, one of 200 sizes, each a tenth more than the one before; 0 where it is not known.';
 comment on column private.waits_hourly.jobs is 'Jobs that had waited so long.';
 
+create table private.outages (
+  began_at timestamptz primary key,
+  ended_at timestamptz check (ended_at > began_at)
+);
+alter table private.outages enable row level security;
+create unique index outages_open_idx on private.outages ((true)) where ended_at is null;
+comment on table private.outages is
+  'When nothing swept for two minutes or more: the database was down, or nothing could reach it. Kept for eight days.';
+comment on column private.outages.began_at is 'When the last sweep before it ran.';
+comment on column private.outages.ended_at is
+  'When the first sweep ran again; null in the one row that is no outage but the last sign of life.';
+
+create function private.note_alive()
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_last pg_catalog.timestamptz := (select o.began_at from private.outages as o where o.ended_at is null);
+begin
+  if v_last > now() - interval '30 seconds' then
+    return;
+  elsif v_last > now() - interval '2 minutes' then
+    update private.outages set began_at = now() where ended_at is null;
+    return;
+  end if;
+  update private.outages set ended_at = now() where ended_at is null;
+  insert into private.outages (began_at) values (now());
+end;
+$$;
+comment on function private.note_alive() is
+  'Notes that the sweep runs, twice a minute in a table that a crash does not empty; after a gap, the outage.';
+
 create table private.rolled_hours (
   hour timestamptz primary key
 );
@@ -230,6 +263,7 @@ begin
   delete from private.job_stats_hourly where hour < now() - interval '400 days';
   delete from private.load_hourly where hour < now() - interval '400 days';
   delete from private.waits_hourly where hour < now() - interval '8 days';
+  delete from private.outages where ended_at < now() - interval '8 days';
   delete from private.rolled_hours where hour < now() - interval '2 days';
   return v_count;
 end;
@@ -386,7 +420,8 @@ begin
       select j.status, j.worker_id, j.worker_name collate pg_catalog."C" as worker_name,
         split_part(j.group_path, '/', 1) collate pg_catalog."C" as top,
         case when j.claimed_at >= j.queued_at then date_part('epoch', j.claimed_at - j.queued_at) end as wait,
-        greatest(date_part('epoch', j.finished_at - j.claimed_at), 0) as busy
+        greatest(date_part('epoch', j.finished_at - j.claimed_at), 0) as busy,
+        width_bucket(date_part('epoch', j.finished_at), date_part('epoch', p_from), date_part('epoch', p_to), 24) as bin
       from public.provision_jobs as j where j.org_id = p_org and j.finished_at >= p_from
     ), part as (
       select case grouping(j.top) when 1 then 'runner' else 'group' end as kind, j.worker_id as id,
@@ -399,15 +434,50 @@ begin
       select p.*, row_number() over (partition by p.kind order by p.p95 desc nulls last, p.name) as place,
         count(*) over (partition by p.kind) as parts
       from part as p where p.name is not null
+    ), drawn as (
+      -- A mean, and not the percentile of the figure: it needs no order, and the line is there for its shape.
+      select s.kind, s.id, s.name, jsonb_object_agg(s.bin, round(s.wait::numeric, 2)) as waits from (
+        select case grouping(j.top) when 1 then 'runner' else 'group' end as kind, j.worker_id as id,
+          case grouping(j.top) when 1 then j.worker_name else j.top end as name, j.bin, avg(j.wait) as wait
+        from job as j where j.wait is not null
+        group by grouping sets ((j.worker_id, j.worker_name, j.bin), (j.top, j.bin))
+      ) as s group by s.kind, s.id, s.name
     )
     select coalesce(jsonb_agg(jsonb_build_object('kind', r.kind, 'id', r.id, 'name', r.name, 'jobs', r.jobs,
       'failed', r.failed, 'succeeded', r.succeeded, 'p95', r.p95, 'of', r.parts,
-      'busy', r.busy / date_part('epoch', p_to - p_from)) order by r.kind, r.place), '[]')
-    from ranked as r where r.place <= 20);
+      'busy', r.busy / date_part('epoch', p_to - p_from), 'waits', coalesce(d.waits, '{}'))
+        order by r.kind, r.place), '[]')
+    from ranked as r left join drawn as d on d.kind = r.kind and d.name = r.name and d.id is not distinct from r.id
+    where r.place <= 20);
 end;
 $$;
 comment on function private.busiest_parts(uuid, timestamptz, timestamptz) is
-  'The runners and top-level groups whose jobs waited longest since then, twenty of each.';
+  'The runners and top-level groups whose jobs waited longest since then, twenty of each, with the mean wait of each '
+  '24th of the span.';
+
+create function private.figure_marks(p_org uuid, p_from timestamptz, p_to timestamptz)
+returns jsonb
+language sql stable
+set search_path = ''
+as $$
+  select coalesce(jsonb_agg(to_jsonb(m) order by m.at desc), '[]') from (
+    select 'outage' as kind, o.began_at as at, o.ended_at as until, null as version, null as updated, null as runners
+    from private.outages as o where o.ended_at > p_from
+    union all
+    select 'release', r.published_at, null, r.version, w.updated, w.runners
+    from public.worker_releases as r cross join lateral (
+      -- By version: a fleet has thousands of runners and a few versions.
+      select coalesce(sum(v.runners) filter (where private.version_key(v.version) >= private.version_key(r.version)),
+        0) as updated, coalesce(sum(v.runners), 0) as runners
+      from (select f.version, count(*) as runners from public.workers as f where f.org_id = p_org
+        and f.removed_at is null group by f.version) as v
+    ) as w
+    where r.published_at >= p_from and r.published_at < p_to and r.withdrawn_at is null
+    order by 2 desc limit 10
+  ) as m
+$$;
+comment on function private.figure_marks(uuid, timestamptz, timestamptz) is
+  'What happened in a span that a chart cannot tell: outages, and releases with how many runners have them.';
 
 create function private.fleet_figures(p_org uuid, p_hours integer)
 returns jsonb
@@ -438,6 +508,7 @@ begin
             order by x.at)
         from generate_series(v_from, v_to - v_step, v_step) as x (at) left join point as p on p.at = x.at
         left join private.load_points(p_org, v_from, v_to, v_step) as l on l.at = x.at),
+      'marks', private.figure_marks(p_org, v_from, v_to),
       -- Of the last day at most: who waits longest is asked about now.
       'parts', private.busiest_parts(p_org, greatest(v_from, v_to - interval '24 hours'), v_to)));
 end;

@@ -387,6 +387,7 @@ begin
     v_done := v_done || private.housekeeping();
   end if;
   -- Noted at its end, whoever ran it: a sweep that fails is one that has not run.
+  perform private.note_alive();
   insert into private.clocks (name, ran_at) values ('swept', now())
   on conflict (name) do update set ran_at = excluded.ran_at;
   return v_done;

@@ -73,6 +73,13 @@ comment on function public.remove_member(uuid, uuid) is
   'Removes a member; everybody may leave. Admins; only owners remove owners.';
 grant execute on function public.remove_member(uuid, uuid) to authenticated;
 
+create function public.member_sign_ins(p_org uuid)
+returns jsonb language plpgsql stable set search_path = ''
+as $$ begin return private.member_sign_ins(p_org); end $$;
+comment on function public.member_sign_ins(uuid) is
+  'Which members have two-step sign-in, and when each last signed in. Admins.';
+grant execute on function public.member_sign_ins(uuid) to authenticated;
+
 create function public.device_login(p_user_code text)
 returns jsonb language sql set search_path = ''
 as $$ select private.device_login(p_user_code) $$;
@@ -816,7 +823,7 @@ returns jsonb language plpgsql stable set search_path = ''
 as $$ begin return private.fleet_figures(p_org, p_hours); end $$;
 comment on function public.fleet_figures(uuid, integer) is
   'Waits (p50, p95, p99), utilisation, throughput and pass rate over 1, 24 or 168 hours: points of a chart, the whole, '
-  'and the runners and groups that waited longest. Members.';
+  'the runners and groups that waited longest, and the releases and outages of that time. Members.';
 grant execute on function public.fleet_figures(uuid, integer) to authenticated;
 
 -- -------------------------------------------- what runners and executors call, and edge functions with the service key

@@ -37,6 +37,32 @@ def test_a_span_is_drawn_in_so_many_points_and_counted_as_a_whole(busy: Organiza
     runners = [part["name"] for part in figures["parts"] if part["kind"] == "runner"]
     assert sorted(runners) == ["runner-0", "runner-1"]
     assert [(part["name"], part["jobs"]) for part in figures["parts"] if part["kind"] == "group"] == [("bulk", 200)]
+    waits = [wait for part in figures["parts"] for wait in part["waits"].values()]
+    assert len(waits) >= len(figures["parts"])
+    assert waits == pytest.approx([3] * len(waits))
+
+
+def test_releases_and_outages_of_the_time_are_marked(world: World, org: Organization) -> None:
+    add_workers(world, org, 3)
+    world.owner.connection.execute("update public.workers set version = '9.9.9' where org_id = %s", [org.id])
+    world.owner.connection.execute(
+        "update public.workers set version = '9.9.8' where name = (select min(name) from"
+        " public.workers where org_id = %s)",
+        [org.id],
+    )
+    world.owner.connection.execute("insert into public.worker_releases (version) values ('9.9.9')")
+    world.owner.connection.execute("delete from private.outages")
+    for gap in ("20 seconds", "10 minutes", "1 minute"):
+        world.owner.connection.execute(
+            "insert into private.outages (began_at) values (now() - %s::interval)"
+            " on conflict ((true)) where ended_at is null do update set began_at = excluded.began_at",
+            [gap],
+        )
+        world.service.call("sweep")
+    marks = {mark["kind"]: mark for mark in org.owner.call("fleet_figures", p_org=org.id, p_hours=1)["marks"]}
+    assert (marks["release"]["version"], marks["release"]["updated"], marks["release"]["runners"]) == ("9.9.9", 2, 3)
+    assert world.owner.one("select count(*) from private.outages where ended_at is not null") == 1, "of ten minutes"
+    assert marks["outage"]["until"] > marks["outage"]["at"]
 
 
 def test_a_week_from_closed_hours_is_the_week_from_its_jobs(world: World, busy: Organization) -> None:

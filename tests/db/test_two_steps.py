@@ -65,3 +65,23 @@ def test_service_accounts_are_asked_for_no_code(world: World, org: Organization)
     acting = org.acting(org.account("viewer"))
     add_factor(world, org.owner.id)
     assert [one["id"] for one in acting.call("my_organizations")] == [org.id]
+
+
+def test_admins_see_who_has_two_steps_and_when_they_last_signed_in(
+    world: World, org: Organization, other_org: Organization
+) -> None:
+    viewer, admin = org.member("viewer"), org.member("admin")
+    add_factor(world, viewer.id)
+    add_factor(world, admin.id, "unverified")
+    world.owner.connection.execute("update auth.users set last_sign_in_at = now() where id = %s", [viewer.id])
+    rows = {row["user_id"]: row for row in admin.call("member_sign_ins", p_org=org.id)}
+    assert {key: row["has_two_step"] for key, row in rows.items()} == {
+        org.owner.id: False,
+        viewer.id: True,
+        admin.id: False,
+    }
+    assert rows[viewer.id]["last_sign_in_at"]
+    with refused("RY403"):
+        org.member("operator").call("member_sign_ins", p_org=org.id)
+    with refused("RY404"):
+        other_org.owner.call("member_sign_ins", p_org=org.id)

@@ -121,6 +121,22 @@ def test_what_runs_is_first_and_the_file_has_all(product: Product, queue: Person
     assert refused.status_code == 401
 
 
+def test_figures_say_what_happened_and_can_be_kept(product: Product, person: Person, sign_in: Open) -> None:
+    outage = "insert into private.outages values (now() - interval '20 minutes', now() - interval '10 minutes')"
+    product.sql(outage)
+    page = sign_in(person)
+    page.goto("/dashboard/figures?range=1h")
+    expect(page.locator("[data-mark=outage]").first).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_test_id("figures-csv").click()
+    lines = download.value.path().read_text().splitlines()
+    assert lines[0] == "at,jobs,succeeded,failed,p50,p95,p99,share"
+    assert len(lines) == 61
+    for hours in ("x", "", "5"):
+        assert page.request.get(f"/api/figures.csv?hours={hours}").status == 400
+    assert httpx.get(f"{product.url}/api/figures.csv", timeout=60).status_code == 401
+
+
 def test_the_palette_finds_runners_and_actions_by_keys_alone(product: Product, person: Person, sign_in: Open) -> None:
     product.runner(person, "payments-eu")
     page = sign_in(person)

@@ -259,6 +259,7 @@ def test_secrets_are_shown_once_and_leave_no_trace_in_the_state(
     expect(page.get_by_text(re.compile(r"/invite#[0-9a-f-]{36}\."))).to_be_visible()
     page.get_by_role("button", name="Done").click()
     expect(page.get_by_test_id("invited")).to_be_visible()
+    expect(page.locator("[data-two-step=Off]")).not_to_have_count(0)
 
     page.goto("/dashboard/settings/service-accounts")
     page.get_by_role("button", name="Add account").first.click()

@@ -6,7 +6,9 @@ import reflex as rx
 
 from app.figures.state.figures import FiguresState
 from app.figures.view.charts import Bar, Line, Moment, Tick
+from app.figures.view.marks import Mark
 from app.shared.elements import date, hour_of_day
+from app.shared.icons import icon
 
 # Three lines differ by stroke and end mark as well as by colour.
 LINES = {
@@ -48,19 +50,58 @@ def _tick(tick: rx.Var[Tick]) -> rx.Component:
     )
 
 
+def _when(at: rx.Var[str]) -> rx.Component:
+    return rx.cond(FiguresState.span == "7d", date(at), hour_of_day(at))
+
+
 def _moment(moment: rx.Var[Moment]) -> rx.Component:
-    at = moment["at"].to(str)
     return rx.el.span(
-        rx.cond(FiguresState.span == "7d", date(at), hour_of_day(at)),
-        class_name=rx.cond(moment["is_odd"], "x num odd", "x num"),
+        _when(moment["at"].to(str)),
+        class_name=rx.cond(moment["is_last"], "x num e", rx.cond(moment["is_odd"], "x num odd", "x num")),
         style={"left": moment["left"]},
     )
+
+
+def _flag(mark: rx.Var[Mark]) -> rx.Component:
+    """An outage as a band, a release as a line; both are named under the chart as well."""
+    at = {"left": mark["left"]}
+    return rx.cond(
+        mark["kind"] == "outage",
+        rx.el.span(class_name="ry-band", style={**at, "width": mark["width"], "minWidth": "3px"}),
+        rx.el.span(class_name="ry-vl", style=at),
+    )
+
+
+def _happened(mark: rx.Var[Mark]) -> rx.Component:
+    until = rx.cond(mark["until"] != "", rx.fragment(" to ", _when(mark["until"].to(str))), rx.fragment())
+    return rx.el.li(
+        rx.cond(
+            mark["kind"] == "outage",
+            icon("triangle-alert", class_name="t-red"),
+            icon("circle-arrow-up", class_name="mut"),
+        ),
+        rx.el.span(
+            rx.el.b(mark["title"], ", ", _when(mark["at"].to(str)), until, class_name="ry-medium num"),
+            " ",
+            rx.el.span(mark["text"], class_name="mut"),
+            class_name="grow",
+        ),
+        rx.el.span("recorded by Runyard", class_name="mut hide-s"),
+        custom_attrs={"data-mark": mark["kind"]},
+    )
+
+
+def _marks() -> rx.Component:
+    found = FiguresState.figures["marks"].to(list[Mark])
+    listed = rx.el.ul(rx.foreach(found, _happened), class_name="ry-list ry-marks", aria_label="Releases and outages")
+    return rx.cond(found.length() > 0, listed, rx.fragment())
 
 
 def _plot(chart: Any, *inside: rx.Component, height: str) -> rx.Component:
     return rx.fragment(
         rx.el.div(
             rx.foreach(chart["ticks"].to(list[Tick]), _tick),
+            rx.foreach(FiguresState.figures["marks"].to(list[Mark]), _flag),
             *inside,
             rx.foreach(FiguresState.figures["moments"].to(list[Moment]), _moment),
             class_name="ry-plot",
@@ -116,7 +157,7 @@ def wait_chart() -> rx.Component:
     drawn = [_line(lines[name], colour, dashes) for name, (colour, dashes, _) in LINES.items()]
     marks = [_mark(lines[name], colour, shape) for name, (colour, _, shape) in LINES.items()]
     picture = _picture(_area(lines["p50"], LINES["p50"][0]), *drawn)
-    return _frame("Queue wait", "wait", _plot(chart, picture, *marks, height="190px"), aside=keys)
+    return _frame("Queue wait", "wait", _plot(chart, picture, *marks, height="190px"), _marks(), aside=keys)
 
 
 def share_chart(title: str, key: str, colour: str, shape: str, *, is_filled: bool) -> rx.Component:

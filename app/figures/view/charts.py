@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 Row = Mapping[str, Any]
 WIDTH, HEIGHT = 1000.0, 200.0
 LABELS = 6
+SPARKS = 24
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -23,6 +24,7 @@ class Moment(TypedDict):
     left: str
     at: str
     is_odd: bool
+    is_last: bool
 
 
 class Line(TypedDict):
@@ -103,6 +105,12 @@ def line(series: Sequence[float | None], low: float, high: float, figure: str) -
     }
 
 
+def spark(waits: Mapping[str, Any]) -> str:
+    """Draw a small line from what each 24th of a span had; it begins and ends where something is known."""
+    series = [None if waits.get(str(at)) is None else float(waits[str(at)]) for at in range(1, SPARKS + 1)]
+    return line(series, 0.0, max((value for value in series if value is not None), default=0.0) or 1.0, "")["line"]
+
+
 def ticks(low: float, high: float, say: Any, count: int = 4) -> list[Tick]:
     """The labels at the side, from the top down."""
     steps = [at / (count - 1) for at in range(count)]
@@ -116,7 +124,12 @@ def moments(points: Sequence[Row]) -> list[Moment]:
         return []
     chosen = sorted({round(last * at / (LABELS - 1)) for at in range(LABELS)})
     return [
-        {"left": f"{100 * at / last:.2f}%", "at": str(points[at]["at"]), "is_odd": bool(place % 2)}
+        {
+            "left": f"{100 * at / last:.2f}%",
+            "at": str(points[at]["at"]),
+            "is_odd": bool(place % 2),
+            "is_last": at == last,
+        }
         for place, at in enumerate(chosen)
     ]
 

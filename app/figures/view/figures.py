@@ -1,10 +1,12 @@
 """The figures page from what fleet_figures answers."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from app.figures.view import charts
+from app.figures.view import charts, marks
 from app.figures.view.charts import Bar, Line, Moment, Tick
+from app.figures.view.marks import Mark
 
 Row = Mapping[str, Any]
 RANGES = {"1h": 1, "24h": 24, "7d": 168}
@@ -23,6 +25,8 @@ class Part(TypedDict):
     width: str
     passed: str
     is_low: bool
+    is_more: bool
+    line: str
 
 
 class Chart(TypedDict):
@@ -44,6 +48,7 @@ class Figures(TypedDict):
     throughput: Chart
     passed: Chart
     moments: list[Moment]
+    marks: list[Mark]
     runners: list[Part]
     groups: list[Part]
     runners_said: str
@@ -58,6 +63,7 @@ NO_FIGURES: Figures = {
     "throughput": NO_CHART,
     "passed": NO_CHART,
     "moments": [],
+    "marks": [],
     "runners": [],
     "groups": [],
     "runners_said": "",
@@ -77,8 +83,9 @@ def build(answer: Row) -> Figures:
         "throughput": throughput(points, answer),
         "passed": passed(points, answer["whole"]),
         "moments": charts.moments(points),
-        "runners": [_part(part, f"/dashboard/runners/{part['id']}") for part in runners[:FEW_PARTS]],
-        "groups": [_part(part, "") for part in groups[:FEW_PARTS]],
+        "marks": marks.build(answer.get("marks") or [], answer.get("from"), answer.get("to")),
+        "runners": [_part(part, f"/dashboard/runners/{part['id']}", at) for at, part in enumerate(runners)],
+        "groups": [_part(part, f"/dashboard/modules?path={part['name']}", at) for at, part in enumerate(groups)],
         "runners_said": _of(runners),
         "groups_said": _of(groups),
         "jobs": int(answer["whole"]["jobs"]),
@@ -118,7 +125,8 @@ def utilisation(points: Sequence[Row], now: Row) -> Chart:
 
 def throughput(points: Sequence[Row], answer: Row) -> Chart:
     """Throughput: jobs that ended, in all and per step."""
-    high = charts.nice(max((float(point["jobs"]) for point in points), default=1.0))
+    # Twice a whole number: the middle of the axis counts jobs, too.
+    high = 2 * math.ceil(charts.nice(max((float(point["jobs"]) for point in points), default=1.0)) / 2)
     jobs, hours = int(answer["whole"]["jobs"]), int(answer["hours"])
     return {
         **NO_CHART,
@@ -152,7 +160,7 @@ def _share(row: Row) -> float | None:
     return int(row["succeeded"]) / counted if counted else None
 
 
-def _part(row: Row, href: str) -> Part:
+def _part(row: Row, href: str, place: int) -> Part:
     share, busy = _share(row), min(1.0, float(row.get("busy") or 0.0))
     return {
         "name": str(row["name"]),
@@ -162,9 +170,11 @@ def _part(row: Row, href: str) -> Part:
         "width": f"{100 * busy:.0f}%",
         "passed": charts.percent(share),
         "is_low": share is not None and share < LOW_PASS,
+        "is_more": place >= FEW_PARTS,
+        "line": charts.spark(row.get("waits") or {}),
     }
 
 
 def _of(parts: Sequence[Row]) -> str:
-    """Say how many there are beside those that are listed."""
-    return f"{min(len(parts), FEW_PARTS)} of {int(parts[0]['of']):,}" if parts else ""
+    """Say how many there are, and how many of them are listed."""
+    return f"{len(parts)} of {int(parts[0]['of']):,}" if parts else ""

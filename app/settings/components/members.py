@@ -50,10 +50,24 @@ def _menu(row: rx.Var[MemberRow]) -> rx.Component:
     return rx.cond(row["can_change"] | row["is_me"].to(bool), items, rx.fragment())
 
 
+def _sign_in(row: rx.Var[MemberRow]) -> tuple[rx.Component, rx.Component]:
+    """Whether two steps are needed, and when they last signed in: what an admin looks after."""
+    on = rx.el.span(icon("shield-check", class_name="t-grn"), row["two_step"], class_name="ry-row c6")
+    off = rx.el.span(icon("shield-off"), row["two_step"], class_name="ry-row c6 mut")
+    none = rx.el.span(row["two_step"], class_name="mut")
+    state = rx.match(row["two_step"], ("On", on), ("Off", off), none)
+    at = rx.cond(row["signed_in_at"] != "", ago(row["signed_in_at"].to(str)), rx.el.span("–"))
+    return (
+        cell(state, class_name="hide-s", custom_attrs={"data-two-step": row["two_step"]}),
+        cell(at, class_name="r mut num hide-s"),
+    )
+
+
 def _row(row: rx.Var[MemberRow]) -> rx.Component:
     return rx.el.tr(
         cell(rx.el.div(row["email"], _badge(row), class_name="ry-row"), class_name="n-a"),
         cell(_role(row), class_name="n-b"),
+        *(rx.cond(SessionState.can_admin, one, rx.fragment()) for one in _sign_in(row)),
         cell(ago(row["since"].to(str)), class_name="r mut num n-c"),
         cell(_menu(row), class_name="r n-d"),
         role="row",
@@ -141,10 +155,12 @@ def _invite_dialog() -> rx.Component:
 
 
 def _body() -> rx.Component:
-    labels: tuple[tuple[str, str], ...] = (("Address", ""), ("Role", ""), ("Since", "r"), ("Actions", "r"))
+    seen = (("Address", ""), ("Role", ""), ("Two-step", "hide-s"), ("Last sign-in", "r hide-s"), ("Since", "r"))
+    labels = (*seen, ("Actions", "r"))
+    plain = tuple(label for label in labels if label[0] not in ("Two-step", "Last sign-in"))
     waiting = State.is_loading & (State.rows.length() == 0)
     rows: Any = rx.cond(waiting, skeleton_rows(4), rx.foreach(State.rows, _row))
-    return table("Members", heads(*labels), rows, aria_busy=waiting)
+    return table("Members", rx.cond(SessionState.can_admin, heads(*labels), heads(*plain)), rows, aria_busy=waiting)
 
 
 def members() -> rx.Component:

@@ -38,7 +38,8 @@ class MembersState(LivePage, rx.State):
         members = (await self._select("memberships", Query(filters=mine, limit=1000))).rows
         invited = (await self._select("invitations", Query(filters=mine, order="created_at", limit=1000))).rows
         who = await self._who()
-        rows = build_rows(members, invited, who.user_id, who.role, datetime.now(UTC))
+        sign_ins = await self._rpc("member_sign_ins", {"p_org": store.org_id}) if who.can_admin else []
+        rows = build_rows(members, invited, sign_ins, who.user_id, who.role, datetime.now(UTC))
         if rows != self.rows:
             self.rows = rows
 

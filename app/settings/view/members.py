@@ -29,19 +29,22 @@ class MemberRow(TypedDict):
     is_expired: bool
     since: str
     can_change: bool
+    two_step: str
+    signed_in_at: str
 
 
 def build_rows(
-    members: Iterable[Row], invitations: Iterable[Row], me: str, my_role: str, now: datetime
+    members: Iterable[Row], invitations: Iterable[Row], sign_ins: Iterable[Row], me: str, my_role: str, now: datetime
 ) -> list[MemberRow]:
     """List members by name, then those who have not answered yet."""
-    rows = [_member(row, me, my_role) for row in members]
+    known = {str(row["user_id"]): row for row in sign_ins}
+    rows = [_member(row, known.get(str(row["user_id"]), {}), me, my_role) for row in members]
     rows.sort(key=lambda row: (ROLES.index(row["role"]), row["email"]))
     waiting = [row for row in invitations if not row.get("accepted_at") and not row.get("revoked_at")]
     return [*rows, *(_invited(row, my_role, now) for row in sorted(waiting, key=lambda row: str(row["email"])))]
 
 
-def _member(row: Row, me: str, my_role: str) -> MemberRow:
+def _member(row: Row, sign_in: Row, me: str, my_role: str) -> MemberRow:
     role = str(row["role"])
     return {
         "key": f"member:{row['user_id']}",
@@ -54,7 +57,15 @@ def _member(row: Row, me: str, my_role: str) -> MemberRow:
         "since": str(row.get("created_at") or ""),
         # Only an owner decides about owners; the database says so too.
         "can_change": my_role == "owner" or (my_role == "admin" and role != "owner"),
+        "two_step": _two_step(sign_in),
+        "signed_in_at": str(sign_in.get("last_sign_in_at") or ""),
     }
+
+
+def _two_step(sign_in: Row) -> str:
+    if "has_two_step" not in sign_in:
+        return "–"
+    return "On" if sign_in["has_two_step"] else "Off"
 
 
 def _invited(row: Row, my_role: str, now: datetime) -> MemberRow:
@@ -69,6 +80,8 @@ def _invited(row: Row, my_role: str, now: datetime) -> MemberRow:
         "is_expired": bool(expires) and datetime.fromisoformat(str(expires)) < now,
         "since": str(row.get("created_at") or ""),
         "can_change": my_role in ("owner", "admin"),
+        "two_step": "–",
+        "signed_in_at": "",
     }
 
 

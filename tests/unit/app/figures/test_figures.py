@@ -87,3 +87,31 @@ def test_runners_and_groups_say_how_many_more_there_are() -> None:
         True,
     )
     assert (made["runners_said"], made["groups"][0]["p95"], made["groups"][0]["width"]) == ("1 of 10", "–", "10%")
+
+
+def test_releases_and_outages_are_said_in_words_and_have_their_place() -> None:
+    span = {"from": "2026-11-15T10:00:00+00:00", "to": "2026-11-15T20:00:00+00:00"}
+    happened = [
+        {"kind": "release", "at": "2026-11-15T15:00:00+00:00", "version": "1.8.2", "updated": 7, "runners": 10},
+        {"kind": "outage", "at": "2026-11-15T09:00:00+00:00", "until": "2026-11-15T11:00:00+00:00"},
+    ]
+    release, outage = build(answer(point(0), marks=happened, **span))["marks"]
+    assert (release["title"], release["text"], release["left"]) == (
+        "Release 1.8.2",
+        "7 of 10 runners have it.",
+        "50.00%",
+    )
+    assert (outage["title"], outage["left"], outage["width"]) == ("Outage", "0.00%", "10.00%"), (
+        "it began before the span"
+    )
+    assert build(answer(point(0), marks=happened))["marks"] == [], "without a span nothing has a place"
+
+
+def test_a_small_line_is_drawn_of_what_is_known() -> None:
+    assert charts.spark({}) == ""
+    assert charts.spark({"1": 2.0, "2": 4.0, "24": 0}).count("M") == 2
+
+
+def test_the_middle_of_the_axis_counts_whole_jobs() -> None:
+    made = build(answer(point(0, jobs=5), point(1, jobs=3)))
+    assert [tick["text"] for tick in made["throughput"]["ticks"]] == ["6", "3", "0"]

@@ -28,6 +28,7 @@ def test_members_come_by_role_and_invitations_last() -> None:
             },
             {"id": "j", "email": "old@example.com", "role": "viewer", "accepted_at": "x"},
         ],
+        [{"user_id": "1", "has_two_step": True, "last_sign_in_at": "x"}],
         me="2",
         my_role="admin",
         now=NOW,
@@ -39,6 +40,7 @@ def test_members_come_by_role_and_invitations_last() -> None:
     ]
     assert [row["can_change"] for row in rows] == [False, True, True]
     assert rows[2]["is_expired"]
+    assert [(row["two_step"], row["signed_in_at"]) for row in rows] == [("On", "x"), ("–", ""), ("–", "")]
 
 
 @pytest.mark.parametrize(

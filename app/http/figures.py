@@ -1,0 +1,31 @@
+"""The points of the figures page's charts as a file."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from app.http import csv_file
+from app.http.guard import BadQuery, guarded
+from app.project.errors import NotThere
+from app.project.models import BrowserSession
+from app.project.runtime import Runtime
+
+COLUMNS = ("at", "jobs", "succeeded", "failed", "p50", "p95", "p99", "share")
+
+
+def build_routes(runtime: Runtime) -> list[BaseRoute]:
+    """Name the export's route."""
+    return [Route("/api/figures.csv", guarded(runtime, export))]
+
+
+async def export(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
+    """Return what the charts of a span are drawn from, of the organisation being looked at."""
+    hours = request.query_params.get("hours", "24")
+    if not hours.isascii() or not hours.isdigit() or len(hours) > 4:
+        raise BadQuery
+    if not session.org_id:
+        raise NotThere("You look at no organisation yet.", "Open the dashboard first.")
+    answer = await runtime.authorized.rpc(session, "fleet_figures", {"p_org": session.org_id, "p_hours": int(hours)})
+    headers = {"Content-Disposition": 'attachment; filename="runyard-figures.csv"'}
+    text = csv_file.header(COLUMNS) + csv_file.lines(COLUMNS, answer["points"])
+    return Response(text, media_type="text/csv; charset=utf-8", headers=headers)

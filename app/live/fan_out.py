@@ -9,19 +9,20 @@ import reflex as rx
 import structlog
 from reflex_base.registry import RegistrationContext
 
+from app.http.cookies import read_sid
 from app.live.members import check_member, evict
 from app.live.page import LivePage
 from app.project.live_queries import HEARTBEAT
 from app.project.runtime import runtime
 from app.project.store import Changed
 from app.shared.runner import release_notes_state as release_notes
-from app.shared.session import SessionState
+from app.shared.session import LINK_TOPICS, SessionState
 
 COALESCE_SECONDS = 0.1
 # In a storm of changes the tabs are told between these moments, and not the next change after every tab.
 NOTE_SECONDS = 0.005
 # What comes every few seconds whether or not anything happened: it waits behind what did.
-HEARTBEATS = frozenset({"overview", "figures", "counts", "facets"})
+HEARTBEATS = frozenset({"overview", "figures", "counts", "slots", "facets"})
 
 log = structlog.get_logger(__name__)
 
@@ -147,16 +148,14 @@ async def _show_to(app: rx.App, tab: str, changed: Changed) -> None:
         page = cast("type[LivePage]", RegistrationContext.get().base_states[view.page])
         token = rx.BaseStateToken(ident=view.tab, cls=cast("type[rx.State]", page))
         async with app.modify_state(token) as root:
-            if root.router.session.session_id != view.socket:
+            router = root.router
+            if router.session.session_id != view.socket or read_sid(router.headers.cookie or "") != view.sid:
                 # Anyone who has a tab's token can open its socket again: the page itself then loads again, with its
                 # cookie; anybody else is shown nothing.
                 runtime().hub.leave(tab)
                 return
-            who = await root.get_state(SessionState)
-            if who._sid() != view.sid:
-                runtime().hub.leave(tab)
-                return
-            who._show_link(store)
+            if changed.touches(LINK_TOPICS):
+                (await root.get_state(SessionState))._show_link(store)
             state = await root.get_state(cast("type[rx.State]", page))
             await cast("LivePage", state)._show(store, changed)
             if changed.touches(release_notes.TOPICS):

@@ -16,22 +16,23 @@ A live page's state derives from LivePage, names its TOPICS and writes _show():
 
 and its page is registered with on_load=RunnersState.load. Topics are the live
 tables (workers, worker_instances, provision_jobs, worker_releases, rollouts), those that wake only
-(modules, groups, approvals, worker_assignments, memberships), `overview` (every few seconds), `counts`
-and `facets` (only when they are others), `log` (ids are job ids), `figures` and `link`. _show runs at once after
+(modules, groups, approvals, worker_assignments, memberships), `overview` (every few seconds), `counts`,
+`slots` and `facets` (only when they are others), `log` (ids are job ids), `figures` and `link`. _show runs at once after
 a change, in a burst every 100 ms, only for tabs that show the page and only when one of its topics, or the
 answer of one of its live queries, changed; changed.ids(topic) names the rows.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import reflex as rx
 
 from app.project.errors import AppError, NotThere, SignedOut, Unreachable
 from app.project.hub import View
-from app.project.live_queries import LiveQuery
+from app.project.live_queries import Held, LiveQuery
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.store import AGAIN, EVERYTHING, Changed, Link, OrgStore
+from app.shared.patches import draw, tint
 from app.shared.session import AppState
 
 RETRY_SECONDS = 5.0
@@ -116,6 +117,16 @@ class LivePage(AppState, mixin=True):
         who = await self._who()
         tab, session = self.router.session.client_token, await who._must_session()
         await runtime().hub.ask(tab, who.org_id, session, queries)
+
+    def _draw(self, held: Held, rows: list[Any], changed: Changed) -> None:
+        """Send the page of a table or a few patches over it, and tint what differs from what was shown."""
+        drawn = held.once(draw, self.get_value("rows"), self.get_value("patches"), rows)
+        for name in ("rows", "patches"):
+            if self.get_value(name) is not getattr(drawn, name):
+                setattr(self, name, getattr(drawn, name))
+        flashes = {} if changed.is_everything else tint(self.get_value("flashes"), drawn.differing)
+        if flashes:
+            self._assign("flashes", flashes)
 
     async def _again(self, changed: Changed = EVERYTHING) -> None:
         """Show again after a filter changed, or something was done."""

@@ -33,9 +33,7 @@ class View:
 
     def hears(self, changed: Changed) -> bool:
         """Say whether a change concerns what this tab shows."""
-        if changed.touches(self.topics):
-            return True
-        return any(query.key in changed.tables or query.heartbeat in changed.tables for query in self.queries)
+        return changed.touches(self.topics) or any(changed.touches(query.notices) for query in self.queries)
 
 
 @dataclass

@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 from app.project.models import Row
@@ -33,15 +34,20 @@ class LiveQuery:
     table: str = ""
     pause_seconds: float = PAUSE_SECONDS
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The topic that is notified when the answer has changed."""
         return f"query:{self.function}:{self.arguments}"
 
-    @property
+    @cached_property
     def heartbeat(self) -> str:
         """The topic that is notified when only pulses have changed."""
         return HEARTBEAT + self.key
+
+    @property
+    def notices(self) -> tuple[str, str]:
+        """The topics that are notified when the answer is another."""
+        return self.key, self.heartbeat
 
     def named(self) -> dict[str, Any]:
         """The function's arguments."""
@@ -70,10 +76,14 @@ class Held:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     task: asyncio.Task[None] | None = None
     _made: dict[str, Any] = field(default_factory=dict)
+    _made_before: dict[str, Any] = field(default_factory=dict)
+    _worked_out: dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]] = field(default_factory=dict)
 
     def set(self, answer: Any) -> None:
-        """Take another answer; what was made of the old one is forgotten."""
-        self.answer, self.is_answered, self._made = answer, True, {}
+        """Take another answer; what was made of the old one is made anew."""
+        self.answer, self.is_answered = answer, True
+        self._made_before |= self._made
+        self._made, self._worked_out = {}, {}
 
     def rows(self) -> list[Row]:
         """The rows that the answer lists."""
@@ -84,10 +94,20 @@ class Held:
         return self.make("places", lambda held: {str(row["id"]): at for at, row in enumerate(held.rows())})
 
     def make(self, name: str, build: "Callable[[Held], Made]") -> Made:
-        """Work something out of the answer once, however many people are shown it."""
+        """Work something out of the answer once, however many people are shown it; what is the same stays the same object."""
         if name not in self._made:
-            self._made[name] = build(self)
+            fresh, before = build(self), self._made_before.get(name)
+            self._made[name] = before if before == fresh else fresh
         made: Made = self._made[name]
+        return made
+
+    def once(self, build: "Callable[..., Made]", *given: Any) -> Made:
+        """Work something out of the very same objects once while the answer stands: most tabs have been shown the same."""
+        key = (build, *map(id, given))
+        if key not in self._worked_out:
+            # With what was given, so that no other object gets its id.
+            self._worked_out[key] = given, build(*given)
+        made: Made = self._worked_out[key][1]
         return made
 
     def pause(self, now: float) -> float:

@@ -38,19 +38,22 @@ class FileSessions(MemorySessions):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         directory.chmod(0o700)
         self._directory = directory
+        self._written_at: dict[str, float] = {}
         self._key = OctKey.import_key(hashlib.sha256((secret or _kept_secret(directory)).encode()).digest())
         self._drop_old()
 
     async def get(self, sid: str) -> BrowserSession | None:
         """Find a live session, here or in its file."""
         session = await super().get(sid) or self._read(sid)
-        if session is not None and self._age(sid) > TOUCH_SECONDS:
+        # Asked for each tab with each change: the file itself is not asked how old it is.
+        if session is not None and self._clock() - self._written_at.get(sid, 0.0) > TOUCH_SECONDS:
             self._write(session)
         return session
 
     async def put(self, session: BrowserSession) -> None:
         """Keep a session, new or changed."""
         await super().put(session)
+        self._written_at = {sid: at for sid, at in self._written_at.items() if sid in self._rows}
         self._write(session)
 
     async def delete(self, sid: str) -> None:
@@ -100,17 +103,19 @@ class FileSessions(MemorySessions):
         new.write_text(jwe.encrypt_compact(HEADER, body, self._key), encoding="ascii")
         os.utime(new, (self._clock(), self._clock()))
         new.replace(path)
+        self._written_at[session.sid] = self._clock()
 
     def _read(self, sid: str) -> BrowserSession | None:
         """Take a session over from the process before."""
-        path = self._path(sid)
-        if self._age(sid) > IDLE_SECONDS:
+        path, age = self._path(sid), self._age(sid)
+        if age > IDLE_SECONDS:
             path.unlink(missing_ok=True)
             return None
         session = self._open(path)
         if session is None or session.sid != sid:
             return None
         self._rows[sid] = (session, self._clock() + IDLE_SECONDS)
+        self._written_at[sid] = self._clock() - age
         return session
 
     def _open(self, path: Path) -> BrowserSession | None:

@@ -21,7 +21,8 @@ WHOLE_TABLES = ("worker_releases", "rollouts")
 CHANGING_TABLES = ("workers", "worker_instances", "provision_jobs")
 LIVE_TABLES = WHOLE_TABLES + CHANGING_TABLES
 MAX_CHANGES = 500
-COUNTED = ("workers", "jobs")
+# Counted beside the menu; what else the overview counts are slots.
+COUNTED = frozenset({"workers", "jobs"})
 # Changes may have been missed: anyone who reads rows by themselves reads them again.
 AGAIN = "again"
 
@@ -164,10 +165,14 @@ class OrgStore:
             self.drop(table, row_id)
 
     def set_overview(self, overview: dict[str, Any]) -> None:
-        """Take the numbers that rows do not carry; those beside the menu notify only when they are others."""
-        before, self.overview = {name: self.counts(name) for name in COUNTED}, overview
-        if any(self.counts(name) != before[name] for name in COUNTED):
+        """Take the numbers that rows do not carry; those on screens notify only when they are others."""
+        before, self.overview = self.overview.get("counts") or {}, overview
+        counts = overview.get("counts") or {}
+        differing = {name for name in {*before, *counts} if before.get(name) != counts.get(name)}
+        if differing & COUNTED:
             self.notify("counts")
+        if differing - COUNTED:
+            self.notify("slots")
         self.notify("overview")
 
     def set_facets(self, facets: dict[str, Any]) -> None:

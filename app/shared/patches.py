@@ -1,12 +1,14 @@
 """What a table's page costs to send: a few changed rows alone, over the page that the browser already has."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 Row = TypeVar("Row", bound=Mapping[str, Any])
 
 MAX_PATCHES = 8
 MAX_FLASHES = 10
+# One for everybody: tabs that have the very same are told apart by nothing, and worked out together.
+NO_PATCHES: dict[str, Any] = {}
 
 
 def over(page: list[Row], rows: list[Row]) -> tuple[list[Row], dict[str, Row]]:
@@ -33,3 +35,19 @@ def tint(flashes: Mapping[str, str], ids: Iterable[str]) -> dict[str, str]:
     if not 0 < len(changed) <= MAX_FLASHES:
         return {}
     return {key: "ry-changed2" if flashes.get(key) == "ry-changed" else "ry-changed" for key in changed}
+
+
+class Drawn(NamedTuple):
+    """How a tab goes from what it has to what it is to show."""
+
+    rows: list[Any]
+    patches: dict[str, Any]
+    differing: list[str]
+
+
+def draw(page: list[Row], patched: dict[str, Row], rows: list[Row]) -> Drawn:
+    """Say what a tab that has `page` and the patches over it is sent for `rows`, and what differs; a new row does, too."""
+    fresh, patches = over(page, rows)
+    before, after = shown(page, patched), shown(fresh, patches)
+    differing = [key for key, row in after.items() if before.get(key) != row]
+    return Drawn(fresh, NO_PATCHES if not patches else patched if patches == patched else patches, differing)

@@ -16,6 +16,8 @@ from app.shared.words import initials
 OPERATORS = frozenset({"owner", "admin", "operator"})
 ADMINS = frozenset({"owner", "admin"})
 NEEDS_ME = ("AWAITING_APPROVAL", "NEEDS_ATTENTION")
+# What the mark of the connection and the counts beside the menu are made of.
+LINK_TOPICS = ("link", "counts", "worker_releases", "facets")
 # The most that REST answers at once.
 REST_ROWS = 1000
 

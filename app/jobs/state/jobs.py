@@ -1,6 +1,7 @@
 """The jobs page: past, running and queued jobs, a page at a time."""
 
 import json
+from functools import lru_cache
 from typing import ClassVar
 
 import reflex as rx
@@ -12,11 +13,13 @@ from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
 from app.shared.job.rows import JobRow, build_row
 from app.shared.job.words import ACTIVE, NEEDS_YOU
-from app.shared.patches import over, shown, tint
+from app.shared.patches import shown
 
 PAGE_SIZE = 25
 
 
+# Asked for by each tab with each change.
+@lru_cache(maxsize=1024)
 def jobs_query(chosen: JobFilter, page_number: int) -> LiveQuery:
     """Ask for a page of the jobs that were chosen, running ones first."""
     arguments = {**chosen.arguments(), "limit": PAGE_SIZE, "offset": page_number * PAGE_SIZE}
@@ -77,14 +80,14 @@ class JobsState(LivePage, rx.State):
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         held = store.live_queries.held(self._query())
-        if held is None:
+        if held is None or not changed.touches(held.query.notices):
             return
         counts = held.answer["counts"]
         self._assign("needs_count", count(counts, NEEDS_YOU))
         self._assign("active_count", count(counts, ACTIVE))
         self._assign("all_count", count(counts, counts))
         self._assign("total", int(held.answer["total"]))
-        self._show_rows(self._kept(held, store, changed), changed)
+        self._draw(held, self._kept(held, store, changed), changed)
 
     def _kept(self, held: Held, store: OrgStore, changed: Changed) -> list[JobRow]:
         """The page as it is now; while somebody is at the table what is shown keeps its place, and new rows wait."""
@@ -99,18 +102,6 @@ class JobsState(LivePage, rx.State):
             kept.append(fresh.pop(row["id"], None) or (build_row(latest) if latest is not None else row))
         self._assign("fresh_count", len(fresh))
         return kept
-
-    def _show_rows(self, wanted: list[JobRow], changed: Changed) -> None:
-        """Send a few changed rows alone, as the list of a page would be sent whole; tint what differs."""
-        before = shown(self.get_value("rows"), self.get_value("patches"))
-        rows, patches = over(self.get_value("rows"), wanted)
-        self._assign("rows", rows)
-        self._assign("patches", patches)
-        after = shown(rows, patches)
-        differing = [] if changed.is_everything else [key for key, row in after.items() if before.get(key) != row]
-        flashes = tint(self.get_value("flashes"), differing)
-        if flashes:
-            self.flashes = flashes
 
     async def _turn(self) -> None:
         await self._ask(self._query())

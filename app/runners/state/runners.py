@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import ClassVar
 
 import reflex as rx
@@ -29,7 +30,7 @@ from app.runners.view.rows import (
 )
 from app.runners.view.tiles import Tile, tiles_of
 from app.shared.job import queue
-from app.shared.patches import over, shown, tint
+from app.shared.patches import shown
 from app.shared.session import say_error
 
 PAGE_SIZE = 50
@@ -39,6 +40,8 @@ TABLES = ("runners", "jobs")
 ROLLOUT = live_query("rollout_progress", ("rollouts", "provision_jobs"), pause_seconds=1.0)
 
 
+# Asked for by each tab with each change.
+@lru_cache(maxsize=1024)
 def runners_query(chosen: RunnerFilter, page_number: int) -> LiveQuery:
     """Ask for a page of the runners that were chosen."""
     topics = ("workers", "worker_instances", "worker_releases", "overview")
@@ -46,6 +49,7 @@ def runners_query(chosen: RunnerFilter, page_number: int) -> LiveQuery:
     return live_query("list_runners", topics, "workers", **arguments)
 
 
+@lru_cache
 def active_query(*, is_all: bool) -> LiveQuery:
     """Ask for the jobs that wait or run."""
     limit = MANY_JOBS if is_all else FEW_JOBS
@@ -56,7 +60,7 @@ def active_query(*, is_all: bool) -> LiveQuery:
 class RunnersState(LivePage, rx.State):
     """What the runners page shows."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"overview", "figures", "facets"})
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"slots", "figures", "facets"})
 
     rows: list[RunnerRow] = []
     patches: dict[str, RunnerRow] = {}
@@ -103,33 +107,42 @@ class RunnersState(LivePage, rx.State):
         self._assign("chosen_words", {facet: say_values(facet, chosen.values(facet)) for facet in FACETS})
 
     def _queries(self) -> tuple[LiveQuery, ...]:
-        return runners_query(self._chosen, self.page_number), active_query(is_all=self.is_all_jobs), ROLLOUT
+        chosen = self.get_value("_chosen")
+        return runners_query(chosen, self.page_number), active_query(is_all=self.is_all_jobs), ROLLOUT
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
+        """Show what changed, and nothing else: with five hundred tabs each look at the rest is one too many."""
         runners, jobs, rollout = (store.live_queries.held(one) for one in self._queries())
-        if runners is not None:
+        if runners is not None and changed.touches(runners.query.notices):
             self._show_runners(runners, changed)
-        if jobs is not None:
+        if jobs is not None and changed.touches(jobs.query.notices):
             self._show_jobs(jobs, store, changed)
-        self._assign("tiles", tiles_of(store))
-        self._assign("facets", choices(store.facets, self._chosen))
-        self._assign("fleet_count", int(store.counts("workers").get("total") or 0))
-        if rollout is not None:
-            self._assign("rollout", build_rollout(rollout.answer))
+        if rollout is not None and changed.touches(rollout.query.notices):
+            self._assign("rollout", rollout.make("rollout", _rollout))
+        if runners is not None and self.get_value("instances"):
+            self._show_instances(runners)
+        if changed.touches(self.TOPICS | {"counts"}):
+            self._show_fleet(store)
         await (await self.get_state(AddRunnerState))._watch()
 
+    def _show_fleet(self, store: OrgStore) -> None:
+        self._assign("tiles", tiles_of(store))
+        self._assign("facets", choices(store.facets, self.get_value("_chosen")))
+        self._assign("fleet_count", int(store.counts("workers").get("total") or 0))
+
     def _show_runners(self, held: Held, changed: Changed) -> None:
-        rows = self._kept(held.make("rows", _rows), changed)
-        self._show_rows(rows, changed)
+        self._draw(held, self._kept(held.make("rows", _rows), changed), changed)
+        self._assign("pulses", held.make("pulses", _pulses))
+        self._assign("match_count", int(held.answer["total"]))
+        self._assign("counts", held.make("counts", _counts))
+        self._assign("preparing", held.make("preparing", _preparing))
+
+    def _show_instances(self, held: Held) -> None:
         listed = {str(row["id"]): row for row in held.rows()}
         opened = {
             key: build_instances(listed[key]["processes"]) for key in self.get_value("instances") if key in listed
         }
         self._assign("instances", opened)
-        self._assign("pulses", held.make("pulses", _pulses))
-        self._assign("match_count", int(held.answer["total"]))
-        self._assign("counts", read_counts(held.answer["counts"]))
-        self._assign("preparing", held.make("preparing", _preparing))
 
     def _kept(self, rows: list[RunnerRow], changed: Changed) -> list[RunnerRow]:
         """Let new rows wait while somebody is at the table; what is there changes its colour and not its place."""
@@ -140,18 +153,6 @@ class RunnersState(LivePage, rx.State):
         kept = [fresh.pop(row["id"], row) for row in shown(self.get_value("rows"), self.get_value("patches")).values()]
         self._assign("fresh_count", len(fresh))
         return kept
-
-    def _show_rows(self, rows: list[RunnerRow], changed: Changed) -> None:
-        """Send the page or its patches, and tint what differs from what was shown; a row that is new here differs too."""
-        held, patched = self.get_value("rows"), self.get_value("patches")
-        page, patches = over(held, rows)
-        before, after = shown(held, patched), shown(page, patches)
-        self._assign("rows", page)
-        self._assign("patches", patches)
-        differing = [] if changed.is_everything else [key for key, row in after.items() if before.get(key) != row]
-        flashes = tint(self.get_value("flashes"), differing)
-        if flashes:
-            self.flashes = flashes
 
     def _show_jobs(self, held: Held, store: OrgStore, changed: Changed) -> None:
         jobs, fresh_count = held.make("jobs", _jobs), 0
@@ -270,6 +271,14 @@ class RunnersState(LivePage, rx.State):
 
 def _rows(held: Held) -> list[RunnerRow]:
     return [build_row(row) for row in held.rows()]
+
+
+def _counts(held: Held) -> Counts:
+    return read_counts(held.answer["counts"])
+
+
+def _rollout(held: Held) -> Rollout:
+    return build_rollout(held.answer)
 
 
 def _pulses(held: Held) -> dict[str, Pulse]:

@@ -138,5 +138,5 @@ def build_tiles(figures: Row, now: Row) -> dict[str, Tile]:
 def tiles_of(store: OrgStore) -> dict[str, Tile]:
     """Make the tiles, or take those that were made of the same figures."""
     return store.derive(
-        "tiles", ("figures", "overview"), lambda store: build_tiles(store.figures, store.overview.get("counts") or {})
+        "tiles", ("figures", "slots"), lambda store: build_tiles(store.figures, store.overview.get("counts") or {})
     )

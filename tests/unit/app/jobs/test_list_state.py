@@ -59,8 +59,8 @@ async def sent(state: JobsState) -> dict[str, Any]:
     return {name.removesuffix("_rx_state_"): value for name, value in next(iter(delta.values()), {}).items()}
 
 
-def changed(*numbers: int) -> Changed:
-    return Changed({"provision_jobs": frozenset(map(str, numbers))})
+def changed(state: JobsState, *numbers: int) -> Changed:
+    return Changed({"provision_jobs": frozenset(map(str, numbers)), state._query().key: frozenset()})
 
 
 def ids(state: JobsState) -> list[int]:
@@ -76,7 +76,7 @@ async def test_a_page_is_shown_and_everything_counted(state: JobsState) -> None:
 @pytest.mark.anyio
 async def test_one_changed_job_is_sent_alone(state: JobsState, store: OrgStore) -> None:
     store.put("provision_jobs", job(90, status="PROCESSING", updated_at="2026-11-15T14:00:05+00:00"))
-    await state._show(store, changed(90))
+    await state._show(store, changed(state, 90))
     delta = await sent(state)
     assert set(delta) == {"patches", "flashes"}
     assert delta["patches"]["90"]["status"] == "PROCESSING"
@@ -86,7 +86,7 @@ async def test_one_changed_job_is_sent_alone(state: JobsState, store: OrgStore) 
 @pytest.mark.anyio
 async def test_a_change_that_nobody_sees_sends_nothing(state: JobsState, store: OrgStore) -> None:
     store.put("provision_jobs", job(3, priority=50, updated_at="2026-11-15T14:00:05+00:00"))
-    await state._show(store, changed(3))
+    await state._show(store, changed(state, 3))
     assert await sent(state) == {}
 
 
@@ -97,7 +97,7 @@ def newer(count: int = PAGE_SIZE) -> dict[str, Any]:
 @pytest.mark.anyio
 async def test_a_new_job_joins_with_the_next_answer(state: JobsState, store: OrgStore) -> None:
     answer(state, store, newer())
-    await state._show(store, changed(101))
+    await state._show(store, changed(state, 101))
     assert ids(state)[:2] == [101, 100]
     assert (len(state.rows), state.total) == (PAGE_SIZE, 220_001)
 
@@ -106,7 +106,7 @@ async def test_a_new_job_joins_with_the_next_answer(state: JobsState, store: Org
 async def test_new_jobs_wait_while_the_pointer_is_on_the_table(state: JobsState, store: OrgStore) -> None:
     state._is_held = True
     answer(state, store, newer())
-    await state._show(store, changed(101))
+    await state._show(store, changed(state, 101))
     assert (ids(state)[0], state.fresh_count) == (100, 1)
     state._is_held = False
     await state._show(store, EVERYTHING)
@@ -118,7 +118,7 @@ async def test_a_job_that_leaves_the_filter_stays_while_it_is_looked_at(state: J
     state._is_held = True
     store.put("provision_jobs", job(100, status="SUCCEEDED", updated_at="2026-11-15T14:00:05+00:00"))
     answer(state, store, page(*(job(number) for number in range(99, 99 - PAGE_SIZE, -1)), total=219_999))
-    await state._show(store, changed(100))
+    await state._show(store, changed(state, 100))
     row = shown(state.rows, state.patches)["100"]
     assert (ids(state)[0], row["status"], state.total) == (100, "SUCCEEDED", 219_999)
 

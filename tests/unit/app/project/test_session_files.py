@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.project.models import BrowserSession
-from app.project.session_files import KEY_FILE, FileSessions
+from app.project.session_files import KEY_FILE, TOUCH_SECONDS, FileSessions
 from app.project.sessions import IDLE_SECONDS
 
 pytestmark = pytest.mark.anyio
@@ -74,3 +74,14 @@ async def test_a_changed_password_ends_the_others(tmp_path: Path) -> None:
     left: list[Any] = [await FileSessions(tmp_path).get(sid) for sid in ("a", "b", "c")]
     assert [one is not None for one in left] == [True, False, True]
     assert await sessions.get("b") is None
+
+
+async def test_a_session_in_use_is_written_again_now_and_then_and_not_each_time(tmp_path: Path) -> None:
+    now: list[float] = [1_000_000.0]
+    await FileSessions(tmp_path, clock=lambda: now[0]).put(session())
+    [path] = tmp_path.glob("*.session")
+    sessions = FileSessions(tmp_path, clock=lambda: now[0])
+    for seconds, written_at in ((TOUCH_SECONDS - 1, 1_000_000.0), (2, 1_000_001.0 + TOUCH_SECONDS)):
+        now[0] += seconds
+        assert await sessions.get("sid") == session()
+        assert path.stat().st_mtime == written_at

@@ -95,9 +95,9 @@ def test_only_what_changed_lately_is_kept_however_many_there_are() -> None:
 
 def test_counts_notify_only_when_they_are_others() -> None:
     store, heard = loaded()
-    for used in (1, 2):
+    for used in (1, 2, 2):
         store.set_overview({"counts": {"workers": {"total": 3}, "jobs": {"QUEUED": 1}, "used": used}})
-    assert [topic for topic, _ in heard] == ["counts", "overview", "overview"]
+    assert [topic for topic, _ in heard] == ["counts", "slots", "overview", "slots", "overview", "overview"]
     assert store.counts("jobs") == {"QUEUED": 1}
 
 

@@ -4,14 +4,16 @@ import json
 from typing import Any
 
 import pytest
+import reflex as rx
 
+from app.live.page import ALWAYS
 from app.project.store import EVERYTHING, NOTHING, Changed, OrgStore
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import say_selection
 from app.runners.state.runners import PAGE_SIZE, RunnersState
 from app.runners.view.filters import RunnerFilter, choices, read, say_values
 from app.runners.view.form import NAME_RULE
-from app.shared.patches import MAX_PATCHES, shown
+from app.shared.patches import MAX_PATCHES, draw, shown
 
 FLEET = 5000
 LIMIT = 6 * 1024
@@ -311,3 +313,55 @@ async def test_the_sheet_turns_green_with_the_first_heartbeat_and_stays_so(monke
 def test_no_state_has_room_for_a_token() -> None:
     names = {name.lower() for name in AddRunnerState.base_vars}
     assert not [name for name in names if "token" in name or "secret" in name]
+
+
+async def twenty_tabs(store: OrgStore) -> list[RunnersState]:
+    """Tabs that show the same page of the same fleet."""
+    tabs = [rx.State(_reflex_internal_init=True).substates[RunnersState.get_name()] for _ in range(20)]
+    states = [tab for tab in tabs if isinstance(tab, RunnersState)]
+    answer(states[0], store, page([runner(number) for number in range(PAGE_SIZE)], FLEET), page([]))
+    for state in states:
+        await state._show(store, EVERYTHING)
+        state._clean()
+    return states
+
+
+@pytest.mark.anyio
+async def test_what_tabs_with_the_same_page_are_sent_is_worked_out_once(
+    store: OrgStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[object] = []
+    monkeypatch.setattr("app.live.page.draw", lambda *given: drawn.append(given) or draw(*given))
+    states = await twenty_tabs(store)
+    for second in (1, 2):
+        drawn.clear()
+        later = f"2026-11-01T10:00:0{second}+00:00"
+        store.put("workers", runner(3, status="OFFLINE", status_reason=later, updated_at=later))
+        for state in states:
+            await state._show(store, Changed({state._queries()[0].key: frozenset()}))
+        deltas = [await sent(state) for state in states]
+        assert all(delta == deltas[0] for delta in deltas)
+        assert len({id(delta["patches"]) for delta in deltas}) == 1
+    assert len(drawn) == 1
+
+
+@pytest.mark.anyio
+async def test_an_answer_that_shows_the_same_sends_nothing_and_keeps_its_rows(store: OrgStore) -> None:
+    states = await twenty_tabs(store)
+    rows = states[0].get_value("rows")
+    answer(states[0], store, page([runner(number, capacity=7) for number in range(PAGE_SIZE)], FLEET), None)
+    for state in states:
+        await state._show(store, Changed({state._queries()[0].key: frozenset()}))
+        assert await sent(state) == {}
+        assert state.get_value("rows") is rows
+
+
+def test_an_overview_with_the_same_numbers_concerns_no_tab(store: OrgStore) -> None:
+    topics = RunnersState.TOPICS | ALWAYS
+    heard: list[str] = []
+    store.listen(lambda topic, _: heard.append(topic))
+    for server_time in ("10:00", "10:05"):
+        heard.clear()
+        store.set_overview({"counts": {"workers": {"total": 3}, "used": 1, "capacity": 4}, "server_time": server_time})
+    assert heard == ["overview"]
+    assert not topics & {"overview"}

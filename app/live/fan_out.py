@@ -9,14 +9,13 @@ import reflex as rx
 import structlog
 from reflex_base.registry import RegistrationContext
 
-from app.http.cookies import read_sid
 from app.live.members import check_member, evict
 from app.live.page import LivePage
 from app.project.live_queries import HEARTBEAT
 from app.project.runtime import runtime
 from app.project.store import Changed
 from app.shared.runner import release_notes_state as release_notes
-from app.shared.session import LINK_TOPICS, SessionState
+from app.shared.session import LINK_TOPICS, SessionState, connection_of
 
 COALESCE_SECONDS = 0.1
 # In a storm of changes the tabs are told between these moments, and not the next change after every tab.
@@ -148,8 +147,7 @@ async def _show_to(app: rx.App, tab: str, changed: Changed) -> None:
         page = cast("type[LivePage]", RegistrationContext.get().base_states[view.page])
         token = rx.BaseStateToken(ident=view.tab, cls=cast("type[rx.State]", page))
         async with app.modify_state(token) as root:
-            router = root.router
-            if router.session.session_id != view.socket or read_sid(router.headers.cookie or "") != view.sid:
+            if connection_of(root) != (view.socket, view.sid):
                 # Anyone who has a tab's token can open its socket again: the page itself then loads again, with its
                 # cookie; anybody else is shown nothing.
                 runtime().hub.leave(tab)

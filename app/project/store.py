@@ -44,7 +44,7 @@ class Changed:
 
     def touches(self, topics: Iterable[str]) -> bool:
         """Say whether somebody who looks at these topics needs to look again."""
-        return self.is_everything or any(topic in self.tables for topic in topics)
+        return self.is_everything or not self.tables.keys().isdisjoint(topics)
 
     def ids(self, table: str) -> frozenset[str]:
         """Name the rows of a table that changed; empty means: not told which."""

@@ -177,6 +177,12 @@ class AppState(Sparing, mixin=True):
                 return rows
 
 
+def connection_of(root: rx.State) -> tuple[str, str]:
+    """Name the socket that a tab is connected by and the session of its cookie; `router` makes all of its parts anew for each look."""
+    session, headers = (root.get_value(f"rx_router_{part}") for part in ("session", "headers"))
+    return session.session_id, read_sid(headers.cookie or "")
+
+
 def say_error(error: AppError) -> rx.event.EventSpec:
     """Tell what happened and what next, as a toast for something I did."""
     if isinstance(error, SignedOut):

@@ -37,6 +37,8 @@ PAGE_SIZE = 50
 FEW_JOBS = 6
 MANY_JOBS = 50
 TABLES = ("runners", "jobs")
+# What the tiles, the chips and the size of the fleet are made of.
+FLEET = frozenset({"counts", "slots", "figures", "facets"})
 ROLLOUT = live_query("rollout_progress", ("rollouts", "provision_jobs"), pause_seconds=1.0)
 
 
@@ -60,7 +62,7 @@ def active_query(*, is_all: bool) -> LiveQuery:
 class RunnersState(LivePage, rx.State):
     """What the runners page shows."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"slots", "figures", "facets"})
+    TOPICS: ClassVar[frozenset[str]] = FLEET
 
     rows: list[RunnerRow] = []
     patches: dict[str, RunnerRow] = {}
@@ -121,7 +123,7 @@ class RunnersState(LivePage, rx.State):
             self._assign("rollout", rollout.make("rollout", _rollout))
         if runners is not None and self.get_value("instances"):
             self._show_instances(runners)
-        if changed.touches(self.TOPICS | {"counts"}):
+        if changed.touches(FLEET):
             self._show_fleet(store)
         await (await self.get_state(AddRunnerState))._watch()
 

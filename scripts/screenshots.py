@@ -2,7 +2,6 @@
 
 import base64
 import json
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -20,12 +19,12 @@ from cli.client.http import Connection
 from cli.launcher.demo.content import ORGANISATION
 from cli.launcher.demo.prepare import DEMO_EMAIL
 from stack.settings import PROJECT, Settings
+from tests.support.browser import start_chromium
 
 FOLDER = PROJECT / "docs" / "images"
 SIZE = (1280, 800)
 WIDTHS = (1440, 785, 390)
 QUALITY = 80
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MODULE = ("payments", "queue")
 PATHS = {
     "runners": "/dashboard/runners",
@@ -58,15 +57,12 @@ def main(folder: str = "") -> int:
         return 1
     secrets = json.loads(settings.secrets_file.read_text())
     found = review_something(settings, secrets)
-    with sync_playwright() as playwright:
-        path = next(filter(None, map(shutil.which, BROWSERS)), None)
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with start_chromium() as browser:
         sign_in = opener(browser, settings.dashboard_url, secrets["demo_password"])
         if folder:
             every_page(sign_in, Path(folder), {**PATHS, **found})
         else:
             for_docs(sign_in(SIZE, "light"), {name: {**PATHS, **found}[name] for name in IN_DOCS})
-        browser.close()
     return 0
 
 

@@ -3,11 +3,13 @@
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 import pytest
+from playwright.async_api import Page as AsyncPage
+from playwright.async_api import async_playwright
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 Found = TypeVar("Found")
@@ -52,12 +54,28 @@ def chromium_path() -> str:
 def start_chromium() -> Iterator[Browser]:
     """A browser whose pages, and anyone who expects something of them, wait as long as `SOON` says."""
     # Asked first: without a browser's packages Playwright's own driver may lack a library as well.
-    path = chromium_path()
+    options = _options()
     expect.set_options(timeout=SOON)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=LATER)
+        browser = playwright.chromium.launch(**options)
         yield _patient(browser)
         browser.close()
+
+
+@asynccontextmanager
+async def open_page(url: str) -> AsyncIterator[AsyncPage]:
+    """A page of the same browser for anyone who does something else while it shows something."""
+    options = _options()
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(**options)
+        page = await browser.new_page(base_url=url)
+        page.set_default_timeout(SOON)
+        yield page
+        await browser.close()
+
+
+def _options() -> dict[str, Any]:
+    return {"executable_path": chromium_path(), "args": ["--no-sandbox"], "timeout": LATER}
 
 
 def _patient(browser: Browser) -> Browser:

@@ -521,19 +521,19 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_next private.live_jobs;
-  v_head private.live_jobs;
+  v_next pg_catalog.record;
+  v_head bigint;
 begin
-  select * into v_next from private.live_jobs as q
+  select q.job_id, q.priority, q.not_before_at into v_next from private.live_jobs as q
   where q.state_key = p_state and q.stage = 'WAITING' order by q.priority, q.job_id limit 1;
   if v_next.job_id is null or private.is_state_locked(p_state) then
     return;
   end if;
-  select * into v_head from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING';
-  if v_head.job_id is not null then
+  select q.job_id into v_head from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING';
+  if v_head is not null then
     -- Somebody more urgent takes the place of one that has not begun; one that runs is never displaced.
     update private.live_jobs as q set stage = 'WAITING', lane_id = null
-    where q.job_id = v_head.job_id and q.stage in ('READY', 'BACKOFF') and q.priority > v_next.priority;
+    where q.job_id = v_head and q.stage in ('READY', 'BACKOFF') and q.priority > v_next.priority;
     if not found then
       return;
     end if;

@@ -291,13 +291,12 @@ grant execute on function private.renew_worker_session(uuid, bigint, integer) to
 -- ------------------------------------------------------------------------------------------------------ who is calling
 
 create type private.runner as (
-  session_id uuid, worker_id uuid, instance_id uuid, org_id uuid, worker_name text, instance_name text,
-    capacity integer,
-  worker_status public.worker_status, instance_status public.worker_status, version text, is_open boolean,
-    is_free boolean,
-  tick_at timestamptz
+  session_id uuid, worker_id uuid, instance_id uuid, org_id uuid, worker_name text, worker_status public.worker_status,
+  is_open boolean, is_for_one_job boolean
 );
-comment on type private.runner is 'The runner that is calling, as its session says.';
+comment on type private.runner is
+  'The runner that is calling, as its session says: who it is, whether it is neither disabled nor draining, and '
+  'whether an executor or an engine speaks for it.';
 
 create function private.this_runner()
 returns private.runner
@@ -306,34 +305,32 @@ set search_path = ''
 as $$
 declare
   v_runner private.runner;
-  v_session pg_catalog.uuid := private.jwt() ->> 'sid';
+  v_claims pg_catalog.jsonb := private.jwt();
+  v_session pg_catalog.uuid := v_claims ->> 'sid';
   v_as pg_catalog.uuid;
   v_reason pg_catalog.text;
 begin
   loop
-    -- "Free" is what the claim asks of others, slots aside: enabled, not draining, fresh.
-    select coalesce(v_as, s.id), w.id, i.id, w.org_id, w.name, i.name, i.capacity, w.status, i.status, i.version,
-      not (w.is_disabled or w.is_draining), not (w.is_disabled or w.is_draining) and not h.is_draining
-        and h.last_seen_at > now() - interval '60 seconds', h.tick_at
+    select coalesce(v_as, s.id), w.id, s.instance_id, w.org_id, w.name, w.status, not (w.is_disabled or w.is_draining),
+      v_claims ->> 'role' in ('executor', 'engine')
     into v_runner
     from private.sessions as s
     join public.workers as w on w.id = s.worker_id
-    join public.worker_instances as i on i.id = s.instance_id
-    left join private.heartbeats as h on h.instance_id = s.instance_id
     where s.id = v_session and w.removed_at is null
       and (v_as is not null or s.ended_at is null and (s.expires_at is null or s.expires_at > now()));
-    exit when v_runner.session_id is not null or v_as is not null;
+    if v_runner.session_id is not null then
+      return v_runner;
+    end if;
+    exit when v_as is not null;
     -- Nearly never: the second look is for an executor whose runner has another session by now.
     v_as := private.executor_session();
     exit when v_as is null;
   end loop;
-  if v_runner.session_id is null then
-    select coalesce(s.end_reason, case when s.expires_at <= now() then 'its token expired' end) into v_reason
-    from private.sessions as s where s.id = v_session;
-    perform private.fail('RY401', 'This session has ended: ' || coalesce(v_reason, 'it is not known') || '.',
-      'Stop. If the runner should go on, open a new session with its token.');
-  end if;
-  return v_runner;
+  select coalesce(s.end_reason, case when s.expires_at <= now() then 'its token expired' end) into v_reason
+  from private.sessions as s where s.id = v_session;
+  perform private.fail('RY401', 'This session has ended: ' || coalesce(v_reason, 'it is not known') || '.',
+    'Stop. If the runner should go on, open a new session with its token.');
+  return null;
 end;
 $$;
 comment on function private.this_runner() is
@@ -350,7 +347,8 @@ declare
 begin
   perform private.end_sessions(v_runner.worker_id, v_runner.instance_id, null,
     coalesce(nullif(left(trim(p_reason), 200), ''), 'the process left'));
-  perform private.record_worker_event(v_runner.worker_id, 'disconnected', left(p_reason, 200), v_runner.instance_name);
+  perform private.record_worker_event(v_runner.worker_id, 'disconnected', left(p_reason, 200), i.name)
+  from public.worker_instances as i where i.id = v_runner.instance_id;
   perform private.refresh_worker_status(v_runner.worker_id);
   return jsonb_build_object('closed', true);
 end;
@@ -371,18 +369,15 @@ as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
-  if v_claims ->> 'role' in ('executor', 'engine') then
-    if (v_claims ->> 'job', v_claims ->> 'att') is distinct from (p_job::pg_catalog.text, p_attempt::pg_catalog.text)
-      then
-      perform private.fail('RY403', format('This credential is not for attempt %s of job %s.', p_attempt, p_job),
-        'An executor or an engine works on the one job that it was started for.');
-    end if;
+  if (v_claims ->> 'job', v_claims ->> 'att') is distinct from (p_job::pg_catalog.text, p_attempt::pg_catalog.text) then
+    perform private.fail('RY403', format('This credential is not for attempt %s of job %s.', p_attempt, p_job),
+      'An executor or an engine works on the one job that it was started for.');
   end if;
 end;
 $$;
 comment on function private.check_scope(bigint, integer) is
   'Refuses an executor (a process that a runner started for one job) or an engine (what that job runs) that names '
-  'another job or attempt than its token does.';
+  'another job or attempt than its token does. Asked of those alone: runner.is_for_one_job.';
 
 create function private.known_job(p_runner private.runner, p_job bigint)
 returns public.provision_jobs
@@ -424,28 +419,31 @@ $$;
 comment on function private.resume_held(private.runner, bigint, integer) is
   'The attempt that holds a job has come back before a person released it: it goes on, and its end will be believed.';
 
-create function private.locked_job(p_runner private.runner, p_job bigint, p_attempt integer)
-returns private.live_jobs
+create function private.lock_attempt(p_runner private.runner, p_job bigint, p_attempt integer)
+returns boolean
 language plpgsql
 set search_path = ''
 as $$
 declare
-  v_live private.live_jobs;
+  v_attempt integer;
+  v_stage private.job_stage;
+  v_session pg_catalog.uuid;
 begin
   -- The lock keeps sweep and cancel out until this call has written what it came to write. A job of somebody else is
   -- not touched: whoever guesses numbers must not hold up other runners.
-  select * into v_live from private.live_jobs as q
+  select q.attempt, q.stage, q.session_id into v_attempt, v_stage, v_session from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = p_runner.instance_id for update;
-  if v_live.stage = 'HELD' then
+  if v_stage = 'HELD' then
     perform private.resume_held(p_runner, p_job, p_attempt);
-    select * into v_live from private.live_jobs as q where q.job_id = p_job;
+    select q.attempt, q.stage, q.session_id into v_attempt, v_stage, v_session from private.live_jobs as q
+    where q.job_id = p_job;
   end if;
-  return v_live;
+  return v_attempt = p_attempt and v_session = p_runner.session_id and v_stage = 'RUNNING';
 end;
 $$;
-comment on function private.locked_job(private.runner, bigint, integer) is
-  'The row of a job of this instance, locked; the attempt that holds it goes on, if it is the one that asks. Null '
-  'where the job is over or another''s.';
+comment on function private.lock_attempt(private.runner, bigint, integer) is
+  'Locks a job of this instance; the attempt that holds it goes on, if it is the one that asks. Whether this session '
+  'has the attempt now: the fence for whoever ends it.';
 
 create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer)
 returns private.live_jobs
@@ -455,7 +453,9 @@ as $$
 declare
   v_live private.live_jobs;
 begin
-  perform private.check_scope(p_job, p_attempt);
+  if p_runner.is_for_one_job then
+    perform private.check_scope(p_job, p_attempt);
+  end if;
   select * into v_live from private.live_jobs as q
   where q.job_id = p_job and q.attempt = p_attempt
     and (q.stage = 'RUNNING' and q.session_id = p_runner.session_id or q.stage = 'HELD'
@@ -479,7 +479,7 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  perform private.locked_job(p_runner, p_job, p_attempt);
+  perform private.lock_attempt(p_runner, p_job, p_attempt);
   return private.fenced_job(p_runner, p_job, p_attempt);
 end;
 $$;

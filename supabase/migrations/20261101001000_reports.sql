@@ -82,6 +82,8 @@ begin
 end;
 $$;
 
+-- Pages read reports for every member: what they cannot read must not get in. Each function answers what is kept; they
+-- are not called for what was not sent, and JSON's null counts as that.
 create function private.is_object(p_value jsonb, p_bytes integer)
 returns boolean
 language plpgsql immutable strict
@@ -92,39 +94,70 @@ begin
 end;
 $$;
 comment on function private.is_object(jsonb, integer) is
-  'Whether a report is an object of at most so many bytes, or JSON''s null; null, without a call, for none.';
+  'Whether part of a report is an object of at most so many bytes, or JSON''s null.';
 
-create function private.check_report(p_steps jsonb, p_plan_summary jsonb, p_result jsonb, p_error jsonb)
-returns void
-language plpgsql immutable
+create function private.report_summary(p_summary jsonb)
+returns jsonb
+language plpgsql immutable strict
 set search_path = ''
 as $$
 begin
-  -- Pages read these for every member: what they cannot read must not get in. A condition costs as it is long, met or
-  -- not, and most reports have one of the four.
-  if p_steps is not null then
-    if jsonb_typeof(p_steps) <> 'null' and (jsonb_typeof(p_steps) <> 'array' or pg_column_size(p_steps) > 262144
-      or jsonb_array_length(p_steps) > 500 or jsonb_path_exists(p_steps, 'strict $[*] ? (@.type() != "object")')) then
-      perform private.fail('RY422', 'Steps are a list of at most 500 objects and 256 KiB.');
-    end if;
-  end if;
-  if not private.is_object(p_plan_summary, 2097152) then
+  if not private.is_object(p_summary, 2097152) then
     perform private.fail('RY422', 'A plan''s summary is an object of at most 2 MiB.');
   end if;
+  return nullif(p_summary, 'null');
+end;
+$$;
+comment on function private.report_summary(jsonb) is 'A plan''s summary as a runner reports it; refuses what is none.';
+
+create function private.report_result(p_result jsonb)
+returns jsonb
+language plpgsql immutable strict
+set search_path = ''
+as $$
+begin
   if not private.is_object(p_result, 4194304) then
     perform private.fail('RY422', 'A result is an object of at most 4 MiB.');
   end if;
-  if p_error is not null then
-    if not private.is_object(p_error, 65536) or jsonb_typeof(p_error -> 'code') not in ('string', 'null')
-      or jsonb_typeof(p_error -> 'message') not in ('string', 'null')
-      or jsonb_typeof(p_error -> 'hint') not in ('string', 'null') then
-      perform private.fail('RY422', 'An error is an object with code, message and hint as texts, of at most 64 KiB.');
-    end if;
-  end if;
+  return nullif(p_result, 'null');
 end;
 $$;
-comment on function private.check_report(jsonb, jsonb, jsonb, jsonb) is
-  'Refuses steps, a plan''s summary, a result or an error that has not the shape and size that everybody relies on.';
+comment on function private.report_result(jsonb) is
+  'What came out of a job, as a runner reports it; refuses what is none.';
+
+create function private.report_error(p_error jsonb)
+returns jsonb
+language plpgsql immutable strict
+set search_path = ''
+as $$
+begin
+  if not private.is_object(p_error, 65536) or jsonb_typeof(p_error -> 'code') not in ('string', 'null')
+    or jsonb_typeof(p_error -> 'message') not in ('string', 'null')
+    or jsonb_typeof(p_error -> 'hint') not in ('string', 'null') then
+    perform private.fail('RY422', 'An error is an object with code, message and hint as texts, of at most 64 KiB.');
+  end if;
+  return nullif(p_error, 'null');
+end;
+$$;
+comment on function private.report_error(jsonb) is 'Why a job failed, as a runner reports it; refuses what is none.';
+
+create function private.report_steps(p_steps jsonb)
+returns jsonb
+language plpgsql immutable strict
+set search_path = ''
+as $$
+begin
+  if jsonb_typeof(p_steps) = 'null' then
+    return null;
+  end if;
+  if jsonb_typeof(p_steps) <> 'array' or pg_column_size(p_steps) > 262144 or jsonb_array_length(p_steps) > 500
+    or jsonb_path_exists(p_steps, 'strict $[*] ? (@.type() != "object")') then
+    perform private.fail('RY422', 'Steps are a list of at most 500 objects and 256 KiB.');
+  end if;
+  return p_steps;
+end;
+$$;
+comment on function private.report_steps(jsonb) is 'Steps as a runner reports them; refuses what is none.';
 
 create function private.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb,
   p_plan_summary jsonb)
@@ -140,14 +173,15 @@ begin
   if p_phase is null then
     perform private.fail('RY422', 'A report needs a phase.');
   end if;
-  perform private.check_report(p_steps, p_plan_summary, null, null);
+  p_steps := private.report_steps(p_steps);
+  p_plan_summary := private.report_summary(p_plan_summary);
   if p_phase in ('APPLY', 'DESTROY') and not v_live.has_touched then
     update private.live_jobs set has_touched = true where job_id = p_job;
   end if;
   select * into v_job from public.provision_jobs where id = p_job;
   update public.provision_jobs set
-    status = 'PROCESSING', phase = p_phase, steps = coalesce(nullif(p_steps, 'null'), steps),
-    plan_summary = coalesce(nullif(p_plan_summary, 'null'), plan_summary),
+    status = 'PROCESSING', phase = p_phase, steps = coalesce(p_steps, steps),
+    plan_summary = coalesce(p_plan_summary, plan_summary),
     started_at = coalesce(started_at, now())
   where id = p_job;
   if v_job.status = 'CLAIMED' then

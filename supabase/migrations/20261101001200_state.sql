@@ -375,7 +375,9 @@ declare
   v_new pg_catalog.record;
   v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
 begin
-  perform private.check_scope(p_job, p_attempt);
+  if v_runner.is_for_one_job then
+    perform private.check_scope(p_job, p_attempt);
+  end if;
   select * into v_job from public.provision_jobs where id = p_job;
   if v_job.module_id is null or not exists (
     select from public.job_events as e

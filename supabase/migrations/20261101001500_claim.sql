@@ -226,11 +226,6 @@ language plpgsql stable
 set search_path = ''
 as $$
 begin
-  if not exists (
-    select from private.lane_workers as n where n.lane_id = p_lane.id and n.distance < p_distance
-  ) then
-    return false;
-  end if;
   if exists (
     select from private.lane_instances as n
     where n.lane_id = p_lane.id and n.distance < p_distance and n.is_willing and n.free > 0
@@ -255,56 +250,64 @@ comment on function private.has_nearer(private.lanes, smallint) is
 
 -- -------------------------------------------------------------------------------------------------------------- taking
 
-create type private.open_lane as (lane_id integer, priority smallint);
-comment on type private.open_lane is 'A lane that a runner may take jobs from now.';
+create type private.instance_now as (name text, offer private.offer, free integer);
+comment on type private.instance_now is
+  'The process that asks for jobs: its name, what it has for jobs, how many it may take now.';
 
-create function private.open_lanes(p_runner private.runner)
-returns private.open_lane[]
+create function private.this_instance(p_instance uuid, p_request uuid)
+returns private.instance_now
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  v_self private.instance_now;
+begin
+  select l.name, l.offer, case when l.is_fresh and not l.is_draining and u.is_new then l.capacity - u.used else 0 end
+  into v_self
+  from private.instance_liveness as l
+  cross join (
+    select count(*)::integer as used, coalesce(bool_and(q.claim_request_id <> p_request), true) as is_new
+    from private.live_jobs as q where q.instance_id = p_instance and q.stage = 'RUNNING'
+  ) as u
+  where l.instance_id = p_instance;
+  return v_self;
+end;
+$$;
+comment on function private.this_instance(uuid, uuid) is
+  'The calling process as it is now: nothing is free while it is draining or not fresh, nor for a request that was '
+  'answered before. The caller holds the instance''s lock.';
+
+create function private.open_lanes(p_worker uuid, p_self private.instance_now)
+returns integer[]
 language plpgsql stable
 set search_path = ''
 as $$
 begin
   return array(
-    select row(lw.lane_id, lw.priority)::private.open_lane
+    select l.id
     from (
-      select w.lane_id, w.priority, w.distance from private.lane_workers as w
+      select w.lane_id, w.distance from private.lane_workers as w
       -- One entry of the index for each lane; "exists" may be planned as a look at every ready job of everybody.
       cross join lateral (
         select from private.live_jobs as q where q.lane_id = w.lane_id and q.stage = 'READY' limit 1
       ) as ready
-      where w.worker_id = p_runner.worker_id
-        and (w.instance_name is null or w.instance_name = p_runner.instance_name)
+      where w.worker_id = p_worker and (w.instance_name is null or w.instance_name = p_self.name)
       -- First which lanes have work at all: the rules below are dearer, and a runner may serve hundreds of lanes.
       offset 0
     ) as lw
     join private.lanes as l on l.id = lw.lane_id
-    join private.instance_liveness as self on self.instance_id = p_runner.instance_id
-    where private.shortfall(l, self.offer) is null
+    where private.shortfall(l, p_self.offer) is null
       and not exists (select from private.organizations_in_maintenance as m where m.org_id = l.org_id)
-      and (lw.distance = 0 or not private.has_nearer(l, lw.distance))
+      -- How the nearer ones are is asked where there are any.
+      and not (
+        exists (select from private.lane_workers as n where n.lane_id = l.id and n.distance < lw.distance)
+        and private.has_nearer(l, lw.distance))
   );
 end;
 $$;
-comment on function private.open_lanes(private.runner) is
+comment on function private.open_lanes(uuid, private.instance_now) is
   'Lanes that have a ready job which this instance may take now: it lacks nothing for it, nobody nearer is available, '
   'and there is no maintenance.';
-
-create function private.free_slots(p_runner private.runner, p_request uuid, p_slots integer)
-returns integer
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  return (
-    select case when bool_or(q.claim_request_id = p_request) then 0
-      else greatest(0, least(p_slots, p_runner.capacity - count(*))) end
-    from private.live_jobs as q where q.instance_id = p_runner.instance_id and q.stage = 'RUNNING'
-  );
-end;
-$$;
-comment on function private.free_slots(private.runner, uuid, integer) is
-  'How many jobs this request may take: what the instance has free, and none when it was answered before. The caller '
-  'holds the instance''s lock.';
 
 create function private.lock_next(p_lane integer, p_count integer)
 returns bigint[]
@@ -320,7 +323,7 @@ $$;
 comment on function private.lock_next(integer, integer) is
   'Locks the next jobs of a lane, in order of becoming ready; leaves out those that another runner is taking.';
 
-create function private.pick_jobs(p_lanes private.open_lane[], p_count integer)
+create function private.pick_jobs(p_lanes integer[], p_count integer)
 returns bigint[]
 language plpgsql
 set search_path = ''
@@ -330,18 +333,18 @@ declare
   v_jobs bigint[] := '{}';
 begin
   if cardinality(p_lanes) = 1 then
-    return private.lock_next((p_lanes[1]).lane_id, p_count);
+    return private.lock_next(p_lanes[1], p_count);
   end if;
   -- Look first how many to take from which lane, so that no job is locked that will not be taken: another runner
   -- that skipped it would go to sleep beside work.
   for v_wanted in
     select c.lane_id, count(*)::integer as n from (
-      select l.lane_id from unnest(p_lanes) as l
+      select l.lane_id from unnest(p_lanes) as l (lane_id)
       cross join lateral (
-        select q.ready_seq from private.live_jobs as q
+        select q.priority, q.ready_seq from private.live_jobs as q
         where q.stage = 'READY' and q.lane_id = l.lane_id order by q.ready_seq limit p_count
       ) as c
-      order by l.priority, c.ready_seq limit p_count
+      order by c.priority, c.ready_seq limit p_count
     ) as c group by c.lane_id
   loop
     v_jobs := v_jobs || private.lock_next(v_wanted.lane_id, v_wanted.n);
@@ -350,7 +353,7 @@ begin
     order by q.priority, q.ready_seq);
 end;
 $$;
-comment on function private.pick_jobs(private.open_lane[], integer) is
+comment on function private.pick_jobs(integer[], integer) is
   'Locks the next jobs of these lanes, in order of priority and of becoming ready.';
 
 create function private.job_for_runner(p_job public.provision_jobs, p_org_slug text)
@@ -389,40 +392,28 @@ $$;
 comment on function private.claimed_json(uuid, uuid) is
   'What this request has taken already, so that a repeated claim gets the same answer; nothing otherwise.';
 
-create function private.take_jobs(p_runner private.runner, p_request uuid, p_slots integer)
+create function private.take_jobs(p_runner private.runner, p_request uuid, p_lanes integer[], p_count integer)
 returns bigint[]
 language plpgsql
 set search_path = ''
 as $$
 declare
-  v_lanes private.open_lane[] := private.open_lanes(p_runner);
-  v_free integer;
-  v_jobs bigint[] := '{}';
+  v_jobs bigint[] := private.pick_jobs(p_lanes, p_count);
 begin
-  if v_lanes = '{}' then
-    return v_jobs;
-  end if;
-  perform pg_advisory_xact_lock(private.lock_key('instance', p_runner.instance_id::pg_catalog.text));
-  v_free := private.free_slots(p_runner, p_request, p_slots);
-  if v_free > 0 then
-    v_jobs := private.pick_jobs(v_lanes, v_free);
-    update private.live_jobs as q set
-      stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id,
-        instance_id = p_runner.instance_id,
-      session_id = p_runner.session_id, claim_request_id = p_request, claimed_at = now(),
-      lease_until = now() + interval '60 seconds', log_day = (now() at time zone 'utc')::pg_catalog.date,
-        has_touched = false,
-      unlisted_at = null
-    where q.job_id = any (v_jobs);
-  end if;
+  update private.live_jobs as q set
+    stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id,
+    instance_id = p_runner.instance_id, session_id = p_runner.session_id, claim_request_id = p_request,
+    claimed_at = now(), lease_until = now() + interval '60 seconds',
+    log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false, unlisted_at = null
+  where q.job_id = any (v_jobs);
   return v_jobs;
 end;
 $$;
-comment on function private.take_jobs(private.runner, uuid, integer) is
-  'Takes up to so many jobs out of their lanes for the runner: a new attempt, a lease. The caller writes their '
+comment on function private.take_jobs(private.runner, uuid, integer[], integer) is
+  'Takes up to so many jobs out of these lanes for the runner: a new attempt, a lease. The caller writes their '
   'records.';
 
-create function private.record_claims(p_runner private.runner, p_jobs bigint[])
+create function private.record_claims(p_runner private.runner, p_instance text, p_jobs bigint[])
 returns jsonb
 language plpgsql
 set search_path = ''
@@ -433,7 +424,7 @@ begin
   with claimed as (
     update public.provision_jobs as j set
       status = 'CLAIMED', attempt = j.attempt + 1, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
-      instance_id = p_runner.instance_id, instance_name = p_runner.instance_name, claimed_at = now(),
+      instance_id = p_runner.instance_id, instance_name = p_instance, claimed_at = now(),
         started_at = null, phase = null,
       lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0, error = null,
         result = null,
@@ -445,14 +436,14 @@ begin
     insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status,
       to_status, reason)
     select c.org_id, c.id, c.attempt, 'worker', p_runner.worker_id, p_runner.worker_name, 'claimed', 'QUEUED',
-      'CLAIMED', 'Instance ' || p_runner.instance_name
-    from claimed as c order by c.id
+      'CLAIMED', 'Instance ' || p_instance
+    from claimed as c
   )
   select jsonb_agg(c.answer order by array_position(p_jobs, c.id)) into v_answer from claimed as c;
   return v_answer;
 end;
 $$;
-comment on function private.record_claims(private.runner, bigint[]) is
+comment on function private.record_claims(private.runner, text, bigint[]) is
   'Writes the records and events of jobs that were just taken, and answers the jobs as their runner gets them.';
 
 create function private.worker_claim(p_request_id uuid, p_slots integer)
@@ -462,15 +453,22 @@ set search_path = ''
 as $$
 declare
   v_runner private.runner := private.this_runner();
+  v_self private.instance_now;
+  v_lanes integer[] := '{}';
   v_jobs bigint[] := '{}';
 begin
   if p_request_id is null or p_slots is null or p_slots not between 1 and 256 then
     perform private.fail('RY422', 'A claim needs a request id and 1 to 256 slots.');
   end if;
-  if v_runner.is_free then
-    v_jobs := private.take_jobs(v_runner, p_request_id, p_slots);
+  perform pg_advisory_xact_lock(private.lock_key('instance', v_runner.instance_id::pg_catalog.text));
+  v_self := private.this_instance(v_runner.instance_id, p_request_id);
+  if v_runner.is_open and v_self.free > 0 then
+    v_lanes := private.open_lanes(v_runner.worker_id, v_self);
   end if;
-  return jsonb_build_object('jobs', case when v_jobs <> '{}' then private.record_claims(v_runner, v_jobs)
+  if v_lanes <> '{}' then
+    v_jobs := private.take_jobs(v_runner, p_request_id, v_lanes, least(p_slots, v_self.free));
+  end if;
+  return jsonb_build_object('jobs', case when v_jobs <> '{}' then private.record_claims(v_runner, v_self.name, v_jobs)
     else private.claimed_json(v_runner.instance_id, p_request_id) end);
 end;
 $$;

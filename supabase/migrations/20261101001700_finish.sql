@@ -151,16 +151,20 @@ create function private.end_job(
     p_reason text,
   p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null
 )
-returns void
+returns public.job_status
 language plpgsql
 set search_path = ''
 as $$
 declare
   v_state pg_catalog.uuid;
+  v_is_awaited boolean;
   v_type public.job_type;
   v_module pg_catalog.uuid;
 begin
-  delete from private.live_jobs where job_id = p_job returning state_key into v_state;
+  delete from private.live_jobs as q where q.job_id = p_job
+  returning q.state_key, exists (
+    select from private.live_jobs as n where n.state_key = q.state_key and n.stage = 'WAITING')
+  into v_state, v_is_awaited;
   -- One statement for record and event; a row of fifty columns is read only by those who need it, in follow_end.
   -- Without a lock of its own: whoever changes a status holds the state's lock.
   with ended as (
@@ -179,18 +183,19 @@ begin
   )
   select e.type, e.module_id into v_type, v_module from ended as e;
   delete from private.state_locks as l where l.module_id = v_module and l.job_id = p_job;
-  if v_state is not null then
+  if v_is_awaited then
     perform private.refresh_head(v_state);
   end if;
   if v_type <> 'OUTPUT' then
     perform private.follow_end(p_job);
   end if;
+  return p_status;
 end;
 $$;
 comment on function private.end_job(bigint, public.job_status, text, public.actor_kind, uuid, text, text, jsonb, jsonb,
   jsonb) is
-  'Ends a job for good, whoever ends it: status, event, state lock, the next job of its state, what follows from it. '
-  'The caller holds the state''s lock.';
+  'Ends a job for good, whoever ends it, and answers its status: event, state lock, the next job of its state, what '
+  'follows from it. The caller holds the state''s lock.';
 
 -- ------------------------------------------------------------------------------------------------- jobs that come back
 -- Jobs that come back: given back by their runner, or lost with it. Lost before infrastructure was touched: tried again
@@ -634,7 +639,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_missing pg_catalog.jsonb := '[]';
+  v_missing pg_catalog.jsonb;
 begin
   -- A process that was started again tells of one that died: that is a lost runner, not a failed job.
   if p_error ->> 'code' = 'runner_crashed' then
@@ -643,19 +648,17 @@ begin
   end if;
   if jsonb_typeof(p_log) = 'object' then
     v_missing := private.check_log(p_job, p_attempt, p_log);
-  end if;
-  if v_missing <> '[]' then
-    return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
+    if v_missing <> '[]' then
+      return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
+    end if;
   end if;
   if p_status = 'NEEDS_ATTENTION' then
     perform private.hold_job(q, 'engine_killed', coalesce(p_error ->> 'message', 'The engine was killed.'), p_error)
     from private.live_jobs as q where q.job_id = p_job;
     return jsonb_build_object('status', p_status);
   end if;
-  perform private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker', p_runner.worker_id,
-    p_runner.worker_name, p_error ->> 'message', nullif(p_error, 'null'), nullif(p_result, 'null'),
-      nullif(p_plan_summary, 'null'));
-  return jsonb_build_object('status', p_status);
+  return jsonb_build_object('status', private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker',
+    p_runner.worker_id, p_runner.worker_name, p_error ->> 'message', p_error, p_result, p_plan_summary));
 end;
 $$;
 comment on function private.finish_attempt(private.runner, bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
@@ -670,7 +673,6 @@ set search_path = ''
 as $$
 declare
   v_runner private.runner := private.this_runner();
-  v_live private.live_jobs;
   v_answer pg_catalog.jsonb := jsonb_build_object('job', p_job, 'attempt', p_attempt, 'missing', '[]'::pg_catalog.jsonb,
     'is_late', false);
 begin
@@ -679,18 +681,21 @@ begin
     perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED, CANCELLED or NEEDS_ATTENTION.',
       'Send its number, its attempt and one of these.');
   end if;
-  perform private.check_report(null, p_plan_summary, p_result, p_error);
+  p_plan_summary := private.report_summary(p_plan_summary);
+  p_result := private.report_result(p_result);
+  p_error := private.report_error(p_error);
   if jsonb_typeof(p_log) not in ('object', 'null') then
     perform private.fail('RY422', 'A log is announced by an object.',
       'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
   end if;
-  perform private.check_scope(p_job, p_attempt);
+  if v_runner.is_for_one_job then
+    perform private.check_scope(p_job, p_attempt);
+  end if;
   perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = v_runner.instance_id;
   -- The fence: only the session that still has the attempt ends it, or that has come back to it before a person
   -- released it.
-  v_live := private.locked_job(v_runner, p_job, p_attempt);
-  if v_live.attempt = p_attempt and v_live.session_id = v_runner.session_id and v_live.stage = 'RUNNING' then
+  if private.lock_attempt(v_runner, p_job, p_attempt) then
     return v_answer || private.finish_attempt(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary,
       p_log);
   end if;

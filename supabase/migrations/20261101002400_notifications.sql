@@ -169,8 +169,20 @@ begin
 end;
 $$;
 comment on function private.notify_job() is 'Tells of a job that waits for approval, needs attention or failed.';
+
+-- A function, because every statement that writes an event parses the condition again, as long as it is.
+create function private.is_told(p_status public.job_status)
+returns boolean
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  return p_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED');
+end;
+$$;
+comment on function private.is_told(public.job_status) is 'Whether people are told of a job that gets here.';
 create trigger notify after insert on public.job_events for each row
-  when (new.to_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED')) execute function private.notify_job();
+  when (private.is_told(new.to_status)) execute function private.notify_job();
 
 create function private.notify_drift()
 returns trigger

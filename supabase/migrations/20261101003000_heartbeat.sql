@@ -22,7 +22,13 @@ $$;
 comment on function private.flush_tick(uuid) is
   'Writes down an instance''s last quarter of an hour when a new one has begun.';
 
-create function private.beat(p_runner private.runner, p_is_draining boolean, p_used integer)
+create type private.instance_before as (
+  capacity integer, status public.worker_status, version text, tick_at timestamptz, used integer
+);
+comment on type private.instance_before is
+  'What was known of a process before its heartbeat, and how many jobs it has; without a tick when it is the first.';
+
+create function private.beat(p_runner private.runner, p_known private.instance_before, p_is_draining boolean)
 returns boolean
 language plpgsql
 set search_path = ''
@@ -30,36 +36,37 @@ as $$
 declare
   v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01');
 begin
-  if p_runner.tick_at <> v_tick then
+  if p_known.tick_at <> v_tick then
     perform private.flush_tick(p_runner.instance_id);
   end if;
   -- Only the session's own row: another process may have taken over since the caller looked.
   update private.heartbeats as h set
     last_seen_at = now(), is_draining = p_is_draining, tick_at = v_tick,
     tick_beats = case h.tick_at when v_tick then h.tick_beats else 0 end + 1,
-    tick_busy = case h.tick_at when v_tick then h.tick_busy else 0 end + p_used,
-    tick_slots = case h.tick_at when v_tick then h.tick_slots else 0 end + p_runner.capacity,
+    tick_busy = case h.tick_at when v_tick then h.tick_busy else 0 end + p_known.used,
+    tick_slots = case h.tick_at when v_tick then h.tick_slots else 0 end + p_known.capacity,
     tick_draining = case h.tick_at when v_tick then h.tick_draining else 0 end + p_is_draining::integer
   where h.instance_id = p_runner.instance_id and h.session_id = p_runner.session_id;
   return found;
 end;
 $$;
-comment on function private.beat(private.runner, boolean, integer) is
+comment on function private.beat(private.runner, private.instance_before, boolean) is
   'Writes the beat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was '
   'like. False when there is no row.';
 
-create function private.has_news(p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb)
+create function private.has_news(p_runner private.runner, p_known private.instance_before,
+  p_status public.worker_status, p_version text, p_facts jsonb)
 returns boolean
 language plpgsql immutable
 set search_path = ''
 as $$
 begin
   return p_facts is not null or p_status <> 'ONLINE' or p_runner.worker_status <> 'ONLINE'
-    or p_runner.instance_status <> 'ONLINE'
-    or p_runner.version is distinct from coalesce(p_version, p_runner.version) or p_runner.tick_at is null;
+    or p_known.status <> 'ONLINE' or p_known.version is distinct from coalesce(p_version, p_known.version)
+    or p_known.tick_at is null;
 end;
 $$;
-comment on function private.has_news(private.runner, public.worker_status, text, jsonb) is
+comment on function private.has_news(private.runner, private.instance_before, public.worker_status, text, jsonb) is
   'Whether a beat says what is not known yet, or is the first one: nearly none does.';
 
 create function private.hold_runner(p_runner private.runner)
@@ -226,28 +233,31 @@ set search_path = ''
 as $$
 declare
   v_runner private.runner := private.this_runner();
+  v_known private.instance_before;
   v_has_news boolean;
-  v_used integer;
   v_compared pg_catalog.jsonb := '{"cancel": [], "lost": []}';
 begin
   if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
     perform private.fail('RY422', 'A runner says ONLINE or DRAINING.');
   end if;
-  v_has_news := private.has_news(v_runner, p_status::public.worker_status, p_version, p_facts);
+  select i.capacity, i.status, i.version, h.tick_at, (
+      select count(*) from private.live_jobs as q where q.instance_id = i.id and q.stage = 'RUNNING')
+  into v_known
+  from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id
+  where i.id = v_runner.instance_id;
+  v_has_news := private.has_news(v_runner, v_known, p_status::public.worker_status, p_version, p_facts);
   if v_has_news then
     perform private.check_facts(coalesce(p_facts, '{}'), v_runner.instance_id);
     v_runner := private.hold_runner(v_runner);
   end if;
-  select count(*) into v_used from private.live_jobs as q where q.instance_id = v_runner.instance_id
-    and q.stage = 'RUNNING';
-  if not private.beat(v_runner, p_status = 'DRAINING', v_used) then
+  if not private.beat(v_runner, v_known, p_status = 'DRAINING') then
     -- Its session ended while this was under way: that is said by who asks who is calling.
     perform private.this_runner();
   end if;
   if v_has_news then
     perform private.note_instance(v_runner, p_status::public.worker_status, left(p_version, 50), p_facts);
   end if;
-  if v_used > 0 or coalesce(p_running, '[]') <> '[]' then
+  if v_known.used > 0 or coalesce(p_running, '[]') <> '[]' then
     perform private.check_running(coalesce(p_running, '[]'));
     v_compared := private.compare_running(v_runner, p_running);
   end if;

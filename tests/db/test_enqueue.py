@@ -62,6 +62,15 @@ def test_runners_own_jobs_do_not_act_on_modules(org: Organization, job_type: str
         org.enqueue("a/b", job_type)
 
 
+def test_a_job_is_about_one_thing_whoever_writes_it(world: World, org: Organization) -> None:
+    job, runner = org.enqueue("a/b"), org.worker("r1")
+    owner = world.owner.connection
+    with refused("RY422", "A job is about one module, one runner or one cloud identity"):
+        owner.execute("update public.provision_jobs set target_worker_id = %s where id = %s", [runner, job])
+    with refused("RY422", "A job is about one module, one runner or one cloud identity"):
+        owner.execute("insert into public.provision_jobs (org_id, type) values (%s, 'PLAN')", [org.id])
+
+
 def test_only_a_finished_plan_of_the_module_is_applied_and_only_once(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=5)
     plan, other = org.enqueue("a/b"), org.enqueue("a/c")

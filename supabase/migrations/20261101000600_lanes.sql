@@ -98,6 +98,22 @@ comment on column private.instance_liveness.offer is 'What it has for jobs.';
 comment on column private.instance_liveness.is_fresh is 'Whether its last beat is less than 60 s old.';
 comment on column private.instance_liveness.used is 'Slots in use.';
 
+create view private.ready_lanes as
+select
+  l.id,
+  l.org_id,
+  l.scope,
+  l.job_type
+from private.lanes as l
+-- One entry of the index for each lane, which the order asks for. As "exists", or without it, an empty lane may be
+-- planned as a look at every ready job of the others.
+cross join lateral (
+  select q.job_id from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY' order by q.ready_seq limit 1
+) as ready;
+comment on view private.ready_lanes is 'Lanes that have a job which may be taken.';
+comment on column private.ready_lanes.scope is 'The lane''s path.';
+comment on column private.ready_lanes.job_type is 'The lane''s type of jobs, where types count.';
+
 create view private.lane_instances as
 select
   lw.lane_id,
@@ -359,9 +375,7 @@ as $$
     select l.id, l.scope, (l.job_type is null) = private.is_choosy_about_types(l.org_id) as is_of_another_kind,
       l.scope <> '' and not exists (
         select from public.worker_assignments as a where a.org_id = l.org_id and a.path = l.scope) as is_abandoned
-    from private.lanes as l
-    where (p_org is null or l.org_id = p_org) and exists (select from private.live_jobs as q where q.lane_id = l.id
-      and q.stage = 'READY')
+    from private.ready_lanes as l where p_org is null or l.org_id = p_org
   ), misplaced as (
     select q.job_id, case when l.is_abandoned then private.nearest_scope(j.org_id, j.module_path)
       else l.scope end as scope
@@ -413,9 +427,8 @@ begin
     update private.live_jobs as q set lane_id = v_lane where q.job_id = any (v_moved.jobs) and q.stage = 'READY'
       and q.lane_id <> v_lane;
   end loop;
-  perform private.ring_lane(q.lane_id) from (
-    select distinct lw.lane_id from private.lane_workers as lw where lw.worker_id = p_worker limit 100
-  ) as q where exists (select from private.live_jobs as j where j.lane_id = q.lane_id and j.stage = 'READY');
+  perform private.ring_lane(l.id) from private.lane_workers as lw join private.ready_lanes as l on l.id = lw.lane_id
+  where lw.worker_id = p_worker limit 100;
 end;
 $$;
 comment on function private.reroute(uuid, uuid) is

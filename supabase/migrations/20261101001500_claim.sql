@@ -77,10 +77,7 @@ returns void
 language sql
 set search_path = ''
 as $$
-  select private.ring_lane(l.id) from private.lanes as l
-  where (p_org is null or l.org_id = p_org) and exists (select from private.live_jobs as q where q.lane_id = l.id
-    and q.stage = 'READY')
-  limit 1000
+  select private.ring_lane(l.id) from private.ready_lanes as l where p_org is null or l.org_id = p_org limit 1000
 $$;
 comment on function private.wake_lanes(uuid) is
   'Wakes the runners of every lane with a ready job, of one organisation or of all.';

@@ -55,6 +55,10 @@ class Crowd:
         owner.execute(CROWD_SQL.read_bytes())
         owner.execute("select bench.add_runners(%s, 8), bench.add_modules(200)", [RUNNERS])
         owner.execute("select bench.add_finished(%s), bench.add_ready(%s, 100::smallint, null)", [JOBS, JOBS])
+        # Beside the lane where everybody waits, one that is empty.
+        owner.execute(
+            "insert into private.lanes (org_id, priority, scope, labels) select id, 100, '', '{gpu}' from public.organizations"
+        )
         # A history, not an hour of it that is about to be rolled up.
         owner.execute(
             "update public.provision_jobs set finished_at = finished_at - interval '40 days' where finished_at is not null"
@@ -64,7 +68,7 @@ class Crowd:
         owner.execute("insert into auth.users (id, email) values (%s, 'member@example.org')", [MEMBER])
         owner.execute(
             "insert into public.memberships (org_id, user_id, email, role)"
-            " select id, %s, 'member@example.org', 'viewer' from public.organizations",
+            " select id, %s, 'member@example.org', 'operator' from public.organizations",
             [MEMBER],
         )
         owner.execute("vacuum analyze")
@@ -96,6 +100,11 @@ def crowd(postgres_server: Server, module_database: str) -> Iterator[Crowd]:
     database.close()
 
 
+def jobs_of(read: Counter[str]) -> dict[str, int]:
+    """What was read of jobs, by table and by index."""
+    return {name: rows for name, rows in read.items() if "job" in name}
+
+
 def few(read: Counter[str]) -> bool:
     return max(read.values(), default=0) <= FEW
 
@@ -124,15 +133,31 @@ def test_the_sweep_that_a_heartbeat_runs_reads_no_history(crowd: Crowd) -> None:
         crowd.world.owner.connection, "select private.sweep(), private.delete_old_logs(), private.roll_up()"
     )
     assert read["workers"], "the sweep must have looked at runners, or this shows nothing"
-    jobs = {table: rows for table, rows in read.items() if "job" in table}
-    assert max(jobs.values(), default=0) <= FEW, jobs
+    assert max(jobs_of(read).values(), default=0) <= FEW, read
 
 
 def test_a_runner_is_welcome_beside_a_long_queue(crowd: Crowd) -> None:
     """Its lanes are written down; the jobs that wait are not looked at, because none of them belongs to another lane now."""
     read = crowd.rows_read(crowd.world.owner.connection, "select private.reroute(%(org)s, %(worker)s)")
     assert read["lane_workers"], "the runner's lanes must have been made anew, or this shows nothing"
-    assert max(read["provision_jobs"], read["live_jobs"]) <= FEW, read
+    assert max(jobs_of(read).values(), default=0) <= FEW, read
+
+
+def test_waking_everybody_reads_one_job_of_each_lane(crowd: Crowd) -> None:
+    """When maintenance ends, with a long queue in one lane and none in another."""
+    read = crowd.rows_read(crowd.world.owner.connection, "select private.wake_lanes(%(org)s)")
+    assert read["lanes"], "lanes must have been looked at, or this shows nothing"
+    assert max(jobs_of(read).values(), default=0) <= FEW, read
+
+
+@pytest.mark.parametrize("modules", [1, 100])
+def test_enqueueing_reads_the_modules_that_it_names(crowd: Crowd, modules: int) -> None:
+    """Each job and each module by its number, under plans that are kept: not all of the organisation's for each."""
+    of_some = f"array(select id from public.modules order by id limit {modules})"
+    read = crowd.rows_read(crowd.member, f"select public.enqueue_jobs(%(org)s, 'PLAN', {of_some})")
+    assert read["modules"] >= modules, "the modules must have been read, or this shows nothing"
+    # The first of its kind makes a lane, which looks at every runner.
+    assert max(read["modules"], *jobs_of(read).values()) <= FEW + 10 * modules, read
 
 
 @pytest.mark.parametrize("page", PAGES)

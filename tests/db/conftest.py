@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.db.world import Organization, World
-from tests.support.database import Database, Server
+from tests.support.database import Database, IdleConnections, Server
 
 
 @pytest.fixture(scope="module")
@@ -16,10 +16,18 @@ def module_database(postgres_server: Server) -> Iterator[str]:
     postgres_server.drop_database(name)
 
 
+@pytest.fixture(scope="module")
+def idle_connections(module_database: str) -> Iterator[IdleConnections]:
+    """Connections to that database that no test uses right now."""
+    idle = IdleConnections()
+    yield idle
+    idle.close()
+
+
 @pytest.fixture
-def world(postgres_server: Server, module_database: str) -> Iterator[World]:
-    """The file's database, with connections of the test's own."""
-    database = Database(postgres_server, module_database)
+def world(postgres_server: Server, module_database: str, idle_connections: IdleConnections) -> Iterator[World]:
+    """The file's database, with connections of the test's own for as long as it takes."""
+    database = Database(postgres_server, module_database, idle_connections)
     yield World.open(database)
     database.close()
 

@@ -7,7 +7,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.db.queue_machine import QueueMachine
 from tests.db.world import World
-from tests.support.database import Database, Server
+from tests.support.database import Database, IdleConnections, Server
 
 EXAMPLES = int(os.environ.get("RUNYARD_EXAMPLES", "8"))
 SETTINGS = settings(
@@ -20,10 +20,12 @@ SETTINGS = settings(
 )
 
 
-def test_the_queue_keeps_its_promises_in_any_order(postgres_server: Server, module_database: str, world: World) -> None:
+def test_the_queue_keeps_its_promises_in_any_order(
+    postgres_server: Server, module_database: str, idle_connections: IdleConnections, world: World
+) -> None:
     world.up_for_long()
 
     def machine() -> QueueMachine:
-        return QueueMachine(World.open(Database(postgres_server, module_database)))
+        return QueueMachine(World.open(Database(postgres_server, module_database, idle_connections)))
 
     run_state_machine_as_test(machine, settings=SETTINGS)  # type: ignore[arg-type]

@@ -113,7 +113,7 @@ def sign_up() -> rx.Component:
     """Create an account."""
     return card(
         "Create account",
-        "then make an organisation, or accept an invitation",
+        "then create an organisation, or accept an invitation",
         _form(
             "signup",
             _email(),

@@ -48,7 +48,7 @@ class Product:
         return answer.json() if answer.content else None
 
     def person(self, name: str = "ops") -> Person:
-        """Make an account and its organisation."""
+        """Create an account and its organisation."""
         unique = uuid.uuid4().hex[:8]
         email = f"{name}-{unique}@example.com"
         headers = {"apikey": self.stack.publishable_key}

@@ -58,7 +58,7 @@ class ServerTargetStore:
                 raise JobFailed(
                     f"The runner still runs {status['running']} job(s) after an hour.",
                     code="cloud_busy",
-                    hint="Wait for them or cancel them, then retry this job.",
+                    hint="Let those jobs finish or cancel them, then retry this one.",
                 )
             await self._sleep(self._poll_seconds)
             waited += self._poll_seconds

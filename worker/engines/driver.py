@@ -21,7 +21,7 @@ class Driver(Protocol):
         """Plan, and leave the summary in the workspace."""
 
     async def save_plan(self, space: Workspace) -> None:
-        """Keep the plan on the server, for the apply that may follow."""
+        """Save the plan on the server, for the apply that may follow."""
 
     async def load_plan(self, space: Workspace) -> None:
         """Fetch the plan that this job applies."""

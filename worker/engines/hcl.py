@@ -68,7 +68,7 @@ class HclDriver:
         await space.context.server.put_artifact(space.ref, CHANGES_ARTIFACT, json.dumps(changes).encode())
 
     async def save_plan(self, space: Workspace) -> None:
-        """Keep the plan with the commit and provider versions that it was made from."""
+        """Save the plan with the commit and provider versions that it was made from."""
         body = space.read(space.plan_file)
         if body is None:
             raise JobFailed("The engine left no plan.", code="no_plan", hint="See whether a hook has removed it.")

@@ -39,7 +39,7 @@ def account(person: Person, secret: str | None = None, **spec: Any) -> dict[str,
 
 
 def trusting(person: Person, issuer: Issuer, **bound: Any) -> str:
-    """Make an account that trusts the issuer and return its client id."""
+    """Create an account that trusts the issuer and return its client id."""
     spec: dict[str, Any] = {
         "trusts": [{"issuer": issuer.url, "audience": AUDIENCE, "bound_claims": bound or {"repository": "acme/infra"}}],
     }

@@ -95,7 +95,7 @@ def _row(event: rx.Var[EventRow]) -> rx.Component:
         cell(event["who"], class_name="mut hide-s hide-m ry-by", title=event["who"]),
         role="row",
         key=event["key"],
-        custom_attrs={"data-row": event["key"]},
+        custom_attrs={"data-row": event["key"], "data-event": event["name"]},
     )
 
 

@@ -87,6 +87,7 @@ class EventRow(TypedDict):
     """One event in words."""
 
     key: str
+    name: str
     at: str
     icon: str
     words: str
@@ -105,6 +106,7 @@ def build(row: Row) -> EventRow:
     worker, reason = str(row.get("worker_id") or ""), str(row.get("reason") or "")
     return {
         "key": f"{row['kind']}-{row['id']}",
+        "name": name,
         "at": str(row["at"]),
         "icon": icon,
         "words": said[:1].upper() + said[1:],

@@ -70,7 +70,7 @@ def _decided() -> rx.Component:
         "The program is signed in. You can close this page.",
         "The program stays signed out. You can close this page.",
     )
-    return rx.el.p(said, role="status")
+    return rx.el.p(said, role="status", custom_attrs={"data-decided": State.decided})
 
 
 def device() -> rx.Component:

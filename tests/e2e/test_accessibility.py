@@ -27,6 +27,7 @@ PAGES = {
     "/dashboard/jobs/{review}": "Confirm and apply",
     "/dashboard/modules?module={module}": "ledger",
     "/dashboard/modules?path=payments": "in the order they are tried",
+    "/dashboard/figures": "Queue wait",
     "/dashboard/events": "payments/ledger",
     "/dashboard/break-something": "Nothing may be broken here",
     "/dashboard/account": "Sign-in",
@@ -140,6 +141,7 @@ def test_a_page_behind_the_sign_in_has_no_serious_finding_and_does_not_scroll_si
     page = context.new_page()
     page.goto(path.format(**things))
     expect(page.get_by_text(PAGES[path]).first).to_be_visible()
+    assert page.evaluate(LASTING) == []
     assert findings_in_both(page) == []
     found = []
     for width in WIDTHS:
@@ -197,7 +199,7 @@ OPENED = {
 
 def open_on(page: Page, presses: list[Any], role: Any) -> Locator:
     """Press one thing after the other, the second in the menu that the first opened."""
-    expect(page.locator(".ry-live:visible", has_text="Live")).to_be_visible()
+    expect(page.locator("[data-link=live]:visible")).to_be_visible()
     for at, each in enumerate(presses):
         kind, name = each if isinstance(each, tuple) else ("menuitem" if at else "button", each)
         page.get_by_role(kind, name=name, exact=isinstance(name, str)).first.click()
@@ -233,7 +235,7 @@ LASTING = "document.getAnimations().map((each) => each.effect.getComputedTiming(
 def test_nothing_moves_for_who_asked_for_that(context: BrowserContext, things: dict[str, Any]) -> None:
     page = context.new_page()
     page.goto("/dashboard/runners")
-    expect(page.locator(".ry-live:visible", has_text="Live")).to_be_visible()
+    expect(page.locator("[data-link=live]:visible")).to_be_visible()
     page.keyboard.press("n")
     expect(page.get_by_role("dialog", name="Add runner")).to_be_visible()
     assert page.evaluate(LASTING) == []

@@ -34,7 +34,7 @@ def test_a_code_is_confirmed_by_whoever_is_signed_in(product: Product, person: P
     expect(page.get_by_text("runyard on laptop")).to_be_visible()
     assert poll(product, asked["device_code"]).json()["error"] == "authorization_pending"
     page.get_by_role("button", name="Confirm").click()
-    expect(page.get_by_text("The program is signed in.")).to_be_visible()
+    expect(page.locator("[data-decided=confirmed]")).to_be_visible()
     assert poll(product, asked["device_code"]).json()["user"]["email"] == person.email
 
 
@@ -42,9 +42,9 @@ def test_a_code_is_declined_and_a_wrong_one_is_said(product: Product, person: Pe
     asked = start(product)
     page = sign_in(person)
     open_code(page, "BBBB-BBBB")
-    expect(page.get_by_text("No program waits with this code.")).to_be_visible()
+    expect(page.locator(".ry-problem")).to_be_visible()
     page.get_by_label("Code").fill(asked["user_code"].lower())
     page.get_by_role("button", name="Continue").click()
     page.get_by_role("button", name="Decline").click()
-    expect(page.get_by_text("The program stays signed out.")).to_be_visible()
+    expect(page.locator("[data-decided=declined]")).to_be_visible()
     assert poll(product, asked["device_code"]).json()["error"] == "access_denied"

@@ -1,6 +1,7 @@
 """Every journey by keyboard alone: no test here touches a pointer, and what has the focus can be seen."""
 
 import re
+import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -49,7 +50,7 @@ def page(product: Product, person: Person, chromium: Browser) -> Iterator[Page]:
 def go(page: Page, path: str) -> None:
     """Open a page and wait until its keys work."""
     page.goto(path)
-    expect(page.locator(".ry-live:visible", has_text="Live")).to_be_visible()
+    expect(page.locator("[data-link=live]:visible")).to_be_visible()
 
 
 def reach(page: Page, target: Locator) -> None:
@@ -125,13 +126,40 @@ def act_on_row(page: Page, name: str, item: str) -> Locator:
     return question
 
 
+def sign_in_as(page: Page, email: str, button: str) -> None:
+    """Fill in the card and send it."""
+    write(page, page.get_by_label("Email"), email)
+    write(page, page.get_by_label("Password"), PASSWORD)
+    press(page, page.get_by_role("button", name=button, exact=True))
+
+
+def test_an_account_and_its_organisation_are_created_left_and_entered_again(
+    product: Product, chromium: Browser
+) -> None:
+    email = f"newcomer-{uuid.uuid4().hex[:8]}@example.com"
+    page = chromium.new_page(base_url=product.url)
+    page.goto("/login")
+    press(page, page.get_by_role("link", name="Create account"))
+    page.wait_for_url(re.compile("/sign-up"))
+    sign_in_as(page, email, "Create account")
+    page.wait_for_url(re.compile("/welcome"))
+    write(page, page.get_by_label("Name"), email.partition("@")[0])
+    press(page, page.get_by_role("button", name="Create organisation"))
+    page.wait_for_url(re.compile("/dashboard/runners"))
+    pick(page, page.get_by_role("button", name=re.compile(f"^{email}")), "Sign out")
+    page.wait_for_url(re.compile("/login"))
+    sign_in_as(page, email, "Sign in")
+    page.wait_for_url(re.compile("/dashboard/runners"))
+    page.close()
+
+
 def test_a_first_runner_is_registered_and_its_token_copied(page: Page) -> None:
     go(page, "/dashboard/runners")
     page.keyboard.press("n")
     sheet = page.get_by_role("dialog", name="Add runner")
     write(page, sheet.get_by_label("Name", exact=True), "by-keys")
     page.keyboard.press("Enter")
-    expect(sheet.get_by_text("is registered")).to_be_visible()
+    expect(sheet.get_by_test_id("registered")).to_be_visible()
     press(page, sheet.get_by_role("button", name="Copy the token"))
     page.keyboard.press("Escape")
     expect(sheet).to_be_hidden()

@@ -145,7 +145,7 @@ def test_a_rotated_token_is_listed_at_once_and_the_used_one_stays_in_use(
     settled(page)
     assert shown.locator("ry-secret").evaluate(fits)
     shown.get_by_role("button").last.click()
-    used = page.locator("li", has_text=f"…{runner.worker['id'] and 'aaaa'}")
+    used = page.locator("li", has_text="…aaaa")
     expect(page.get_by_test_id("token-new")).to_be_visible()
     expect(used.get_by_test_id("token-in-use")).to_be_visible()
     expect(page.locator("[data-event=token_rotated]").first).to_be_visible()
@@ -227,7 +227,7 @@ def test_a_link_to_a_line_and_a_hit_are_in_sight(
     person: Person, open_as: Callable[[Person], Page], long_log: int
 ) -> None:
     page = open_as(person)
-    page.set_viewport_size({"width": 1440, "height": 700})
+    page.set_viewport_size({"width": 1440, "height": 420})
     page.goto(f"/dashboard/jobs/{long_log}#L390")
     wait_in_sight(page.locator("#L390"))
     page.evaluate("scrollTo(0, 0)")

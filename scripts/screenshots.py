@@ -46,6 +46,7 @@ PATHS = {
     },
 }  # fmt: skip
 SIGNED_OUT = {"sign-in": "/login", "sign-up": "/sign-up", "forgotten": "/forgotten"}
+OVER_A_PAGE = ("palette", "add-runner")
 IN_DOCS = ("runners", "module", "figures", "job", "review", "add-runner")
 
 
@@ -202,7 +203,9 @@ def every_page(sign_in: Callable[[tuple[int, int], Any], Page], folder: Path, pa
             else:
                 show(page, path)
                 READY.get(name, lambda _page: None)(page)
-            page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
+            # What is open over a page belongs to the window, not to the page's length.
+            is_whole = name not in OVER_A_PAGE
+            page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=is_whole)
             page.context.close()
 
 

@@ -112,10 +112,11 @@ def _inherited() -> rx.Component:
 def group_detail() -> rx.Component:
     """The chosen group."""
     count = rx.cond(Group["modules"] == 1, "1 module below it", Group["modules"].to_string() + " modules below it")
+    said = rx.cond(GroupState.said != "", ": " + GroupState.said, "")
     about = rx.cond(Group["description"] != "", rx.el.p(Group["description"]), rx.fragment())
     return rx.el.div(
         rx.el.div(
-            rx.el.div(rx.el.h1(Group["path"]), rx.el.p(count, class_name="num"), about),
+            rx.el.div(rx.el.h1(Group["path"]), rx.el.p(count, said, class_name="num"), about),
             rx.el.div(work_buttons(), _acts(), class_name="ry-acts"),
             class_name="ry-head",
         ),

@@ -18,6 +18,7 @@ class GroupState(AppState, rx.State):
     runners: list[views.GroupRunner] = []
     modules: list[views.GroupModule] = []
     total: int = 0
+    said: str = ""
 
     async def _read(self, path: str) -> None:
         """Read who serves the group; its modules are shown with the tree."""
@@ -31,6 +32,7 @@ class GroupState(AppState, rx.State):
     def _show_modules(self, path: str, modules: list[Row], total: int) -> None:
         self._assign("total", total)
         self._assign("modules", views.modules(path, modules))
+        self._assign("said", views.summary(modules, total))
 
     async def _workers(self, org: str, assigned: list[Row]) -> list[Row]:
         ids = ",".join(sorted({str(row["worker_id"]) for row in assigned})[:MOST_RUNNERS])

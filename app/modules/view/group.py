@@ -77,6 +77,21 @@ def modules(path: str, rows: Iterable[Row]) -> list[GroupModule]:
     return [_module(row) for row in below[:MOST_MODULES]]
 
 
+def summary(rows: Sequence[Row], total: int) -> str:
+    """Say what is wrong below a group; nothing where not all of its modules are known."""
+    if total > len(rows):
+        return ""
+    ends = [str((row.get("last_job") or {}).get("status") or "") for row in rows]
+    drifted = sum(1 for row in rows if row.get("drift_since"))
+    failed, lost = ends.count("FAILED"), ends.count("NEEDS_ATTENTION")
+    said = [
+        (drifted, f"{drifted} {'has' if drifted == 1 else 'have'} drift"),
+        (failed, f"{failed} failed"),
+        (lost, f"{lost} {'needs' if lost == 1 else 'need'} attention"),
+    ]
+    return ", ".join(words for number, words in said if number)
+
+
 def _module(row: Row) -> GroupModule:
     last = row.get("last_job") or {}
     status, drifted = str(last.get("status") or ""), int(row.get("drift_resources") or 0)

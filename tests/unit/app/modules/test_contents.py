@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.modules.view import contents as views
-from app.modules.view.group import modules, prefixes, runners
+from app.modules.view.group import modules, prefixes, runners, summary
 
 ANSWER = {
     "total": 3,
@@ -118,3 +118,13 @@ def test_a_group_lists_what_is_below_it_with_drift_and_its_last_job() -> None:
         ("a/b/c", "Last run failed", "Drift in 2", "7", "2026-11-15T14:00:00Z"),
         ("a/b/d", "Never ran", "", "", ""),
     ]
+
+
+def test_a_group_says_what_is_wrong_below_it_when_it_knows_all_of_it() -> None:
+    rows = [
+        {"drift_since": "x", "last_job": {"status": "FAILED"}},
+        {"drift_since": "x"},
+        {"last_job": {"status": "NEEDS_ATTENTION"}},
+    ]
+    assert summary(rows, 3) == "2 have drift, 1 failed, 1 needs attention"
+    assert summary(rows, 4) == summary([{"last_job": {"status": "SUCCEEDED"}}], 1) == ""

@@ -1,6 +1,7 @@
 """The fan-out: shows the tabs what changed, who has waited longest first."""
 
 import asyncio
+import gc
 import time
 from collections.abc import Iterable, Mapping
 from typing import cast
@@ -71,6 +72,8 @@ class Waiting:
 async def fan_out(app: rx.App) -> None:
     """Show changes to the tabs they concern, for as long as the process lives."""
     show = _FanOut(app)
+    # The collector stops everything while it looks for garbage: what was there before anybody looked is none.
+    gc.freeze()
     while True:
         try:
             await show.turn()

@@ -2,9 +2,9 @@
 -- grants every new object in `public` to anon, authenticated and service_role. Runyard wants the opposite: nothing is
 -- reachable until the line after the object says so. Therefore the default privileges go first. `private` holds
 -- secrets, sessions, scheduling and the bodies of all functions; it is never exposed by the API. Doorbells are here
--- too, because the triggers of nearly every table ring them. Realtime says "look again", the row is the truth:
+-- too, because the triggers of nearly every table send them. Realtime says "look again", the row is the truth:
 -- everything works, slower, without them. Busy lanes and chatty logs are rate-limited, so that 1,000 jobs in a second
--- are not 1,000 messages for each of 500 runners. A suppressed ring is never the last word: the payload of the one
+-- are not 1,000 messages for each of 500 runners. A suppressed one is never the last word: the payload of the one
 -- before asks the listener to look once more after the pause (again_ms).
 set lock_timeout = '5s';
 set statement_timeout = '60s';
@@ -402,16 +402,16 @@ $$;
 comment on function private.is_version_less(text, text) is
   'Whether the left version comes before the right one; null when either is no version.';
 
-create unlogged table private.rings (
+create unlogged table private.wake_ups (
   key text primary key,
-  rung_at timestamptz not null
+  sent_at timestamptz not null
 ) with (fillfactor = 50);
-alter table private.rings enable row level security;
-comment on table private.rings is
-  'When each rate-limited doorbell last rang. UNLOGGED: losing it costs one extra ring.';
-comment on column private.rings.rung_at is 'When it last rang.';
+alter table private.wake_ups enable row level security;
+comment on table private.wake_ups is
+  'When each rate-limited wake-up was last sent. UNLOGGED: losing it costs one extra message.';
+comment on column private.wake_ups.sent_at is 'When it was last sent.';
 
-create function private.ring(p_topic text, p_event text, p_payload jsonb)
+create function private.wake(p_topic text, p_event text, p_payload jsonb)
 returns void
 language plpgsql
 set search_path = ''
@@ -422,68 +422,68 @@ begin
   end if;
 end;
 $$;
-comment on function private.ring(text, text, jsonb) is
+comment on function private.wake(text, text, jsonb) is
   'Sends a private broadcast where Realtime is there; does nothing elsewhere.';
 
-create function private.may_ring(p_key text, p_every interval)
+create function private.may_wake(p_key text, p_every interval)
 returns boolean
 language plpgsql
 set search_path = ''
 as $$
 begin
-  -- clock_timestamp, because one transaction may ring twice.
-  if exists (select from private.rings as r where r.key = p_key and r.rung_at > clock_timestamp() - p_every) then
+  -- clock_timestamp, because one transaction may wake twice.
+  if exists (select from private.wake_ups as r where r.key = p_key and r.sent_at > clock_timestamp() - p_every) then
     return false;
   end if;
-  -- Nobody waits for a doorbell: whoever holds it rings when they commit, which is soon enough for both.
-  if not pg_try_advisory_xact_lock(private.lock_key('ring', p_key)) then
+  -- Nobody waits for a wake-up: whoever holds it sends it with their commit, which is soon enough for both.
+  if not pg_try_advisory_xact_lock(private.lock_key('wake_up', p_key)) then
     return false;
   end if;
-  insert into private.rings as r (key, rung_at) values (p_key, clock_timestamp())
-  on conflict (key) do update set rung_at = excluded.rung_at;
+  insert into private.wake_ups as r (key, sent_at) values (p_key, clock_timestamp())
+  on conflict (key) do update set sent_at = excluded.sent_at;
   return true;
 end;
 $$;
-comment on function private.may_ring(text, interval) is
-  'Whether this doorbell may ring now: at most once in the given time. Never waits.';
+comment on function private.may_wake(text, interval) is
+  'Whether this wake-up may be sent now: at most once in the given time. Never waits.';
 
-create function private.ring_worker(p_worker uuid)
+create function private.wake_worker(p_worker uuid)
 returns void
 language sql
 set search_path = ''
 as $$
-  select private.ring('worker:' || p_worker, 'directive', '{}')
+  select private.wake('worker:' || p_worker, 'directive', '{}')
 $$;
-comment on function private.ring_worker(uuid) is
+comment on function private.wake_worker(uuid) is
   'Asks a runner to beat at once, because there is something for it to learn.';
 
-create function private.ring_org(p_org uuid, p_table text, p_id text)
+create function private.wake_org(p_org uuid, p_table text, p_id text)
 returns void
 language sql
 set search_path = ''
 as $$
-  select private.ring('org:' || p_org, 'changed', jsonb_build_object('table', p_table, 'id', p_id))
+  select private.wake('org:' || p_org, 'changed', jsonb_build_object('table', p_table, 'id', p_id))
     where p_org is not null
 $$;
-comment on function private.ring_org(uuid, text, text) is
+comment on function private.wake_org(uuid, text, text) is
   'Tells open pages that a row of an unpublished table has changed.';
 
-create function private.ring_log(p_org uuid, p_job bigint, p_attempt integer, p_seq integer)
+create function private.wake_log(p_org uuid, p_job bigint, p_attempt integer, p_seq integer)
 returns void
 language plpgsql
 set search_path = ''
 as $$
 begin
-  if private.may_ring('log:' || p_job, interval '250 milliseconds') then
-    perform private.ring('org:' || p_org, 'log', jsonb_build_object('job_id', p_job, 'attempt', p_attempt, 'seq',
+  if private.may_wake('log:' || p_job, interval '250 milliseconds') then
+    perform private.wake('org:' || p_org, 'log', jsonb_build_object('job_id', p_job, 'attempt', p_attempt, 'seq',
       p_seq, 'again_ms', 300));
   end if;
 end;
 $$;
-comment on function private.ring_log(uuid, bigint, integer, integer) is
+comment on function private.wake_log(uuid, bigint, integer, integer) is
   'Tells open pages how far a job''s log has come; at most four times a second.';
 
-create function private.ring_changed_row()
+create function private.wake_for_row()
 returns trigger
 language plpgsql security definer
 set search_path = ''
@@ -491,12 +491,12 @@ as $$
 declare
   v_row pg_catalog.jsonb := to_jsonb(case when tg_op = 'DELETE' then old else new end);
 begin
-  perform private.ring_org((v_row ->> 'org_id')::pg_catalog.uuid, tg_table_name,
+  perform private.wake_org((v_row ->> 'org_id')::pg_catalog.uuid, tg_table_name,
     coalesce(v_row ->> 'id', v_row ->> 'user_id'));
   return null;
 end;
 $$;
-comment on function private.ring_changed_row() is
+comment on function private.wake_for_row() is
   'Rings the organisation''s pages for a changed row of an unpublished table.';
 
 -- ------------------------------------------------------------------------------------------------------- periodic work

@@ -57,8 +57,8 @@ alter table public.memberships enable row level security;
 grant select on public.memberships to authenticated, service_role;
 comment on table public.memberships is 'Who belongs to which organisation, and in which role.';
 comment on column public.memberships.email is 'The person''s email address when they joined.';
-create trigger ring after insert or update
-  or delete on public.memberships for each row execute function private.ring_changed_row();
+create trigger wake after insert or update
+  or delete on public.memberships for each row execute function private.wake_for_row();
 
 create table public.invitations (
   id uuid primary key default gen_random_uuid(),
@@ -80,8 +80,8 @@ comment on table public.invitations is
   'Invitations by email address. The secret of the link is not here; its hash is in private.';
 comment on column public.invitations.invited_by is 'The member who invited.';
 comment on column public.invitations.expires_at is 'After this it can no longer be accepted.';
-create trigger ring after insert or update
-  or delete on public.invitations for each row execute function private.ring_changed_row();
+create trigger wake after insert or update
+  or delete on public.invitations for each row execute function private.wake_for_row();
 
 create table private.invitation_tokens (
   invitation_id uuid primary key references public.invitations (id) on delete cascade,
@@ -410,8 +410,8 @@ comment on column public.service_accounts.secret_hint is 'The last four characte
 comment on column public.service_accounts.is_disabled is 'A disabled one opens no session and does nothing.';
 comment on column public.service_accounts.last_used_at is 'When it last signed in.';
 create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
-create trigger ring after insert or update on public.service_accounts
-  for each row execute function private.ring_changed_row();
+create trigger wake after insert or update on public.service_accounts
+  for each row execute function private.wake_for_row();
 
 -- ---------------------------------------------------------------------------------------------------- the installation
 -- What concerns the whole installation: one row. Whoever holds the service key changes it; no organisation can.

@@ -31,8 +31,8 @@ comment on column public.groups.hooks is
   'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
 comment on column public.groups.env is 'Variables for the engine. No secrets: those live on the runner.';
 create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
-create trigger ring after insert or update
-  or delete on public.groups for each row execute function private.ring_changed_row();
+create trigger wake after insert or update
+  or delete on public.groups for each row execute function private.wake_for_row();
 
 create policy "Members see their organisation's groups" on public.groups
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
@@ -134,11 +134,11 @@ create trigger check_row before insert or update of name, path, description, sou
   extra_files, hooks, labels,
   runner_instance_name, approvals_required, approval_timeout_seconds on public.modules
   for each row execute function private.check_module_row();
-create trigger ring after insert or delete or update of description, source_kind, source, engine, engine_version,
+create trigger wake after insert or delete or update of description, source_kind, source, engine, engine_version,
   inputs, env, extra_files, hooks,
   labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply, deleted_at,
   drift_since, drift_resources
-  on public.modules for each row execute function private.ring_changed_row();
+  on public.modules for each row execute function private.wake_for_row();
 
 -- ----------------------------------------------------------------------------------------- checks of what people write
 

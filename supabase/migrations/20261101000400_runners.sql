@@ -164,8 +164,8 @@ alter table public.worker_assignments enable row level security;
 grant select on public.worker_assignments to authenticated, service_role;
 comment on table public.worker_assignments is 'This runner may run jobs at or below this path.';
 comment on column public.worker_assignments.path is 'A module''s path, a group''s path, or "" for all modules.';
-create trigger ring after insert or update
-  or delete on public.worker_assignments for each row execute function private.ring_changed_row();
+create trigger wake after insert or update
+  or delete on public.worker_assignments for each row execute function private.wake_for_row();
 
 create policy "Members see their organisation's assignments" on public.worker_assignments
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
@@ -232,7 +232,7 @@ create unlogged table private.heartbeats (
   last_seen_at timestamptz not null,
   is_draining boolean not null default false,
   tick_at timestamptz not null,
-  tick_beats integer not null default 0,
+  tick_heartbeats integer not null default 0,
   tick_busy integer not null default 0,
   tick_slots integer not null default 0,
   tick_draining integer not null default 0
@@ -244,7 +244,7 @@ comment on table private.heartbeats is
 comment on column private.heartbeats.last_seen_at is 'The server''s time of the last beat.';
 comment on column private.heartbeats.is_draining is 'Whether the process said that it is draining.';
 comment on column private.heartbeats.tick_at is 'Start of the quarter of an hour that the counters below are for.';
-comment on column private.heartbeats.tick_beats is 'Beats in that quarter.';
+comment on column private.heartbeats.tick_heartbeats is 'Beats in that quarter.';
 comment on column private.heartbeats.tick_busy is 'Sum over those beats of the jobs that were running.';
 comment on column private.heartbeats.tick_slots is 'Sum over those beats of the slots.';
 comment on column private.heartbeats.tick_draining is 'Beats of those sent while draining.';
@@ -284,8 +284,8 @@ comment on column public.cloud_identities.network is 'Where tasks run: {subnets,
 comment on column public.cloud_identities.verified_at is 'When assuming the role last worked.';
 comment on column public.cloud_identities.verification_error is 'Why it last did not.';
 create trigger touch before update on public.cloud_identities for each row execute function private.touch_updated_at();
-create trigger ring after insert or update on public.cloud_identities
-  for each row execute function private.ring_changed_row();
+create trigger wake after insert or update on public.cloud_identities
+  for each row execute function private.wake_for_row();
 
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.workers add constraint
@@ -327,7 +327,7 @@ create table private.worker_ticks (
   worker_id uuid not null references public.workers (id) on delete cascade,
   instance_id uuid not null,
   at timestamptz not null,
-  beats integer not null,
+  heartbeats integer not null,
   busy integer not null,
   slots integer not null,
   draining integer not null,
@@ -337,7 +337,7 @@ create index worker_ticks_at_idx on private.worker_ticks (at);
 alter table private.worker_ticks enable row level security;
 comment on table private.worker_ticks is
   'A runner''s quarters of an hour: how often it beat, and how busy it was. The strip on its page.';
-comment on column private.worker_ticks.beats is 'Beats in it; 60 when nothing was missed.';
+comment on column private.worker_ticks.heartbeats is 'Beats in it; 60 when nothing was missed.';
 comment on column private.worker_ticks.busy is 'Sum over the beats of running jobs.';
 comment on column private.worker_ticks.slots is 'Sum over the beats of slots.';
 comment on column private.worker_ticks.draining is 'Beats sent while draining.';

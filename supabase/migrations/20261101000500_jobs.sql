@@ -231,7 +231,7 @@ create table private.live_jobs (
 create index live_jobs_ready_idx on private.live_jobs (lane_id, ready_seq) with (fillfactor = 30)
   where stage = 'READY';
 -- One job per state at a time: at most one that is next, running or held.
-create unique index live_jobs_head_idx on private.live_jobs (state_key) where stage <> 'WAITING';
+create unique index live_jobs_next_idx on private.live_jobs (state_key) where stage <> 'WAITING';
 create index live_jobs_waiting_idx on private.live_jobs (state_key, priority, job_id) where stage = 'WAITING';
 create index live_jobs_instance_id_idx on private.live_jobs (instance_id) where stage = 'RUNNING';
 create index live_jobs_not_before_at_idx on private.live_jobs (not_before_at) where stage = 'BACKOFF';
@@ -446,7 +446,7 @@ comment on column public.approvals.decision is 'approve or reject.';
 comment on column public.approvals.comment is 'What they said.';
 comment on column public.approvals.is_override is
   'Whether an owner who is alone approved a job of their own; the comment is why.';
-create trigger ring after insert on public.approvals for each row execute function private.ring_changed_row();
+create trigger wake after insert on public.approvals for each row execute function private.wake_for_row();
 
 -- ------------------------------------------------------------------------------------------------------ writing events
 

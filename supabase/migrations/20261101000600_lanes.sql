@@ -339,7 +339,7 @@ $$;
 comment on function private.lane_of(public.provision_jobs) is
   'The lane of a job; made, with the runners that may serve it, when it is the first of its kind.';
 
-create function private.ring_lane(p_lane integer)
+create function private.wake_lane(p_lane integer)
 returns void
 language plpgsql
 set search_path = ''
@@ -348,7 +348,7 @@ declare
   v_org pg_catalog.uuid;
   v_is_shared boolean;
 begin
-  if not private.may_ring('lane:' || p_lane, interval '50 milliseconds') then
+  if not private.may_wake('lane:' || p_lane, interval '50 milliseconds') then
     return;
   end if;
   select l.org_id, exists (
@@ -356,13 +356,13 @@ begin
     select from public.workers as w join private.lane_workers as lw on lw.worker_id = w.id and lw.lane_id = l.id
     where w.org_id is null
   ) into v_org, v_is_shared from private.lanes as l where l.id = p_lane;
-  perform private.ring('queue:' || v_org, 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
+  perform private.wake('queue:' || v_org, 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
   if v_is_shared then
-    perform private.ring('queue:shared', 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
+    perform private.wake('queue:shared', 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
   end if;
 end;
 $$;
-comment on function private.ring_lane(integer) is 'Wakes the runners that may take jobs of this lane.';
+comment on function private.wake_lane(integer) is 'Wakes the runners that may take jobs of this lane.';
 
 -- In a wrong lane is a job when types count now or no longer, when nobody is assigned to the lane's path any more, when
 -- the runner is assigned nearer than that, or when the job is about the runner.
@@ -427,7 +427,7 @@ begin
     update private.live_jobs as q set lane_id = v_lane where q.job_id = any (v_moved.jobs) and q.stage = 'READY'
       and q.lane_id <> v_lane;
   end loop;
-  perform private.ring_lane(l.id) from private.lane_workers as lw join private.ready_lanes as l on l.id = lw.lane_id
+  perform private.wake_lane(l.id) from private.lane_workers as lw join private.ready_lanes as l on l.id = lw.lane_id
   where lw.worker_id = p_worker limit 100;
 end;
 $$;
@@ -464,9 +464,9 @@ $$;
 comment on function private.set_shared_runners(uuid, public.shared_use) is 'Body of public.set_shared_runners.';
 grant execute on function private.set_shared_runners(uuid, public.shared_use) to authenticated;
 
--- --------------------------------------------------------------------------------------------------------------- heads
--- Heads: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. Whoever changes
--- a state's queue holds the state's lock, and lets the most urgent of those that wait be next.
+-- ------------------------------------------------------------------------------------------------------- next in state
+-- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. Whoever
+-- changes a state's queue holds the state's lock, and lets the most urgent of those that wait be next.
 
 create function private.make_ready(p_job bigint)
 returns void
@@ -483,7 +483,7 @@ begin
   set stage = 'READY', lane_id = v_lane, ready_seq = nextval('private.ready_seq'), not_before_at = null
   where q.job_id = p_job and q.stage in ('WAITING', 'BACKOFF');
   if found then
-    perform private.ring_lane(v_lane);
+    perform private.wake_lane(v_lane);
   end if;
 end;
 $$;
@@ -528,25 +528,25 @@ $$;
 comment on function private.is_state_locked(uuid) is
   'Whether a job that is over has left the state locked.';
 
-create function private.refresh_head(p_state uuid)
+create function private.refresh_next(p_state uuid)
 returns void
 language plpgsql
 set search_path = ''
 as $$
 declare
   v_next pg_catalog.record;
-  v_head bigint;
+  v_current bigint;
 begin
   select q.job_id, q.priority, q.not_before_at into v_next from private.live_jobs as q
   where q.state_key = p_state and q.stage = 'WAITING' order by q.priority, q.job_id limit 1;
   if v_next.job_id is null or private.is_state_locked(p_state) then
     return;
   end if;
-  select q.job_id into v_head from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING';
-  if v_head is not null then
+  select q.job_id into v_current from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING';
+  if v_current is not null then
     -- Somebody more urgent takes the place of one that has not begun; one that runs is never displaced.
     update private.live_jobs as q set stage = 'WAITING', lane_id = null
-    where q.job_id = v_head and q.stage in ('READY', 'BACKOFF') and q.priority > v_next.priority;
+    where q.job_id = v_current and q.stage in ('READY', 'BACKOFF') and q.priority > v_next.priority;
     if not found then
       return;
     end if;
@@ -558,7 +558,7 @@ begin
   end if;
 end;
 $$;
-comment on function private.refresh_head(uuid) is
+comment on function private.refresh_next(uuid) is
   'Makes the most urgent waiting job of a state its next one, if none is next, running or held. The caller holds the '
   'state''s lock.';
 

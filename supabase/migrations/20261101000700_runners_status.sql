@@ -277,7 +277,7 @@ begin
   update private.worker_tokens set revoked_at = coalesce(revoked_at, now()) where id = p_token returning * into v_token;
   perform private.end_sessions(v_worker.id, null, p_token, 'its token was revoked');
   perform private.refresh_worker_status(v_worker.id);
-  perform private.ring_worker(v_worker.id);
+  perform private.wake_worker(v_worker.id);
   perform private.record_worker_event(v_worker.id, 'token_revoked',
     'Revoked by ' || private.caller_label(v_worker.org_id));
   perform private.audit(v_worker.org_id, 'worker.token_revoked', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
@@ -330,9 +330,9 @@ begin
     coalesce(nullif(trim(p_reason), ''), 'By ' || private.caller_label(v_worker.org_id)));
   perform private.audit(v_worker.org_id, 'worker.' || p_action, 'worker', p_worker::pg_catalog.text, v_worker.name,
     jsonb_build_object('reason', p_reason));
-  perform private.ring_worker(p_worker);
+  perform private.wake_worker(p_worker);
   -- When a runner steps back, jobs that waited for it may now go to the next one: wake the lanes that have some.
-  perform private.ring_lane(lw.lane_id) from private.lane_workers as lw
+  perform private.wake_lane(lw.lane_id) from private.lane_workers as lw
   where lw.worker_id = p_worker and exists (select from private.live_jobs as j where j.lane_id = lw.lane_id
     and j.stage = 'READY');
   return (select to_jsonb(w) from public.workers as w where w.id = p_worker);

@@ -237,7 +237,7 @@ begin
     and s.ended_at is null order by 1 loop
     perform private.end_sessions(v_worker, null, p_account, p_reason);
     perform private.refresh_worker_status(v_worker);
-    perform private.ring_worker(v_worker);
+    perform private.wake_worker(v_worker);
   end loop;
 end;
 $$;

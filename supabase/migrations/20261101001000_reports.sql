@@ -249,7 +249,7 @@ begin
     octet_length(c.body)
   from jsonb_to_recordset(p_chunks) as c (seq integer, step pg_catalog.text, body pg_catalog.text)
   on conflict do nothing;
-  perform private.ring_log(v_live.org_id, p_job, p_attempt, v_last);
+  perform private.wake_log(v_live.org_id, p_job, p_attempt, v_last);
   return jsonb_build_object('last_seq', v_last);
 end;
 $$;

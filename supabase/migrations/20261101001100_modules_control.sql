@@ -258,7 +258,7 @@ begin
   end if;
   perform private.audit(v_module.org_id, 'module.locked', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('reason', v_lock.reason));
-  perform private.ring_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
+  perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
   return to_jsonb(v_lock);
 exception
   when check_violation or not_null_violation then
@@ -283,7 +283,7 @@ begin
   end if;
   perform private.audit(v_module.org_id, 'module.unlocked', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('reason', v_lock.reason, 'locked_by', v_lock.user_label));
-  perform private.ring_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
+  perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
   return jsonb_build_object('unlocked', true);
 end;
 $$;

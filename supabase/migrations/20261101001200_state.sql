@@ -479,7 +479,7 @@ begin
   perform private.audit(v_kept.org_id, 'state.stored', 'module', v_kept.module_id::pg_catalog.text,
     format('kept state of job %s', v_kept.job_id), jsonb_build_object('kept_state', p_id, 'serial', v_serial, 'before',
       v_old.serial));
-  perform private.ring_org(v_kept.org_id, 'modules', v_kept.module_id::pg_catalog.text);
+  perform private.wake_org(v_kept.org_id, 'modules', v_kept.module_id::pg_catalog.text);
   return jsonb_build_object('serial', v_serial);
 end;
 $$;

@@ -114,7 +114,7 @@ begin
     else v_version.body end, v_version.job_id, v_version.attempt);
   perform private.audit(v_module.org_id, 'state.rolled_back', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('to', p_serial, 'before', v_serial, 'serial', v_serial + 1));
-  perform private.ring_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
+  perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
   return jsonb_build_object('serial', v_serial + 1);
 end;
 $$;

@@ -241,8 +241,8 @@ begin
   select array(select distinct q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
     array(select q.state_key from queued as q where q.lane_id is null)
   into v_lanes, v_waiting;
-  perform private.ring_lane(l) from unnest(v_lanes) as l;
-  perform private.refresh_head(w) from unnest(v_waiting) as w;
+  perform private.wake_lane(l) from unnest(v_lanes) as l;
+  perform private.refresh_next(w) from unnest(v_waiting) as w;
 end;
 $$;
 comment on function private.queue_jobs(uuid, bigint[]) is

@@ -77,7 +77,7 @@ returns void
 language sql
 set search_path = ''
 as $$
-  select private.ring_lane(l.id) from private.ready_lanes as l where p_org is null or l.org_id = p_org limit 1000
+  select private.wake_lane(l.id) from private.ready_lanes as l where p_org is null or l.org_id = p_org limit 1000
 $$;
 comment on function private.wake_lanes(uuid) is
   'Wakes the runners of every lane with a ready job, of one organisation or of all.';
@@ -96,7 +96,7 @@ begin
   perform private.audit(p_org, case when p_until is null then 'organization.maintenance_ended'
     else 'organization.maintenance' end,
     'organization', p_org::pg_catalog.text, null, jsonb_build_object('until', p_until, 'reason', p_reason));
-  perform private.ring_org(p_org, 'organizations', p_org::pg_catalog.text);
+  perform private.wake_org(p_org, 'organizations', p_org::pg_catalog.text);
   if p_until is null then
     perform private.wake_lanes(p_org);
   end if;

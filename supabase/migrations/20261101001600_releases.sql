@@ -142,8 +142,8 @@ comment on column public.update_policies.ends_at is 'When it ends; the next day,
 comment on column public.update_policies.zone is 'The time zone of these hours.';
 comment on column public.update_policies.updated_by_label is 'Who changed it last.';
 create trigger touch before update on public.update_policies for each row execute function private.touch_updated_at();
-create trigger ring after insert or update on public.update_policies
-  for each row execute function private.ring_changed_row();
+create trigger wake after insert or update on public.update_policies
+  for each row execute function private.wake_for_row();
 
 create function private.is_in_window(p_policy public.update_policies, p_at timestamptz)
 returns boolean
@@ -517,7 +517,7 @@ begin
   where id = p_worker and is_draining and drain_reason like 'Update to %' and removed_at is null;
   if found then
     perform private.refresh_worker_status(p_worker);
-    perform private.ring_worker(p_worker);
+    perform private.wake_worker(p_worker);
   end if;
 end;
 $$;

@@ -184,7 +184,7 @@ begin
   select e.type, e.module_id into v_type, v_module from ended as e;
   delete from private.state_locks as l where l.module_id = v_module and l.job_id = p_job;
   if v_is_awaited then
-    perform private.refresh_head(v_state);
+    perform private.refresh_next(v_state);
   end if;
   if v_type <> 'OUTPUT' then
     perform private.follow_end(p_job);
@@ -234,7 +234,7 @@ begin
       lease_until = null
   where q.job_id = p_live.job_id;
   delete from private.state_locks as l where l.module_id = v_job.module_id and l.job_id = v_job.id;
-  perform private.refresh_head(p_live.state_key);
+  perform private.refresh_next(p_live.state_key);
 end;
 $$;
 comment on function private.requeue_job(private.live_jobs, text, public.actor_kind, uuid, text, text, interval, text) is
@@ -486,7 +486,7 @@ begin
   delete from private.state_locks where module_id = p_module;
   -- Released: the attempt that held it does not come back to it any more.
   update private.live_jobs as q set instance_id = null where q.job_id = v_lock.job_id and q.stage = 'HELD';
-  perform private.refresh_head(p_module);
+  perform private.refresh_next(p_module);
   return v_lock;
 end;
 $$;

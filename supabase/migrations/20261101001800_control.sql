@@ -48,7 +48,7 @@ begin
     perform private.record_job_event(v_job, 'cancel_requested', null, null, private.caller_kind(), private.caller_id(),
       private.caller_label(v_job.org_id), p_reason,
       jsonb_build_object('kind', v_job.cancel_kind));
-    perform private.ring_worker(v_job.worker_id);
+    perform private.wake_worker(v_job.worker_id);
   elsif v_job.status = 'NEEDS_ATTENTION' then
     perform private.fail('RY409', 'Nothing is running; the job needs a decision.',
       'Resolve it: look with a refresh-only plan, retry it, or mark it as failed.');
@@ -368,7 +368,7 @@ create policy "Members see their organisation's comments" on public.job_comments
 comment on table public.job_comments is 'What members say to each other about a job. Never changed, never removed.';
 comment on column public.job_comments.user_label is 'Their name at that time.';
 comment on column public.job_comments.body is 'What they said, at most 4,000 characters.';
-create trigger ring after insert on public.job_comments for each row execute function private.ring_changed_row();
+create trigger wake after insert on public.job_comments for each row execute function private.wake_for_row();
 
 create function private.comment_on_job(p_job bigint, p_body text)
 returns jsonb
@@ -410,7 +410,7 @@ begin
   v_lock := private.release_with_proof(p_module, p_lock_id);
   perform private.audit(v_module.org_id, 'state.force_unlocked', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('lock_id', p_lock_id, 'job', v_lock.job_id, 'attempt', v_lock.attempt));
-  perform private.ring_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
+  perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
   return jsonb_build_object('unlocked', true, 'job_id', v_lock.job_id);
 end;
 $$;

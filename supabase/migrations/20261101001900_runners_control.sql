@@ -249,7 +249,7 @@ begin
     v_worker.capacity));
   perform private.reroute(v_worker.org_id, p_worker);
   perform private.refresh_worker_status(p_worker);
-  perform private.ring_worker(p_worker);
+  perform private.wake_worker(p_worker);
   perform private.record_worker_event(p_worker, 'updated', 'Settings changed by '
     || private.caller_label(v_worker.org_id));
   perform private.audit(v_worker.org_id, 'worker.updated', 'worker', p_worker::pg_catalog.text, v_worker.name,
@@ -363,7 +363,7 @@ begin
   end if;
   perform private.retire_worker(p_worker, 'removed by ' || private.caller_label(v_worker.org_id));
   perform private.audit(v_worker.org_id, 'worker.removed', 'worker', p_worker::pg_catalog.text, v_worker.name);
-  perform private.ring_worker(p_worker);
+  perform private.wake_worker(p_worker);
   return (select to_jsonb(w) from public.workers as w where w.id = p_worker);
 end;
 $$;
@@ -505,7 +505,7 @@ begin
   perform private.record_worker_event(v_worker.id, p_action, p_reason);
   perform private.audit(null, 'worker.' || p_action, 'worker', v_worker.id::pg_catalog.text, v_worker.name,
     jsonb_build_object('reason', p_reason));
-  perform private.ring_worker(v_worker.id);
+  perform private.wake_worker(v_worker.id);
   return (select to_jsonb(w) from public.workers as w where w.id = v_worker.id);
 end;
 $$;

@@ -119,7 +119,7 @@ begin
   v_job := private.add_job(private.lifecycle_job(v_worker, 'REMOVE_WORKER', null), 'Remove ' || v_worker.name);
   update public.workers set is_draining = true, drain_reason = 'Being removed' where id = p_worker;
   perform private.refresh_worker_status(p_worker);
-  perform private.ring_worker(p_worker);
+  perform private.wake_worker(p_worker);
   perform private.audit(v_worker.org_id, 'worker.removal_queued', 'worker', p_worker::pg_catalog.text, v_worker.name,
     jsonb_build_object('job', v_job.id));
   return to_jsonb(v_job);
@@ -205,7 +205,7 @@ begin
     drain_reason = case when p_patch ? 'is_draining' then left(p_patch ->> 'drain_reason', 200) else drain_reason end
   where id = v_worker.id;
   perform private.refresh_worker_status(v_worker.id);
-  perform private.ring_worker(v_worker.id);
+  perform private.wake_worker(v_worker.id);
   return private.target_json(v_worker.id);
 end;
 $$;
@@ -369,7 +369,7 @@ begin
     update public.workers set desired_count = p_to_count, is_scaled_to_zero = p_to_count = 0 where id = p_worker;
     perform private.refresh_worker_status(p_worker);
   end if;
-  perform private.ring_org(v_worker.org_id, 'scaling_decisions', v_decision.id::pg_catalog.text);
+  perform private.wake_org(v_worker.org_id, 'scaling_decisions', v_decision.id::pg_catalog.text);
   return to_jsonb(v_decision);
 end;
 $$;

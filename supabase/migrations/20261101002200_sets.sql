@@ -41,7 +41,7 @@ comment on column public.job_sets.created_by_label is 'Their name at that time, 
 comment on column public.job_sets.cancelled_at is 'When the rest was cancelled.';
 comment on column public.job_sets.cancelled_by_label is 'Who cancelled the rest.';
 comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
-create trigger ring after insert or update on public.job_sets for each row execute function private.ring_changed_row();
+create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();
 
 create table private.set_members (
   set_id uuid not null references public.job_sets (id) on delete cascade,

@@ -45,8 +45,8 @@ comment on column public.schedules.last_note is 'Why its last time made no jobs.
 comment on column public.schedules.created_by is 'Who wrote what it does now; they do not approve its jobs.';
 comment on column public.schedules.created_by_label is 'Their name at that time.';
 create trigger touch before update on public.schedules for each row execute function private.touch_updated_at();
-create trigger ring after insert or update or delete on public.schedules
-  for each row execute function private.ring_changed_row();
+create trigger wake after insert or update or delete on public.schedules
+  for each row execute function private.wake_for_row();
 
 create function private.preview_schedule(p_org uuid, p_cron text, p_zone text)
 returns jsonb

@@ -50,8 +50,8 @@ comment on column public.notification_rules.created_by_label is 'Their name at t
 comment on column public.notification_rules.removed_at is 'When it was removed; what it sent stays in the log.';
 create trigger touch before update on public.notification_rules
   for each row execute function private.touch_updated_at();
-create trigger ring after insert or update on public.notification_rules
-  for each row execute function private.ring_changed_row();
+create trigger wake after insert or update on public.notification_rules
+  for each row execute function private.wake_for_row();
 
 create table private.notification_secrets (
   rule_id uuid primary key references public.notification_rules (id) on delete cascade,
@@ -132,7 +132,7 @@ begin
       or exists (select from unnest(p_scopes) as s where r.path = any (private.path_prefixes(s))))
   on conflict (rule_id, event_id) do nothing;
   if found then
-    perform private.ring_org(p_org, 'deliveries', p_event_id);
+    perform private.wake_org(p_org, 'deliveries', p_event_id);
   end if;
 exception
   -- A message is never a reason for a job to fail.
@@ -397,7 +397,7 @@ begin
     next_at = case when v_status = 'PENDING'
       then now() + make_interval(secs => v_retry[v_delivery.attempt] * (0.9 + random() * 0.2)) else next_at end
   where id = p_delivery returning * into v_delivery;
-  perform private.ring_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
+  perform private.wake_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
   return jsonb_build_object('status', v_delivery.status, 'next_at', v_delivery.next_at);
 end;
 $$;

@@ -172,7 +172,7 @@ language plpgsql stable
 set search_path = ''
 as $$
 declare
-  v_head private.live_jobs;
+  v_current private.live_jobs;
   v_seconds integer := greatest(1, ceil(extract(epoch from p_live.not_before_at - now())));
   v_words pg_catalog.text[];
   v_maintenance pg_catalog.jsonb := private.maintenance(p_job.org_id);
@@ -193,12 +193,12 @@ begin
     return v_words;
   end if;
   if p_live.stage = 'WAITING' then
-    select * into v_head from private.live_jobs as q where q.state_key = p_live.state_key and q.stage <> 'WAITING';
-    return case when v_head.job_id is null then array['The state is locked by a job that is over.',
+    select * into v_current from private.live_jobs as q where q.state_key = p_live.state_key and q.stage <> 'WAITING';
+    return case when v_current.job_id is null then array['The state is locked by a job that is over.',
       'Look at the state, then force-unlock it with the lock''s id.']
-      when v_head.stage = 'HELD' then array[format('Job %s of the same module needs attention and holds the state.',
-        v_head.job_id), 'Resolve that job first.']
-      else array[format('Job %s of the same module goes first: one job per state at a time.', v_head.job_id),
+      when v_current.stage = 'HELD' then array[format('Job %s of the same module needs attention and holds the state.',
+        v_current.job_id), 'Resolve that job first.']
+      else array[format('Job %s of the same module goes first: one job per state at a time.', v_current.job_id),
         'It starts when that one is done.'] end;
   end if;
   return private.best_words(p_job, p_code);

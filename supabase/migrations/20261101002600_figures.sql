@@ -86,14 +86,14 @@ comment on column private.job_stats_hourly.wait_p95 is 'The same for the 95th pe
 create table private.load_hourly (
   org_id uuid not null references public.organizations (id) on delete cascade,
   hour timestamptz not null,
-  beats bigint not null,
+  heartbeats bigint not null,
   busy bigint not null,
   slots bigint not null,
   primary key (org_id, hour)
 );
 alter table private.load_hourly enable row level security;
 comment on table private.load_hourly is 'How busy the runners of each organisation were in closed hours.';
-comment on column private.load_hourly.beats is
+comment on column private.load_hourly.heartbeats is
   'How often a runner that was there all the time said so: what the sums below are divided by.';
 comment on column private.load_hourly.busy is 'Sum over the heartbeats of running jobs.';
 comment on column private.load_hourly.slots is 'Sum over the heartbeats of slots.';
@@ -203,17 +203,17 @@ returns setof private.load_hourly
 language sql stable
 set search_path = ''
 as $$
-  select q.org_id, date_bin(p_step, q.at, '2000-01-01'), sum(q.beats)::bigint, sum(q.busy)::bigint,
+  select q.org_id, date_bin(p_step, q.at, '2000-01-01'), sum(q.heartbeats)::bigint, sum(q.busy)::bigint,
     sum(q.slots)::bigint
   from (
-    select w.org_id, t.at, max(t.beats) as beats, sum(t.busy) as busy, sum(t.slots) as slots
+    select w.org_id, t.at, max(t.heartbeats) as heartbeats, sum(t.busy) as busy, sum(t.slots) as slots
     from (
-      select k.worker_id, k.at, k.beats, k.busy, k.slots from private.worker_ticks as k where k.at >= p_from
+      select k.worker_id, k.at, k.heartbeats, k.busy, k.slots from private.worker_ticks as k where k.at >= p_from
         and k.at < p_to
       union all
       -- The quarter that is under way, or the last one of a process that is gone.
-      select h.worker_id, h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots from private.heartbeats as h
-      where h.tick_at >= p_from and h.tick_at < p_to and h.tick_beats > 0
+      select h.worker_id, h.tick_at, h.tick_heartbeats, h.tick_busy, h.tick_slots from private.heartbeats as h
+      where h.tick_at >= p_from and h.tick_at < p_to and h.tick_heartbeats > 0
     ) as t
     join public.workers as w on w.id = t.worker_id
     where w.org_id is not null and (p_org is null or w.org_id = p_org)
@@ -288,8 +288,9 @@ begin
     'pass_rate', jsonb_agg(jsonb_build_object('hour', x.hour, 'succeeded', coalesce(s.succeeded, 0), 'failed',
       coalesce(s.failed, 0), 'share', s.succeeded::double precision / nullif(s.succeeded + s.failed, 0))
         order by x.hour),
-    'utilisation', jsonb_agg(jsonb_build_object('hour', x.hour, 'used', round(u.busy::numeric / nullif(u.beats, 0), 2),
-      'capacity', round(u.slots::numeric / nullif(u.beats, 0), 2), 'share', u.busy::numeric / nullif(u.slots, 0))
+    'utilisation', jsonb_agg(jsonb_build_object('hour', x.hour,
+      'used', round(u.busy::numeric / nullif(u.heartbeats, 0), 2),
+      'capacity', round(u.slots::numeric / nullif(u.heartbeats, 0), 2), 'share', u.busy::numeric / nullif(u.slots, 0))
         order by x.hour)
   ) into v_jobs
   from generate_series(v_from, v_now, interval '1 hour') as x (hour)
@@ -325,17 +326,20 @@ begin
     perform private.fail('RY404', 'There is no such runner.');
   end if;
   return (
-    select coalesce(jsonb_agg(jsonb_build_object('at', t.at, 'beats', t.beats, 'load',
-      t.busy::double precision / nullif(t.slots, 0), 'status', case when t.draining * 2 > t.beats then 'DRAINING'
+    select coalesce(jsonb_agg(jsonb_build_object('at', t.at, 'beats', t.heartbeats, 'load',
+      t.busy::double precision / nullif(t.slots, 0), 'status', case when t.draining * 2 > t.heartbeats then 'DRAINING'
         else 'ONLINE' end) order by t.at), '[]')
     from (
-      select k.at, sum(k.beats) as beats, sum(k.busy) as busy, sum(k.slots) as slots, sum(k.draining) as draining from (
-        select k.at, k.beats, k.busy, k.slots, k.draining from private.worker_ticks as k where k.worker_id = p_worker
+      select k.at, sum(k.heartbeats) as heartbeats, sum(k.busy) as busy, sum(k.slots) as slots,
+        sum(k.draining) as draining
+      from (
+        select k.at, k.heartbeats, k.busy, k.slots, k.draining from private.worker_ticks as k
+        where k.worker_id = p_worker
           and k.at > v_from
         union all
-        select h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots, h.tick_draining from public.worker_instances as i
-        join private.heartbeats as h on h.instance_id = i.id where i.worker_id = p_worker and h.tick_at > v_from
-          and h.tick_beats > 0
+        select h.tick_at, h.tick_heartbeats, h.tick_busy, h.tick_slots, h.tick_draining
+        from public.worker_instances as i join private.heartbeats as h on h.instance_id = i.id
+        where i.worker_id = p_worker and h.tick_at > v_from and h.tick_heartbeats > 0
       ) as k group by k.at
     ) as t);
 end;

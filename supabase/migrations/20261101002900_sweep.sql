@@ -33,7 +33,7 @@ begin
     for no key update of w skip locked
   loop
     perform private.refresh_worker_status(v_worker);
-    perform private.ring_lane(lw.lane_id) from private.lane_workers as lw
+    perform private.wake_lane(lw.lane_id) from private.lane_workers as lw
     where lw.worker_id = v_worker and exists (select from private.live_jobs as j where j.lane_id = lw.lane_id
       and j.stage = 'READY');
     v_count := v_count + 1;
@@ -348,7 +348,7 @@ begin
   perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
   delete from private.sessions where ended_at < now() - interval '7 days';
   delete from private.rate_limits where window_started_at < now() - interval '1 day';
-  delete from private.rings where rung_at < now() - interval '1 hour';
+  delete from private.wake_ups where sent_at < now() - interval '1 hour';
   delete from private.worker_ticks where at < now() - interval '31 days';
   delete from private.artifacts where created_at < now() - interval '30 days';
   delete from private.uploads where created_at < now() - interval '1 hour';

@@ -11,11 +11,11 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  insert into private.worker_ticks as t (worker_id, instance_id, at, beats, busy, slots, draining)
-  select h.worker_id, h.instance_id, h.tick_at, h.tick_beats, h.tick_busy, h.tick_slots, h.tick_draining
-  from private.heartbeats as h where h.instance_id = p_instance and h.tick_beats > 0 for update
+  insert into private.worker_ticks as t (worker_id, instance_id, at, heartbeats, busy, slots, draining)
+  select h.worker_id, h.instance_id, h.tick_at, h.tick_heartbeats, h.tick_busy, h.tick_slots, h.tick_draining
+  from private.heartbeats as h where h.instance_id = p_instance and h.tick_heartbeats > 0 for update
   on conflict (worker_id, at, instance_id) do update set
-    beats = t.beats + excluded.beats, busy = t.busy + excluded.busy, slots = t.slots + excluded.slots,
+    heartbeats = t.heartbeats + excluded.heartbeats, busy = t.busy + excluded.busy, slots = t.slots + excluded.slots,
       draining = t.draining + excluded.draining;
 end;
 $$;
@@ -28,7 +28,7 @@ create type private.instance_before as (
 comment on type private.instance_before is
   'What was known of a process before its heartbeat, and how many jobs it has; without a tick when it is the first.';
 
-create function private.beat(p_runner private.runner, p_known private.instance_before, p_is_draining boolean)
+create function private.write_heartbeat(p_runner private.runner, p_known private.instance_before, p_is_draining boolean)
 returns boolean
 language plpgsql
 set search_path = ''
@@ -42,7 +42,7 @@ begin
   -- Only the session's own row: another process may have taken over since the caller looked.
   update private.heartbeats as h set
     last_seen_at = now(), is_draining = p_is_draining, tick_at = v_tick,
-    tick_beats = case h.tick_at when v_tick then h.tick_beats else 0 end + 1,
+    tick_heartbeats = case h.tick_at when v_tick then h.tick_heartbeats else 0 end + 1,
     tick_busy = case h.tick_at when v_tick then h.tick_busy else 0 end + p_known.used,
     tick_slots = case h.tick_at when v_tick then h.tick_slots else 0 end + p_known.capacity,
     tick_draining = case h.tick_at when v_tick then h.tick_draining else 0 end + p_is_draining::integer
@@ -50,7 +50,7 @@ begin
   return found;
 end;
 $$;
-comment on function private.beat(private.runner, private.instance_before, boolean) is
+comment on function private.write_heartbeat(private.runner, private.instance_before, boolean) is
   'Writes the beat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was '
   'like. False when there is no row.';
 
@@ -250,7 +250,7 @@ begin
     perform private.check_facts(coalesce(p_facts, '{}'), v_runner.instance_id);
     v_runner := private.hold_runner(v_runner);
   end if;
-  if not private.beat(v_runner, v_known, p_status = 'DRAINING') then
+  if not private.write_heartbeat(v_runner, v_known, p_status = 'DRAINING') then
     -- Its session ended while this was under way: that is said by who asks who is calling.
     perform private.this_runner();
   end if;

@@ -145,7 +145,7 @@ def test_a_job_that_is_mentioned_again_stays(world: World, org: Organization) ->
 def test_quarters_of_an_hour_become_a_history(world: World, org: Organization) -> None:
     runner = org.runner("r1", capacity=2)
     world.owner.connection.execute(
-        "update private.heartbeats set tick_at = tick_at - interval '15 minutes', tick_beats = 60, tick_busy = 60, tick_slots = 120 "
+        "update private.heartbeats set tick_at = tick_at - interval '15 minutes', tick_heartbeats = 60, tick_busy = 60, tick_slots = 120 "
         "where instance_id = %s",
         [runner.instance_id],
     )

@@ -70,7 +70,7 @@ def test_a_pause_that_is_over_makes_nobody_ready_whose_place_was_taken(
     world.sweep()
     world.owner.connection.execute("update private.live_jobs set not_before_at = now() - interval '1 s' / job_id")
     first, second = world.owner.rows("select job_id from private.live_jobs order by not_before_at")
-    with stopped_sweep(world, "sweep_backoff", "ring_lane:integer") as go_on:
+    with stopped_sweep(world, "sweep_backoff", "wake_lane:integer") as go_on:
         urgent = org.enqueue("a/two", priority=1)
         assert go_on() == 1
     stages = dict(world.owner.rows("select job_id, stage::text from private.live_jobs"))

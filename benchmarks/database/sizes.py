@@ -38,5 +38,5 @@ FULL = Sizes(
     crowd=5000,
     shown=200_000,
     old_lines=1_000_000,
-    fleet_seconds=600,
+    fleet_seconds=300,
 )

@@ -441,10 +441,12 @@ begin
     ), drawn as (
       -- A mean, and not the percentile of the figure: it needs no order, and the line is there for its shape.
       select s.kind, s.id, s.name, jsonb_object_agg(s.bin, round(s.wait::numeric, 2)) as waits from (
-        select case grouping(j.top) when 1 then 'runner' else 'group' end as kind, j.worker_id as id,
-          case grouping(j.top) when 1 then j.worker_name else j.top end as name, j.bin, avg(j.wait) as wait
+        select 'runner' as kind, j.worker_id as id, j.worker_name as name, j.bin, avg(j.wait) as wait
         from job as j where j.wait is not null
-        group by grouping sets ((j.worker_id, j.worker_name, j.bin), (j.top, j.bin))
+          and j.worker_name in (select r.name from ranked as r where r.kind = 'runner' and r.place <= 20)
+        group by j.worker_id, j.worker_name, j.bin
+        union all
+        select 'group', null, j.top, j.bin, avg(j.wait) from job as j where j.wait is not null group by j.top, j.bin
       ) as s group by s.kind, s.id, s.name
     )
     select coalesce(jsonb_agg(jsonb_build_object('kind', r.kind, 'id', r.id, 'name', r.name, 'jobs', r.jobs,

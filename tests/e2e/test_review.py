@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_work_pages import STEP, make_module, open_as, owner, runner, status
+from tests.support.browser import settled
 from tests.support.waiting import wait_until
 
 __all__ = ["open_as", "owner", "runner"]
@@ -31,6 +32,11 @@ CHANGES = {
         }
     ]
 }  # fmt: skip
+RAIL_BESIDE = """() => {
+  const [main, rail] = [".ry-railed > .ry-stack", ".ry-rail"].map((at) => document.querySelector(at).getBoundingClientRect());
+  const tables = [...document.querySelectorAll(".ry-railed .ry-tw")];
+  return rail.left > main.right && tables.every((el) => el.scrollWidth <= el.clientWidth + 1);
+}"""
 LOG = "".join(f"line {number}\n" for number in range(1, 200)) + f"  # {ADDRESS} will be updated in-place\n"
 
 
@@ -190,6 +196,9 @@ def test_a_module_shows_what_its_state_holds_and_who_locks_it(
     expect(page.get_by_test_id("lock-evidence").locator("[data-verdict]")).to_have_attribute("data-verdict", "unsafe")
     runner.finish(job, "SUCCEEDED")
     expect(page.get_by_test_id("chart").get_by_role("link")).to_have_count(2)
+    for width in (1190, 1280, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert settled(page).evaluate(RAIL_BESIDE), f"a rail beside tables that fit, {width} px"
 
 
 def test_a_group_shows_who_serves_it_and_plans_all_of_it(

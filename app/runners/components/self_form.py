@@ -93,7 +93,7 @@ def _host_fields() -> rx.Component:
                 State.errors,
                 rx.fragment(
                     "Signs in without a token. ",
-                    rx.link("Make one", href="/dashboard/settings/service-accounts", class_name="ry-link"),
+                    rx.link("Create one", href="/dashboard/settings/service-accounts", class_name="ry-link"),
                 ),
             ),
             class_name="ry-two",

@@ -1,8 +1,11 @@
 """“Break something” in a browser: in the demo the steps and the zeros appear; elsewhere there is no button, and a reason."""
 
+import stat
+import uuid
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -10,9 +13,10 @@ from cli.launcher.demo.prepare import DEMO_EMAIL
 from tests.e2e.product import Person, Product
 from tests.e2e.test_accessibility import findings_in_both, sideways
 from tests.e2e.test_work_pages import open_as
+from tests.faults.test_break_something import ask, owner, path_of, send, sign_in
 from tests.support.stack import RunningStack
 
-__all__ = ["open_as"]
+__all__ = ["open_as", "owner"]
 pytestmark = pytest.mark.timeout(900)
 # A fault, a restart, a person's decision and a second apply.
 DRILL = 400_000
@@ -86,3 +90,51 @@ def test_without_a_demo_there_is_no_button_and_the_page_says_why(
     expect(page.get_by_role("link", name="Break something")).to_have_count(0)
     page.goto(PAGE)
     expect(page.get_by_test_id("no-faults")).to_contain_text("are somebody's")
+
+
+def test_only_the_owner_of_the_demo_may(demo: RunningStack) -> None:
+    other = sign_in(demo, f"{uuid.uuid4().hex[:8]}@example.org", "correct-horse-battery", "signup")
+    assert "Only an owner" in ask(demo, do="break", kind="apply", token=other)["refused"]
+    assert "login" in ask(demo, do="break", kind="apply", token="nonsense")["refused"]
+    assert not (ask(demo, do="read")["run"] or {}).get("is_running")
+
+
+def test_the_socket_is_its_users_alone(demo: RunningStack) -> None:
+    assert stat.S_IMODE(path_of(demo).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("line", [b"", b"nonsense", b"[]", b'{"do": "anything"}', b'{"do": 1}'])
+def test_what_is_no_question_is_refused_in_words(demo: RunningStack, line: bytes) -> None:
+    answer = send(demo, line)
+    assert answer["refused"]
+    assert answer["hint"]
+
+
+def test_there_is_no_other_fault(demo: RunningStack, owner: str) -> None:
+    assert "no such fault" in ask(demo, do="break", kind="everything", token=owner)["refused"]
+
+
+def test_nothing_is_broken_while_somebody_s_job_runs(demo: RunningStack, owner: str) -> None:
+    """Somebody's: any module that the demo did not bring, the demo organisation's own included."""
+    with psycopg.connect(demo.db_url, autocommit=True) as database:
+        query = """select m.org_id, m.id from public.modules as m join public.organizations as o on o.id = m.org_id
+          where o.slug = 'example-platform' limit 1"""
+        org, module = database.execute(query).fetchone() or ("", "")
+        with database.transaction(force_rollback=False):
+            job = database.execute(
+                """insert into public.provision_jobs (org_id, type, module_id, module_path, created_by_label)
+                  values (%s, 'PLAN', %s, 'my/own', 'somebody') returning id""",
+                [org, module],
+            ).fetchone()
+            database.execute(
+                """insert into private.live_jobs (job_id, org_id, state_key, stage, priority, attempt, claimed_at, log_day,
+                    worker_id, instance_id, session_id, claim_request_id, lease_until)
+                  select %s, %s, gen_random_uuid(), 'RUNNING', 100, 1, now(), current_date, gen_random_uuid(),
+                    gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), now() + interval '1 hour'""",
+                [job and job[0], org],
+            )
+        try:
+            assert "Somebody's job is running" in ask(demo, do="break", kind="apply", token=owner)["refused"]
+        finally:
+            database.execute("delete from private.live_jobs where job_id = %s", [job and job[0]])
+            database.execute("delete from public.provision_jobs where id = %s", [job and job[0]])

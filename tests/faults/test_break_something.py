@@ -1,14 +1,14 @@
-"""“Break something”: the launcher breaks the demo's own runner and database when its owner asks, and everything recovers."""
+"""“Break something”: the launcher breaks the demo's own runner and database when its owner asks, and everything recovers.
+
+What a push needs of it is tested beside its page, by one demo: tests/e2e/test_break_page.py.
+"""
 
 import json
 import socket
-import stat
-import uuid
 from pathlib import Path
 from typing import Any
 
 import httpx
-import psycopg
 import pytest
 
 from cli.launcher.demo.prepare import DEMO_EMAIL
@@ -95,51 +95,3 @@ def test_everything_recovers_by_itself(demo: RunningStack, owner: str, kind: str
     said = broken(demo, owner, kind)
     assert any(words in line for line in said), said
     assert "succeeded" in said[-1]
-
-
-def test_only_the_owner_of_the_demo_may(demo: RunningStack) -> None:
-    other = sign_in(demo, f"{uuid.uuid4().hex[:8]}@example.org", "correct-horse-battery", "signup")
-    assert "Only an owner" in ask(demo, do="break", kind="apply", token=other)["refused"]
-    assert "login" in ask(demo, do="break", kind="apply", token="nonsense")["refused"]
-    assert not (ask(demo, do="read")["run"] or {}).get("is_running")
-
-
-def test_the_socket_is_its_users_alone(demo: RunningStack) -> None:
-    assert stat.S_IMODE(path_of(demo).stat().st_mode) == 0o600
-
-
-@pytest.mark.parametrize("line", [b"", b"nonsense", b"[]", b'{"do": "anything"}', b'{"do": 1}'])
-def test_what_is_no_question_is_refused_in_words(demo: RunningStack, line: bytes) -> None:
-    answer = send(demo, line)
-    assert answer["refused"]
-    assert answer["hint"]
-
-
-def test_there_is_no_other_fault(demo: RunningStack, owner: str) -> None:
-    assert "no such fault" in ask(demo, do="break", kind="everything", token=owner)["refused"]
-
-
-def test_nothing_is_broken_while_somebody_s_job_runs(demo: RunningStack, owner: str) -> None:
-    """Somebody's: any module that the demo did not bring, the demo organisation's own included."""
-    with psycopg.connect(demo.db_url, autocommit=True) as database:
-        query = """select m.org_id, m.id from public.modules as m join public.organizations as o on o.id = m.org_id
-          where o.slug = 'example-platform' limit 1"""
-        org, module = database.execute(query).fetchone() or ("", "")
-        with database.transaction(force_rollback=False):
-            job = database.execute(
-                """insert into public.provision_jobs (org_id, type, module_id, module_path, created_by_label)
-                  values (%s, 'PLAN', %s, 'my/own', 'somebody') returning id""",
-                [org, module],
-            ).fetchone()
-            database.execute(
-                """insert into private.live_jobs (job_id, org_id, state_key, stage, priority, attempt, claimed_at, log_day,
-                    worker_id, instance_id, session_id, claim_request_id, lease_until)
-                  select %s, %s, gen_random_uuid(), 'RUNNING', 100, 1, now(), current_date, gen_random_uuid(),
-                    gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), now() + interval '1 hour'""",
-                [job and job[0], org],
-            )
-        try:
-            assert "Somebody's job is running" in ask(demo, do="break", kind="apply", token=owner)["refused"]
-        finally:
-            database.execute("delete from private.live_jobs where job_id = %s", [job and job[0]])
-            database.execute("delete from public.provision_jobs where id = %s", [job and job[0]])

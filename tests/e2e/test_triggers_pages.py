@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
-from tests.e2e.test_accessibility import findings
+from tests.e2e.test_accessibility import MODES, findings
 from tests.e2e.test_work_pages import enqueue, make_module
 
 pytestmark = pytest.mark.timeout(900)
@@ -64,7 +64,7 @@ def findings_anywhere(page: Page, name: str) -> list[str]:
         expect(page.locator("html")).to_have_class(re.compile(rf"\b{mode}\b"))
         if PICTURES:
             page.screenshot(path=str(Path(PICTURES) / f"{name}-{screen}.png"), full_page=True)
-        found += [f"{name} {screen}: {each}" for each in findings(page)]
+        found += [f"{name} {screen}: {each}" for each in findings(page, options=MODES[mode])]
     return found
 
 

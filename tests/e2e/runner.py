@@ -35,7 +35,7 @@ class ScriptedRunner:
         arguments = {
             "p_org": person.org_id,
             "p_name": name,
-            "p_token_hash": bcrypt.hashpw(TOKEN.encode(), bcrypt.gensalt(10)).decode(),
+            "p_token_hash": bcrypt.hashpw(TOKEN.encode(), bcrypt.gensalt(8)).decode(),
             "p_token_hint": TOKEN[-4:],
             "p_options": {"capacity": 4, "is_assigned_to_all_modules": True},
         }

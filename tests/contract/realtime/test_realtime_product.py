@@ -34,7 +34,7 @@ def bindings(organisation: str) -> list[dict[str, Any]]:
 
 
 def register_worker(user: User, organisation: str) -> str:
-    token = bcrypt.hashpw(secrets.token_bytes(16), bcrypt.gensalt(10)).decode()
+    token = bcrypt.hashpw(secrets.token_bytes(16), bcrypt.gensalt(8)).decode()
     arguments = {"p_org": organisation, "p_name": f"r-{secrets.token_hex(4)}", "p_token_hash": token}
     made = user.client.rpc("register_worker", arguments | {"p_token_hint": "abcd", "p_options": {}}).execute().data
     return str(made["id"])

@@ -60,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the run's folder; the shared server notices by itself that the run has ended."""
+    gc.unfreeze()
     if not hasattr(config, "workerinput"):
         shutil.rmtree(os.environ[FOLDER_VARIABLE], ignore_errors=True)
 

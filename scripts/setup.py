@@ -19,7 +19,7 @@ PYTHON = VENV / "bin" / "python"
 PIP = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input"]
 UV = "uv==0.13.7"
 REQUIREMENTS = {"run": "requirements.txt", "lint": "requirements-dev.txt", "test": "requirements-dev.txt"}
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MISSING = 3
 
 
@@ -138,7 +138,10 @@ def prepare_browser() -> None:
     """Install Chromium for the browser tests where that is possible without asking."""
     if find_browser():
         return
-    install_packages("Chromium for the browser tests", "chromium", "fonts-liberation")
+    # The one without a window does half of the work for a page; not every distribution has it.
+    for package in ("chromium-headless-shell", "chromium"):
+        if not find_browser():
+            install_packages("Chromium for the browser tests", package, "fonts-liberation")
     if not find_browser():
         print(
             "\n*** There is no Chromium: the browser tests will be SKIPPED. ***\n"

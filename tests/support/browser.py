@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 Found = TypeVar("Found")
 LOOKS = 3
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# Without a window a page takes half of the work.
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Milliseconds that a condition has unless a test says otherwise; one that holds costs none of them.
 SOON = 60_000
 # For what takes a while by itself: a lease, a rollout, a restart.

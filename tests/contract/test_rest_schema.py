@@ -1,5 +1,6 @@
 """The schema cache follows the database while it runs."""
 
+import uuid
 from collections.abc import Iterator
 
 import httpx
@@ -8,44 +9,46 @@ import pytest
 
 from tests.support.waiting import wait_until
 
-TABLE = "/rest/v1/contract_changing"
-
 
 @pytest.fixture
-def changing(db: psycopg.Connection, http: httpx.Client) -> Iterator[None]:
-    db.execute("drop table if exists public.contract_changing")
-    db.execute("create table public.contract_changing (id int primary key)")
-    db.execute("grant select, insert on public.contract_changing to anon")
-    db.execute("insert into public.contract_changing values (1)")
-    wait_until(lambda: http.get(TABLE).status_code == 200)
-    yield
-    db.execute("drop table if exists public.contract_changing")
+def changing(db: psycopg.Connection, http: httpx.Client) -> Iterator[str]:
+    """A table of the test's own: a name that was there before could be answered by a cache that still has the other one."""
+    name = f"contract_changing_{uuid.uuid4().hex[:8]}"
+    db.execute(f"create table public.{name} (id int primary key)".encode())
+    db.execute(f"grant select, insert on public.{name} to anon".encode())
+    db.execute(f"insert into public.{name} values (1)".encode())
+    wait_until(lambda: http.get(f"/rest/v1/{name}").status_code == 200)
+    yield name
+    db.execute(f"drop table if exists public.{name}".encode())
 
 
-def test_a_new_column_is_read_and_written(changing: None, db: psycopg.Connection, http: httpx.Client) -> None:
+def test_a_new_column_is_read_and_written(changing: str, db: psycopg.Connection, http: httpx.Client) -> None:
+    table = f"/rest/v1/{changing}"
     for _ in range(12):
-        assert http.get(TABLE).json() == [{"id": 1}]
-    db.execute("alter table public.contract_changing add column name text default 'new'")
+        assert http.get(table).json() == [{"id": 1}]
+    db.execute(f"alter table public.{changing} add column name text default 'new'".encode())
     for _ in range(12):
-        assert http.get(TABLE).json() == [{"id": 1, "name": "new"}]
+        assert http.get(table).json() == [{"id": 1, "name": "new"}]
     body = {"id": 2, "name": "Ada"}
-    wait_until(lambda: http.post(TABLE, json=body).status_code in {201, 409})
-    assert http.get(f"{TABLE}?id=eq.2").json() == [body]
+    wait_until(lambda: http.post(table, json=body).status_code in {201, 409})
+    assert http.get(f"{table}?id=eq.2").json() == [body]
 
 
-def test_a_changed_column_type_is_followed(changing: None, db: psycopg.Connection, http: httpx.Client) -> None:
+def test_a_changed_column_type_is_followed(changing: str, db: psycopg.Connection, http: httpx.Client) -> None:
+    table = f"/rest/v1/{changing}"
     for _ in range(12):
-        assert http.get(f"{TABLE}?id=eq.1").json() == [{"id": 1}]
-    db.execute("alter table public.contract_changing alter column id type text")
-    wait_until(lambda: http.get(f"{TABLE}?id=eq.1").status_code == 200)
+        assert http.get(f"{table}?id=eq.1").json() == [{"id": 1}]
+    db.execute(f"alter table public.{changing} alter column id type text".encode())
+    wait_until(lambda: http.get(f"{table}?id=eq.1").status_code == 200)
     for _ in range(12):
-        assert http.get(f"{TABLE}?id=eq.1").json() == [{"id": "1"}]
+        assert http.get(f"{table}?id=eq.1").json() == [{"id": "1"}]
 
 
-def test_a_dropped_table_is_not_found(changing: None, db: psycopg.Connection, http: httpx.Client) -> None:
-    db.execute("drop table public.contract_changing")
-    assert http.get(TABLE).status_code == 404
-    wait_until(lambda: http.get(TABLE).json()["code"] == "PGRST205")
+def test_a_dropped_table_is_not_found(changing: str, db: psycopg.Connection, http: httpx.Client) -> None:
+    table = f"/rest/v1/{changing}"
+    db.execute(f"drop table public.{changing}".encode())
+    assert http.get(table).status_code == 404
+    wait_until(lambda: http.get(table).json()["code"] == "PGRST205")
 
 
 def test_a_changed_function_is_followed(db: psycopg.Connection, http: httpx.Client) -> None:

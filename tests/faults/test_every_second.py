@@ -73,7 +73,9 @@ def test_a_runner_killed_in_this_second_loses_nothing(bench: Bench, tmp_path: Pa
     made = set(words_in(engine.book / "created"))
     assert made <= names_in_state(bench, module), f"made {made}, killed in second {second}, phase {row['phase']}"
     if row["status"] == "NEEDS_ATTENTION":
-        assert bench.rpc("state_info", p_module=module)["lock"]["job_id"] == job
+        lock = bench.rpc("state_info", p_module=module)["lock"]
+        # Between the apply's announcement and the engine's own lock there is nothing to lock yet.
+        assert lock["job_id"] == job if lock else not made
     else:
         assert row["status"] == "SUCCEEDED", row["error"]
         assert made == set(NAMES)

@@ -30,6 +30,8 @@ class Command:
     env: Mapping[str, str]
     pass_fds: tuple[int, ...] = field(default=())
     stdin: bytes = field(default=b"", repr=False)
+    is_interrupt_blocked: bool = False
+    """Whether it is started deaf to SIGINT, and lets one through by itself when it is ready."""
 
 
 class Child:
@@ -49,7 +51,7 @@ class Child:
         pipes = [os.pipe() for _ in range(2 if is_output_split else 1)]
         reading, writing = [pipe[0] for pipe in pipes], [pipe[1] for pipe in pipes]
         try:
-            with _input(command.stdin) as stdin:
+            with _input(command.stdin) as stdin, _blocked({signal.SIGINT} if command.is_interrupt_blocked else set()):
                 process = subprocess.Popen(
                     [*death_signal_prefix(), *command.argv],
                     cwd=command.cwd, env=dict(command.env), start_new_session=True, bufsize=0,
@@ -125,6 +127,16 @@ def _input(content: bytes) -> Iterator[int | IO[bytes]]:
         file.write(content)
         file.seek(0)
         yield file
+
+
+@contextmanager
+def _blocked(signals: set[signal.Signals]) -> Iterator[None]:
+    """Let what is started here inherit that these wait."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _close(ends: Sequence[int]) -> None:

@@ -96,7 +96,9 @@ class Isolation:
         }
         cookie = {name: value for name, value in command.env.items() if name == COOKIE_VARIABLE}
         keeper = (sys.executable, "-I", "-S", str(_KEEPER))
-        return replace(command, argv=keeper, cwd=Path("/"), env=cookie, stdin=marshal.dumps(order))
+        return replace(
+            command, argv=keeper, cwd=Path("/"), env=cookie, stdin=marshal.dumps(order), is_interrupt_blocked=True
+        )
 
     def end(self, root: Path) -> None:
         """End what a child left behind; in a sandbox everything has ended with it already."""

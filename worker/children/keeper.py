@@ -3,6 +3,7 @@
 It is started by path, outside of any environment (`python -I -S`), for every child: so it imports nothing of the runner, and only
 what Python has loaded anyway or brings in itself (json, signal and typing would make it three times as slow to start).
 What to do comes on its standard input, so that no variable of the job is in effect or in a process list out here.
+It is started with interrupts blocked: one that came while Python starts would be lost, one time in a hundred.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _MS_BIND, _MS_REC, _MS_SLAVE, _MNT_DETACH = 4096, 16384, 1 << 19, 2
 _SYS_MOUNT_SETATTR, _AT_RECURSIVE = 442, 0x8000
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
 _SYS_CAPSET = {"x86_64": 126, "aarch64": 91, "riscv64": 91, "ppc64le": 184, "s390x": 185}
-# How long to look for a child that bubblewrap is about to start.
-_POLLS, _POLL_SECONDS = 100, 0.01
+# How often to look for a child that bubblewrap is about to start.
+_POLL_SECONDS = 0.01
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
@@ -74,7 +75,6 @@ def in_bubblewrap(order: dict[str, Any]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     outer = os.fork()
     if outer == 0:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
         argv = [order["bubblewrap"], "--args", str(memory), "--", *order["argv"]]
         execute(argv, dict(os.environ))
     os.close(memory)
@@ -111,7 +111,7 @@ def interrupt_inside(info: int) -> None:
     answer = os.read(info, 4096)
     # {"child-pid": 123, …}
     first = int(answer.partition(b'"child-pid":')[2].replace(b"}", b",").split(b",")[0] or 0)
-    for _ in range(_POLLS if first else 0):
+    while first and os.path.exists(f"/proc/{first}"):
         # The first process inside is bubblewrap's own, the second one is the child.
         found = [int(name) for name in os.listdir("/proc") if name.isdigit() and parent_and_inner(name) == (first, 2)]
         if found:
@@ -165,7 +165,6 @@ def be_first(order: dict[str, Any], signals: set[int], writing: int) -> NoReturn
         os._exit(CANNOT_START)
     child = os.fork()
     if child == 0:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
         execute(order["argv"], order["env"])
     prctl(_PR_SET_DUMPABLE, 0)
     status = watch(child, signals, lambda: os.kill(child, signal.SIGINT))
@@ -287,9 +286,10 @@ def watch(child: int, signals: set[int], interrupt: Any) -> int:
 
 
 def execute(argv: list[str], env: dict[str, str]) -> NoReturn:
-    """Become the program, with the signals as every program expects them; Python ignores some."""
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+    """Become the program, with the signals as every program expects them; an interrupt that has come already is due here."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, set())
     try:
         os.execvpe(argv[0], argv, env)
     except OSError as error:

@@ -77,7 +77,6 @@ def guard(order: dict[str, Any], leader: int, writing: int) -> NoReturn:
 
 def run(order: dict[str, Any]) -> NoReturn:
     """Give up everything but what is named, and become the program."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGCHLD, signal.SIGTERM})
     try:
         os.chdir(order["cwd"])
         # Root's rights would go past some of it: one of them reads every process's memory.

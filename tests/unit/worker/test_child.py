@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,14 @@ async def test_the_child_sees_nothing_but_its_environment(tmp_path: Path, monkey
     await child.run(out)
     assert "ONLY=this" in out.text
     assert "ryw_secret" not in out.text
+
+
+async def test_a_child_may_be_started_deaf_to_interrupts(tmp_path: Path) -> None:
+    # Without a shell: some begin with nothing blocked.
+    out, plain = Collected(), Command(("grep", "^SigBlk", "/proc/self/status"), tmp_path, dict(os.environ))
+    await Child.start(plain).run(out)
+    await Child.start(replace(plain, is_interrupt_blocked=True)).run(out)
+    assert [int(line.split()[1], 16) for line in out.text.splitlines()] == [0, 1 << (signal.SIGINT - 1)]
 
 
 async def test_a_stubborn_child_gets_exactly_one_sigint_and_is_then_killed(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -262,6 +263,20 @@ async def test_a_stubborn_child_gets_exactly_one_interrupt_and_is_then_killed_wi
     assert (place.root / "signals").read_text() == "SIGINT"
     isolation.end(place.root)
     wait_until(lambda: not _running(mark))
+
+
+@pytest.mark.parametrize("way", IsolationWay)
+async def test_an_interrupt_while_it_starts_is_kept_for_it(place: Place, way: str) -> None:
+    isolation = place.isolation(way)
+    command = isolation.enclose(place.command("/bin/sh", "-c", "exec sleep 600"), place.root)
+    # Python loses one that comes while it starts, so that none may come through before it is ready.
+    assert command.is_interrupt_blocked
+    child = Child.start(command)
+    child.interrupt()
+    assert await asyncio.wait_for(child.run(Collected()), 180) == -signal.SIGINT
+    isolation.end(place.root)
+    _, said = await run(isolation, place, "grep -E '^Sig(Blk|Ign)' /proc/self/status")
+    assert said == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"
 
 
 @pytest.mark.parametrize("way", IsolationWay)

@@ -11,8 +11,9 @@ from app.shared.elements import DOWNLOAD
 from app.shared.feedback import empty, failed
 from app.shared.icons import icon
 from app.shared.layout import head, page
+from app.shared.panel import link_button
 from app.shared.route import Route
-from app.shared.table import cell, heads, table
+from app.shared.table import cell, heads, more_button, table
 
 WORDS = {"1h": "1 h", "24h": "24 h", "7d": "7 d"}
 
@@ -51,13 +52,7 @@ def _parts(title: str, label: str, rows: Any, said: rx.Var[str]) -> rx.Component
     columns = heads((label, ""), ("Wait p95", "r"), ("Busy", ""), ("Pass rate", "r"), ("Mean wait", "r"))
     found = rows.to(list[Part])
     body = rx.foreach(found, lambda part: rx.cond(FiguresState.is_all | ~part["is_more"].to(bool), _part(part), ""))
-    more = rx.button(
-        rx.cond(FiguresState.is_all, "Show few", "Show all"),
-        on_click=FiguresState.show_all,
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-    )
+    more = more_button(FiguresState.is_all, FiguresState.show_all)
     return rx.el.section(
         rx.el.div(
             rx.el.h2(title),
@@ -107,13 +102,8 @@ def _body() -> rx.Component:
 
 def _csv() -> rx.Component:
     hours = rx.match(FiguresState.span, *[(span, str(number)) for span, number in RANGES.items()], "24").to(str)
-    return rx.el.a(
-        icon("download"),
-        "Export CSV",
-        href="/api/figures.csv?hours=" + hours,
-        class_name="rt-reset rt-BaseButton rt-Button rt-r-size-2 rt-variant-surface",
-        custom_attrs={"data-accent-color": "gray", **DOWNLOAD, "data-testid": "figures-csv"},
-    )
+    address, attrs = "/api/figures.csv?hours=" + hours, {**DOWNLOAD, "data-testid": "figures-csv"}
+    return link_button(icon("download"), "Export CSV", href=address, size="2", attrs=attrs)
 
 
 def figures() -> rx.Component:

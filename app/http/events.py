@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from app.http import csv_file
-from app.http.guard import guarded
+from app.http.guard import guarded, org_of
 from app.http.jobs import wanted
 from app.project.errors import NotThere
 from app.project.models import BrowserSession, Row
@@ -46,9 +46,7 @@ async def export(runtime: Runtime, session: BrowserSession, request: Request) ->
     kind = request.path_params["format"]
     if kind not in FORMATS:
         raise NotThere("There is no such export.", "Choose CSV or JSON Lines.")
-    if not session.org_id:
-        raise NotThere("You look at no organisation yet.", "Open the dashboard first.")
-    asked = wanted(request)
+    asked = {"p_org": org_of(session), **wanted(request)}
     # What happens meanwhile would push events from one page to the next.
     asked["p_filters"] = {"until": datetime.now(UTC).isoformat(), **asked["p_filters"]}
     read = partial(_page, runtime, session, asked)
@@ -69,6 +67,6 @@ async def _write(read: Any, page: list[Row], head: str, write: Callable[[Iterabl
 
 
 async def _page(runtime: Runtime, session: BrowserSession, asked: dict[str, Any], offset: int) -> list[Row]:
-    arguments = {"p_org": session.org_id, "p_limit": PAGE, "p_offset": offset, **asked}
+    arguments = {"p_limit": PAGE, "p_offset": offset, **asked}
     rows: list[Row] = (await runtime.authorized.rpc(session, "list_events", arguments))["rows"]
     return rows

@@ -5,8 +5,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from app.http import csv_file
-from app.http.guard import BadQuery, guarded
-from app.project.errors import NotThere
+from app.http.guard import BadQuery, guarded, org_of
 from app.project.models import BrowserSession
 from app.project.runtime import Runtime
 
@@ -23,9 +22,8 @@ async def export(runtime: Runtime, session: BrowserSession, request: Request) ->
     hours = request.query_params.get("hours", "24")
     if not hours.isascii() or not hours.isdigit() or len(hours) > 4:
         raise BadQuery
-    if not session.org_id:
-        raise NotThere("You look at no organisation yet.", "Open the dashboard first.")
-    answer = await runtime.authorized.rpc(session, "fleet_figures", {"p_org": session.org_id, "p_hours": int(hours)})
+    org = org_of(session)
+    answer = await runtime.authorized.rpc(session, "fleet_figures", {"p_org": org, "p_hours": int(hours)})
     headers = {"Content-Disposition": 'attachment; filename="runyard-figures.csv"'}
     text = csv_file.header(COLUMNS) + csv_file.lines(COLUMNS, answer["points"])
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)

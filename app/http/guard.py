@@ -45,6 +45,13 @@ def guarded(runtime: Runtime, endpoint: Endpoint) -> Callable[[Request], Awaitab
     return answer
 
 
+def org_of(session: BrowserSession) -> str:
+    """The organisation that is being looked at."""
+    if not session.org_id:
+        raise NotThere("You look at no organisation yet.", "Open the dashboard first.")
+    return session.org_id
+
+
 async def _session(runtime: Runtime, request: Request) -> BrowserSession:
     sid = request.cookies.get(NAME, "")
     session = await runtime.authorized.sessions.get(sid) if sid else None

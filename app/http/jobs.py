@@ -10,8 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from app.http import csv_file
-from app.http.guard import BadQuery, guarded
-from app.project.errors import NotThere
+from app.http.guard import BadQuery, guarded, org_of
 from app.project.models import BrowserSession, Row
 from app.project.runtime import Runtime
 
@@ -44,9 +43,7 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
 
 async def export(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
     """Return the jobs of the organisation being looked at; `search` and `filters` are list_jobs' own."""
-    if not session.org_id:
-        raise NotThere("You look at no organisation yet.", "Open the dashboard first.")
-    read = partial(_page, runtime, session, wanted(request))
+    read = partial(_page, runtime, session, {"p_org": org_of(session), **wanted(request)})
     # The first page is read before anything is sent, so that a refusal is a refusal and not half a file.
     first = await read(None)
     headers = {"Content-Disposition": 'attachment; filename="runyard-jobs.csv"'}
@@ -74,6 +71,6 @@ async def _write(read: Any, page: list[Row]) -> AsyncIterator[str]:
 
 
 async def _page(runtime: Runtime, session: BrowserSession, wanted: dict[str, Any], before: int | None) -> list[Row]:
-    arguments = {"p_org": session.org_id, "p_sort": "newest", "p_limit": PAGE, "p_before": before, **wanted}
+    arguments = {"p_sort": "newest", "p_limit": PAGE, "p_before": before, **wanted}
     rows: list[Row] = (await runtime.authorized.rpc(session, "list_jobs", arguments))["rows"]
     return rows

@@ -1,5 +1,6 @@
 """Panels with items: title, one sentence, what can be done, the table, and each row's menu."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import reflex as rx
@@ -65,6 +66,16 @@ def admin_button(label: str, icon_name: str, event: Any) -> rx.Component:
     """A panel's action, for those who may."""
     button = rx.button(icon(icon_name), label, on_click=event, variant="surface", color_scheme="gray")
     return rx.cond(SessionState.can_admin, button, rx.fragment())
+
+
+def link_button(*children: Any, href: Any, size: str, attrs: Mapping[str, Any]) -> rx.Component:
+    """A link that looks like a plain button."""
+    return rx.el.a(
+        *children,
+        href=href,
+        class_name=f"rt-reset rt-BaseButton rt-Button rt-r-size-{size} rt-variant-surface",
+        custom_attrs={"data-accent-color": "gray", **attrs},
+    )
 
 
 def menu(label: Any, *items: rx.Component) -> rx.Component:

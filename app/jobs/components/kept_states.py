@@ -10,6 +10,7 @@ from app.jobs.view.kept_states import KeptState
 from app.shared.elements import DOWNLOAD, clock_seconds
 from app.shared.forms import question
 from app.shared.icons import icon
+from app.shared.panel import link_button
 from app.shared.session import SessionState
 
 State = KeptStatesState
@@ -20,13 +21,8 @@ def _button(label: str, event: Any) -> rx.Component:
 
 
 def _kept(kept: rx.Var[KeptState]) -> rx.Component:
-    download = rx.el.a(
-        icon("download"),
-        "Download",
-        href="/api/kept-states/" + kept["id"].to(str),
-        class_name="rt-reset rt-BaseButton rt-Button rt-r-size-1 rt-variant-surface",
-        custom_attrs={"data-accent-color": "gray", **DOWNLOAD},
-    )
+    address = "/api/kept-states/" + kept["id"].to(str)
+    download = link_button(icon("download"), "Download", href=address, size="1", attrs=DOWNLOAD)
     acts = rx.el.div(
         download,
         _button("Store", State.ask("store", kept["id"].to(str))),

@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.jobs.view.plan import Attribute, Plan, Resource
 from app.shared.icons import icon
+from app.shared.table import more_button
 
 PARTS = (
     ("create", "+", "p-c", "green"),
@@ -132,9 +133,7 @@ def plan_panel(
     foot = rx.el.div(
         rx.el.span(rx.cond(is_all, "", more.to_string() + " more"), class_name="num"),
         rx.el.span(class_name="grow"),
-        rx.button(
-            rx.cond(is_all, "Show few", "Show all"), on_click=on_more, variant="ghost", color_scheme="gray", size="1"
-        ),
+        more_button(is_all, on_more),
         class_name="ry-foot",
     )
     has_changes = plan.total > 0

@@ -13,6 +13,7 @@ from app.shared.events import JOB_EVENTS
 from app.shared.icons import icon
 from app.shared.panel import output_item, titled_panel
 from app.shared.session import SessionState
+from app.shared.table import more_button
 
 View = JobState.view
 
@@ -161,13 +162,7 @@ def events() -> rx.Component:
     more = rx.el.div(
         rx.el.span(rx.cond(JobState.is_all_events, "", JobState.more_events.to_string() + " more"), class_name="num"),
         rx.el.span(class_name="grow"),
-        rx.button(
-            rx.cond(JobState.is_all_events, "Show few", "Show all"),
-            on_click=JobState.show_events,
-            variant="ghost",
-            color_scheme="gray",
-            size="1",
-        ),
+        more_button(JobState.is_all_events, JobState.show_events),
         class_name="ry-foot",
     )
     return titled_panel(

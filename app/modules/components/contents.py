@@ -10,7 +10,7 @@ from app.shared.elements import ago
 from app.shared.icons import icon
 from app.shared.panel import output_item, titled_panel
 from app.shared.session import SessionState
-from app.shared.table import cell, heads, table
+from app.shared.table import cell, heads, more_button, table
 
 State = ModuleContentsState
 
@@ -107,13 +107,7 @@ def resources() -> rx.Component:
     foot = rx.el.div(
         rx.el.span(rx.cond(State.is_all, "", found.more.to_string() + " more"), class_name="num"),
         rx.el.span(class_name="grow"),
-        rx.button(
-            rx.cond(State.is_all, "Show few", "Show all"),
-            on_click=State.show_all,
-            variant="ghost",
-            color_scheme="gray",
-            size="1",
-        ),
+        more_button(State.is_all, State.show_all),
         class_name="ry-foot",
     )
     listed = rx.fragment(

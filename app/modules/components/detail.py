@@ -17,6 +17,7 @@ from app.shared.elements import DOWNLOAD, ago, clock_time, date, since
 from app.shared.icons import icon
 from app.shared.job.run_state import RunState
 from app.shared.job.table import job_link, plan_counts
+from app.shared.panel import link_button
 from app.shared.session import SessionState
 from app.shared.state_versions import Version
 from app.shared.table import cell, heads, table
@@ -136,12 +137,8 @@ def _facts() -> rx.Component:
 
 def _drift_note() -> rx.Component:
     """What a check for drift found, and what was not done about it."""
-    show = rx.el.a(
-        "Show drift",
-        href="/dashboard/jobs/" + ModuleContentsState.drift_job,
-        class_name="rt-reset rt-BaseButton rt-Button rt-r-size-1 rt-variant-surface",
-        custom_attrs={"data-accent-color": "gray", "data-testid": "show-drift"},
-    )
+    address = "/dashboard/jobs/" + ModuleContentsState.drift_job
+    show = link_button("Show drift", href=address, size="1", attrs={"data-testid": "show-drift"})
     note = rx.el.div(
         icon("triangle-alert", ""),
         rx.el.p(

@@ -13,7 +13,7 @@ from app.shared.icons import icon
 from app.shared.job.why import why_row
 from app.shared.runner.actions import RunnerActionState
 from app.shared.session import SessionState
-from app.shared.table import bare_table, cell, heads
+from app.shared.table import bare_table, cell, heads, more_button
 
 HEADS = (
     ("Job", "c-xl"),
@@ -92,13 +92,7 @@ def _table() -> rx.Component:
 
 
 def _foot() -> rx.Component:
-    more = rx.button(
-        rx.cond(RunnersState.is_all_jobs, "Show few", "Show all"),
-        on_click=RunnersState.show_all_jobs,
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-    )
+    more = more_button(RunnersState.is_all_jobs, RunnersState.show_all_jobs)
     return rx.cond(
         (RunnersState.job_count > FEW_JOBS) | (RunnersState.fresh_job_count > 0),
         rx.el.div(

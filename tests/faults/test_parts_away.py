@@ -15,7 +15,6 @@ from tests.faults.worker_proxy import Proxy
 from tests.integration.worker_bench import open_bench
 from tests.support.extent import sampled
 from tests.support.stack import RunningStack
-from tests.support.waiting import wait_until
 
 PARTS = ("postgres", "gateway")
 
@@ -29,19 +28,21 @@ def apply(fresh_stack: RunningStack, tmp_path: Path) -> Iterator[Apply]:
 
 @contextmanager
 def hung(stack: RunningStack, *parts: str) -> Iterator[None]:
-    """These parts answer nothing any more, and are killed in the end, as an operator does with what hangs."""
-    trees = [_tree(stack.part_pid(part)) for part in parts]
-    for process in (each for tree in trees for each in tree):
+    """These parts answer nothing any more, are killed in the end, as an operator does with what hangs, and come back."""
+    trees = {part: _tree(stack.part_pid(part)) for part in parts}
+    for process in (each for tree in trees.values() for each in tree):
         process.suspend()
     try:
         yield
     finally:
-        for first, *others in trees:
+        for first, *others in trees.values():
             with suppress(psutil.NoSuchProcess):
                 first.kill()
             for process in others:
                 with suppress(psutil.NoSuchProcess):
                     process.resume()
+    for part, (first, *_) in trees.items():
+        stack.wait_replaced(part, first.pid)
 
 
 def _tree(pid: int) -> list[psutil.Process]:
@@ -66,7 +67,6 @@ def test_an_apply_goes_on_and_ends_while_a_part_is_away(
             apply.wait_ended_away()
             pass_seconds(seconds / 2)
             watch.note(f"{part} is killed, and started again")
-        wait_until(fresh_stack.is_healthy, timeout_seconds=180)
         row = apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", seconds=180)
         watch.poll_once_more()
     apply.check_whole(row)
@@ -83,7 +83,6 @@ def test_runner_and_project_die_together(apply: Apply, fresh_stack: RunningStack
             apply.runner.wait()
             watch.note("runner, PostgreSQL and gateway are killed, and started again")
         watch.runner = apply.start_again()
-        wait_until(fresh_stack.is_healthy, timeout_seconds=180)
         row = apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", seconds=180)
         watch.poll_once_more()
     apply.check_whole(row)

@@ -143,10 +143,7 @@ def test_no_event_is_lost_whoever_fails(receiver: Receiver, open_stack: RunningS
     wait_until(lambda: sum(each.status == 500 for each in receiver.received) > 6)
     receiver.slow.clear()
     for part in ("functions", "gateway", "postgres"):
-        killed = stack.part_pid(part)
-        os.kill(killed, signal.SIGKILL)
-        wait_until(lambda part=part, killed=killed: stack.part_pid(part) not in (killed, 0))
-        wait_until(stack.is_healthy)
+        stack.kill_part(part)
         two_events(stack, person, 1)
     receiver.status = 200
     receiver.slow.set()

@@ -4,7 +4,6 @@ import os
 import random
 import signal
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -201,34 +200,11 @@ def test_a_restarted_database_and_a_killed_gateway_cost_time_only(fresh_stack: R
             database.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = 'authenticator'"
             )
-        for name in ("postgres", "gateway"):
-            for pid in pids_of(fresh_stack, name):
-                os.kill(pid, signal.SIGKILL)
-        wait_until(fresh_stack.is_healthy, timeout_seconds=180)
+        killed = {name: fresh_stack.part_pid(name) for name in ("postgres", "gateway")}
+        for pid in killed.values():
+            os.kill(pid, signal.SIGKILL)
+        for name, pid in killed.items():
+            fresh_stack.wait_replaced(name, pid)
         for job in jobs:
-            assert wait_until(lambda job=job: ended(bench, job), timeout_seconds=180) == "SUCCEEDED"
+            assert bench.wait_job(job, seconds=180)["status"] == "SUCCEEDED"
         close_ledger(bench, jobs, engine.runs).check()
-
-
-def pids_of(stack: RunningStack, name: str) -> list[int]:
-    """The process that the supervisor started under this name."""
-    import psutil
-
-    wanted = {"postgres": "-D", "gateway": "granian"}[name]
-    seen: dict[int, list[str]] = {}
-    for child in psutil.Process(stack.process.pid).children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # one that has just ended is a zombie without a command line
-            seen[child.pid] = child.cmdline()
-    found = [pid for pid, words in seen.items() if any(wanted in word for word in words)]
-    assert found, seen
-    return found[:1]
-
-
-def ended(bench: Bench, job: int) -> str | None:
-    import httpx
-
-    try:
-        status = str(bench.job(job)["status"])
-    except (httpx.HTTPError, IndexError):
-        return None
-    return status if status in {"SUCCEEDED", "FAILED", "NEEDS_ATTENTION"} else None

@@ -67,6 +67,17 @@ class RunningStack(Project):
 
         return wait_until(found)
 
+    def kill_part(self, name: str) -> None:
+        """Kill one part, and return once another process took its place and everything answers."""
+        killed = self.part_pid(name)
+        os.kill(killed, signal.SIGKILL)
+        self.wait_replaced(name, killed)
+
+    def wait_replaced(self, name: str, killed: int) -> None:
+        """Everything answers, and not by what is left of a process that was killed."""
+        wait_until(lambda: self.part_pid(name) != killed)
+        wait_until(self.is_healthy)
+
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Another `runyard …` command, as from another terminal."""
         command = [sys.executable, "-m", "cli", *arguments]

@@ -141,7 +141,7 @@ class Executor:
         seen = await self._server.job(self._ref, has_payload=False)
         self._handle.lease.renew(sent_at, float(seen.get("lease_seconds") or 0))
         if kind := seen.get("cancel_kind"):
-            self._handle.control.request(Stop(CancelKind(kind), StopCause.CANCELLED, "Cancelled on request."))
+            self._handle.cancel(CancelKind(kind))
 
     async def _pulse(self) -> None:
         """Poll every few seconds; what the server gave up is stopped, and silence ends with the lease."""

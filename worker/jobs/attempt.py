@@ -61,7 +61,7 @@ class Attempt:
         rules = BatchRules(stream.period_seconds, stream.batch_size_limit, stream.eagerly_emit_first_event)
         self._shipper = Shipper(context.server, handle.ref, self._spool, rules, clock, on_fenced=self._fenced)
         self._jlog = JobLog(self._spool, Redactor(context.secrets), self._shipper.added)
-        self._reporter = Reporter(context.server, handle.ref, clock, on_cancel=self._cancelled, on_fenced=self._fenced)
+        self._reporter = Reporter(context.server, handle.ref, clock, on_cancel=handle.cancel, on_fenced=self._fenced)
         self._log = get_logger("worker.jobs").bind(job=job.id, attempt=job.attempt)
 
     async def run(self) -> Outcome:
@@ -184,9 +184,6 @@ class Attempt:
             for task in (shipping, *others):
                 task.cancel()
             await asyncio.gather(shipping, *others, return_exceptions=True)
-
-    def _cancelled(self, kind: CancelKind) -> None:
-        self._handle.control.request(Stop(kind, StopCause.CANCELLED, "Cancelled on request."))
 
     def _fenced(self, why: str) -> None:
         self._handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, why))

@@ -34,6 +34,15 @@ class JobHandle:
         """The attempt's name."""
         return JobRef(job=self.job.id, attempt=self.job.attempt)
 
+    def cancel(self, kind: CancelKind, by: str | None = None) -> None:
+        """Stop on request; a heartbeat, a report's answer and an executor's poll may each be the first to hear of it."""
+        if self.control.stop is None:
+            get_logger("worker.jobs").info(
+                "cancelling", id="cancelling", job=self.job.id, attempt=self.job.attempt, kind=kind, by=by
+            )
+        message = f"Cancelled by {by}." if by else "Cancelled on request."
+        self.control.request(Stop(kind, StopCause.CANCELLED, message))
+
 
 class JobTable:
     """Knows what runs, renews leases and stops what lost its own."""

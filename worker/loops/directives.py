@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from worker.api.replies import Cancellation, HeartbeatReply, JobRef
-from worker.job.control import Stop, StopCause
+from worker.api.replies import HeartbeatReply, JobRef
 from worker.jobs.table import JobTable
 from worker.process_status import ProcessStatus
 from worker.runtime_log import get_logger
@@ -28,23 +27,15 @@ class Directives:
 
     def obey(self, reply: HeartbeatReply) -> None:
         """Act on everything in one answer."""
-        for cancellation in reply.cancel:
-            self._cancel(cancellation)
+        for wish in reply.cancel:
+            handle = self._table.find(JobRef(job=wish.job, attempt=wish.attempt))
+            if handle is not None:
+                handle.cancel(wish.kind, wish.reason)
         self._drain(is_wanted=reply.drain, reason=reply.drain_reason)
         self.resize(reply.worker)
         self._announce(reply.update)
         if reply.look:
             self._wake_claim()
-
-    def _cancel(self, wish: Cancellation) -> None:
-        handle = self._table.find(JobRef(job=wish.job, attempt=wish.attempt))
-        if handle is not None and handle.control.stop is None:
-            self._log.info(
-                "cancelling", id="cancelling", job=wish.job, attempt=wish.attempt, kind=wish.kind, by=wish.reason
-            )
-        if handle is not None:
-            message = f"Cancelled by {wish.reason}." if wish.reason else "Cancelled on request."
-            handle.control.request(Stop(wish.kind, StopCause.CANCELLED, message))
 
     def _drain(self, *, is_wanted: bool, reason: str | None) -> None:
         if is_wanted == self._process_status.is_drained_by_server:

@@ -13,7 +13,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from stack.bootstrap import bootstrap
-from stack.postgres import Cluster, find_cluster
+from stack.errors import Taken
+from stack.postgres import Cluster, check_port, find_cluster
 from stack.secrets import Secrets, load_secrets
 from tests.contract.realtime.conftest import ROLES, addresses
 from tests.contract.realtime.server import RealtimeServer, start_realtime
@@ -90,6 +91,15 @@ class OwnPostgres:
     def kill(self) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        # A child that it had only just forked still has the socket that it listened on.
+        wait_until(self._has_left_its_port)
+
+    def _has_left_its_port(self) -> bool:
+        try:
+            check_port(self.cluster.settings.postgres_port, "PostgreSQL")
+        except Taken:
+            return False
+        return True
 
 
 @pytest.fixture

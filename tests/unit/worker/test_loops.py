@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock, Network, refusal
@@ -87,6 +88,19 @@ async def test_facts_are_sent_when_they_change_and_after_a_new_session() -> None
     parts.heartbeat.forget_facts()
     await parts.heartbeat.send()
     assert [bool(body["p_facts"]) for body in network.named("worker_heartbeat")] == [True, False, True, True]
+
+
+async def test_a_cancellation_is_logged_once_whoever_brings_it_first() -> None:
+    """A report's answer may be quicker than the heartbeat."""
+    wish = {"job": 1, "attempt": 1, "kind": "AFTER_STEP", "reason": "somebody"}
+    parts = Parts(Network(lambda *_: {"cancel": [wish]}))
+    running = handle(parts.clock)
+    parts.table.add(running)
+    with capture_logs() as told:
+        running.cancel(CancelKind.AFTER_STEP)
+        await parts.heartbeat.send()
+    assert [each["kind"] for each in told if each.get("id") == "cancelling"] == [CancelKind.AFTER_STEP]
+    assert running.control.stop == Stop(CancelKind.AFTER_STEP, StopCause.CANCELLED, "Cancelled on request.")
 
 
 def server_time(clock: HandClock, off: float) -> str:

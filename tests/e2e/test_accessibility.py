@@ -12,6 +12,7 @@ from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module
 from tests.support.browser import settled, what_stays
+from tests.support.extent import sampled
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(900)
@@ -139,7 +140,7 @@ def test_a_page_for_everybody_has_no_serious_finding(context: BrowserContext, pa
     page.close()
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", sampled(list(PAGES), 9))
 def test_a_page_behind_the_sign_in_has_no_serious_finding_and_does_not_scroll_sideways(
     context: BrowserContext, things: dict[str, Any], path: str
 ) -> None:
@@ -214,7 +215,7 @@ def open_on(page: Page, presses: list[Any], role: Any) -> Locator:
     return opened
 
 
-@pytest.mark.parametrize("what", OPENED)
+@pytest.mark.parametrize("what", sampled(list(OPENED), 5))
 def test_what_is_open_over_a_page_has_no_serious_finding(
     context: BrowserContext, things: dict[str, Any], what: str
 ) -> None:

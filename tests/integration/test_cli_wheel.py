@@ -110,6 +110,7 @@ def with_stack(installed: Path) -> Path:
     return second / "bin"
 
 
+@pytest.mark.slow
 def test_the_extra_stack_brings_the_embedded_supabase(
     with_stack: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

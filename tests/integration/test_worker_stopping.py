@@ -1,12 +1,14 @@
 """Stopping: cancel in three ways in each phase, drain, signals, revocation, takeover."""
 
 import signal
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.faults.worker_engine import make_engine
 from tests.integration.worker_bench import Bench, WorkerProcess, bench
+from tests.support.extent import sampled
 from tests.support.waiting import wait_until
 from worker.exit_codes import ExitCode
 
@@ -69,8 +71,7 @@ def cancel(bench: Bench, job: int, kind: str) -> None:
     bench.rpc("cancel_job", p_job=job, p_kind=kind, p_reason="changed my mind")
 
 
-@pytest.mark.parametrize("kind", ["GRACEFUL", "KILL"])
-@pytest.mark.parametrize("step", PHASES)
+@pytest.mark.parametrize(("step", "kind"), sampled([*product(PHASES, ("GRACEFUL", "KILL"))], 3))
 def test_a_job_is_cancelled_in_each_phase(served: Bench, step: str, kind: str) -> None:
     job = served.enqueue("APPLY", served.module(**PHASES[step]))
     served.wait_step(job, step)
@@ -116,7 +117,7 @@ def test_a_graceful_cancel_of_an_apply_saves_what_was_done(bench: Bench) -> None
     assert again["plan_summary"]["has_changes"]
 
 
-@pytest.mark.parametrize("kind", ["GRACEFUL", "KILL"])
+@pytest.mark.parametrize("kind", sampled(["GRACEFUL", "KILL"], 1))
 def test_a_plan_is_cancelled_inside_of_the_engine(bench: Bench, kind: str) -> None:
     bench.runner(**PROMPT)
     module = bench.module(source={"files": {"main.tf": slow_plan(800)}})

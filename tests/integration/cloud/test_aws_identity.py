@@ -18,6 +18,7 @@ from stack.settings import PROJECT
 from tests.conftest import _open_folder
 from tests.integration.edge.conftest import Edge
 from tests.integration.edge.people import Person
+from tests.support.extent import sampled
 from tests.support.stack import RunningStack, start_stack
 from tests.unit.worker.dispatch.serving import Call, serve
 
@@ -105,7 +106,7 @@ def ask(stack: RunningStack, client_id: str, token: str) -> int:
     return edge.post("service-account-token", body).status_code
 
 
-@pytest.mark.parametrize("dash", ["-", "--"])
+@pytest.mark.parametrize("dash", sampled(["-", "--"], 1))
 def test_who_the_machine_is_in_aws_becomes_our_token(aws: str, sts: Sts, stack: RunningStack, dash: str) -> None:
     person = Person(stack)
     token = helper(f"{dash}region", REGION, f"{dash}endpoint", sts.address, f"{dash}audience", "runyard")

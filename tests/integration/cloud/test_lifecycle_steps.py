@@ -8,6 +8,7 @@ import boto3
 import pytest
 
 from tests.integration.cloud.account import listing
+from tests.support.extent import sampled
 from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE, LifecycleStep, begin
 from worker.cloud.target import CLUSTER, Network, Target
 from worker.errors import JobFailed
@@ -99,7 +100,7 @@ async def test_the_execution_role_reads_this_secret_and_no_other() -> None:
 
 
 @pytest.mark.usefixtures("aws")
-@pytest.mark.parametrize("died_after", [step.name for step in DEPLOY])
+@pytest.mark.parametrize("died_after", sampled([step.name for step in DEPLOY], 3))
 async def test_a_deployment_goes_on_from_where_it_died_and_its_removal_leaves_nothing(died_after: str) -> None:
     before = listing(REGION)
     await run(DEPLOY, TARGET, RecordingTargetStore(), stop_after=died_after)
@@ -113,7 +114,7 @@ async def test_a_deployment_goes_on_from_where_it_died_and_its_removal_leaves_no
 
 
 @pytest.mark.usefixtures("aws")
-@pytest.mark.parametrize("died_after", [step.name for step in REMOVE])
+@pytest.mark.parametrize("died_after", sampled([step.name for step in REMOVE], 3))
 async def test_a_removal_goes_on_from_where_it_died(died_after: str) -> None:
     before = listing(REGION)
     await run(DEPLOY, TARGET, RecordingTargetStore())

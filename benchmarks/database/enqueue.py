@@ -116,7 +116,7 @@ def _latency(bench: Bench, sizes: Sizes, report: Report, databases: tuple[str, s
         sides["ours"] += asyncio.run(_wake(bench, database, sizes.wakes))
         sides["procrastinate"] += asyncio.run(_wake_theirs(bench.url(peer), sizes.wakes))
     for name, pick in (("median", median), ("99th of 100", lambda values: quantiles(values, n=100)[98])):
-        found = {side: pick(values) * 1000 for side, values in sides.items()}
+        found = {side: [pick(values) * 1000] for side, values in sides.items()}
         report.compare(f"idle, enqueue to claimed, {name}, to procrastinate", found, "ours", "procrastinate", unit="ms")
 
 

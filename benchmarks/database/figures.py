@@ -1,9 +1,10 @@
-"""Figures: medians of interleaved repeats, ratios within one run, aims, JSON and a table."""
+"""Figures: the median of the ratios of interleaved rounds, its spread, aims, JSON and a table."""
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from statistics import median
+from statistics import median, quantiles
 from typing import Any, Self
 
 from benchmarks.database.server import load
@@ -23,6 +24,7 @@ class Figure:
     is_reached: bool
     unit: str
     sides: dict[str, float]
+    spread: tuple[float, float] | None = None
     load: list[float] = field(default_factory=load)
 
 
@@ -36,25 +38,47 @@ class Report:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def add(
-        self, name: str, ratio: float, *, least: float = 0, most: float = 0, unit: str = "", **sides: float
+        self,
+        name: str,
+        ratio: float,
+        *,
+        least: float = 0,
+        most: float = 0,
+        unit: str = "",
+        spread: tuple[float, float] | None = None,
+        **sides: float,
     ) -> None:
         aim = f"≥ {least:g}" if least else f"≤ {most:g}" if most else "–"
         is_reached = (not least or ratio >= least) and (not most or ratio <= most)
         rounded = {key: round(value, 3) for key, value in sides.items()}
-        self.figures.append(Figure(name, round(ratio, 3), aim, is_reached, unit, rounded))
+        self.figures.append(Figure(name, round(ratio, 3), aim, is_reached, unit, rounded, spread))
         self.show(self.figures[-1])
 
     def compare(
-        self, name: str, found: dict[str, float], this: str, that: str, *, least: float = 0, most: float = 0, unit: str
+        self,
+        name: str,
+        found: Mapping[str, Sequence[float]],
+        this: str,
+        that: str,
+        *,
+        least: float = 0,
+        most: float = 0,
+        unit: str,
     ) -> None:
-        """One side to another; no figure where one is missing, or was too short for the clock to tell."""
-        if missing := [side for side in (this, that) if side not in found]:
+        """One side to another, round by round; no figure where one is missing, or was too short for the clock to tell."""
+        pairs = [
+            pair
+            for pair in zip(found.get(this, ()), found.get(that, ()), strict=False)
+            if not any(map(math.isnan, pair))
+        ]
+        if not pairs:
+            missing = [side for side in (this, that) if all(map(math.isnan, found.get(side, ())))] or [this, that]
             self.skip(name, f"{' and '.join(missing)} could not be measured")
-        elif found[that] <= 0:
-            self.skip(name, f"{that} took less than the clock can tell")
+        elif ratios := [mine / theirs for mine, theirs in pairs if theirs > 0]:
+            sides = {this: median(pair[0] for pair in pairs), that: median(pair[1] for pair in pairs)}
+            self.add(name, median(ratios), least=least, most=most, unit=unit, spread=_middle_half(ratios), **sides)
         else:
-            sides = {side: found[side] for side in (this, that)}
-            self.add(name, found[this] / found[that], least=least, most=most, unit=unit, **sides)
+            self.skip(name, f"{that} took less than the clock can tell")
 
     def skip(self, what: str, why: str) -> None:
         self.skipped.append(f"{what}: {why}")
@@ -63,7 +87,9 @@ class Report:
     def show(self, figure: Figure) -> None:
         mark = " " if figure.aim == "–" else "✓" if figure.is_reached else "✗"
         sides = " · ".join(f"{key} {value:g}" for key, value in figure.sides.items())
-        print(f"{mark} {figure.name:<52} {figure.ratio:>8.2f} × ({figure.aim:<6}) {sides} {figure.unit}", flush=True)
+        spread = " … ".join(f"{value:.2f}" for value in figure.spread or ())
+        line = f"{mark} {figure.name:<52} {figure.ratio:>8.2f} × ({figure.aim:<6}) {spread:<13} {sides} {figure.unit}"
+        print(line, flush=True)
 
     def as_json(self) -> dict[str, Any]:
         return {"benchmark": "database", **asdict(self)}
@@ -87,11 +113,24 @@ class Meter:
         self.cpu_seconds = self.cpu() - self.cpu_seconds
 
 
-def interleave(repeats: int, contestants: dict[str, Callable[[], float]], report: Report) -> dict[str, float]:
-    """The median of each contestant that could be measured; they take turns, so that a busy machine is unfair to none."""
+def interleave(rounds: int, contestants: Mapping[str, Callable[[], float]], report: Report) -> dict[str, list[float]]:
+    """What each contestant reached in each round, nan where it failed.
+
+    Short rounds in turns, each the other way around than the last: the ratio within a round is of one minute of the machine, however
+    much faster it is an hour later, and neither side always comes second.
+    """
     found: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(repeats):
-        for name, measure in contestants.items():
+    for number in range(rounds):
+        for name in list(contestants)[:: -1 if number % 2 else 1]:
+            found[name].append(math.nan)
             with attempt(name, report.failed):
-                found[name].append(measure())
-    return {name: median(values) for name, values in found.items() if values}
+                found[name][-1] = contestants[name]()
+    return found
+
+
+def _middle_half(ratios: Sequence[float]) -> tuple[float, float] | None:
+    """Between which two figures half of the rounds were; with fewer than four rounds nobody can say."""
+    if len(ratios) < 4:
+        return None
+    low, _, high = quantiles(ratios, n=4, method="inclusive")
+    return round(low, 3), round(high, 3)

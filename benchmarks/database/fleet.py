@@ -44,7 +44,7 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
         heartbeats_per_second=heartbeats / seconds,
         behind_seconds=late,
     )
-    sides = {"after": after["heap"], "before": before["heap"]}
+    sides = {"after": [after["heap"]], "before": [before["heap"]]}
     report.compare("size of the heartbeats' table after to before", sides, "after", "before", most=1.1, unit="bytes")
     wal = (after["wal"] - before["wal"]) / heartbeats
     report.facts["fleet"] = {

@@ -1,4 +1,7 @@
-"""Claim and finish: side by side with other queues, and with pgbench of the same function as the limit."""
+"""Claim and finish: side by side with other queues, and with pgbench of the same function as the limit.
+
+What has a floor is measured in many short rounds beside its peer; the other peers take part in a few.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -13,6 +16,7 @@ from benchmarks.database.server import Bench
 from benchmarks.database.sizes import Sizes
 
 Drain = Callable[[Meter], int]
+Contestants = dict[str, Callable[[], float]]
 
 
 def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
@@ -26,8 +30,9 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
     databases |= {"ours": bench.database(), "limit": bench.database()}
     for workers in sizes.workers:
         one = Round(bench, sizes, databases, workers, folder)
-        _report(report, workers, interleave(sizes.repeats, one.contestants(), report))
-        _report_prices(report, workers, {name: median(values) for name, values in one.prices.items()})
+        _report_floors(report, workers, interleave(sizes.pairs, one.with_a_floor(), report))
+        _report_others(report, workers, interleave(sizes.repeats, one.others(), report))
+        _report_prices(report, workers, {name: [median(values)] for name, values in one.prices.items()})
     for name in databases.values():
         bench.drop(name)
 
@@ -43,15 +48,25 @@ class Round:
     folder: Path | None
     prices: dict[str, list[float]] = field(default_factory=dict)
 
-    def contestants(self) -> dict[str, Callable[[], float]]:
-        """Everybody who is there."""
+    def with_a_floor(self) -> Contestants:
+        """Runyard and the queue that it is held against; the latter in the middle, so that both are its neighbours."""
+        url, jobs, workers = self._url("procrastinate"), self.sizes.jobs, self.workers
+        found: dict[str, Drain] = {
+            "ours": lambda m: self._ours(workers, 1, m),
+            "procrastinate": lambda m: asyncio.run(peers.procrastinate_drain(url, jobs, workers, m)),
+        }
+        # One of procrastinate's workers with so much concurrency is one of our runners with so many slots.
+        if workers > 1:
+            found["ours_one_runner"] = lambda m: self._ours(1, workers, m, lines=workers)
+        return self._rates(found)
+
+    def others(self) -> Contestants:
+        """Everybody else who is there, and the server's own limit."""
         url, jobs, workers = self._url, self.sizes.jobs, self.workers
         found: dict[str, Drain] = {
-            "procrastinate": lambda m: asyncio.run(peers.procrastinate_drain(url("procrastinate"), jobs, workers, m)),
             "pgqueuer": lambda m: asyncio.run(peers.pgqueuer_drain(url("pgqueuer"), jobs, workers, 1, m)),
-            "pgqueuer_batch_10": lambda m: asyncio.run(peers.pgqueuer_drain(url("pgqueuer"), jobs, workers, 10, m)),
             "ours": lambda m: self._ours(workers, 1, m),
-            "ours_one_runner": lambda m: self._ours(1, workers, m, lines=workers),
+            "pgqueuer_batch_10": lambda m: asyncio.run(peers.pgqueuer_drain(url("pgqueuer"), jobs, workers, 10, m)),
             "ours_batch_50": lambda m: self._ours(workers, 50, m),
         }
         folder = self.folder
@@ -60,8 +75,10 @@ class Round:
             found["graphile_batched"] = lambda m: peers.graphile_drain(
                 folder, url("graphile"), jobs, workers, "batched", m
             )
-        rates = {name: partial(self._rate, name, drain) for name, drain in found.items()}
-        return rates | ({"pgbench": self._limit} if self.bench.pgbench() else {})
+        return self._rates(found) | ({"pgbench": self._limit} if self.bench.pgbench() else {})
+
+    def _rates(self, found: dict[str, Drain]) -> Contestants:
+        return {name: partial(self._rate, name, drain) for name, drain in found.items()}
 
     def _url(self, name: str) -> str:
         return self.bench.url(self.databases[name])
@@ -92,22 +109,26 @@ class Round:
         return rate
 
 
-def _report(report: Report, workers: int, rates: dict[str, float]) -> None:
-    for peer, least in (("procrastinate", 1.7), ("pgqueuer", 0.0), ("graphile", 0.0), ("pgbench", 0.7)):
-        if peer in rates:
-            name = f"claim + finish, {workers} workers, to {peer}"
-            report.compare(name, rates, "ours", peer, least=least, unit="jobs/s")
-    # One of procrastinate's workers with so much concurrency is one of our runners with so many slots.
+def _report_floors(report: Report, workers: int, rates: dict[str, list[float]]) -> None:
+    name = f"claim + finish, {workers} workers, to procrastinate"
+    report.compare(name, rates, "ours", "procrastinate", least=1.7, unit="jobs/s")
     if workers > 1:
         name = f"claim + finish, one runner with {workers} slots, to procrastinate with as many at a time"
         report.compare(name, rates, "ours_one_runner", "procrastinate", least=3.0, unit="jobs/s")
+
+
+def _report_others(report: Report, workers: int, rates: dict[str, list[float]]) -> None:
+    for peer, least in (("pgqueuer", 0.0), ("graphile", 0.0), ("pgbench", 0.7)):
+        if peer in rates:
+            name = f"claim + finish, {workers} workers, to {peer}"
+            report.compare(name, rates, "ours", peer, least=least, unit="jobs/s")
     for peer in ("pgqueuer_batch_10", "graphile_batched"):
         if peer in rates:
             name = f"50 at a time, {workers} workers, to {peer}"
             report.compare(name, rates, "ours_batch_50", peer, unit="jobs/s")
 
 
-def _report_prices(report: Report, workers: int, prices: dict[str, float]) -> None:
+def _report_prices(report: Report, workers: int, prices: dict[str, list[float]]) -> None:
     for peer in ("procrastinate", "pgqueuer", "graphile"):
         if peer in prices:
             name = f"server CPU of a job, {workers} workers, to {peer}"

@@ -8,8 +8,9 @@ class Sizes:
     """Numbers of one run; each can be set on the command line."""
 
     repeats: int = 3
+    pairs: int = 9
     workers: tuple[int, ...] = (1, 4, 16)
-    jobs: int = 1000
+    jobs: int = 400
     seconds: float = 2
     calls: int = 300
     queued: int = 50_000
@@ -26,7 +27,8 @@ class Sizes:
 
 
 FULL = Sizes(
-    jobs=3000,
+    pairs=15,
+    jobs=1000,
     seconds=5,
     calls=1000,
     queued=1_000_000,

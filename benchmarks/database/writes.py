@@ -53,7 +53,7 @@ def _logs(bench: Bench, sizes: Sizes, report: Report, database: str) -> None:
         f"module.network.aws_subnet.private[{n}]: Still creating... [id={dice.getrandbits(64):x}]" for n in range(LINES)
     ]
     body = "\n".join(lines) + "\n"
-    rates: dict[str, float] = {}
+    rates: dict[str, list[float]] = {}
     for clients in (1, 4):
         jobs: dict[Any, tuple[int, int, list[int]]] = {}
 
@@ -95,7 +95,9 @@ def _space(bench: Bench, report: Report, database: str) -> None:
     )
     with bench.connect(database) as connection:
         row: Any = connection.execute(size.encode()).fetchone()
-    report.compare("log, bytes on disk per line", {"chunks": row[0], "rows": row[1]}, "chunks", "rows", unit="bytes")
+    report.compare(
+        "log, bytes on disk per line", {"chunks": [row[0]], "rows": [row[1]]}, "chunks", "rows", unit="bytes"
+    )
 
 
 async def heartbeat(connection: asyncpg.Connection, _: int) -> None:

@@ -15,9 +15,9 @@ from benchmarks.processes import cpu_seconds, family, memory_mib
 
 def test_a_side_too_short_for_the_clock_gives_no_ratio() -> None:
     report = Report()
-    report.compare("CPU of a job", {"ours": 1.0, "peer": 0.0}, "ours", "peer", unit="ms")
-    report.compare("CPU of a job", {"ours": 1.0}, "ours", "peer", unit="ms")
-    report.compare("CPU of a job", {"ours": 1.0, "peer": 2.0}, "ours", "peer", unit="ms")
+    report.compare("CPU of a job", {"ours": [1.0], "peer": [0.0]}, "ours", "peer", unit="ms")
+    report.compare("CPU of a job", {"ours": [1.0]}, "ours", "peer", unit="ms")
+    report.compare("CPU of a job", {"ours": [1.0], "peer": [2.0]}, "ours", "peer", unit="ms")
     assert [figure.ratio for figure in report.figures] == [0.5]
     assert [line.partition(": ")[2] for line in report.skipped] == [
         "peer took less than the clock can tell",
@@ -27,9 +27,30 @@ def test_a_side_too_short_for_the_clock_gives_no_ratio() -> None:
 
 def test_a_contestant_that_fails_leaves_the_others() -> None:
     report = Report()
-    rates = interleave(2, {"ours": lambda: 3.0, "peer": lambda: 1 / 0}, report)
-    assert rates == {"ours": 3.0}
-    assert len(report.failed) == 2
+    peer = iter((2.0, "nothing", 1.0))
+    rates = interleave(3, {"ours": lambda: 3.0, "peer": lambda: 1.0 * next(peer), "other": lambda: 1 / 0}, report)  # type: ignore[operator]
+    assert rates["ours"] == [3.0, 3.0, 3.0]
+    assert len(report.failed) == 4
+    report.compare("to a peer that failed once", rates, "ours", "peer", unit="jobs/s")
+    report.compare("to one that always fails", rates, "ours", "other", unit="jobs/s")
+    assert [figure.ratio for figure in report.figures] == [2.25]
+    assert report.skipped == ["to one that always fails: other could not be measured"]
+
+
+def test_a_machine_that_becomes_faster_does_not_decide() -> None:
+    """The ratio is of each round, and who comes first changes; the median of each side would say 6 to 24."""
+    report, speed, order = Report(), iter((1, 1, 1, 1, 1, 8, 8, 8, 8, 8)), []
+
+    def run(name: str, rate: float) -> float:
+        order.append(name)
+        return rate * next(speed)
+
+    sides = {"ours": lambda: run("ours", 6.0), "peer": lambda: run("peer", 3.0)}
+    report.compare("to a peer", interleave(5, sides, report), "ours", "peer", least=1.7, unit="jobs/s")
+    assert order[:4] == ["ours", "peer", "peer", "ours"]
+    assert report.figures[0].ratio == 2
+    assert report.figures[0].is_reached
+    assert report.figures[0].spread == (2.0, 2.0)
 
 
 def test_a_part_that_fails_is_named_and_the_rest_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

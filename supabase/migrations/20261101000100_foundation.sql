@@ -455,7 +455,7 @@ as $$
   select private.wake('worker:' || p_worker, 'directive', '{}')
 $$;
 comment on function private.wake_worker(uuid) is
-  'Asks a runner to beat at once, because there is something for it to learn.';
+  'Asks a runner for a heartbeat at once, because there is something for it to learn.';
 
 create function private.wake_org(p_org uuid, p_table text, p_id text)
 returns void

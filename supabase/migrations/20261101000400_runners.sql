@@ -1,6 +1,6 @@
 -- Runners ("workers" in SQL): the records, their connected processes, what they are assigned to, and their secrets.
 -- `workers` and `worker_instances` are published to Realtime, so they change only when something that a person sees
--- changes. Beats go to a narrow UNLOGGED table in `private`: 10,000 runners beat 667 times a second, and none of it is
+-- changes. Heartbeats go to a narrow UNLOGGED table in `private`: 10,000 runners send 667 a second, and none of it is
 -- news.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
@@ -11,7 +11,7 @@ comment on type public.worker_type is
 
 create type public.worker_status as enum ('ONLINE', 'DRAINING', 'OFFLINE');
 comment on type public.worker_status is
-  'ONLINE: a beat within 60 s · DRAINING: beats, finishes, takes nothing new · OFFLINE: no beat for 60 s.';
+  'ONLINE: a heartbeat within 60 s · DRAINING: finishes, takes nothing new · OFFLINE: no heartbeat for 60 s.';
 
 create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIFT', 'DEPLOY_WORKER', 'UPDATE_WORKER',
   'REMOVE_WORKER',
@@ -66,12 +66,12 @@ create index workers_choosy_idx on public.workers (org_id) where removed_at is n
 alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
-  'Runner records. Rows change when a status or a setting changes, never with a beat. Removed ones stay (removed_at).';
+  'Runner records. Rows change when a status or a setting changes, never with a heartbeat. Removed ones stay.';
 comment on column public.workers.is_shared is
   'Whether it belongs to no organisation and serves all. Set by the installation''s configuration only.';
 comment on column public.workers.type is 'How it came to be.';
 comment on column public.workers.region is 'The cloud region, for cloud-hosted runners.';
-comment on column public.workers.status is 'ONLINE, DRAINING or OFFLINE, as derived from its instances'' beats.';
+comment on column public.workers.status is 'ONLINE, DRAINING or OFFLINE, as derived from its instances'' heartbeats.';
 comment on column public.workers.status_reason is 'Why it has that status, in words.';
 comment on column public.workers.status_changed_at is 'Since when.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
@@ -239,15 +239,15 @@ create unlogged table private.heartbeats (
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.2);
 alter table private.heartbeats enable row level security;
 comment on table private.heartbeats is
-  'Last beat of each instance. UNLOGGED and unpublished: a beat costs 50 bytes of WAL and no message. Empty after a '
+  'Last heartbeat of each instance. UNLOGGED and unpublished: one costs 50 bytes of WAL and no message. Empty after a '
   'crash.';
-comment on column private.heartbeats.last_seen_at is 'The server''s time of the last beat.';
+comment on column private.heartbeats.last_seen_at is 'The server''s time of the last heartbeat.';
 comment on column private.heartbeats.is_draining is 'Whether the process said that it is draining.';
 comment on column private.heartbeats.tick_at is 'Start of the quarter of an hour that the counters below are for.';
-comment on column private.heartbeats.tick_heartbeats is 'Beats in that quarter.';
-comment on column private.heartbeats.tick_busy is 'Sum over those beats of the jobs that were running.';
-comment on column private.heartbeats.tick_slots is 'Sum over those beats of the slots.';
-comment on column private.heartbeats.tick_draining is 'Beats of those sent while draining.';
+comment on column private.heartbeats.tick_heartbeats is 'Heartbeats in that quarter.';
+comment on column private.heartbeats.tick_busy is 'Sum over those heartbeats of the jobs that were running.';
+comment on column private.heartbeats.tick_slots is 'Sum over those heartbeats of the slots.';
+comment on column private.heartbeats.tick_draining is 'Those of them that were sent while draining.';
 
 create table public.cloud_identities (
   id uuid primary key default gen_random_uuid(),
@@ -336,11 +336,11 @@ create table private.worker_ticks (
 create index worker_ticks_at_idx on private.worker_ticks (at);
 alter table private.worker_ticks enable row level security;
 comment on table private.worker_ticks is
-  'A runner''s quarters of an hour: how often it beat, and how busy it was. The strip on its page.';
-comment on column private.worker_ticks.heartbeats is 'Beats in it; 60 when nothing was missed.';
-comment on column private.worker_ticks.busy is 'Sum over the beats of running jobs.';
-comment on column private.worker_ticks.slots is 'Sum over the beats of slots.';
-comment on column private.worker_ticks.draining is 'Beats sent while draining.';
+  'A runner''s quarters of an hour: how many heartbeats it sent, and how busy it was. The strip on its page.';
+comment on column private.worker_ticks.heartbeats is 'Heartbeats in it; 60 when nothing was missed.';
+comment on column private.worker_ticks.busy is 'Sum over the heartbeats of running jobs.';
+comment on column private.worker_ticks.slots is 'Sum over the heartbeats of slots.';
+comment on column private.worker_ticks.draining is 'Heartbeats sent while draining.';
 
 create function private.record_worker_event(p_worker uuid, p_event text, p_reason text default null,
   p_instance text default null)

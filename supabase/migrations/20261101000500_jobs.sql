@@ -58,7 +58,7 @@ create table public.provision_jobs (
   needs_confirmation boolean not null default false,
   planned_serial bigint,
   plan_job_id bigint references public.provision_jobs (id),
-  retry_of bigint references public.provision_jobs (id),
+  retry_of bigint,
   rollout_id uuid,
   idempotency_key text,
   is_quarantined boolean not null default false,
@@ -80,15 +80,12 @@ create table public.provision_jobs (
 create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc) include (type);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
-create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id, id desc)
-  where target_worker_id is not null;
 create index provision_jobs_target_identity_id_idx on public.provision_jobs (target_identity_id, id desc)
   where target_identity_id is not null;
 create index provision_jobs_worker_id_idx on public.provision_jobs (worker_id, id desc) where worker_id is not null;
 create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, finished_at)
   where finished_at is not null;
 create index provision_jobs_plan_job_id_idx on public.provision_jobs (plan_job_id) where plan_job_id is not null;
-create index provision_jobs_retry_of_idx on public.provision_jobs (retry_of) where retry_of is not null;
 create index provision_jobs_rollout_id_idx on public.provision_jobs (rollout_id) where rollout_id is not null;
 create unique index provision_jobs_idempotency_key_idx on public.provision_jobs (org_id, idempotency_key)
   where idempotency_key is not null;
@@ -117,7 +114,7 @@ comment on column public.provision_jobs.attempt is
   'The number of the current or last try. Every write of a runner carries it.';
 comment on column public.provision_jobs.max_attempts is 'How often it may be tried when runners are lost.';
 comment on column public.provision_jobs.lease_until is
-  'The lease as it was claimed. Beats prolong it without changing this row.';
+  'The lease as it was claimed. Heartbeats prolong it without changing this row.';
 comment on column public.provision_jobs.cancel_kind is 'How it was asked to stop.';
 comment on column public.provision_jobs.cancel_requested_at is 'When it was asked to stop.';
 comment on column public.provision_jobs.cancel_requested_by is 'Who asked.';
@@ -248,13 +245,13 @@ comment on column private.live_jobs.ready_seq is 'When it became ready, as a num
 comment on column private.live_jobs.session_id is 'The session that has it: the third part of the fence.';
 comment on column private.live_jobs.claim_request_id is
   'The claim that took it, so that a repeated claim gets the same answer.';
-comment on column private.live_jobs.lease_until is 'The lease as claimed; the instance''s beats prolong it.';
+comment on column private.live_jobs.lease_until is 'The lease as claimed; the instance''s heartbeats prolong it.';
 comment on column private.live_jobs.log_day is 'Day of the claim: the partition of this attempt''s log.';
 comment on column private.live_jobs.has_touched is
   'Whether this attempt may have changed infrastructure. If it dies now, a person decides.';
 comment on column private.live_jobs.cancel_kind is 'How it was asked to stop.';
 comment on column private.live_jobs.unlisted_at is
-  'Since when the runner''s beats do not mention it, although it has it.';
+  'Since when the runner''s heartbeats do not mention it, although it has it.';
 comment on column private.live_jobs.returned is
   'How many attempts were given back unused; they do not count against the limit.';
 comment on column private.live_jobs.not_before_at is 'End of the back-off.';
@@ -365,9 +362,9 @@ create trigger guard before update on public.provision_jobs for each row execute
 -- squawk-ignore require-concurrent-index-creation
 create index provision_jobs_needs_you_idx on public.provision_jobs (org_id, id desc)
 where status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION');
+-- Jobs about runners are few: who looks for those that wait finds them by their status, whichever runner or type.
 -- squawk-ignore require-concurrent-index-creation
-create index provision_jobs_own_updates_idx on public.provision_jobs (id) where type = 'UPDATE_WORKER'
-  and status = 'QUEUED';
+create index provision_jobs_lifecycle_idx on public.provision_jobs (status, id) where target_worker_id is not null;
 
 -- No foreign keys: the function that changes a job writes its event, and the checks would be a tenth of a claim's cost.
 create table public.job_events (

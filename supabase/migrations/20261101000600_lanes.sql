@@ -91,11 +91,11 @@ select
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
-  'The one place that says whether an instance is alive: a beat within 60 s. Used by claim, explanation, sweep and '
-  'pages.';
+  'The one place that says whether an instance is alive: a heartbeat within 60 s. Used by claim, explanation, sweep '
+  'and pages.';
 comment on column private.instance_liveness.is_draining is 'Whether it says that it is draining.';
 comment on column private.instance_liveness.offer is 'What it has for jobs.';
-comment on column private.instance_liveness.is_fresh is 'Whether its last beat is less than 60 s old.';
+comment on column private.instance_liveness.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
 comment on column private.instance_liveness.used is 'Slots in use.';
 
 create view private.ready_lanes as
@@ -393,7 +393,7 @@ as $$
     union all
     select q.job_id, '' from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
       and q.stage = 'READY'
-    where j.target_worker_id = p_worker
+    where j.target_worker_id = p_worker and j.status = 'QUEUED'
   ), nearest as (
     select m.job_id, (array_agg(m.scope order by length(m.scope) desc))[1] as scope from misplaced as m
       group by m.job_id

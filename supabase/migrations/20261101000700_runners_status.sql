@@ -1,6 +1,6 @@
 -- Status of runners, and what people do to it: tokens, disable, drain, resume.
--- One view derives the status, from the beats of the instances and the record's flags; sessions, sweep and people's
--- acts all end with it, so that the table, the API and the page cannot disagree.
+-- One view derives the status, from the heartbeats of the instances and the record's flags; sessions, sweep and
+-- people's acts all end with it, so that the table, the API and the page cannot disagree.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -163,7 +163,7 @@ begin
     status_changed_at = case when status = v_new.status then status_changed_at else now() end,
     never_contacted = never_contacted and v_new.status = 'OFFLINE',
     first_seen_at = case when v_new.status = 'OFFLINE' then first_seen_at else coalesce(first_seen_at, now()) end,
-    -- A task that is being stopped still beats, and says that it drains: that is not waking up.
+    -- A task that is being stopped still sends heartbeats, and says that it drains: that is not waking up.
     is_scaled_to_zero = is_scaled_to_zero and (v_new.status = 'OFFLINE' or desired_count = 0)
   where id = p_worker;
   if v_worker.status <> v_new.status then
@@ -182,7 +182,7 @@ as $$
 declare
   v_count integer;
 begin
-  -- Rows are locked in one order everywhere: the runner, its session and beat, its instance, its jobs.
+  -- Rows are locked in one order everywhere: the runner, its session and heartbeat, its instance, its jobs.
   perform from public.workers as w where w.id = p_worker for no key update;
   with ended as (
     update private.sessions as s set ended_at = now(), end_reason = p_reason

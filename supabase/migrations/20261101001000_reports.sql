@@ -96,34 +96,20 @@ $$;
 comment on function private.is_object(jsonb, integer) is
   'Whether part of a report is an object of at most so many bytes, or JSON''s null.';
 
-create function private.report_summary(p_summary jsonb)
+create function private.report_object(p_value jsonb, p_bytes integer, p_what text)
 returns jsonb
 language plpgsql immutable strict
 set search_path = ''
 as $$
 begin
-  if not private.is_object(p_summary, 2097152) then
-    perform private.fail('RY422', 'A plan''s summary is an object of at most 2 MiB.');
+  if not private.is_object(p_value, p_bytes) then
+    perform private.fail('RY422', format('%s is an object of at most %s MiB.', p_what, p_bytes / 1048576));
   end if;
-  return nullif(p_summary, 'null');
+  return nullif(p_value, 'null');
 end;
 $$;
-comment on function private.report_summary(jsonb) is 'A plan''s summary as a runner reports it; refuses what is none.';
-
-create function private.report_result(p_result jsonb)
-returns jsonb
-language plpgsql immutable strict
-set search_path = ''
-as $$
-begin
-  if not private.is_object(p_result, 4194304) then
-    perform private.fail('RY422', 'A result is an object of at most 4 MiB.');
-  end if;
-  return nullif(p_result, 'null');
-end;
-$$;
-comment on function private.report_result(jsonb) is
-  'What came out of a job, as a runner reports it; refuses what is none.';
+comment on function private.report_object(jsonb, integer, text) is
+  'A plan''s summary or a job''s result as a runner reports it; refuses what is no object or larger than this.';
 
 create function private.report_error(p_error jsonb)
 returns jsonb
@@ -174,7 +160,7 @@ begin
     perform private.fail('RY422', 'A report needs a phase.');
   end if;
   p_steps := private.report_steps(p_steps);
-  p_plan_summary := private.report_summary(p_plan_summary);
+  p_plan_summary := private.report_object(p_plan_summary, 2097152, 'A plan''s summary');
   if p_phase in ('APPLY', 'DESTROY') and not v_live.has_touched then
     update private.live_jobs set has_touched = true where job_id = p_job;
   end if;

@@ -426,9 +426,9 @@ begin
       lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0, error = null,
         result = null,
       plan_summary = null
-    from public.organizations as o
-    where j.id = any (p_jobs) and o.id = j.org_id
-    returning j.org_id, j.id, j.attempt, private.job_for_runner(j, o.slug) as answer
+    where j.id = any (p_jobs)
+    returning j.org_id, j.id, j.attempt, private.job_for_runner(j, (
+      select o.slug from public.organizations as o where o.id = j.org_id)) as answer
   ), noted as (
     insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status,
       to_status, reason)
@@ -451,8 +451,8 @@ as $$
 declare
   v_runner private.runner := private.this_runner();
   v_self private.instance_now;
-  v_lanes integer[] := '{}';
-  v_jobs bigint[] := '{}';
+  v_lanes integer[];
+  v_jobs bigint[];
 begin
   if p_request_id is null or p_slots is null or p_slots not between 1 and 256 then
     perform private.fail('RY422', 'A claim needs a request id and 1 to 256 slots.');
@@ -489,8 +489,8 @@ begin
     update private.live_jobs as q set lease_until = now() + interval '60 seconds', unlisted_at = null
     where q.job_id = p_job;
   end if;
-  -- Until then the runner beats for it; what is left of its last beat is what an executor may rely on. Where there is
-  -- none, the server has crashed: no lease ends before it has been up for as long.
+  -- Until then the runner's heartbeats are for it, too; what is left of the last one is what an executor may rely on.
+  -- Where there is none, the server has crashed: no lease ends before it has been up for as long.
   select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds',
     15,
     'lease_seconds', greatest(0, round(extract(epoch from coalesce(

@@ -681,8 +681,8 @@ begin
     perform private.fail('RY422', 'A job ends as SUCCEEDED, FAILED, CANCELLED or NEEDS_ATTENTION.',
       'Send its number, its attempt and one of these.');
   end if;
-  p_plan_summary := private.report_summary(p_plan_summary);
-  p_result := private.report_result(p_result);
+  p_plan_summary := private.report_object(p_plan_summary, 2097152, 'A plan''s summary');
+  p_result := private.report_object(p_result, 4194304, 'A result');
   p_error := private.report_error(p_error);
   if jsonb_typeof(p_log) not in ('object', 'null') then
     perform private.fail('RY422', 'A log is announced by an object.',

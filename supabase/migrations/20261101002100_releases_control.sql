@@ -107,7 +107,8 @@ begin
     perform private.advance_rollout(v_rollout);
   end loop;
   for v_job in select j.id, j.org_id, j.target_worker_id from public.provision_jobs as j
-    where j.type = 'UPDATE_WORKER' and j.status = 'QUEUED' and j.payload #>> '{lifecycle,version}' = p_version
+    where j.type = 'UPDATE_WORKER' and j.status = 'QUEUED' and j.target_worker_id is not null
+      and j.payload #>> '{lifecycle,version}' = p_version
     order by j.target_worker_id, j.id
   loop
     perform private.lock_state(v_job.org_id, v_job.target_worker_id);

@@ -247,7 +247,7 @@ begin
       date_bin('1 hour', now(), '2000-01-01') - interval '1 hour', interval '1 hour') as h
     where not exists (select from private.rolled_hours as r where r.hour = h)
   loop
-    -- Organisation by organisation, by its index: this runs inside of a beat, however many jobs there are.
+    -- Organisation by organisation, by its index: this runs inside of a heartbeat, however many jobs there are.
     insert into private.job_stats_hourly select s.* from public.organizations as o
     cross join lateral private.hour_stats(o.id, v_hour, v_hour + interval '1 hour') as s
       on conflict (org_id, hour) do nothing;

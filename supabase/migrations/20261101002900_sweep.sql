@@ -1,9 +1,9 @@
--- The sweep: what time does to runners and jobs. Any beat may run it, and pg_cron where it is installed; one at a time.
--- It can be run twice at once, and it can be missed for an hour: it looks at the clock, not at how often it ran. After
--- a crash the beats are gone (UNLOGGED): nobody is called dead before the server has been up for 60 s. It may run
--- inside of a beat, which already holds rows of its runner. So it waits for nobody: what it cannot lock at once is left
--- to the next sweep. Housekeeping: what would otherwise pile up. Log partitions are made ahead and dropped when every
--- organisation's retention is over; hours are rolled up; sessions, ticks, counters and artifacts go after their time.
+-- The sweep: what time does to runners and jobs. Any heartbeat may run it, and pg_cron where it is installed; one at
+-- a time. It can be run twice at once, and be missed for an hour: it looks at the clock, not at how often it ran. After
+-- a crash the heartbeats are gone (UNLOGGED): nobody is called dead before the server has been up for 60 s. It may run
+-- inside of a heartbeat, which already holds rows of its runner. So it waits for nobody: what it cannot lock at once is
+-- left to the next sweep. Housekeeping: what would otherwise pile up. Log partitions are made ahead and dropped when
+-- every organisation's retention is over; hours are rolled up; sessions, ticks, counters and artifacts go in time.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -15,7 +15,7 @@ as $$
   select pg_postmaster_start_time() < now() - interval '60 seconds'
 $$;
 comment on function private.is_past_grace() is
-  'Whether the server has been up long enough for every living runner to have beaten.';
+  'Whether the server has been up long enough for every living runner to have sent a heartbeat.';
 
 create function private.sweep_workers()
 returns integer
@@ -48,7 +48,7 @@ begin
 end;
 $$;
 comment on function private.sweep_workers() is
-  'Marks runners and instances OFFLINE that have not beaten for 60 s, and wakes those who may take their place.';
+  'Marks runners and instances OFFLINE that have sent no heartbeat for 60 s, and wakes those who may take their place.';
 
 create function private.sweep_sessions()
 returns integer
@@ -216,7 +216,7 @@ declare
   v_count integer := 0;
 begin
   -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A
-  -- part at a time: it may run inside of a beat, which must not take long.
+  -- part at a time: it may run inside of a heartbeat, which must not take long.
   for v_day in select d from private.log_days() as d loop
     v_orgs := array(
       select o.id from public.organizations as o left join private.log_retention as r on r.org_id = o.id
@@ -408,14 +408,14 @@ begin
   begin
     perform private.sweep();
   exception
-    -- A beat must not fail because of somebody else's job, nor because there was too much of it for the time that a
-    -- call has.
+    -- A heartbeat must not fail because of somebody else's job, nor because there was too much of it for the time
+    -- that a call has.
     when query_canceled or others then raise warning 'sweep: %', sqlerrm;
   end;
 end;
 $$;
 comment on function private.sweep_if_due() is
-  'Runs the sweep from a beat, every 5 s at most. A failing sweep does not fail the beat.';
+  'Runs the sweep from a heartbeat, every 5 s at most. A failing sweep does not fail it.';
 
 do $$
 begin

@@ -1,6 +1,6 @@
--- The beat: one call every 15 s says "I am here, this is what I run", and brings back everything a runner must learn.
+-- The heartbeat: a call every 15 s says "I am here, this is what I run", and brings back all that a runner must learn.
 -- It writes one row of an UNLOGGED table and, only when something a person can see has changed, the runner's rows. A
--- lease is not a row that beats renew: it is the instance's last beat plus 60 s. A job that the beats do not mention
+-- lease is not a row that heartbeats renew: it is the instance's last one plus 60 s. A job that they do not mention
 -- for 30 s (a lost reply, a forgotten child) loses it all the same.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
@@ -51,7 +51,7 @@ begin
 end;
 $$;
 comment on function private.write_heartbeat(private.runner, private.instance_before, boolean) is
-  'Writes the beat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was '
+  'Writes the heartbeat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was '
   'like. False when there is no row.';
 
 create function private.has_news(p_runner private.runner, p_known private.instance_before,
@@ -67,7 +67,7 @@ begin
 end;
 $$;
 comment on function private.has_news(private.runner, private.instance_before, public.worker_status, text, jsonb) is
-  'Whether a beat says what is not known yet, or is the first one: nearly none does.';
+  'Whether a heartbeat says what is not known yet, or is the first one: nearly none does.';
 
 create function private.hold_runner(p_runner private.runner)
 returns private.runner
@@ -75,8 +75,8 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  -- Rows are locked in one order everywhere: the runner, its beat, its instance, its jobs. The session may have ended
-  -- while this waited for the runner: asked again, it says so.
+  -- Rows are locked in one order everywhere: the runner, its heartbeat, its instance, its jobs. The session may have
+  -- ended while this waited for the runner: asked again, it says so.
   perform from public.workers as w where w.id = p_runner.worker_id for no key update;
   p_runner := private.this_runner();
   -- After a crash there is no row: UNLOGGED tables are empty then.
@@ -121,7 +121,7 @@ begin
 end;
 $$;
 comment on function private.note_instance(private.runner, public.worker_status, text, jsonb) is
-  'Writes what a beat says that was not known: status, version, facts. Nothing is written otherwise.';
+  'Writes what a heartbeat says that was not known: status, version, facts. Nothing is written otherwise.';
 
 create function private.compare_running(p_runner private.runner, p_running jsonb)
 returns jsonb
@@ -141,7 +141,7 @@ begin
     select (l ->> 'job')::bigint as job_id, (l ->> 'attempt')::integer as attempt
     from jsonb_array_elements(coalesce(p_running, '[]')) as l
   ), noted as (
-    -- Without waiting: whoever changes a job may be about to change its runner, too, and would wait for this beat.
+    -- Without waiting: whoever changes a job may be about to change its runner, too, and would wait for this heartbeat.
     update private.live_jobs as q set unlisted_at = case when q.unlisted_at is null then now() end
     where q.job_id in (
       select f.job_id from owned as o join private.live_jobs as f on f.job_id = o.job_id
@@ -224,7 +224,7 @@ begin
       where w.id = p_runner.worker_id);
 end;
 $$;
-comment on function private.heartbeat_answer(private.runner) is 'What a beat tells a runner about itself.';
+comment on function private.heartbeat_answer(private.runner) is 'What a heartbeat tells a runner about itself.';
 
 create function private.worker_heartbeat(p_status text, p_version text, p_running jsonb, p_facts jsonb)
 returns jsonb

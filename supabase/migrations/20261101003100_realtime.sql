@@ -1,5 +1,5 @@
--- Realtime: who may listen to which doorbell, and the tables whose changes pages follow. Logs and beats are not among
--- them. Guarded, so that it can run where there is no Realtime, or where some of the tables were added by hand.
+-- Realtime: who may listen to which doorbell, and the tables whose changes pages follow. Logs and heartbeats are
+-- not among them. Guarded, so that it can run where there is no Realtime, or where tables were added by hand.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 

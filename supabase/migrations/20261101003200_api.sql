@@ -315,7 +315,7 @@ create function public.worker_history(p_worker uuid, p_hours integer default 24)
 returns jsonb language plpgsql stable set search_path = ''
 as $$ begin return private.worker_history(p_worker, p_hours); end $$;
 comment on function public.worker_history(uuid, integer) is
-  'A runner''s quarters of an hour [{at, beats, status, load}]; one that is missing had no beat. Members.';
+  'A runner''s quarters of an hour [{at, beats, status, load}]; one that is missing had no heartbeat. Members.';
 grant execute on function public.worker_history(uuid, integer) to authenticated;
 
 create function public.maintenance(p_org uuid)
@@ -873,8 +873,8 @@ create function public.worker_heartbeat(p_status text, p_version text, p_running
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_heartbeat(p_status, p_version, p_running, p_facts); end $$;
 comment on function public.worker_heartbeat(text, text, jsonb, jsonb) is
-  'A runner''s beat: status, version, running attempts, news about the host. Answers what to cancel, what was lost, '
-  'drain, update, look for work.';
+  'A runner''s heartbeat: status, version, running attempts, news about the host. Answers what to cancel, what was '
+  'lost, drain, update, look for work.';
 grant execute on function public.worker_heartbeat(text, text, jsonb, jsonb) to worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1)
@@ -1134,7 +1134,7 @@ returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_job(p_job, p_attempt, p_has_payload); end $$;
 comment on function public.worker_job(bigint, integer, boolean) is
   'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how long its '
-  'runner''s last beat holds.';
+  'runner''s last heartbeat holds.';
 grant execute on function public.worker_job(bigint, integer, boolean) to worker, executor;
 
 create function public.set_organization_makers(p_who public.organization_makers)

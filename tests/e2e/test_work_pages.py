@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
+from tests.support.browser import what_stays
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -189,6 +190,27 @@ def test_the_list_filters_searches_and_grows_by_itself(
     expect(row).to_be_visible()
     product.rpc(owner.token, "cancel_job", {"p_job": job})
     expect(row).to_have_attribute("data-status", "CANCELLED")
+
+
+WIDTHS = (721, 785, 901, 1001, 1181, 1440)
+# What is cut although it is what a row is found by.
+CUT = """() => [...document.querySelectorAll('main tr[data-row] [data-open]')]
+    .filter((el) => el.scrollWidth > el.clientWidth + 1).map((el) => el.textContent)"""
+
+
+def test_names_are_readable_from_a_tablet_to_a_desk(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    product.runner(owner, "build-host-01", labels=["gpu=true"])
+    page = open_as(owner)
+    page.goto("/dashboard/runners")
+    expect(page.get_by_role("link", name="build-host-01", exact=True)).to_be_visible()
+
+    def cut_at(width: int) -> list[str]:
+        page.set_viewport_size({"width": width, "height": 900})
+        return what_stays(page, lambda: list(page.evaluate(CUT)))
+
+    assert [(width, cut) for width in WIDTHS for cut in cut_at(width)] == []
 
 
 def test_the_tree_follows_the_jobs_of_every_module(

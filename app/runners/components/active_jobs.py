@@ -19,7 +19,7 @@ HEADS = (
     ("Job", "c-xl"),
     ("Module", ""),
     ("Status", "c-xl"),
-    ("Runner", "c-l"),
+    ("Runner", "hide-u c-l"),
     ("Time", "r c-m"),
     ("Requested by", "hide-n c-xl"),
     ("Actions", "r c-xl"),
@@ -73,7 +73,7 @@ def _job(job: Any) -> rx.Component:
         ),
         cell(rx.el.span(job["path"], class_name="ry-mono"), class_name="n-c"),
         cell(job_badge(job["status"].to(str)), class_name="n-b"),
-        cell(job["runner"], class_name="mut hide-s"),
+        cell(job["runner"], class_name="mut hide-s hide-u"),
         cell(since(job["since"].to(str)), class_name="r num n-d"),
         cell(job["by"], class_name="mut hide-s hide-n ry-by", title=job["by"]),
         _action(job),
@@ -87,7 +87,7 @@ def _job(job: Any) -> rx.Component:
 def _table() -> rx.Component:
     is_waiting = RunnersState.is_loading & (RunnersState.job_count == 0)
     rows = rx.cond(is_waiting, skeleton_rows(7, 3), rx.foreach(RunnersState.jobs, _job))
-    table = bare_table("Active jobs", heads(*HEADS), rows, class_name="ry-fixed")
+    table = bare_table("Active jobs", heads(*HEADS), rows, class_name="ry-active ry-fixed")
     return holding(table, lambda is_held: RunnersState.hold("jobs", is_held))
 
 

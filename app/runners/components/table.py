@@ -23,11 +23,11 @@ HEADS = (
     ("Name", ""),
     ("Status", "c-l"),
     ("Health", ""),
-    ("Version", "c-s"),
+    ("Version", "hide-t c-s"),
     ("Region", "hide-w c-m"),
     ("Labels", "hide-w c-xl"),
-    ("Load", "c-m"),
-    ("Last seen", "r c-s"),
+    ("Load", "c-l"),
+    ("Last seen", "r hide-u c-m"),
     ("Actions", "r c-l"),
 )
 
@@ -113,7 +113,7 @@ def health(row: Any, pulse: Any) -> rx.Component:
 
 def _labels(row: Any) -> rx.Component:
     labels = row["labels"].to(list[str])
-    return rx.el.div(rx.foreach(labels, lambda label: tag(label, is_mono=True)), class_name="ry-row c6")
+    return rx.el.div(rx.foreach(labels, lambda label: tag(label, is_mono=True)), class_name="ry-row c6 ry-labels")
 
 
 def _version(row: Any) -> rx.Component:
@@ -140,11 +140,11 @@ def runner_row(
         cell(_name(row, is_opened), class_name="n-a"),
         cell(runner_badge(row["status"], row["is_asleep"], row["is_starting"]), class_name="n-b"),
         cell(health(row, pulse), class_name="hide-s"),
-        cell(_version(row), class_name="num hide-s"),
+        cell(_version(row), class_name="num hide-s hide-t"),
         cell(row["region"], class_name="mut hide-w"),
         cell(_labels(row), class_name="hide-w", title=row["labels"].to(list[str]).join(", ")),
         cell(load(pulse["used"], pulse["capacity"], row["status"]), class_name="n-d"),
-        cell(ago(pulse["at"]), class_name="r mut num hide-s"),
+        cell(ago(pulse["at"]), class_name="r mut num hide-s hide-u"),
         cell(row_actions(row, SessionState.latest_version), class_name="r hide-s"),
         cell(row["facts"], class_name="only-c n-c", style={"padding_left": "28px !important"}),
         role="row",
@@ -162,10 +162,10 @@ def _instance(row: Any) -> rx.Component:
         cell(rx.el.div(row["name"], class_name="ry-tree"), class_name="n-a"),
         cell(runner_badge(row["status"]), class_name="n-b"),
         cell(rx.el.span(row["why"], class_name="ry-why ry-el", title=row["why"]), class_name="hide-s"),
-        cell(row["version"], class_name="num mut"),
+        cell(row["version"], class_name="num mut hide-t"),
         cell(rx.el.span(row["host"], class_name="ry-mono sm"), class_name="mut hide-w", col_span=2),
         cell(load(pulse["used"], row["capacity"], row["status"]), class_name="n-d"),
-        cell(ago(pulse["at"]), class_name="r mut num"),
+        cell(ago(pulse["at"]), class_name="r mut num hide-u"),
         cell(),
         cell(row["host"], " · ", row["why"], class_name="only-c n-c"),
         role="row",

@@ -13,7 +13,7 @@ from app.shared.job.words import PHASE_WORDS
 
 Row = Mapping[str, Any]
 
-KINDS = {"any": "Runners and jobs", "runner": "Runners", "job": "Jobs"}
+KINDS = {"any": "All", "runner": "Runners", "job": "Jobs"}
 SPANS = {"1h": ("Last hour", 1), "24h": ("Last 24 h", 24), "7d": ("Last 7 d", 168), "all": ("Any time", 0)}
 NAMES = {**{name: said for name, (_, said) in RUNNER_EVENTS.items()}, **{k: v for k, (_, v) in JOB_EVENTS.items()}}
 CHOICES = ("kind", "event", "span", "runner", "job", "search")

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.shared.job.words import size
+
 Row = Mapping[str, Any]
 
 MAX_VERSIONS = 20
@@ -17,7 +19,7 @@ class Version:
     at: str
     job_id: int
     resources: int
-    bytes: int
+    size: str
     is_oldest: bool = False
 
 
@@ -72,7 +74,7 @@ def _version(row: Row, oldest: int) -> Version:
         at=str(row.get("created_at") or row.get("at") or ""),
         job_id=_number(row.get("job_id")),
         resources=_number(row.get("resources") or row.get("resource_count")),
-        bytes=_number(row.get("bytes") or row.get("size")),
+        size=size(_number(row.get("bytes") or row.get("size"))),
         is_oldest=_number(row.get("serial")) == oldest,
     )
 

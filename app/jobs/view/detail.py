@@ -266,7 +266,7 @@ def _event(event: Row) -> EventView:
 
 def _with_reason(name: str, said: str, reason: str) -> str:
     """Add why, without saying anything twice."""
-    if not reason or reason.lower() in said.lower():
+    if not reason or reason.lower() in said.lower() or said.endswith(f" by {reason.removeprefix('Instance ')}"):
         return said
     if reason.lower().startswith(said.lower()):
         return reason

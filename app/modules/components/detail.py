@@ -117,7 +117,7 @@ def _facts() -> rx.Component:
     )
     approvals = rx.fragment(
         Module["approvals"],
-        rx.cond(Module["is_auto_apply"], rx.el.span(", applies by itself", class_name="mut"), ""),
+        rx.cond(Module["is_auto_apply"], rx.el.span(", auto-apply", class_name="mut"), ""),
         rx.cond(
             Module["can_apply_uploads"],
             rx.el.span(", uploaded folders too", class_name="mut", custom_attrs={"data-testid": "applies-uploads"}),
@@ -307,7 +307,7 @@ def _version(version: rx.Var[Version]) -> rx.Component:
         icon("layers", class_name="mut"),
         rx.el.div(
             rx.el.span("Serial ", version.serial, class_name="num"),
-            rx.el.small(ago(version.at), ", #", version.job_id, ", ", version.bytes, " bytes"),
+            rx.el.small(ago(version.at), ", #", version.job_id, ", ", version.size),
             class_name="grow",
         ),
         rx.cond(SessionState.can_admin, acts, rx.fragment()),

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil
 from statistics import median
 from typing import Any, TypedDict
 
@@ -17,7 +18,8 @@ FEW_TYPES = 6
 FEW_RESOURCES = 8
 BARS = 30
 DRIFTED = "Drifted"
-_STYLES = {"SUCCEEDED": "", "FAILED": "x", "CANCELLED": "c", "NEEDS_ATTENTION": "x"}
+LOST = "NEEDS_ATTENTION"
+_STYLES = {"SUCCEEDED": "", "FAILED": "x", "CANCELLED": "c", LOST: "x"}
 VERDICTS = {
     "safe": ("green", "Safe to break: nothing that could write this state is left."),
     "unclear": (
@@ -204,12 +206,13 @@ def files(module: Row) -> list[SourceFile]:
 
 
 def chart(jobs: Sequence[Row]) -> Chart:
-    """Draw the last jobs, newest last, each as high as it was long."""
-    run = [job for job in reversed(jobs[:BARS]) if job.get("started_at") or job.get("finished_at")]
+    """Draw the last jobs that have ended, newest last, each as high as it was long."""
+    run = [job for job in reversed(jobs[:BARS]) if job.get("finished_at") or job["status"] == LOST]
     if not run:
         return Chart()
     long = [_seconds(job) for job in run]
-    most = max([*long, 1.0])
+    # Even, so that the line in the middle is a whole number too.
+    most = 2.0 * max(1, ceil(max(long) / 2))
     counted = _counted(run)
     middle = spoken(median(long))
     return Chart(

@@ -39,7 +39,7 @@ def _line(runner: rx.Var[Runner], on_enable: Enable | None) -> rx.Component:
         act = rx.cond(runner.can_enable, button, rx.fragment())
     return rx.el.li(
         _mark(runner),
-        rx.el.b(runner.name, style={"font_weight": "500"}),
+        rx.link(runner.name, href="/dashboard/runners/" + runner.id, class_name="ry-a"),
         rx.el.span(runner.reason, rx.cond(runner.help != "", " " + runner.help, ""), class_name="why"),
         rx.el.span(act),
     )

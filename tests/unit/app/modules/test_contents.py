@@ -58,11 +58,13 @@ def test_odd_answers_are_passed_over(odd: Any) -> None:
 
 
 def test_the_chart_is_as_high_as_jobs_are_long_and_newest_last() -> None:
-    drawn = views.chart([job(3, "FAILED", 30), job(2, "SUCCEEDED", 60), job(1, "CANCELLED", 1)])
+    running = job(4, "PROCESSING", 0, finished_at=None)
+    drawn = views.chart([running, job(3, "FAILED", 30), job(2, "SUCCEEDED", 60), job(1, "CANCELLED", 1)])
     assert [(bar["href"][-1], bar["style"], bar["height"]) for bar in drawn.bars] == [
         ("1", "c", "3%"), ("2", "", "100%"), ("3", "x", "50%"),
     ]  # fmt: skip
     assert "3 jobs" in drawn.words
+    assert (drawn.most, views.chart([job(1, "SUCCEEDED", 1)]).half) == ("1 min", "1 s")
     assert drawn.middle == "30 s"
     assert views.chart([]).bars == ()
 

@@ -178,7 +178,7 @@ def test_a_lock_comes_with_its_proof() -> None:
         1,
         "runner-1",
     )
-    assert (view.versions[0].serial, view.versions[0].bytes) == (117, 10)
+    assert (view.versions[0].serial, view.versions[0].size) == (117, "10 B")
 
 
 def test_no_state_is_not_locked() -> None:

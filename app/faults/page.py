@@ -87,7 +87,7 @@ def _count(count: rx.Var[Count]) -> rx.Component:
 
 
 def _ledger() -> rx.Component:
-    old = rx.cond(FaultsState.faults["is_old"], " The database is away: these are its last.", "")
+    old = rx.cond(FaultsState.faults["is_old"], " The database is down: these are its last figures.", "")
     return rx.el.div(
         rx.el.div(
             rx.el.b("Ledger since the start", class_name="grow"),

@@ -22,8 +22,8 @@ COLUMNS = (
     ("state_lost", "States lost", "applies"),
     ("kept_aside", "States kept aside", "applies"),
     ("zombie_accepted", "Stale writes taken", "jobs"),
-    ("called_failed", "Done, called failed", "applies"),
-    ("eaten", "Ended by a runner's lack", "jobs"),
+    ("called_failed", "Succeeded, called failed", "applies"),
+    ("eaten", "Failed by a runner's fault", "jobs"),
     ("stuck", "Running, held by nobody", "jobs"),
     ("unreplayable", "Events that do not add up", "jobs"),
 )

@@ -72,8 +72,9 @@ def _how_they_update() -> rx.Component:
     one_by_hand = " is updated by hand, on its own machine."
     hand = rx.cond(by_hand == 1, one_by_hand, " are updated by hand, on their own machines.")
     job = rx.cond(by_job == 1, " finishes its jobs, then updates. ", " finish their jobs, then update. ")
-    first = rx.cond(by_job > 0, by_job.to_string() + job, "")
-    rest = rx.cond(by_hand > 0, by_hand.to_string() + hand, "")
+    is_one = SessionState.outdated_count == 1
+    first = rx.cond(by_job > 0, rx.cond(is_one, "It", by_job.to_string()) + job, "")
+    rest = rx.cond(by_hand > 0, rx.cond(is_one, "It", by_hand.to_string()) + hand, "")
     return rx.el.span(first, rest, custom_attrs={"data-testid": "how-they-update"})
 
 

@@ -110,7 +110,7 @@ def check_form(raw: object) -> Checked:
     name, arn = form.get("name", "").strip(), form.get("role_arn", "").strip()
     regions = _list(form.get("regions", ""))
     if not 1 <= len(name) <= 100:
-        checked.errors["name"] = "A name is needed, up to 100 characters."
+        checked.errors["name"] = "Enter a name of up to 100 characters."
     found = _ARN.fullmatch(arn)
     if found is None:
         checked.errors["role_arn"] = "An ARN like arn:aws:iam::123456789012:role/runyard-deploy."

@@ -89,19 +89,19 @@ def steps(runner: Row, module: Row, plan: Row, mate: Row) -> list[Step]:
     """Say of each step what was done, or what to do; only the next one is the next one."""
     steps = (
         (
-            runner, "Register a runner", f"{runner.get('name')} has been online.",
+            runner, "Register a runner", f"{runner.get('name')} came online.",
             "A machine of yours that runs the engine. Ticked at its first heartbeat.", "", "Add runner",
         ),
         (
-            module, "Create a module", f"{module.get('path')} is there.",
+            module, "Create a module", f"{module.get('path')} was created.",
             "A repository or a few files, and the path it gets here.", "/dashboard/modules?new=1", "Create module",
         ),
         (
-            plan, "Run a plan", f"Plan #{plan.get('id')} has succeeded.",
-            "Read-only. Ticked when the first plan has succeeded.", "/dashboard/modules", "Choose a module",
+            plan, "Run a plan", f"Plan #{plan.get('id')} succeeded.",
+            "Read-only. Ticked when the first plan succeeds.", "/dashboard/modules", "Choose a module",
         ),
         (
-            mate, "Invite a teammate", "You are not alone.",
+            mate, "Invite a teammate", "A second person has joined.",
             "Ticked when a second person has joined.", "/dashboard/settings/members", "Invite member",
         ),
     )  # fmt: skip

@@ -51,7 +51,7 @@ def turns(before: str, after: str, on_turn: Any, *, is_first: Any, is_last: Any)
 def more_button(is_all: Any, on_click: Any) -> rx.Component:
     """The button under a list that shows the rest of it, or only the first few again."""
     return rx.button(
-        rx.cond(is_all, "Show few", "Show all"), on_click=on_click, variant="ghost", color_scheme="gray", size="1"
+        rx.cond(is_all, "Show fewer", "Show all"), on_click=on_click, variant="ghost", color_scheme="gray", size="1"
     )
 
 

@@ -28,7 +28,7 @@ def _ask() -> rx.Component:
                 class_name="ry-mono",
                 custom_attrs={"spellCheck": "false", "autoCapitalize": "characters"},
             ),
-            rx.el.small("`runyard login` shows it in your terminal."),
+            rx.el.small(rx.el.code("runyard login"), " shows it in your terminal."),
             class_name="ry-f",
         ),
         _problem(),
@@ -51,8 +51,8 @@ def _decide() -> rx.Component:
             _line("Signs in as", State.who),
         ),
         rx.el.p(
-            "Confirm only if you started it yourself and your terminal shows this very code: it can then do all that "
-            "you can.",
+            "Confirm only if you started this sign-in and your terminal shows exactly this code: the program can then do "
+            "everything that you can.",
             class_name="ry-hint",
         ),
         rx.el.div(
@@ -76,7 +76,7 @@ def _decided() -> rx.Component:
 def device() -> rx.Component:
     """Type or see a code, and confirm or decline it."""
     body = rx.cond(State.decided != "", _decided(), rx.cond(State.program != "", _decide(), _ask()))
-    return card("Sign a program in", "Compare the code with the one in your terminal.", body)
+    return card("Sign in to the command line", "Compare the code with the one in your terminal.", body)
 
 
-ROUTES = (Route("/device", "Sign a program in", device, State.load),)
+ROUTES = (Route("/device", "Sign in to the command line", device, State.load),)

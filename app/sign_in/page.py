@@ -121,7 +121,7 @@ def sign_up() -> rx.Component:
             submit="Create account",
         ),
         _done("Check your email", "Follow the link there, then sign in."),
-        below=_below("Have one?", "Sign in", "/login"),
+        below=_below("Already have an account?", "Sign in", "/login"),
     )
 
 
@@ -130,8 +130,8 @@ def forgotten() -> rx.Component:
     return card(
         "Reset your password",
         "A link to set a new one is sent to your address.",
-        _form("forgotten", _email(), submit="Send the link"),
-        _done("If the address is known, a link is on its way", "It is good for one hour."),
+        _form("forgotten", _email(), submit="Send link"),
+        _done("If that address has an account, a link is on its way", "It works for one hour."),
         below=_below("", "Back to sign in", "/login"),
     )
 
@@ -140,12 +140,12 @@ def reset_password() -> rx.Component:
     """Set a new password with the link from the mail."""
     return card(
         "New password",
-        "Every other session of yours ends.",
+        "All your other sessions end.",
         _form(
             "reset",
             _field("password", "New password", "password", "new-password", hint="8 characters or more."),
             _code(),
-            submit="Set the password",
+            submit="Set password",
         ),
     )
 

@@ -43,7 +43,7 @@ def welcome() -> rx.Component:
         line_below("Waiting for an invitation? Open its link while you are signed in.", sign_out),
     )
     closed = rx.el.p(
-        "Only people who own an organisation make new ones on this installation. Ask an owner to invite you.",
+        "On this installation only owners of an organisation create new ones. Ask an owner to invite you.",
         id="closed", class_name="mut",
     )  # fmt: skip
     shown = rx.cond(WelcomeState.may_create, form, closed)

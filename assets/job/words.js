@@ -25,7 +25,7 @@ export function footWords(view) {
   if (!view.isLive) return ["The log is complete."];
   if (view.isFollowing) return [icon("arrow-down-to-line"), "Following. Scroll up to stop."];
   const button = el("button", { type: "button", class: "rt-reset ry-link", onclick: () => view.follow() }, "Follow");
-  return ["You scrolled up, so new lines do not move the log.", button];
+  return ["Not following: new lines do not move the log.", button];
 }
 
 /** Says why there is no log to see, as [title, text]. */

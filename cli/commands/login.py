@@ -66,14 +66,14 @@ def login(
     say(f"Signed in to {kept.url} as {session.email} (profile {profile}).")
 
 
-@command(app, "confirm-login", calls=("device_login", "decide_device_login"), page="Sign a program in")
+@command(app, "confirm-login", calls=("device_login", "decide_device_login"), page="Sign in to the command line")
 def confirm_login(
     here: Here,
     code: Annotated[str, typer.Argument(help="The code that the other machine's `runyard login` shows.")],
     decline: Annotated[bool, typer.Option("--decline", help="Leave it signed out.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Sign a program in that shows a code, as the page /device does."""
+    """Sign in a program that shows a code, as the page /device does."""
     waiting = here.api.call("device_login", user_code=code)
     if not decline:
         here.confirm(f"Sign in {waiting['program']} from {waiting['address'] or 'an unknown place'} as you?", yes)

@@ -37,7 +37,7 @@ def revoke(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Revoke one of your tokens; whatever uses it is signed out at once."""
-    here.confirm(f"Revoke {token}? Whatever uses it is signed out at once.", yes)
+    here.confirm(f"Revoke {token}? Everything that uses it loses access at once.", yes)
     here.printer.result(here.api.call("revoke_personal_token", token=token), lambda made: f"Revoked {made['name']}")
 
 

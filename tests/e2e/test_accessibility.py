@@ -199,7 +199,7 @@ OPENED = {
     "destroying": ("/dashboard/modules?module={module}", ["Destroy, edit, check, remove", "Destroy"], "alertdialog"),
     "a module's form": ("/dashboard/modules?module={module}", ["Destroy, edit, check, remove", "Edit"], "dialog"),
     "inviting": ("/dashboard/settings/members", ["Invite"], "dialog"),
-    "a password": ("/dashboard/account", ["Change the password"], "alertdialog"),
+    "a password": ("/dashboard/account", ["Change password"], "alertdialog"),
 }
 
 

@@ -61,13 +61,13 @@ def test_a_forgotten_password_is_replaced_by_the_link_in_the_mail(product: Produ
     page.get_by_role("link", name="Forgot password?").click()
     expect(page.get_by_role("heading", name="Reset your password")).to_be_visible()
     page.get_by_label("Email").fill(person.email)
-    page.get_by_role("button", name="Send the link").click()
+    page.get_by_role("button", name="Send link").click()
     expect(page.locator("[data-done]")).to_be_visible()
 
     link = wait_until(lambda: mailed_link(product, person.email))
     page.goto(link)
     page.get_by_label("New password").fill("another-horse-battery")
-    page.get_by_role("button", name="Set the password").click()
+    page.get_by_role("button", name="Set password").click()
     page.wait_for_url(FLEET)
     expect(page.get_by_role("button", name=re.compile(person.org_name))).to_be_visible()
 
@@ -80,7 +80,7 @@ def test_a_forgotten_password_is_replaced_by_the_link_in_the_mail(product: Produ
 
     elsewhere.goto(link)
     elsewhere.get_by_label("New password").fill("a-third-horse-battery")
-    elsewhere.get_by_role("button", name="Set the password").click()
+    elsewhere.get_by_role("button", name="Set password").click()
     expect(elsewhere.locator("[data-problem]")).to_be_visible()
 
 
@@ -90,7 +90,7 @@ def test_nobody_learns_from_a_forgotten_password_who_has_an_account(
     page, stranger = browse(), f"nobody-{uuid.uuid4().hex[:8]}@example.com"
     page.goto("/forgotten")
     page.get_by_label("Email").fill(stranger)
-    page.get_by_role("button", name="Send the link").click()
+    page.get_by_role("button", name="Send link").click()
     expect(page.locator("[data-done]")).to_be_visible()
     assert mailed_link(product, stranger) == ""
 
@@ -167,7 +167,7 @@ def test_where_i_am_signed_in_is_listed_and_another_browser_is_signed_out(
     rows.nth(1).get_by_role("button").click()
     expect(asked).to_be_visible()
     assert findings(page) == []
-    asked.get_by_role("button", name="Sign it out").click()
+    asked.get_by_role("button", name="Sign out").click()
     expect(rows).to_have_count(1)
     # Its open page goes by itself.
     elsewhere.wait_for_url(re.compile("/login"), timeout=LATER)

@@ -73,7 +73,7 @@ def test_an_identity_is_tested_deployed_with_updated_and_scaled_to_zero(
     page.get_by_role("button", name="Add runner").click()
     sheet = page.get_by_role("dialog", name="Add runner")
     sheet.get_by_role("tab", name="Cloud-hosted").click()
-    expect(sheet.get_by_text("Nobody has tried this identity yet")).to_be_visible()
+    expect(sheet.get_by_text("Not tested yet")).to_be_visible()
     deploy = sheet.get_by_role("button", name="Deploy")
     expect(deploy).to_be_disabled()
     sheet.get_by_role("button", name="Test connection").click()
@@ -226,7 +226,7 @@ def test_a_failed_deployment_is_tried_again_or_rolled_back(product: Product, per
     removal = hand.claim()
     assert removal["type"] == "REMOVE_WORKER"
     hand.finish(removal, "SUCCEEDED")
-    expect(sheet.get_by_text("All of it is gone again.")).to_be_visible()
+    expect(sheet.get_by_text("Everything it created was removed.")).to_be_visible()
     sheet.get_by_role("button", name="Close").last.click()
     # What the heartbeats of living runners do every few seconds; here there is none.
     product.sql("select private.sweep()")

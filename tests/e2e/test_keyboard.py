@@ -247,8 +247,8 @@ def test_a_member_is_invited_and_a_password_changed(page: Page) -> None:
     expect(page.get_by_role("row").filter(has_text="colleague@example.org")).to_be_visible()
 
     go(page, "/dashboard/account")
-    press(page, page.get_by_role("button", name="Change the password"))
-    dialog = page.get_by_role("alertdialog", name="Change the password")
+    press(page, page.get_by_role("button", name="Change password"))
+    dialog = page.get_by_role("alertdialog", name="Change password")
     write(page, dialog.get_by_label("Current password"), PASSWORD)
     write(page, dialog.get_by_label("New password", exact=True), "another-horse-battery")
     write(page, dialog.get_by_label("New password again"), "another-horse-battery")

@@ -174,7 +174,7 @@ def test_follows_until_the_reader_scrolls_up_and_says_so(show: Callable[..., Pag
     expect(page.locator("#L401")).to_be_visible()
     page.locator(".ry-lb").hover()
     page.mouse.wheel(0, -2000)
-    expect(page.get_by_text("You scrolled up, so new lines do not move the log.")).to_be_visible()
+    expect(page.get_by_text("Not following: new lines do not move the log.")).to_be_visible()
     before = resting(page)
     log.add("apply", "more\n" * 50)
     ring(page, log)

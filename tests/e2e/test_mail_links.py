@@ -58,7 +58,7 @@ def test_a_session_after_the_hash_sets_a_password_and_stays_out_of_every_frame(
     [carried] = [place for place in answers if "access_token" in place]
     session = parse_qs(urlsplit(carried).fragment)
     page.get_by_label("New password").fill("another-horse-battery")
-    page.get_by_role("button", name="Set the password").click()
+    page.get_by_role("button", name="Set password").click()
     page.wait_for_url(re.compile("/dashboard/runners"))
     expect(page.get_by_test_id("no-runners")).to_be_visible()
     assert said
@@ -74,7 +74,7 @@ def test_a_code_in_the_query_stays_out_of_every_frame_too(product: Product, brow
     page.goto("/reset-password?token_hash=not-a-real-code&type=recovery")
     page.wait_for_url(re.compile("/reset-password/?$"))
     page.get_by_label("New password").fill(PASSWORD)
-    page.get_by_role("button", name="Set the password").click()
+    page.get_by_role("button", name="Set password").click()
     expect(page.locator("[data-problem]")).to_be_visible()
     assert not [frame for frame in said if "not-a-real-code" in frame]
 
@@ -87,7 +87,7 @@ def test_a_link_that_auth_refused_leads_to_a_new_one(product: Product, browse: O
     page.goto(link)
     page.wait_for_url(re.compile("/forgotten/?$"))
     expect(page.get_by_text("This link is no longer valid. Ask for a new one.")).to_be_visible()
-    expect(page.get_by_role("button", name="Send the link")).to_be_visible()
+    expect(page.get_by_role("button", name="Send link")).to_be_visible()
 
 
 def test_a_confirmed_address_signs_nobody_in_by_its_link(product: Product, browse: Open) -> None:

@@ -123,7 +123,7 @@ def test_destroy_says_how_much_goes_and_waits_for_its_plan(
     page.goto(f"/dashboard/modules?module={module}")
     page.get_by_role("button", name="Destroy, edit, check, remove").click()
     page.get_by_role("menuitem", name="Destroy").click()
-    expect(page.get_by_test_id("goes")).to_contain_text("2 resources go")
+    expect(page.get_by_test_id("goes")).to_contain_text("2 resources")
     expect(page.get_by_test_id("run")).to_be_disabled()
     page.get_by_label("to confirm").fill("gone")
     page.get_by_test_id("run-options").click()
@@ -239,7 +239,7 @@ def test_a_password_is_changed_by_who_knows_it(product: Product, open_as: Callab
     elsewhere = product.cookie(person)
     page = open_as(person)
     page.goto("/dashboard/account")
-    page.get_by_role("button", name="Change the password").click()
+    page.get_by_role("button", name="Change password").click()
     for label, text in (("Current password", "wrong-one-123"), ("New password again", "brand-new-pass")):
         page.get_by_label(label).fill(text)
     page.get_by_label("New password", exact=True).fill("brand-new-pass")

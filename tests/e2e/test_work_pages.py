@@ -245,11 +245,11 @@ def test_an_admin_grants_outputs_and_lets_uploads_be_applied(
     panel.get_by_label("Path of the module that reads").fill("shared/site")
     panel.get_by_role("button", name="Grant").click()
     expect(panel.get_by_role("link", name="shared/site")).to_be_visible()
-    panel.get_by_role("button", name="Let shared/site read no more").click()
+    panel.get_by_role("button", name="Stop shared/site from reading").click()
     expect(panel.get_by_role("link", name="shared/site")).to_have_count(0)
     page.get_by_role("button", name="Destroy, edit, check, remove").click()
     page.get_by_role("menuitem", name="Edit").click()
-    page.get_by_label("Plans of folders on somebody's disk may be applied").click()
+    page.get_by_label("Allow applying plans of uploaded folders").click()
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_test_id("applies-uploads")).to_be_visible()
 

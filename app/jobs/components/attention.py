@@ -70,7 +70,7 @@ def out_of_contact() -> rx.Component:
     return rx.cond(JobState.silent_since != "", note, rx.fragment())
 
 
-def _way(icon_name: str, title: str, text: Any, button: rx.Component) -> rx.Component:
+def _way(icon_name: str, title: Any, text: Any, button: rx.Component) -> rx.Component:
     return rx.el.li(
         icon(icon_name, "", class_name="mut"),
         rx.el.div(rx.el.b(title, class_name="ry-medium"), rx.el.small(text), class_name="grow"),
@@ -101,8 +101,8 @@ def _ways() -> list[rx.Component]:
         ),
         _way(
             "rotate-cw",
-            "Run it again",
-            rx.fragment(again, ": the next attempt takes over the state lock."),
+            again,
+            "The next attempt takes over the state lock.",
             _surface("Retry", JobActionState.ask("retry")),
         ),
         _way(
@@ -144,9 +144,8 @@ def _reason() -> rx.Var[str]:
 def _story() -> rx.Component:
     killed = rx.fragment("It was killed", _reason(), ". ")
     lost = rx.fragment(
-        "No heartbeat of ",
         View["runner"],
-        " for a minute: it was called lost at ",
+        " sent no heartbeat for a minute and was given up at ",
         clock_seconds(View["lost_at"].to(str)),
         _reason(),
         ". ",
@@ -156,7 +155,7 @@ def _story() -> rx.Component:
     what = rx.cond(View["problem_code"] == "OUT_OF_CONTACT", silent, lost)
     return rx.el.p(
         rx.cond(View["is_kill"], killed, what),
-        "It was not retried by itself, because doing it twice can create resources twice. "
+        "It was not retried automatically, because doing it twice can create resources twice. "
         "The state stays locked until you choose.",
         class_name="mut ry-story",
     )

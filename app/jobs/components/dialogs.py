@@ -64,7 +64,7 @@ QUESTIONS = (
     (
         "mark_failed",
         "Mark as failed ",
-        "The job ends as failed and the state is unlocked as it is. Resources that were made stay.",
+        "The job ends as failed and the state is unlocked as it is. Resources that were created stay.",
         "Mark as failed",
     ),
 )

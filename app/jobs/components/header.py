@@ -25,7 +25,7 @@ def _kinds() -> list[rx.Component]:
     """Mildest first, each with what it leaves behind."""
     phase = rx.cond(View["phase"] != "", View["phase"].to(str).capitalize(), "The step")
     after = phase + " finishes, then nothing more"
-    stop = "One interrupt. State is saved, resources may be half made"
+    stop = "One interrupt. The state is saved, resources may be half created"
     kill = "State may be lost. Use only if Stop now hangs"
     return [
         _kind("skip-forward", "After this step", after, JobActionState.cancel("AFTER_STEP")),
@@ -94,7 +94,7 @@ def _again_menu() -> rx.Component:
         _kind(
             "file-search",
             "With today's source",
-            "Plans anew, and you confirm it",
+            "Plans again, then waits for you to confirm",
             RunState.plan_to_apply(module, is_destroy),
         ),
         _kind(

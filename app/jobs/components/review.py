@@ -50,7 +50,7 @@ def _missing() -> Any:
         received + 1 >= required, "Confirming gives the last one, and it starts.", "Confirming gives one more."
     )
     own = "You requested it: somebody else approves it, unless the organisation lets you."
-    alone = "Confirming starts it. No runner is held meanwhile: any that fits takes the saved plan."
+    alone = "Confirming starts it. No runner is held meanwhile: any eligible one takes the saved plan."
     deadline = rx.cond(
         Planned.deadline != "",
         rx.fragment(" It expires on ", date(Planned.deadline), " at ", clock_time(Planned.deadline), "."),

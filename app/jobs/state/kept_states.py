@@ -10,7 +10,7 @@ from app.shared.session import AppState, say_error
 
 QUESTIONS = {
     "store": "It becomes the module's state, as its newest version. What was written after it stays in the history.",
-    "discard": "Its text is removed for good. What it knew of is not destroyed, and no state knows of it any more.",
+    "discard": "It is deleted for good. Resources that only it knew of are not destroyed, and no state tracks them.",
 }
 
 

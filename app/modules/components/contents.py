@@ -95,7 +95,7 @@ def _filter() -> rx.Component:
 def _resource_table() -> rx.Component:
     rows = rx.foreach(State.contents.resources, _resource)
     heading = heads(("Address", ""), ("Drift", ""), ("ID", ""))
-    none = rx.el.div("No resource has that in its address.", class_name="ry-pb mut")
+    none = rx.el.div("No resources match.", class_name="ry-pb mut")
     shown = table("Resources", heading, rows, class_name="ry-res", is_reached_by_keys=True)
     return rx.cond(State.contents.resources.length() > 0, shown, none)
 
@@ -115,7 +115,7 @@ def resources() -> rx.Component:
         _resource_table(),
         rx.cond((found.more > 0) | State.is_all, foot, rx.fragment()),
     )
-    none = rx.el.div("Nothing yet. The first apply makes them.", class_name="ry-pb mut")
+    none = rx.el.div("None yet. The first apply creates them.", class_name="ry-pb mut")
     return titled_panel(
         "Resources",
         rx.fragment(
@@ -254,7 +254,7 @@ def content_dialogs() -> list[rx.Component]:
         rx.alert_dialog.content(
             rx.alert_dialog.title("Roll back to serial ", State.roll_back_to, "?", size="4", margin_bottom="6px"),
             rx.alert_dialog.description(
-                "That version becomes the newest state. No infrastructure changes: what was made since is there, and the "
+                "That version becomes the newest state. No infrastructure changes: what was created since stays, and the "
                 "state no longer knows of it.",
                 size="2",
                 class_name="mut",

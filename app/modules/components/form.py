@@ -201,7 +201,7 @@ def _running() -> rx.Component:
         "Auto-apply when a plan has changes", name="auto_apply", default_checked=State.values["auto_apply"] == "on"
     )
     uploads = check_field(
-        "Plans of folders on somebody's disk may be applied (runyard run plan .)",
+        "Allow applying plans of uploaded folders (runyard run plan .)",
         name="can_apply_uploads",
         default_checked=State.values["can_apply_uploads"] == "on",
     )
@@ -227,7 +227,7 @@ def _running() -> rx.Component:
 
 def _where() -> rx.Component:
     new = rx.el.div(
-        _text("group_path", "Group", "Made if it is not there yet.", "platform/network"),
+        _text("group_path", "Group", "Created if it does not exist yet.", "platform/network"),
         _text("name", "Name", "Lower-case letters, digits and dashes.", "vpc"),
         class_name="ry-two",
     )
@@ -258,7 +258,7 @@ def _module_fields() -> rx.Component:
 
 
 def _group_fields() -> rx.Component:
-    new = _text("path", "Path", "Made with everything above it.", "platform/network")
+    new = _text("path", "Path", "Created with every group above it.", "platform/network")
     fixed = rx.el.input(type="hidden", name="path", default_value=State.values["path"])
     return rx.fragment(
         rx.cond(State.is_new, new, fixed),

@@ -18,7 +18,7 @@ def _reader(reader: rx.Var[Reader]) -> rx.Component:
         variant="ghost",
         color_scheme="gray",
         size="1",
-        aria_label="Let " + reader["path"].to(str) + " read no more",
+        aria_label="Stop " + reader["path"].to(str) + " from reading",
         title="Revoke",
     )
     return rx.el.li(

@@ -141,7 +141,7 @@ class ModulesState(LivePage, rx.State):
         mine, it = Filter("org_id", "eq", await self._org_id()), Filter("id", "eq", module_id)
         page = await self._select("modules", Query(filters=(mine, it), limit=1))
         if not page.rows:
-            raise NotThere("This module is not there any more.", "Choose another one.")
+            raise NotThere("This module no longer exists.", "Choose another one.")
         self._full = page.rows[0]
         await self._read_runners(mine)
         self._assign("state", module_states.build(await self._rpc("state_info", {"p_module": module_id})))

@@ -42,7 +42,7 @@ def _check() -> rx.Component:
         State.check,
         ("TESTING", State.check_words),
         ("BROKEN", "The last test failed: " + State.check_words),
-        "Nobody has tried this identity yet. A runner assumes the role and looks around; it changes nothing.",
+        "Not tested yet. In a test a runner assumes the role and only reads; nothing is changed.",
     )
     mark = rx.cond(
         State.check == "TESTING", icon("loader-circle", class_name="t-blu ry-spin"), icon("plug-zap", class_name="mut")
@@ -74,9 +74,9 @@ def _more() -> rx.Component:
     return rx.el.details(
         rx.el.summary("Role, image, version and count"),
         _input("Task role", State.task_role, State.set_task_role, role, "arn:aws:iam::123456789012:role/deployer"),
-        _input("Image", State.image, State.set_image, "The deploying runner's, if it is empty.", ""),
+        _input("Image", State.image, State.set_image, "Leave empty to use the deploying runner's.", ""),
         rx.el.div(
-            _input("Version", State.version, State.set_version, "The newest release, if it is empty.", ""),
+            _input("Version", State.version, State.set_version, "Leave empty for the newest release.", ""),
             _input("Tasks", State.count, State.set_count, "How many run at first.", "1"),
             class_name="ry-two",
         ),
@@ -147,10 +147,10 @@ def _following() -> rx.Component:
     is_removal = State.job_type == "REMOVE_WORKER"
     about = rx.match(
         State.job_status,
-        ("FAILED", State.job_error + " A second try finds what the first one made."),
-        ("CANCELLED", "Cancelled. A second try finds what the first one made."),
-        ("SUCCEEDED", rx.cond(is_removal, "All of it is gone again.", State.worker_name + " is online.")),
-        "About 2 minutes in all. Close this if you like, the job goes on.",
+        ("FAILED", State.job_error + " A second try picks up what the first one created."),
+        ("CANCELLED", "Cancelled. A second try picks up what the first one created."),
+        ("SUCCEEDED", rx.cond(is_removal, "Everything it created was removed.", State.worker_name + " is online.")),
+        "About 2 minutes in all. You can close this: the job goes on.",
     )
     surface: dict[str, Any] = {"variant": "surface", "color_scheme": "gray", "size": "1"}
     choices = rx.fragment(

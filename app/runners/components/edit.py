@@ -41,7 +41,7 @@ def _types() -> rx.Component:
     ]
     problem = problem_line("types", State.errors["types"])
     return rx.el.fieldset(
-        rx.el.legend("Types of job that it takes", class_name="ry-lab"),
+        rx.el.legend("Job types it takes", class_name="ry-lab"),
         rx.el.div(*boxes, class_name="ry-checks"),
         rx.cond(State.errors.contains("types"), problem, rx.fragment()),
         class_name="ry-f ry-plain",

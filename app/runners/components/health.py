@@ -11,7 +11,7 @@ ICONS = ("circle-alert", "circle-pause", "clock-alert", "circle-arrow-up", "circ
 
 def _note(advice: rx.Var[Advice]) -> rx.Component:
     marks = [(name, icon(name, "")) for name in ICONS]
-    more = rx.el.a("How to mend it", href="/docs/" + advice["doc"].to(str) + "/", target="_blank", class_name="ry-link")
+    more = rx.el.a("How to fix it", href="/docs/" + advice["doc"].to(str) + "/", target="_blank", class_name="ry-link")
     return rx.el.div(
         rx.match(advice["icon"], *marks, icon("circle-alert", "")),
         rx.el.p(rx.el.b(advice["title"], style={"font_weight": "600"}), " ", rx.el.span(advice["text"])),

@@ -86,7 +86,7 @@ def row_actions(row: Any, latest: rx.Var[str]) -> rx.Component:
         ("resume", _button("Resume", RunnerActionState.resume(row["id"]))),
         rx.cond(SessionState.can_admin, for_admins, rx.fragment()),
     )
-    lock = rx.el.span(icon("lock"), title="Shared runners are changed by the installation's configuration only")
+    lock = rx.el.span(icon("lock"), title="Shared runners are changed only in the installation's configuration")
     return rx.cond(
         row["is_shared"],
         rx.el.span(lock, class_name="mut ry-lock"),

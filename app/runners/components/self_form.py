@@ -188,7 +188,7 @@ def _get() -> rx.Component:
         code_block(State.file["commands"], "Copy the commands that install it"),
         rx.el.p(
             "Docker, Compose and Kubernetes use an image instead. ",
-            doc_link("Every way", "runner"),
+            doc_link("All ways to install it", "runner"),
             class_name="ry-hint",
         ),
         class_name="ry-f",

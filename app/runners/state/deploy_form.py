@@ -37,7 +37,7 @@ class RunnerForm(AppState, mixin=True):
             self.path = path
 
     def _check_name(self) -> None:
-        self.name_problem = new_name_problem(self.name) or ("A name is needed." if not self.name else "")
+        self.name_problem = new_name_problem(self.name) or ("Enter a name." if not self.name else "")
 
 
 class DeployForm(RunnerForm, mixin=True):

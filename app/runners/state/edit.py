@@ -29,7 +29,7 @@ class RunnerEditState(AppState, rx.State):
             mine = (Filter("id", "eq", worker_id), Filter("removed_at", "is", "null"))
             worker = next(iter((await self._select("workers", Query(filters=mine, limit=1))).rows), None)
             if worker is None or worker.get("is_shared"):
-                return rx.toast.error("This runner is not there any more.")
+                return rx.toast.error("This runner no longer exists.")
             self.accounts = await self._read_accounts()
         except AppError as error:
             return say_error(error)

@@ -243,7 +243,7 @@ class RunnerState(LivePage, rx.State):
     @rx.event
     async def unassign(self, path: str) -> rx.event.EventSpec | None:
         """Stop serving a path."""
-        return await self._change("unassign_worker", {"p_path": path}, f"Serves {path} no more")
+        return await self._change("unassign_worker", {"p_path": path}, f"No longer serves {path}")
 
     @rx.event
     def ask_revoke(self, token_id: str) -> None:

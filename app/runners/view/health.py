@@ -28,25 +28,25 @@ def build_advice(worker: Row, latest: str) -> list[Advice]:
             "icon": "circle-dashed",
             "tone": "gray",
             "title": "It has never connected.",
-            "text": "Start it on its machine with the command and the token that were shown; Rotate token makes a new one.",
+            "text": "Start it on its machine with the command and token that were shown. If you lost them, use Rotate token.",
             "doc": "self-hosted",
         },
         "out_of_contact": {
             "code": "out_of_contact",
             "icon": "unplug",
             "tone": "red",
-            "title": "No heartbeat comes any more.",
+            "title": "Its heartbeats have stopped.",
             "text": "An apply that it runs goes on as far as we know, and its state stays on its disk until it is back. "
-            "Plans go to other runners. Look at its machine, or start it again.",
+            "Plans go to other runners. Check its machine, or restart it.",
             "doc": "troubleshooting",
         },
         "degraded": {
             "code": "degraded",
             "icon": "circle-alert",
             "tone": "amber",
-            "title": reason or "It says that it cannot work.",
-            "text": "It gives new jobs back to the queue at no cost, and running ones go on. It comes back by itself "
-            "once this is mended.",
+            "title": reason or "It reports that it cannot run jobs.",
+            "text": "It gives new jobs back to the queue at no cost, and running ones go on. It takes jobs again "
+            "once this is fixed.",
             "doc": "troubleshooting",
         },
         "clock_off": {
@@ -54,17 +54,17 @@ def build_advice(worker: Row, latest: str) -> list[Advice]:
             "icon": "clock-alert",
             "tone": "amber",
             "title": f"Its clock is {clock_words(worker)}.",
-            "text": "Clouds and registries refuse what is signed with a wrong time, and its log lines carry it; from a minute "
-            "on, sign-ins fail, too. Set the machine's clock by NTP: timedatectl set-ntp true.",
+            "text": "Clouds and registries refuse requests that are signed with a wrong time, and its log lines carry it; from a "
+            "minute on, sign-ins fail too. Set the machine's clock by NTP: timedatectl set-ntp true.",
             "doc": "troubleshooting",
         },
         "takes_no_jobs": {
             "code": "takes_no_jobs",
             "icon": "circle-pause",
             "tone": "amber",
-            "title": "It has a free slot, and takes none of the jobs that wait for it.",
-            "text": "Its heartbeats come, so it is there; what asks for jobs in it may hang. Look at its own log, and start "
-            "it again: running jobs are finished first.",
+            "title": "It has a free slot, but takes none of the jobs that wait for it.",
+            "text": "It still sends heartbeats, so the part of it that asks for jobs may hang. Check its own log, then restart "
+            "it: running jobs are finished first.",
             "doc": "troubleshooting",
         },
         "outdated": {
@@ -72,8 +72,8 @@ def build_advice(worker: Row, latest: str) -> list[Advice]:
             "icon": "circle-arrow-up",
             "tone": "amber",
             "title": f"It runs {version}, and {latest or 'a newer release'} is out.",
-            "text": "Update does it by a job where it updates itself or was deployed from here, and says how to do it by "
-            "hand otherwise. On the first signal it drains, so nothing is interrupted.",
+            "text": "Update runs as a job if the runner updates itself or was deployed from here; otherwise it shows the "
+            "commands. The runner drains first, so nothing is interrupted.",
             "doc": "upgrades",
         },
         "not_isolated": {

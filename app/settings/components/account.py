@@ -59,8 +59,8 @@ def _dialogs() -> list[rx.Component]:
     return [
         _dialog(
             "password",
-            "Change the password",
-            "Every other session of yours ends.",
+            "Change password",
+            "All your other sessions end.",
             "Change password",
             State.change_password,
             current,
@@ -69,9 +69,9 @@ def _dialogs() -> list[rx.Component]:
         ),
         _dialog(
             "email",
-            "Change the address",
-            "A mail goes to the new address. It counts when its link is followed.",
-            "Send the mail",
+            "Change email",
+            "A link is sent to the new address. The change takes effect when you follow it.",
+            "Send link",
             State.change_email,
             _field("current", "Current password", "password", "current-password"),
             _field("email", "New address", "email", "email"),
@@ -83,11 +83,11 @@ def account() -> rx.Component:
     """The account's page."""
     sign_in = rx.el.section(
         rx.el.div(rx.el.h2("Sign-in"), class_name="ry-ph"),
-        line("Email", SessionState.email, _button("Change", "email", aria_label="Change the address")),
+        line("Email", SessionState.email, _button("Change", "email", aria_label="Change email")),
         line(
             "Password",
             rx.el.span("Changing it ends every other session.", class_name="mut"),
-            _button("Change", "password", aria_label="Change the password"),
+            _button("Change", "password", aria_label="Change password"),
         ),
         two_step_lines(State.is_loading),
         class_name="ry-panel",

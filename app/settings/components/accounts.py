@@ -24,7 +24,7 @@ def _menu(row: rx.Var[AccountView]) -> rx.Component:
         menu_item("circle-play", "Enable", State.switch(key, True)),
         menu_item("circle-pause", "Disable", State.switch(key, False)),
     )
-    secret_words = rx.cond(row["has_secret"], "New secret", "Make a secret")
+    secret_words = rx.cond(row["has_secret"], "New secret", "Create secret")
     return rx.cond(
         SessionState.can_admin,
         menu(
@@ -81,7 +81,7 @@ def _trust(trust: rx.Var[TrustView]) -> rx.Component:
     )
     return rx.el.div(
         text_field("issuer-" + key, "Issuer", trust["issuer"], errors, trust["hint"]),
-        text_field("audience-" + key, "Audience", trust["audience"], errors, "What its tokens must be meant for."),
+        text_field("audience-" + key, "Audience", trust["audience"], errors, "The audience its tokens must name."),
         field("claims-" + key, "Bound claims", claims, errors, "All of these must be in the token."),
         drop,
         class_name="ry-dialog-form",
@@ -179,7 +179,7 @@ def _questions() -> list[rx.Component]:
             is_open=State.asking == "rotate",
             title=rx.fragment("New secret for ", name, "?"),
             text="The old one stops working at once, and whatever signed in with the account signs in again.",
-            act="Make a secret",
+            act="Create secret",
             on_act=State.confirm,
             on_keep=State.keep,
             is_danger=False,
@@ -187,7 +187,7 @@ def _questions() -> list[rx.Component]:
         question(
             is_open=State.asking == "remove",
             title=rx.fragment("Remove ", name, "?"),
-            text="It cannot sign in any more. Runners that use it must have another way first.",
+            text="It can no longer sign in. Give runners that use it another way first.",
             act="Remove account",
             on_act=State.confirm,
             on_keep=State.keep,

@@ -53,7 +53,7 @@ def _menu(row: rx.Var[IdentityView]) -> rx.Component:
         menu(
             "More actions for " + row["name"].to(str),
             menu_item("plug-zap", "Test connection", State.test(key)),
-            menu_item("pencil", "Edit, and the trust it needs", State.edit(key)),
+            menu_item("pencil", "Edit and trust policy", State.edit(key)),
             rx.dropdown_menu.separator(),
             menu_item("trash-2", "Remove", State.ask_remove(key), color_scheme="red"),
         ),
@@ -96,7 +96,7 @@ def _fields() -> list[rx.Component]:
         _text("name", "Name", "Display name.", "aws-production"),
         _text("role_arn", "Role ARN", "The role that deploys: ECS, IAM, logs and security groups.", arn),
         _text("regions", "Regions", "Separated by commas.", "eu-west-1, us-east-1", value="region_list"),
-        _text("subnets", "Subnets", "Empty: a small network is made for the runners.", "subnet-…"),
+        _text("subnets", "Subnets", "Leave empty: a small network is created for the runners.", "subnet-…"),
         _text("security_groups", "Security groups", "Only outbound HTTPS is needed.", "sg-…"),
         _trust(),
     ]

@@ -144,7 +144,7 @@ def _invite_dialog() -> rx.Component:
     return rx.dialog.root(
         rx.dialog.content(
             rx.dialog.title(rx.cond(is_done, "Send this link to " + State.invited_email, "Invite member"), size="4"),
-            rx.dialog.description("You give them the link yourself, by mail or otherwise.", size="2", class_name="mut"),
+            rx.dialog.description("You send them the link yourself, by email or chat.", size="2", class_name="mut"),
             rx.cond(is_done, _link(), _invite_fields()),
             rx.el.div(close, rx.cond(is_done, mail, go), class_name="ry-acts ry-dialog-acts"),
             max_width="480px",
@@ -155,7 +155,7 @@ def _invite_dialog() -> rx.Component:
 
 
 def _body() -> rx.Component:
-    seen = (("Address", ""), ("Role", ""), ("Two-step", "hide-s"), ("Last sign-in", "r hide-s"), ("Since", "r"))
+    seen = (("Email", ""), ("Role", ""), ("Two-step", "hide-s"), ("Last sign-in", "r hide-s"), ("Since", "r"))
     labels = (*seen, ("Actions", "r"))
     plain = tuple(label for label in labels if label[0] not in ("Two-step", "Last sign-in"))
     waiting = State.is_loading & (State.rows.length() == 0)
@@ -168,7 +168,7 @@ def members() -> rx.Component:
     gone = question(
         is_open=State.removing != "",
         title=rx.fragment("Remove ", State.removing_email, "?"),
-        text="They lose sight of this organisation at once. What they did stays in the history.",
+        text="They lose access to this organisation at once. What they did stays in the history.",
         act="Remove",
         on_act=State.remove,
         on_keep=State.keep,

@@ -130,7 +130,7 @@ def token_dialogs() -> list[rx.Component]:
     revoke = question(
         is_open=State.asking_id != "",
         title=rx.fragment("Revoke ", State.asking_name, "?"),
-        text="Whatever uses it is signed out at once.",
+        text="Everything that uses it loses access at once.",
         act="Revoke token",
         on_act=State.revoke,
         on_keep=State.ask(""),

@@ -74,8 +74,8 @@ def session_dialogs() -> list[rx.Component]:
     one = question(
         is_open=State.asking_key != "",
         title=rx.fragment("Sign out ", State.asking_device, "?"),
-        text="It can do nothing any more from now on, and its open pages close within half a minute.",
-        act="Sign it out",
+        text="It loses access at once, and its open pages close within half a minute.",
+        act="Sign out",
         on_act=State.end,
         on_keep=State.ask(""),
     )

@@ -25,7 +25,7 @@ def _button(label: Any, on_click: Any, **props: Any) -> rx.Component:
 def two_step_lines(is_loading: rx.Var[bool]) -> rx.Component:
     """Whether it is on, then each device."""
     on = rx.el.span(icon("shield-check", class_name="t-grn"), "On", class_name="ry-row c6")
-    off = rx.el.span("Off. With it, a stolen password alone opens nothing.", class_name="mut")
+    off = rx.el.span("Off. When it is on, a stolen password alone opens nothing.", class_name="mut")
     add = _button(
         rx.cond(State.is_on, "Add device", "Turn on"),
         State.begin,
@@ -68,8 +68,8 @@ def _acts(label: str) -> rx.Component:
 def _name_form() -> rx.Component:
     return rx.form(
         rx.el.div(
-            rx.el.label("Name of the device", html_for="two-steps-name"),
-            rx.input(id="two-steps-name", name="name", placeholder="Telephone", max_length=60, auto_focus=True),
+            rx.el.label("Device name", html_for="two-steps-name"),
+            rx.input(id="two-steps-name", name="name", placeholder="Phone", max_length=60, auto_focus=True),
             class_name="ry-f ry-dialog-field",
         ),
         _problem(),
@@ -104,7 +104,7 @@ def _code_form() -> rx.Component:
                 class_name="ry-mono",
                 custom_attrs={"inputMode": "numeric"},
             ),
-            rx.el.small("The six digits that the app shows for Runyard."),
+            rx.el.small("The six digits the app shows for Runyard."),
             class_name="ry-f ry-dialog-field",
         ),
         _problem(),
@@ -117,8 +117,8 @@ def two_step_dialogs() -> list[rx.Component]:
     """Add a device, in two steps of its own; remove one."""
     words = rx.cond(
         State.new_id != "",
-        "Scan the picture with an authenticator app, or type the key into it, then give its code.",
-        "An authenticator app on a telephone or in a password manager makes a code for every sign-in.",
+        "Scan the QR code with an authenticator app, or enter the key by hand, then enter the code it shows.",
+        "An authenticator app, on a phone or in a password manager, makes a code for every sign-in.",
     )
     adding = rx.alert_dialog.root(
         rx.alert_dialog.content(
@@ -136,7 +136,7 @@ def two_step_dialogs() -> list[rx.Component]:
         text=rx.cond(
             State.devices.length() > 1,
             "Its codes are no longer accepted. Your other devices stay.",
-            "It is the last one: from then on your password alone signs you in.",
+            "It is the last one: two-step sign-in turns off, and your password alone signs you in.",
         ),
         act="Remove device",
         on_act=State.remove,

@@ -53,7 +53,7 @@ class AccountState(LivePage, rx.State):
         return await self._do(
             runtime().authorized.change_password(session, str(form.get("current") or ""), new),
             "The password is changed",
-            "Every other session of yours has ended.",
+            "All your other sessions have ended.",
         )
 
     @rx.event
@@ -64,7 +64,7 @@ class AccountState(LivePage, rx.State):
         call = runtime().authorized.change_email(
             session, str(form.get("current") or ""), str(form.get("email") or "").strip(), back
         )
-        return await self._do(call, "A mail is on its way", "The address changes when its link is followed.")
+        return await self._do(call, "Check your email", "The address changes when you follow the link.")
 
     async def _do(self, call: Any, title: str, text: str = "") -> Any:
         try:

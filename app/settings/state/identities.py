@@ -68,7 +68,7 @@ class IdentitiesState(Items, rx.State):
         if self.is_new:
             # The role must trust the external id, which the database has just made: show what to paste.
             self._fill(build_view(row, ()), is_new=False)
-            return rx.toast.success("Added", description="Now let the role trust it.")
+            return rx.toast.success("Added", description="Now add the trust policy to the role.")
         self.is_open = False
         return rx.toast.success("Saved")
 

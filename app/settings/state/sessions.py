@@ -53,7 +53,7 @@ class SessionsState(AppState, rx.State):
         if not self.asking_key:
             return None
         session = await (await self._who())._must_session()
-        return await self._do(session, runtime().authorized.end_one(session, self.asking_key), "Signed out there")
+        return await self._do(session, runtime().authorized.end_one(session, self.asking_key), "Session signed out")
 
     @rx.event
     async def end_others(self) -> Any:
@@ -61,7 +61,7 @@ class SessionsState(AppState, rx.State):
         if not self.is_asking_all:
             return None
         session = await (await self._who())._must_session()
-        return await self._do(session, runtime().authorized.end_others(session), "Every other session has ended")
+        return await self._do(session, runtime().authorized.end_others(session), "All other sessions have ended")
 
     async def _do(self, session: BrowserSession, call: Awaitable[None], title: str) -> Any:
         self._close()

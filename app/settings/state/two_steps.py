@@ -87,7 +87,7 @@ class TwoStepsState(AppState, rx.State):
         except AppError as error:
             self.error = _words(error)
             return None
-        return rx.toast.success("Two-step sign-in is on", description="Every other session of yours has ended.")
+        return rx.toast.success("Two-step sign-in is on", description="All your other sessions have ended.")
 
     @rx.event
     def ask_remove(self, key: str) -> None:

@@ -30,8 +30,8 @@ ACTIONS = {
     "member.role_changed": "Changed a member's role",
     "service_account.secret_rotated": "Rotated a service account's secret",
     "worker.assigned": "Assigned a runner",
-    "worker.removal_queued": "Asked for a runner's removal",
-    "worker.update_queued": "Asked for a runner's update",
+    "worker.removal_queued": "Requested a runner's removal",
+    "worker.update_queued": "Requested a runner's update",
     "worker.token_rotated": "Rotated a runner's token",
     "worker.token_revoked": "Revoked a runner's token",
 }

@@ -31,7 +31,7 @@ def name(value: str) -> str:
     """Take a module's or group part's name."""
     text = value.strip()
     if not text:
-        raise Wrong("A name is needed.")
+        raise Wrong("Enter a name.")
     if not _NAME.fullmatch(text):
         raise Wrong(f"Lower-case letters, digits and dashes, up to 63. Try {suggested(text)}.")
     return text

@@ -67,10 +67,10 @@ def _approvals() -> rx.Component:
 
 def _goes() -> rx.Component:
     """How much a destroy removes, in numbers."""
-    number = rx.cond(RunState.resources == 1, "1 resource goes", RunState.resources.to_string() + " resources go")
-    words = rx.cond(
-        RunState.resources > 0, number + ", as far as the state knows.", "The state has no resources: nothing would go."
-    )
+    many = RunState.resources.to_string() + " resources are destroyed"
+    number = rx.cond(RunState.resources == 1, "1 resource is destroyed", many)
+    none = "The state has no resources: there is nothing to destroy."
+    words = rx.cond(RunState.resources > 0, number + ", as far as the state knows.", none)
     return rx.cond(
         RunState.type == "DESTROY",
         rx.el.p(icon("flame"), rx.el.span(words), class_name="ry-row c6", custom_attrs={"data-testid": "goes"}),
@@ -136,14 +136,14 @@ def _options() -> rx.Component:
             is_planned,
             rx.fragment(
                 _text("targets", "Targets", "Only these resources, one address per line."),
-                _text("replace", "Replace", "Made anew although nothing changed, one address per line."),
+                _text("replace", "Replace", "Recreated even if nothing changed, one address per line."),
             ),
             rx.fragment(),
         ),
         _choices(),
     )
     return rx.fragment(
-        _text("reason", "Message", "Why; shown with the job.", is_long=False),
+        _text("reason", "Message", "Why you run it. Shown with the job.", is_long=False),
         rx.el.div(fold),
         rx.cond(RunState.has_options, fields, rx.fragment()),
     )

@@ -11,8 +11,8 @@ from app.shared.session import AppState, say_error
 TYPES = ("PLAN", "APPLY", "DESTROY", "DRIFT", "OUTPUT")
 EFFECTS = {
     "PLAN": "Shows what would change and saves it. Changes nothing.",
-    "APPLY": "Plans first. You see that plan, and nothing changes before it is confirmed.",
-    "DESTROY": "Plans the removal of everything this module has created. Nothing goes before that plan is confirmed.",
+    "APPLY": "Plans first. You review that plan, and nothing changes until it is confirmed.",
+    "DESTROY": "Plans the removal of everything this module has created. Nothing is destroyed until that plan is confirmed.",
     "DRIFT": "Compares what is there with the state. Changes nothing.",
     "OUTPUT": "Reads the outputs of the state. Changes nothing.",
 }
@@ -117,7 +117,7 @@ class RunState(AppState, rx.State):
         self._set_type(job_type)
         wanted = module_id or (self.modules[0]["id"] if self.modules else "")
         if not self._choose(wanted) and module_id:
-            return rx.toast.error("This module is not there any more.", description="Nothing was queued.")
+            return rx.toast.error("This module no longer exists.", description="Nothing was queued.")
         self.pin, self.priority, self.is_refresh_only, self.has_options = "any", "100", False, False
         try:
             await self._count_resources()

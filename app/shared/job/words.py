@@ -100,7 +100,7 @@ def _of_error(job: Row) -> str:
 
 def _of_approval(job: Row) -> str:
     if not job.get("approvals_required"):
-        return "Its plan waits to be confirmed"
+        return "Plan to confirm"
     return f"{job.get('approvals_received') or 0} of {job.get('approvals_required') or 0} approvals"
 
 

@@ -89,12 +89,9 @@ class RunnerActionState(AppState, rx.State):
             return "A job takes down what was created in the cloud. Jobs and logs stay. This cannot be undone."
         query = Query(columns="id", filters=(Filter("worker_id", "eq", self.worker_id),))
         assigned = len((await self._select("worker_assignments", query)).rows)
-        go = "goes" if assigned == 1 else "go"
+        gone = f", and {count(assigned, 'assignment')} {'ends' if assigned == 1 else 'end'}" if assigned else ""
         running = f" It still runs {count(job_count, 'job')}." if job_count else ""
-        return (
-            f"Its token stops working at once and its {count(assigned, 'assignment')} {go}.{running} "
-            "Jobs and logs stay. This cannot be undone."
-        )
+        return f"Its token stops working at once{gone}.{running} Jobs and logs stay. This cannot be undone."
 
     @rx.event
     async def ask(self, kind: str, worker_id: str) -> rx.event.EventSpec | None:
@@ -106,7 +103,7 @@ class RunnerActionState(AppState, rx.State):
             store = await self._store()
             worker = None if kind in FLEET_WIDE else await self._worker(worker_id)
             if kind not in FLEET_WIDE and worker is None:
-                return rx.toast.error("This runner is not there any more.")
+                return rx.toast.error("This runner no longer exists.")
             if kind == "update" and worker is not None:
                 kind = update_kind(worker)
             self.worker_id, self.kind, self._asked_on = worker_id, kind, self.router.url.path

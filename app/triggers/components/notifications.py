@@ -104,7 +104,7 @@ def _delivery(row: rx.Var[DeliveryView]) -> rx.Component:
 
 
 def _log() -> rx.Component:
-    none = empty("send", "Nothing was sent yet", "Each message will be here, with what became of it, for 30 days.")
+    none = empty("send", "Nothing sent yet", "Each message shows up here with its outcome, and stays for 30 days.")
     shown = table("Deliveries", heads(*LOG_HEADS), rx.foreach(State.deliveries, _delivery))
     foot = rx.el.div(
         rx.el.span(State.deliveries.length(), " of ", State.total, class_name="num"),
@@ -120,7 +120,7 @@ def _log() -> rx.Component:
 
 
 def _browser() -> rx.Component:
-    said = rx.toast.info("Asked the browser", description="It says so itself whether it may.")
+    said = rx.toast.info("The browser is asking you", description="Allow notifications there.")
     button = rx.button(
         icon("bell"),
         "Switch on or off",
@@ -128,7 +128,7 @@ def _browser() -> rx.Component:
         variant="surface",
         color_scheme="gray",
     )
-    text = "This browser says when another job needs you, while its tab is in the background. The title counts them anyway."
+    text = "Notifies you when another job needs you while this tab is in the background. The tab's title counts them either way."
     return settings_panel("In this browser", text, button)
 
 
@@ -137,7 +137,7 @@ def notification_panels() -> list[rx.Component]:
     none = empty(
         "bell",
         "No rules yet",
-        "With one, people hear of what waits for them, fails or drifts without looking.",
+        "Create one to hear about approvals, failures and drift.",
         admin_button("Create rule", "plus", State.add),
     )
     rules = settings_panel(
@@ -202,7 +202,7 @@ def notification_dialogs() -> list[rx.Component]:
         question(
             is_open=State.removing != "",
             title=rx.fragment("Remove ", State.removing_name, "?"),
-            text="It sends nothing more, and its address is forgotten. The log stays.",
+            text="It stops sending, and its address is deleted. The log of deliveries stays.",
             act="Remove rule",
             on_act=State.remove,
             on_keep=State.keep,

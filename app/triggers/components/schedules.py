@@ -18,7 +18,7 @@ HEADS = (
     ("On", ""), ("What", ""), ("When", ""), ("Time zone", ""), ("Next", ""), ("Last result", ""), ("Actions", "r"),
 )  # fmt: skip
 OPERATIONS = {"DRIFT": "Check for drift", "PLAN": "Plan", "APPLY": "Apply", "DESTROY": "Destroy"}
-ABOUT = "Jobs that start by the clock. A module is left out while its job of the run before is not finished."
+ABOUT = "Jobs that start on a schedule. A module is skipped while its job of the previous run is unfinished."
 
 
 def _menu(row: rx.Var[ScheduleView]) -> rx.Component:
@@ -73,7 +73,7 @@ def _create_button() -> rx.Component:
 
 def schedules_panel() -> rx.Component:
     """All schedules of the organisation."""
-    none = empty("calendar-clock", "No schedules yet", "With one, drift checks and plans start by themselves.")
+    none = empty("calendar-clock", "No schedules yet", "Create one to run drift checks and plans regularly.")
     return settings_panel(
         "Schedules", ABOUT, _create_button(), item_table(State, "Schedules", heads(*HEADS), _row, none, 7)
     )
@@ -156,7 +156,7 @@ def schedule_dialogs() -> list[rx.Component]:
         question(
             is_open=State.removing != "",
             title=rx.fragment("Remove ", State.removing_name, "?"),
-            text="It starts nothing more. The jobs that it started stay.",
+            text="It starts no more jobs. The jobs that it started stay.",
             act="Remove schedule",
             on_act=State.remove,
             on_keep=State.keep,

@@ -104,7 +104,7 @@ def check_form(raw: object, channel: str, events: list[str], *, is_new: bool) ->
     if not events:
         checked.errors["events"] = "Choose at least one event."
     if is_new and not address:
-        checked.errors["address"] = "An address is needed."
+        checked.errors["address"] = "Enter an address."
     if secret and len(secret) < MIN_SECRET:
         checked.errors["secret"] = f"At least {MIN_SECRET} characters."
     checked.spec = {"path": form.get("path", "").strip().strip("/"), "events": events}

@@ -70,7 +70,7 @@ def check_form(raw: object) -> Checked:
         checked.errors["type"] = "Choose what it does."
     cron, zone = form.get("cron", "").strip(), form.get("zone", "").strip()
     if not cron:
-        checked.errors["cron"] = "Say when, for example 30 7 * * 1-5."
+        checked.errors["cron"] = "Enter a cron expression, for example 30 7 * * 1-5."
     if not zone:
         checked.errors["zone"] = "Name a time zone, for example Europe/Lisbon."
     checked.spec = {"type": kind, "path": form.get("path", "").strip().strip("/"), "cron": cron, "zone": zone}

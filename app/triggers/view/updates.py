@@ -15,9 +15,9 @@ def hint_of(row: Row) -> str:
     """What happens next by this policy."""
     outdated, version = int(row.get("outdated") or 0), row.get("version") or ""
     will = f"{outdated} runner{'' if outdated == 1 else 's'} will update to {version}." if outdated else ""
-    none = "No runner is outdated that a job can update."
+    none = "No runner that updates by a job is outdated."
     if row.get("mode") == "OFF":
-        return f"{outdated} runners are outdated." if outdated else none
+        return f"{outdated} runner{' is' if outdated == 1 else 's are'} outdated." if outdated else none
     return will or none
 
 

@@ -1,4 +1,4 @@
-"""Two-step sign-in in a real browser, by keyboard and under axe: turned on, asked for, kept through a new password, removed."""
+"""Two-step sign-in and personal tokens in a real browser, by keyboard alone and under axe."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,8 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.test_accessibility import findings
-from tests.e2e.test_accounts import FLEET, browse, fill_in, mailed_link, sign_in
+from tests.e2e.test_accounts import FLEET, browse, mailed_link, sign_in
+from tests.e2e.test_keyboard import pick, press, sign_in_as, write
 from tests.support.authenticator import Authenticator
 from tests.support.waiting import wait_until
 
@@ -17,13 +18,10 @@ __all__ = ["browse"]
 pytestmark = pytest.mark.timeout(600)
 
 
-def turn_on(page: Page, name: str = "Telephone") -> Authenticator:
+def turn_on(page: Page, name: str = "Phone") -> Authenticator:
     """Add a device by keyboard alone."""
     page.goto("/dashboard/account")
-    button = page.get_by_test_id("two-steps-add")
-    expect(button).to_be_enabled()
-    button.focus()
-    page.keyboard.press("Enter")
+    press(page, page.get_by_test_id("two-steps-add"))
     expect(page.get_by_label("Device name")).to_be_focused()
     page.keyboard.type(name)
     page.keyboard.press("Enter")
@@ -33,7 +31,7 @@ def turn_on(page: Page, name: str = "Telephone") -> Authenticator:
 
 
 def give_code(page: Page, code: str) -> None:
-    page.get_by_label("Code").fill(code)
+    write(page, page.get_by_label("Code"), code)
     page.keyboard.press("Enter")
 
 
@@ -46,13 +44,13 @@ def test_it_is_turned_on_asked_for_and_removed(product: Product, browse: Callabl
     give_code(page, app.wrong())
     expect(page.get_by_test_id("two-steps-error")).to_contain_text("That code is not right.")
     give_code(page, app.code())
-    expect(page.get_by_test_id("two-steps-device")).to_contain_text("Telephone")
+    expect(page.get_by_test_id("two-steps-device")).to_contain_text("Phone")
     expect(page.get_by_role("alertdialog")).to_have_count(0)
     assert findings(page) == []
     elsewhere.goto("/dashboard/runners")
     elsewhere.wait_for_url(re.compile("/login"))
 
-    fill_in(elsewhere, person.email, person.password, "Sign in")
+    sign_in_as(elsewhere, person.email, "Sign in")
     expect(elsewhere.get_by_label("Code")).to_be_focused()
     assert findings(elsewhere) == []
     give_code(elsewhere, app.wrong())
@@ -62,10 +60,10 @@ def test_it_is_turned_on_asked_for_and_removed(product: Product, browse: Callabl
     expect(elsewhere.get_by_role("button", name=re.compile(person.org_name))).to_be_visible()
 
     elsewhere.goto("/dashboard/account")
-    elsewhere.get_by_role("button", name="Remove Telephone").click()
+    press(elsewhere, elsewhere.get_by_role("button", name="Remove Phone"))
     expect(elsewhere.get_by_role("alertdialog")).to_contain_text("It is the last one")
     assert findings(elsewhere) == []
-    elsewhere.get_by_role("button", name="Remove device").click()
+    press(elsewhere, elsewhere.get_by_role("button", name="Remove device"))
     expect(elsewhere.get_by_test_id("two-steps-device")).to_have_count(0)
     third = browse()
     sign_in(third, person)
@@ -100,15 +98,14 @@ def test_a_personal_token_is_made_shown_once_used_and_revoked(product: Product, 
     sign_in(page, person)
     page.goto("/dashboard/account")
     expect(page.get_by_test_id("two-steps-add")).to_be_enabled()
-    button = page.get_by_role("button", name="Create token")
-    button.focus()
-    page.keyboard.press("Enter")
+    press(page, page.get_by_role("button", name="Create token"))
     expect(page.get_by_label("Name", exact=True)).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_test_id("token-error")).to_be_visible()
     assert findings(page) == []
-    page.get_by_label("Name", exact=True).fill("laptop")
-    page.keyboard.press("Enter")
+    write(page, page.get_by_label("Name", exact=True), "laptop")
+    pick(page, page.get_by_role("combobox", name="Expires"), "In a year")
+    press(page, page.get_by_role("button", name="Create", exact=True))
     expect(page.get_by_test_id("new-token")).to_contain_text("ryp_")
     token = page.get_by_test_id("new-token").inner_text().strip()
     assert findings(page) == []
@@ -120,9 +117,9 @@ def test_a_personal_token_is_made_shown_once_used_and_revoked(product: Product, 
     row = page.get_by_test_id("personal-token")
     expect(row).to_contain_text(token[-4:])
     assert token not in page.content()
-    page.get_by_role("button", name="Revoke laptop").click()
+    press(page, page.get_by_role("button", name="Revoke laptop"))
     expect(page.get_by_role("alertdialog")).to_be_visible()
     assert findings(page) == []
-    page.get_by_role("button", name="Revoke token").click()
+    press(page, page.get_by_role("button", name="Revoke token"))
     expect(row).to_have_count(0)
     assert httpx.post(url, json=body, timeout=60).status_code == 401

@@ -149,6 +149,8 @@ def test_the_palette_finds_runners_and_actions_by_keys_alone(product: Product, p
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/dashboard/runners/[0-9a-f-]{36}"))
     expect(dialog).to_be_hidden()
+    # The address changes before the page does, and each page has a palette of its own.
+    expect(page.get_by_role("heading", name="payments-eu")).to_be_visible()
     page.keyboard.press("Control+k")
     expect(dialog.get_by_role("combobox")).to_be_focused()
     page.keyboard.type("add runner")

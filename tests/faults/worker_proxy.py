@@ -133,7 +133,9 @@ class Proxy:
             if is_socket:
                 ways = ((reader, up_writer), (up_reader, writer))
                 pipes = [asyncio.ensure_future(self._pipe(*way)) for way in ways]
-                await asyncio.wait(pipes, return_when=asyncio.FIRST_COMPLETED)
+                _, left = await asyncio.wait(pipes, return_when=asyncio.FIRST_COMPLETED)
+                for pipe in left:
+                    pipe.cancel()
                 return False
             reply = await up_reader.read(-1)
             if is_reply_lost or self.is_cut:

@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.figures.components.charts import share_chart, throughput_chart, wait_chart
 from app.figures.state.figures import FiguresState
-from app.figures.view.figures import FEW_PARTS, RANGES, Part
+from app.figures.view.figures import FEW_PARTS, RANGES, Part, Said
 from app.shared.elements import DOWNLOAD
 from app.shared.feedback import empty, failed
 from app.shared.icons import icon
@@ -48,7 +48,7 @@ def _part(part: rx.Var[Part]) -> rx.Component:
     )
 
 
-def _parts(title: str, label: str, rows: Any, said: rx.Var[str]) -> rx.Component:
+def _parts(title: str, label: str, rows: Any, said: rx.Var[Said]) -> rx.Component:
     columns = heads((label, ""), ("Wait p95", "r"), ("Busy", ""), ("Pass rate", "r"), ("Mean wait", "r"))
     found = rows.to(list[Part])
     body = rx.foreach(found, lambda part: rx.cond(FiguresState.is_all | ~part["is_more"].to(bool), _part(part), ""))
@@ -62,7 +62,7 @@ def _parts(title: str, label: str, rows: Any, said: rx.Var[str]) -> rx.Component
         ),
         table(title, columns, body, is_reached_by_keys=True),
         rx.el.div(
-            rx.el.span(said, class_name="num"),
+            rx.el.span(rx.cond(FiguresState.is_all, said["every"], said["few"]), class_name="num"),
             rx.el.span(class_name="grow"),
             rx.cond(found.length() > FEW_PARTS, more, rx.fragment()),
             class_name="ry-foot",

@@ -29,6 +29,13 @@ class Part(TypedDict):
     line: str
 
 
+class Said(TypedDict):
+    """How many there are and how many of them are listed: the first few, or all that were answered."""
+
+    few: str
+    every: str
+
+
 class Chart(TypedDict):
     """One chart with its headline."""
 
@@ -51,8 +58,8 @@ class Figures(TypedDict):
     marks: list[Mark]
     runners: list[Part]
     groups: list[Part]
-    runners_said: str
-    groups_said: str
+    runners_said: Said
+    groups_said: Said
     jobs: int
 
 
@@ -66,8 +73,8 @@ NO_FIGURES: Figures = {
     "marks": [],
     "runners": [],
     "groups": [],
-    "runners_said": "",
-    "groups_said": "",
+    "runners_said": {"few": "", "every": ""},
+    "groups_said": {"few": "", "every": ""},
     "jobs": 0,
 }
 
@@ -175,6 +182,9 @@ def _part(row: Row, href: str, place: int) -> Part:
     }
 
 
-def _of(parts: Sequence[Row]) -> str:
+def _of(parts: Sequence[Row]) -> Said:
     """Say how many there are, and how many of them are listed."""
-    return f"{len(parts)} of {int(parts[0]['of']):,}" if parts else ""
+    few, every = (
+        f"{count} of {int(parts[0]['of']):,}" if parts else "" for count in (min(len(parts), FEW_PARTS), len(parts))
+    )
+    return {"few": few, "every": every}

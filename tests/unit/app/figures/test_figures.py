@@ -86,7 +86,26 @@ def test_runners_and_groups_say_how_many_more_there_are() -> None:
         "38 s",
         True,
     )
-    assert (made["runners_said"], made["groups"][0]["p95"], made["groups"][0]["width"]) == ("1 of 10", "–", "10%")
+    assert (made["groups"][0]["p95"], made["groups"][0]["width"]) == ("–", "10%")
+
+
+def test_the_foot_counts_the_rows_that_are_listed() -> None:
+    parts = [
+        {
+            "kind": "runner",
+            "id": str(n),
+            "name": str(n),
+            "jobs": 1,
+            "failed": 0,
+            "succeeded": 1,
+            "busy": 0.1,
+            "of": 5000,
+        }
+        for n in range(20)
+    ]
+    assert build(answer(point(0), parts=parts))["runners_said"] == {"few": "6 of 5,000", "every": "20 of 5,000"}
+    assert build(answer(point(0), parts=parts[:2]))["runners_said"] == {"few": "2 of 5,000", "every": "2 of 5,000"}
+    assert build(answer(point(0)))["runners_said"] == {"few": "", "every": ""}
 
 
 def test_releases_and_outages_are_said_in_words_and_have_their_place() -> None:

@@ -10,6 +10,7 @@ import reflex as rx
 import structlog
 from reflex_base.registry import RegistrationContext
 
+from app.live.delivery import Delivery
 from app.live.members import check_member, evict
 from app.live.page import LivePage
 from app.project.live_queries import HEARTBEAT
@@ -41,11 +42,12 @@ class Waiting:
         """Say how many tabs wait."""
         return len(self._rows) + len(self._heartbeats)
 
-    def add(self, tab: str, changed: Changed) -> None:
-        """Have a tab shown this, together with what it waits for already."""
+    def add(self, tabs: Iterable[str], changed: Changed) -> None:
+        """Have tabs shown this, together with what they wait for already."""
         is_heartbeat = all(topic in HEARTBEATS or topic.startswith(HEARTBEAT) for topic in changed.tables)
         queue = self._heartbeats if is_heartbeat else self._rows
-        queue[tab] = merge(queue.get(tab), changed)
+        for tab in tabs:
+            queue[tab] = merge(queue.get(tab), changed)
 
     def take(self, now: float) -> tuple[str, Changed] | None:
         """Take the next tab that may be shown something now, with all that it waits for."""
@@ -76,7 +78,8 @@ async def fan_out(app: rx.App) -> None:
     gc.freeze()
     while True:
         try:
-            await show.turn()
+            with app.set_contexts():
+                await show.turn()
         except Exception:
             log.exception("fan_out_failed")
             await asyncio.sleep(1)
@@ -87,6 +90,7 @@ class _FanOut:
 
     def __init__(self, app: rx.App) -> None:
         self._app = app
+        self._delivery = Delivery(app)
         self._waiting = Waiting()
         self._noted_at = 0.0
 
@@ -98,7 +102,7 @@ class _FanOut:
             now = self._noted_at = time.monotonic()
         taken = waiting.take(now)
         if taken is not None:
-            await _show_to(self._app, *taken)
+            await _show_to(self._app, self._delivery, *taken)
         elif waiting:
             pause = waiting.wait_seconds(now)
             await (asyncio.sleep(NOTE_SECONDS) if hub.is_waiting() else hub.wait(pause))
@@ -106,14 +110,13 @@ class _FanOut:
             waiting.keep(view.tab for view in hub.all_views())
 
     async def _note(self, changes: Mapping[str, Changed]) -> None:
+        self._delivery.forget()
         for org_id, changed in changes.items():
             if "memberships" in changed.tables:
                 runtime().hub.members.forget()
                 for sid in {view.sid for view in runtime().hub.views(org_id)}:
                     await check_member(self._app, sid, org_id)
-            for view in runtime().hub.views(org_id):
-                if view.hears(changed):
-                    self._waiting.add(view.tab, changed)
+            self._waiting.add((view.tab for view in runtime().hub.hearers(org_id, changed)), changed)
 
 
 def merge(first: Changed | None, second: Changed) -> Changed:
@@ -132,7 +135,7 @@ def _socket_of(app: rx.App, tab: str) -> str:
     return record.sid if record is not None else ""
 
 
-async def _show_to(app: rx.App, tab: str, changed: Changed) -> None:
+async def _show_to(app: rx.App, delivery: Delivery, tab: str, changed: Changed) -> None:
     """Show one tab what changed; whatever fails there concerns nobody else."""
     view = runtime().hub.view(tab)
     if view is None:
@@ -149,7 +152,8 @@ async def _show_to(app: rx.App, tab: str, changed: Changed) -> None:
         store = runtime().hub.store(view.org_id) or await runtime().hub.open(view.org_id, session)
         page = cast("type[LivePage]", RegistrationContext.get().base_states[view.page])
         token = rx.BaseStateToken(ident=view.tab, cls=cast("type[rx.State]", page))
-        async with app.modify_state(token) as root:
+        # As `app.modify_state` does it, but for the sending: the delivery sends.
+        async with app.state_manager.modify_state_with_links(token) as root:
             if connection_of(root) != (view.socket, view.sid):
                 # Anyone who has a tab's token can open its socket again: the page itself then loads again, with its
                 # cookie; anybody else is shown nothing.
@@ -161,5 +165,6 @@ async def _show_to(app: rx.App, tab: str, changed: Changed) -> None:
             await cast("LivePage", state)._show(store, changed)
             if changed.touches(release_notes.TOPICS):
                 (await root.get_state(release_notes.ReleaseNotesState))._watch(store)
+            await delivery.send(root, view.socket)
     except Exception:
         log.exception("show_failed", page=view.page)

@@ -32,7 +32,7 @@ from app.project.live_queries import Held, LiveQuery
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.store import AGAIN, EVERYTHING, Changed, Link, OrgStore
-from app.shared.patches import draw, tint
+from app.shared.patches import NO_FLASHES, draw, tint
 from app.shared.session import AppState
 
 RETRY_SECONDS = 5.0
@@ -124,7 +124,9 @@ class LivePage(AppState, mixin=True):
         for name in ("rows", "patches"):
             if self.get_value(name) is not getattr(drawn, name):
                 setattr(self, name, getattr(drawn, name))
-        flashes = {} if changed.is_everything else tint(self.get_value("flashes"), drawn.differing)
+        flashes = (
+            {} if changed.is_everything else held.once(tint, self.get_value("flashes") or NO_FLASHES, drawn.differing)
+        )
         if flashes:
             self._assign("flashes", flashes)
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from app.project.authorized_client import AuthorizedClient
@@ -113,6 +113,16 @@ class TabHub:
     def views(self, org_id: str) -> list[View]:
         """List the tabs that look at an organisation."""
         return [view for view in self._views.values() if view.org_id == org_id]
+
+    def hearers(self, org_id: str, changed: Changed) -> Iterator[View]:
+        """List the tabs that a change concerns; those that look at the same are asked once."""
+        heard: dict[tuple[frozenset[str], frozenset[LiveQuery]], bool] = {}
+        for view in self.views(org_id):
+            interest = view.topics, view.queries
+            if interest not in heard:
+                heard[interest] = view.hears(changed)
+            if heard[interest]:
+                yield view
 
     def all_views(self) -> list[View]:
         """List every tab that shows a live page."""

@@ -9,6 +9,7 @@ MAX_PATCHES = 8
 MAX_FLASHES = 10
 # One for everybody: tabs that have the very same are told apart by nothing, and worked out together.
 NO_PATCHES: dict[str, Any] = {}
+NO_FLASHES: dict[str, str] = {}
 
 
 def over(page: list[Row], rows: list[Row]) -> tuple[list[Row], dict[str, Row]]:

@@ -16,7 +16,7 @@ HEARTBEAT = Changed({"overview": frozenset()})
 def waiting_for(*tabs: str) -> Waiting:
     waiting = Waiting(PAUSE)
     for tab in tabs:
-        waiting.add(tab, rows("a"))
+        waiting.add([tab], rows("a"))
     return waiting
 
 
@@ -30,9 +30,9 @@ def test_everybody_is_shown_a_change_once_in_the_order_they_came() -> None:
 
 def test_what_happened_comes_before_what_every_heartbeat_changes() -> None:
     waiting = Waiting(PAUSE)
-    waiting.add("first", HEARTBEAT)
-    waiting.add("second", HEARTBEAT)
-    waiting.add("second", rows("a"))
+    waiting.add(["first"], HEARTBEAT)
+    waiting.add(["second"], HEARTBEAT)
+    waiting.add(["second"], rows("a"))
     assert waiting.take(10.0) == ("second", merge(HEARTBEAT, rows("a")))
     assert waiting.take(10.0) == ("first", HEARTBEAT)
     assert waiting.take(10.0) is None
@@ -41,8 +41,8 @@ def test_what_happened_comes_before_what_every_heartbeat_changes() -> None:
 def test_a_burst_is_shown_a_pause_later_and_together() -> None:
     waiting = waiting_for("tab")
     waiting.take(10.0)
-    waiting.add("tab", rows("b"))
-    waiting.add("tab", rows("c"))
+    waiting.add(["tab"], rows("b"))
+    waiting.add(["tab"], rows("c"))
     assert waiting.take(10.05) is None
     assert abs(waiting.wait_seconds(10.05) - 0.05) < 1e-9
     assert waiting.take(10.1) == ("tab", rows("b", "c"))
@@ -51,16 +51,16 @@ def test_a_burst_is_shown_a_pause_later_and_together() -> None:
 def test_somebody_who_was_just_shown_something_keeps_nobody_waiting() -> None:
     waiting = waiting_for("busy")
     waiting.take(10.0)
-    waiting.add("busy", rows("b"))
-    waiting.add("calm", rows("b"))
+    waiting.add(["busy"], rows("b"))
+    waiting.add(["calm"], rows("b"))
     assert waiting.take(10.01) == ("calm", rows("b"))
 
 
 def test_a_heartbeat_does_not_put_off_the_next_change() -> None:
     waiting = Waiting(PAUSE)
-    waiting.add("tab", HEARTBEAT)
+    waiting.add(["tab"], HEARTBEAT)
     waiting.take(10.0)
-    waiting.add("tab", rows("a"))
+    waiting.add(["tab"], rows("a"))
     assert waiting.take(10.01) == ("tab", rows("a"))
 
 
@@ -68,5 +68,5 @@ def test_tabs_that_are_gone_are_forgotten() -> None:
     waiting = waiting_for("gone")
     waiting.take(10.0)
     waiting.keep(["there"])
-    waiting.add("gone", rows("a"))
+    waiting.add(["gone"], rows("a"))
     assert waiting.take(10.01) == ("gone", rows("a"))

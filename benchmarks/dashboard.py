@@ -4,7 +4,7 @@ import asyncio
 import re
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -25,6 +25,8 @@ AT_ONCE = 20
 SETTLE_SECONDS = 5
 RUNNERS = 1000
 CHANGE = re.compile(r"change-(\d+)")
+# Engine.io's ping, and the answer to it as a browser would mask it.
+PING, PONG = b"\x81\x012", b"\x81\x81\x00\x00\x00\x003"
 STATE = RunnersState.get_full_name()
 LOAD = f"{STATE}.load"
 # The row's text tells which change it shows; the browser's clock is this machine's clock.
@@ -36,7 +38,6 @@ WATCH = """() => {
   };
   new MutationObserver(look).observe(document.body, {subtree: true, childList: true, characterData: true});
 }"""
-Listener = tuple[Tab, asyncio.Task[None]]
 Push = Callable[[Product, Person, int], None]
 TRANSFERRED = "performance.getEntriesByType('resource').reduce((sum, entry) => sum + entry.transferSize, 0)"
 
@@ -51,16 +52,46 @@ def seed(product: Product, person: Person) -> None:
     )
 
 
-async def listen(tab: Tab, arrivals: list[tuple[str, float]]) -> None:
-    """Take whatever comes, as a browser would, and note when which change came."""
-    async for frame in tab.socket:
-        if frame == "2":
-            await tab.socket.send("3")
-        elif found := CHANGE.search(str(frame)):
-            arrivals.append((found[1], time.time() * 1000))
+class Listener(asyncio.Protocol):
+    """A tab that only notes what comes and when. Browsers decode on machines of their own: here it is done when all is over."""
+
+    def __init__(self, tab: Tab) -> None:
+        self.chunks: list[tuple[float, bytes]] = []
+        self._tab = tab
+        # The library would take its own pings for unanswered, as it hears nothing any more.
+        if tab.socket.keepalive_task is not None:
+            tab.socket.keepalive_task.cancel()
+        tab.socket.transport.set_protocol(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.chunks.append((time.time() * 1000, data))
+        if PING in data:
+            self._tab.socket.transport.write(PONG)
+
+    def arrivals(self) -> Iterator[tuple[str, float]]:
+        """Which change came when: with the last byte of its frame."""
+        held = b""
+        for at, data in self.chunks:
+            held += data
+            while held and len(held) >= (size := frame_size(held)):
+                frame, held = held[:size], held[size:]
+                if found := CHANGE.search(frame.decode(errors="replace")):
+                    yield found[1], at
+
+    def close(self) -> None:
+        self._tab.socket.transport.abort()
 
 
-async def open_tabs(product: Product, cookie: str, count: int, arrivals: list[tuple[str, float]]) -> list[Listener]:
+def frame_size(frame: bytes) -> int:
+    """How long a server's websocket frame is, by its first bytes; more than there is when they are too few to tell."""
+    length = frame[1] & 127 if len(frame) > 1 else 0
+    head = {126: 4, 127: 10}.get(length, 2)
+    if len(frame) < head:
+        return head
+    return head + (int.from_bytes(frame[2:head]) if head > 2 else length)
+
+
+async def open_tabs(product: Product, cookie: str, count: int) -> list[Listener]:
     """So many tabs that look at the runners, and listen; a few at a time, or five hundred would take minutes to open."""
     gate = asyncio.Semaphore(AT_ONCE)
 
@@ -70,9 +101,8 @@ async def open_tabs(product: Product, cookie: str, count: int, arrivals: list[tu
             await tab.send(LOAD, path="/dashboard/runners")
             # A tab that is not there yet would be missing among those that a change has to reach.
             await tab.until(lambda found: deltas(found).get(STATE, {}).get("rows_rx_state_"))
-            tab.frames.clear()
             # At once: the first tab would be given up by the server before the last is open.
-            return tab, asyncio.create_task(listen(tab, arrivals))
+            return Listener(tab)
 
     return await asyncio.gather(*(one() for _ in range(count)))
 
@@ -98,8 +128,7 @@ async def shown(
     product: Product, person: Person, page: Page, push: Push, others: int, first: int, pause_seconds: float
 ) -> Shown:
     """Commit changes while so many other tabs are open."""
-    arrivals: list[tuple[str, float]] = []
-    tabs = await open_tabs(product, product.cookie(person), others, arrivals)
+    tabs = await open_tabs(product, product.cookie(person), others)
     await asyncio.sleep(SETTLE_SECONDS)
     committed = {}
     dashboard = family(product.stack.part_pid("dashboard"))
@@ -111,9 +140,9 @@ async def shown(
     cpu_ms = round((cpu_seconds(dashboard) - before) * 1000 / CHANGES)
     seen = await page.evaluate("window.seen")
     memory = memory_mib(dashboard)
-    for tab, listener in tabs:
-        listener.cancel()
-        await tab.socket.close()
+    arrivals = [arrival for tab in tabs for arrival in tab.arrivals()]
+    for tab in tabs:
+        tab.close()
     return Shown(
         sorted(seen[change] - at for change, at in committed.items() if change in seen),
         {change: [came - at for which, came in arrivals if which == change] for change, at in committed.items()},

@@ -353,13 +353,15 @@ $$;
 comment on function private.pick_jobs(integer[], integer) is
   'Locks the next jobs of these lanes, in order of priority and of becoming ready.';
 
+-- The claim's answer is json, not jsonb: it is sent as it is made, and nobody here takes it apart. As jsonb each job
+-- was copied three times on its way out, 3 % of claim and end.
 create function private.job_for_runner(p_job public.provision_jobs, p_org_slug text)
-returns jsonb
+returns json
 language plpgsql stable
 set search_path = ''
 as $$
 begin
-  return jsonb_build_object(
+  return json_build_object(
     'id', p_job.id, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds', 60, 'org_id', p_job.org_id,
       'org_slug', p_org_slug,
     'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id',
@@ -372,13 +374,13 @@ $$;
 comment on function private.job_for_runner(public.provision_jobs, text) is 'A job as its runner gets it.';
 
 create function private.claimed_json(p_instance uuid, p_request uuid)
-returns jsonb
+returns json
 language plpgsql stable
 set search_path = ''
 as $$
 begin
   return (
-    select coalesce(jsonb_agg(private.job_for_runner(j, o.slug) order by j.priority, q.ready_seq), '[]')
+    select coalesce(json_agg(private.job_for_runner(j, o.slug) order by j.priority, q.ready_seq), '[]')
     from private.live_jobs as q
     join public.provision_jobs as j on j.id = q.job_id
     join public.organizations as o on o.id = j.org_id
@@ -411,12 +413,12 @@ comment on function private.take_jobs(private.runner, uuid, integer[], integer) 
   'records.';
 
 create function private.record_claims(p_runner private.runner, p_instance text, p_jobs bigint[])
-returns jsonb
+returns json
 language plpgsql
 set search_path = ''
 as $$
 declare
-  v_answer pg_catalog.jsonb;
+  v_answer pg_catalog.json;
 begin
   with claimed as (
     update public.provision_jobs as j set
@@ -436,7 +438,7 @@ begin
       'CLAIMED', 'Instance ' || p_instance
     from claimed as c
   )
-  select jsonb_agg(c.answer order by array_position(p_jobs, c.id)) into v_answer from claimed as c;
+  select json_agg(c.answer order by array_position(p_jobs, c.id)) into v_answer from claimed as c;
   return v_answer;
 end;
 $$;
@@ -444,7 +446,7 @@ comment on function private.record_claims(private.runner, text, bigint[]) is
   'Writes the records and events of jobs that were just taken, and answers the jobs as their runner gets them.';
 
 create function private.worker_claim(p_request_id uuid, p_slots integer)
-returns jsonb
+returns json
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -465,7 +467,7 @@ begin
   if v_lanes <> '{}' then
     v_jobs := private.take_jobs(v_runner, p_request_id, v_lanes, least(p_slots, v_self.free));
   end if;
-  return jsonb_build_object('jobs', case when v_jobs <> '{}' then private.record_claims(v_runner, v_self.name, v_jobs)
+  return json_build_object('jobs', case when v_jobs <> '{}' then private.record_claims(v_runner, v_self.name, v_jobs)
     else private.claimed_json(v_runner.instance_id, p_request_id) end);
 end;
 $$;
@@ -499,9 +501,9 @@ begin
       + interval '60 seconds' - now()))))
   into v_answer;
   if p_has_payload then
-    select each || v_answer into v_answer
-    from jsonb_array_elements(private.claimed_json(v_live.instance_id, v_live.claim_request_id)) as each
-    where (each ->> 'id')::bigint = p_job;
+    select private.job_for_runner(j, o.slug)::pg_catalog.jsonb || v_answer into v_answer
+    from public.provision_jobs as j join public.organizations as o on o.id = j.org_id
+    where j.id = p_job;
   end if;
   return v_answer;
 end;

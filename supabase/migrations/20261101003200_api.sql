@@ -878,7 +878,7 @@ comment on function public.worker_heartbeat(text, text, jsonb, jsonb) is
 grant execute on function public.worker_heartbeat(text, text, jsonb, jsonb) to worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1)
-returns jsonb language plpgsql set search_path = ''
+returns json language plpgsql set search_path = ''
 as $$ begin return private.worker_claim(p_request_id, p_slots); end $$;
 comment on function public.worker_claim(uuid, integer) is
   'Claims up to so many jobs. Repeating a request id gets the same answer, so that a lost reply strands no job.';

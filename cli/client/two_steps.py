@@ -26,7 +26,7 @@ def complete(connection: Connection, key: str, said: dict[str, Any], ask: Ask) -
             whole = _verify(connection, headers, factor, code)
             if whole is not None:
                 return whole
-        problem = "That code is not right: codes change every 30 seconds, and each is good once."
+        problem = "That code is wrong: codes change every 30 seconds, and each is good once."
     raise SignedOut(problem, "Check the clock of the device that makes the codes, and sign in again.")
 
 

@@ -115,11 +115,11 @@ set search_path = ''
 as $$
 begin
   return case p_code
-    when 'ok' then array['A runner can take it now.', 'It starts with that runner''s next look.']
+    when 'ok' then array['A runner can take it now.', 'It starts when that runner next asks for jobs.']
     when 'busy' then array['Every runner that may run it is busy.',
       'It starts when a slot is free; more capacity or another runner would help.']
     when 'nearer' then array['A nearer runner is available and takes it first.',
-      'It starts with that runner''s next look.']
+      'It starts when that runner next asks for jobs.']
     when 'draining' then array['The runners that may run it are draining.',
       'Resume one of them, or assign another runner.']
     when 'disabled' then array['The runners that may run it are disabled.', 'Enable one of them.']

@@ -42,7 +42,7 @@ def test_it_is_turned_on_asked_for_and_removed(product: Product, browse: Callabl
     app = turn_on(page)
     assert findings(page) == []
     give_code(page, app.wrong())
-    expect(page.get_by_test_id("two-steps-error")).to_contain_text("That code is not right.")
+    expect(page.get_by_test_id("two-steps-error")).to_contain_text("That code is wrong.")
     give_code(page, app.code())
     expect(page.get_by_test_id("two-steps-device")).to_contain_text("Phone")
     expect(page.get_by_role("alertdialog")).to_have_count(0)
@@ -54,7 +54,7 @@ def test_it_is_turned_on_asked_for_and_removed(product: Product, browse: Callabl
     expect(elsewhere.get_by_label("Code")).to_be_focused()
     assert findings(elsewhere) == []
     give_code(elsewhere, app.wrong())
-    expect(elsewhere.locator("[data-problem]")).to_contain_text("That code is not right.")
+    expect(elsewhere.locator("[data-problem]")).to_contain_text("That code is wrong.")
     give_code(elsewhere, app.code())
     elsewhere.wait_for_url(FLEET)
     expect(elsewhere.get_by_role("button", name=re.compile(person.org_name))).to_be_visible()
@@ -86,7 +86,7 @@ def test_a_link_alone_sets_no_password(product: Product, browse: Callable[[], Pa
     other.get_by_role("button", name="Set password").click()
     expect(other.get_by_label("Code")).to_be_focused()
     give_code(other, app.wrong())
-    expect(other.locator("[data-problem]")).to_contain_text("That code is not right.")
+    expect(other.locator("[data-problem]")).to_contain_text("That code is wrong.")
     give_code(other, app.code())
     other.wait_for_url(FLEET)
     changed = Person(person.email, "another-horse-battery", person.org_id, person.org_name, person.token)

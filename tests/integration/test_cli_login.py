@@ -247,7 +247,7 @@ def test_an_account_with_two_steps_is_asked_for_its_code(
     without = terminal.run(*arguments, typed=typed)
     assert (without.returncode, "--code" in without.stderr) == (ExitCode.SIGNED_OUT, True)
     wrong = terminal.run(*arguments, "--code", app_of.wrong(), typed=typed)
-    assert (wrong.returncode, "That code is not right" in wrong.stderr) == (ExitCode.SIGNED_OUT, True)
+    assert (wrong.returncode, "That code is wrong" in wrong.stderr) == (ExitCode.SIGNED_OUT, True)
     done = terminal.run(*arguments, "--code", app_of.code(), typed=typed)
     assert done.returncode == 0, done.stderr
     assert terminal.json("whoami")["email"] == account["email"]

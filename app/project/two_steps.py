@@ -11,6 +11,7 @@ from app.project.errors import Refused
 
 ISSUER = "Runyard"
 WRONG = "mfa_verification_failed"
+WRONG_WORDS = ("That code is wrong.", "Codes change every 30 seconds, and each is good once.")
 
 
 class NeedsCode(Refused):
@@ -68,7 +69,7 @@ async def complete(client: Client, auth: AuthSession, code: str, address: str = 
         except Refused as error:
             if error.code != WRONG:
                 raise NeedsCode(auth, error.message, "Wait a minute and try again.") from error
-    raise NeedsCode(auth, "That code is wrong.", "Codes change every 30 seconds, and each is good once.")
+    raise NeedsCode(auth, *WRONG_WORDS)
 
 
 async def _verify(client: Client, token: str, factor: str, code: str, address: str = "") -> AuthSession:
@@ -110,7 +111,7 @@ async def confirm(client: Client, token: str, factor: str, code: str) -> AuthSes
     except Refused as error:
         if error.code != WRONG:
             raise
-        raise Refused("That code is wrong.", "Codes change every 30 seconds, and each is good once.") from error
+        raise Refused(*WRONG_WORDS) from error
 
 
 async def remove(client: Client, token: str, factor: str) -> None:

@@ -55,6 +55,17 @@ def more_button(is_all: Any, on_click: Any) -> rx.Component:
     )
 
 
+def more_foot(more: rx.Var[int], is_all: rx.Var[bool], on_click: Any) -> rx.Component:
+    """The foot of a list that shows its first few; none where these are all."""
+    foot = rx.el.div(
+        rx.el.span(rx.cond(is_all, "", more.to_string() + " more"), class_name="num"),
+        rx.el.span(class_name="grow"),
+        more_button(is_all, on_click),
+        class_name="ry-foot",
+    )
+    return rx.cond((more > 0) | is_all, foot, rx.fragment())
+
+
 def search_box(
     key: str, label: str, on_search: Any, on_clear: Any, *, value: Any = "", class_name: str = "ry-search", **props: Any
 ) -> rx.Component:

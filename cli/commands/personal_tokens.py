@@ -36,7 +36,7 @@ def revoke(
     token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id, as `personal-tokens list` shows it.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Revoke one of your tokens; whatever uses it is signed out at once."""
+    """Revoke one of your tokens; everything that uses it loses access at once."""
     here.confirm(f"Revoke {token}? Everything that uses it loses access at once.", yes)
     here.printer.result(here.api.call("revoke_personal_token", token=token), lambda made: f"Revoked {made['name']}")
 

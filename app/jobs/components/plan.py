@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.jobs.view.plan import Attribute, Plan, Resource
 from app.shared.icons import icon
-from app.shared.table import more_button
+from app.shared.table import more_foot
 
 PARTS = (
     ("create", "+", "p-c", "green"),
@@ -130,12 +130,6 @@ def plan_panel(
         "No changes. Infrastructure matches the configuration.",
     )
     nothing = rx.el.div(same, class_name="ry-pb mut")
-    foot = rx.el.div(
-        rx.el.span(rx.cond(is_all, "", more.to_string() + " more"), class_name="num"),
-        rx.el.span(class_name="grow"),
-        more_button(is_all, on_more),
-        class_name="ry-foot",
-    )
     has_changes = plan.total > 0
     body = rx.fragment(
         rx.el.div(_bar(plan), _counts(plan), class_name="ry-pb ry-plan-head"),
@@ -146,7 +140,7 @@ def plan_panel(
         rx.el.div(rx.el.h2("Plan"), rx.cond(has_changes, _words(plan), rx.fragment()), class_name="ry-ph"),
         rx.cond(has_changes, body, nothing),
         rx.cond(plan.outputs.length() > 0, outputs, rx.fragment()),
-        rx.cond((more > 0) | is_all, foot, rx.fragment()),
+        more_foot(more, is_all, on_more),
         about,
         class_name="ry-panel",
         aria_label="Plan",

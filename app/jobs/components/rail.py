@@ -13,7 +13,7 @@ from app.shared.events import JOB_EVENTS
 from app.shared.icons import icon
 from app.shared.panel import output_item, titled_panel
 from app.shared.session import SessionState
-from app.shared.table import more_button
+from app.shared.table import more_foot
 
 View = JobState.view
 
@@ -159,15 +159,9 @@ def _event(event: rx.Var[EventView]) -> rx.Component:
 
 def events() -> rx.Component:
     """What happened, newest first."""
-    more = rx.el.div(
-        rx.el.span(rx.cond(JobState.is_all_events, "", JobState.more_events.to_string() + " more"), class_name="num"),
-        rx.el.span(class_name="grow"),
-        more_button(JobState.is_all_events, JobState.show_events),
-        class_name="ry-foot",
-    )
     return titled_panel(
         "Events",
         rx.fragment(),
         rx.el.ul(rx.foreach(JobState.events, _event), class_name="ry-ev three"),
-        rx.cond((JobState.more_events > 0) | JobState.is_all_events, more, rx.fragment()),
+        more_foot(JobState.more_events, JobState.is_all_events, JobState.show_events),
     )

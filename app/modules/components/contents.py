@@ -10,7 +10,7 @@ from app.shared.elements import ago
 from app.shared.icons import icon
 from app.shared.panel import output_item, titled_panel
 from app.shared.session import SessionState
-from app.shared.table import cell, heads, more_button, table
+from app.shared.table import cell, heads, more_foot, table
 
 State = ModuleContentsState
 
@@ -104,16 +104,10 @@ def resources() -> rx.Component:
     """What the state holds, by type and by address."""
     found = State.contents
     many = rx.cond(found.total == 1, "1 in the state", found.total.to_string() + " in the state")
-    foot = rx.el.div(
-        rx.el.span(rx.cond(State.is_all, "", found.more.to_string() + " more"), class_name="num"),
-        rx.el.span(class_name="grow"),
-        more_button(State.is_all, State.show_all),
-        class_name="ry-foot",
-    )
     listed = rx.fragment(
         rx.el.ul(rx.foreach(found.types, _type), class_name="ry-types"),
         _resource_table(),
-        rx.cond((found.more > 0) | State.is_all, foot, rx.fragment()),
+        more_foot(found.more, State.is_all, State.show_all),
     )
     none = rx.el.div("None yet. The first apply creates them.", class_name="ry-pb mut")
     return titled_panel(

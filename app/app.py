@@ -46,8 +46,9 @@ PAGES = (
 
 def _head() -> list[rx.Component]:
     return [
-        # Not deferred: it must be there before the page's scripts open their socket.
+        # Not deferred: they must be there before the page's scripts open their socket and say where they are.
         rx.el.script(src="/connection.js"),
+        rx.el.script(src="/sign_in.js"),
         rx.el.script(src="/runyard.js", defer=True),
         rx.el.script(src="/dialogs.js", defer=True),
         rx.el.script(src="/needs_you.js", defer=True),

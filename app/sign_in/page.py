@@ -1,6 +1,6 @@
 """Signing in, making an account, a forgotten password, an invitation.
 
-Plain forms: assets/runyard.js posts them to /auth/…, because only a route can set
+Plain forms: assets/sign_in.js posts them to /auth/…, because only a route can set
 the cookie. They work before, and without, the page's websocket.
 """
 
@@ -53,7 +53,7 @@ def _form(action: str, *fields: rx.Component, submit: str) -> rx.Component:
 
 
 def _code() -> rx.Component:
-    """Shown when the account asks for it (runyard.js)."""
+    """Shown when the account asks for it (sign_in.js)."""
     return rx.el.div(
         rx.el.label("Code", html_for="code", class_name="ry-lab"),
         rx.input(

@@ -1,0 +1,103 @@
+/* Sign-in: links in mails, invitations, and the forms. Not deferred: the page's own scripts, which tell the server where they
+   are, wait for no deferred script, and a code or a session in the address is for the form alone. */
+(() => {
+  "use strict";
+  /* ---- sign-in forms: plain posts, because only a route can set a cookie that scripts cannot read ---- */
+  const after = () => {
+    const next = new URLSearchParams(window.location.search).get("next") || "";
+    // Only a path of our own, as the browser itself reads it: it drops tabs and turns \ into /, so no pattern can tell.
+    let url = null;
+    try { url = new URL(next, window.location.origin); } catch { /* no address at all */ }
+    const isOurs = url?.origin === window.location.origin && next.startsWith("/");
+    return isOurs ? url.pathname + url.search + url.hash : "/dashboard/runners";
+  };
+  const KEPT = "runyard-invitation";
+  /* ---- links in mails: a code in the query, or, from Auth itself, a session after the #. Both leave the address at once,
+     before the page's own scripts run and tell the server where they are, and go to the server once, by the form. An address
+     that was only confirmed needs no session: the maker of the link would decide as whom somebody is signed in. ---- */
+  const HANDED = "runyard-link", NOTED = "runyard-note";
+  function keepLink(name, value, page) {
+    sessionStorage.setItem(HANDED, new URLSearchParams({ [name]: value || "" }).toString());
+    return page;
+  }
+  function note(word, page) {
+    sessionStorage.setItem(NOTED, word);
+    return page;
+  }
+  function takeLink() {
+    const code = new URLSearchParams(window.location.search).get("token_hash");
+    const link = new URLSearchParams(window.location.hash.slice(1));
+    if (code) return keepLink("token_hash", code, "/reset-password");
+    if (link.has("error_description")) return note("expired", "/forgotten");
+    if (!link.has("access_token")) return "";
+    if (["recovery", "invite"].includes(link.get("type"))) return keepLink("refresh_token", link.get("refresh_token"), "/reset-password");
+    return note("confirmed", "/login");
+  }
+  const leadsTo = takeLink();
+  if (leadsTo) history.replaceState(null, "", window.location.pathname);
+  if (leadsTo && window.location.pathname.replace(/\/$/, "") !== leadsTo) window.location.replace(leadsTo);
+  const notes = {
+    expired: "This link is no longer valid. Ask for a new one.",
+    confirmed: "Your address is confirmed. Sign in.",
+  };
+  const noted = notes[sessionStorage.getItem(NOTED)] || "";
+  class LinkNote extends HTMLElement {
+    connectedCallback() {
+      // The page is there before React takes it over: text in its own tree would be called wrong, and taken out.
+      const root = this.shadowRoot || this.attachShadow({ mode: "open" });
+      const style = Object.assign(document.createElement("style"), { textContent: `:host{display:${noted ? "block" : "none"}}` });
+      root.replaceChildren(style, Object.assign(document.createElement("span"), { textContent: noted }));
+    }
+  }
+  if (!leadsTo || window.location.pathname.replace(/\/$/, "") === leadsTo) sessionStorage.removeItem(NOTED);
+  customElements.define("ry-link-note", LinkNote);
+  function say(form, answer) {
+    const box = form.querySelector("[data-problem]");
+    const isAsked = answer.ok || (answer.needs_code && !answer.message);
+    box.textContent = isAsked ? "" : [answer.message || "The server did not answer.", answer.hint].filter(Boolean).join(" ");
+    box.hidden = isAsked;
+  }
+  /* The account asks for a second step: the form keeps what was typed, and asks for the code. */
+  function askCode(form, answer) {
+    if (answer.refresh_token) sessionStorage.setItem(HANDED, new URLSearchParams({ refresh_token: answer.refresh_token }).toString());
+    const input = form.querySelector("[data-code] input");
+    input.closest("[data-code]").hidden = false;
+    Object.assign(input, { disabled: false, required: true });
+    input.focus();
+    input.select();
+  }
+  function arrive(form, answer) {
+    const done = form.parentElement.querySelector("[data-done]");
+    if ((answer.confirm || form.dataset.auth === "forgotten") && done) { form.hidden = true; done.hidden = false; return; }
+    window.location.assign(sessionStorage.getItem(KEPT) ? "/invite" : after());
+  }
+  function fieldsOf(form) {
+    const fields = Object.fromEntries(new FormData(form));
+    if (form.dataset.auth === "reset") {
+      Object.assign(fields, Object.fromEntries(new URLSearchParams(sessionStorage.getItem(HANDED) || "")));
+      sessionStorage.removeItem(HANDED);
+    }
+    if (form.dataset.auth === "accept") [fields.invitation, fields.token] = (sessionStorage.getItem(KEPT) || ".").split(".");
+    return fields;
+  }
+  document.addEventListener("submit", async (event) => {
+    const form = event.target.closest("form[data-auth]");
+    if (!form) return;
+    event.preventDefault();
+    const button = form.querySelector("button[type=submit]");
+    button.disabled = true;
+    let answer;
+    try { answer = await window.runyard.post(`/auth/${form.dataset.auth}`, fieldsOf(form)); }
+    catch { answer = { ok: false, message: "The server did not answer.", hint: "Nothing was changed. Try again." }; }
+    button.disabled = false;
+    if (form.dataset.auth === "accept" && answer.status === 401) { window.location.assign("/login?next=/invite"); return; }
+    if (form.dataset.auth === "accept" && answer.ok) sessionStorage.removeItem(KEPT);
+    say(form, answer);
+    if (answer.needs_code) askCode(form, answer);
+    if (answer.ok) arrive(form, answer);
+  });
+  if (window.location.pathname.startsWith("/invite") && window.location.hash.length > 1) {
+    sessionStorage.setItem(KEPT, window.location.hash.slice(1));
+    history.replaceState(null, "", "/invite");
+  }
+})();

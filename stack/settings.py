@@ -50,7 +50,7 @@ class Settings(BaseSettings):
         description="Address people open the dashboard by, if not this machine's own",
     )
     sign_up: SignUp = Field(
-        default=SignUp.INVITE, description="Who may make an account after the first one: `invite` or `open`"
+        default=SignUp.INVITE, description="Who can create an account after the first one: `invite` or `open`"
     )
     public_url: str = Field(default="", description="Address others reach the API by, if not the loopback one")
     pg_bin: Path | None = Field(default=None, description="bin folder of another PostgreSQL 15 or later")

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class SignUp(StrEnum):
-    """Who may make an account: anybody, or those who are invited. The first account is the installation's either way."""
+    """Who can create an account: anybody, or those who are invited. The first account is the installation's either way."""
 
     OPEN = "open"
     INVITE = "invite"

@@ -137,7 +137,7 @@ def test_a_runner_is_registered_started_and_lost_at_work_without_a_reload(
 
     page.keyboard.press("Escape")
     expect(page.get_by_role("alertdialog")).to_be_visible()
-    page.get_by_role("button", name="Keep it open").click()
+    page.get_by_role("button", name="Back to the token").click()
 
     process = shell(command)
     expect(sheet.get_by_test_id("first-heartbeat")).to_have_attribute("data-progress", "online", timeout=LATER)

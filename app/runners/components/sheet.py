@@ -38,7 +38,7 @@ def _asking() -> rx.Component:
                 class_name="mut",
             ),
             rx.el.div(
-                rx.button("Keep it open", on_click=State.keep_open, color_scheme="gray", high_contrast=True),
+                rx.button("Back to the token", on_click=State.keep_open, color_scheme="gray", high_contrast=True),
                 rx.button("Close anyway", on_click=State.close_anyway, variant="surface", color_scheme="gray"),
                 class_name="ry-acts ry-dialog-acts",
             ),

@@ -145,7 +145,7 @@ def why(worker: Row, job_count: int = 0, note: str = "") -> str:
     """Say why a runner is in the state it is in; online it is what keeps it from its engines, if anything does."""
     status = worker["status"]
     if status == "DRAINING" or worker.get("is_draining"):
-        left = f"{count(job_count, 'job')} left" if job_count else "no jobs left"
+        left = f"{count(job_count, 'job')} left" if job_count else "no running jobs"
         return ", ".join(part for part in (worker.get("drain_reason"), left) if part)
     if worker.get("is_disabled"):
         return "Disabled, takes no new jobs"

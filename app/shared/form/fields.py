@@ -122,7 +122,7 @@ def engine_version(value: str) -> str:
     """Take an optional engine version."""
     text = value.strip().removeprefix("v")
     if text and not _VERSION.fullmatch(text):
-        raise Wrong("A version like 1.10.5, or empty for the one the runner has.")
+        raise Wrong("A version like 1.10.5, or empty to use the runner's version.")
     return text
 
 

@@ -10,6 +10,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -173,15 +174,24 @@ def test_a_build_that_fails_says_why_and_leaves_nothing(tmp_path: Path, cache: P
     assert not [entry for entry in cache.iterdir() if entry.name.startswith(("build-", "fetch-"))]
 
 
-def test_two_callers_do_the_work_once(releases: tuple[Path, str]) -> None:
+def test_two_callers_do_the_work_once(releases: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
     folder, url = releases
     engine = sample(url)
     publish(folder, engine)
     found: list[Path] = []
+    is_at_the_lock = threading.Event()
+
+    def knock(wanted: Engine) -> AbstractContextManager[None]:
+        is_at_the_lock.set()
+        return locked(wanted)
+
+    monkeypatch.setattr("cli.engines.ladder.locked", knock)
     with locked(engine):
         assert is_locked(engine)
         waiter = threading.Thread(target=lambda: found.append(ensure(engine)))
         waiter.start()
+        # Only now: one that looks later finds what the first has made, and does not wait at all.
+        assert is_at_the_lock.wait(180)
         kept = binary_folder(engine) / engine.name
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_bytes(b"#!/bin/sh\n# made by the first\n")

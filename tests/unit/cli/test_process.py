@@ -13,6 +13,7 @@ from cli.launcher import process as supervised
 from cli.launcher.journal import Journal
 from cli.launcher.process import Part, PartRunner, PartStatus
 from stack.errors import Unhealthy
+from tests.support.stack import is_running
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -107,7 +108,7 @@ async def test_what_a_process_left_behind_ends_with_it(journal: Journal, tmp_pat
     await runner.stop()
 
     async def is_gone() -> bool:
-        return not Path(f"/proc/{left}").exists() or "Z" in Path(f"/proc/{left}/stat").read_text().split(")")[1][:3]
+        return not is_running(left)
 
     await eventually(is_gone)
 

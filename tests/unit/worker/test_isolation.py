@@ -159,7 +159,7 @@ async def test_it_reads_neither_the_token_nor_the_runners_home_nor_another_job(p
         env; echo finished
     """
     isolation = place.isolation(way)
-    watcher = subprocess.Popen(["sleep", "60"], env={"OTHER_JOB": "password-of-another-job"})
+    watcher = subprocess.Popen(["sleep", "600"], env={"OTHER_JOB": "password-of-another-job"})
     try:
         code, said = await run(isolation, place, script, MINE="seen")
     finally:
@@ -222,7 +222,7 @@ async def test_what_the_operator_names_is_seen_and_no_more_of_it_than_he_said(pl
 
 @pytest.mark.parametrize("way", IsolationWay)
 async def test_it_ends_neither_the_runner_nor_another_job(place: Place, way: str) -> None:
-    other = subprocess.Popen(["sleep", "60"])
+    other = subprocess.Popen(["sleep", "600"])
     try:
         _, said = await run(
             place.isolation(way), place, f"kill -0 {os.getpid()} && echo reached; kill -9 {other.pid} && echo ended"

@@ -132,11 +132,13 @@ async def test_an_executor_that_still_saves_its_state_is_not_lost(
 
 
 async def test_a_node_that_never_says_that_a_pod_has_left_is_not_waited_for(
-    cluster: KubernetesApi, order: Order, settings: Settings
+    cluster: KubernetesApi, order: Order, settings: Settings, tmp_path: Path
 ) -> None:
-    write_executor(cluster.bin_folder, "trap '' TERM; sleep 600")
+    ready = tmp_path / "ready"
+    write_executor(cluster.bin_folder, f"trap '' TERM; touch {ready}; sleep 600")
     dispatcher = KubernetesDispatcher(settings, clock=HandClock())
     execution = await dispatcher.start(order)
+    wait_until(ready.exists)
     await execution.stop()
     assert await execution.wait() == LOST
     assert "its node n1 does not say" in execution.why

@@ -19,6 +19,6 @@ def hash_of(text: str) -> str:
 
 
 def make_secret() -> Secret:
-    """Draw a secret for an invitation link."""
-    text = secrets.token_urlsafe(32)
+    """Draw a secret for an invitation link; `runyard members accept` takes it too, so none may begin with a dash."""
+    text = secrets.token_hex(32)
     return Secret(text, hash_of(text))

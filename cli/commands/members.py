@@ -35,7 +35,8 @@ def sign_ins(here: Here) -> None:
 @command(app, "invite", calls=("invite_member",), page=f"{PAGE} → Invite member")
 def invite(here: Here, email: Annotated[str, typer.Argument(help="Who is invited.")], role: Role = "operator") -> None:
     """Invite an address; the link's secret is printed this once and sent to nobody."""
-    secret = secrets.token_urlsafe(32)
+    # Typed as an argument of `accept`: one that began with a dash would be taken for an option.
+    secret = secrets.token_hex(32)
     digest = hashlib.sha256(secret.encode()).hexdigest()
     made = here.api.call("invite_member", org=here.org.id, email=email, role=role, token_hash=digest)
     dashboard = here.identity[1].dashboard

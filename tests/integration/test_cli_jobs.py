@@ -260,6 +260,7 @@ def test_a_role_that_may_not_is_told_so(
     other.sign_up()
     guest = terminal.also(RUNYARD_ACCESS_TOKEN=other.token)
     invited = terminal.json("members", "invite", guest.json("whoami")["email"], "--role", "viewer")
+    assert invited["secret"].isalnum(), "a dash at its beginning would make it an option"
     assert guest.run("members", "accept", invited["id"], invited["secret"]).returncode == 0
     slug = terminal.json("orgs", "list")[0]["slug"]
     refused = guest.run("run", "plan", "apps/site", "--organization", slug)

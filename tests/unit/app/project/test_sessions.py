@@ -265,3 +265,4 @@ def test_the_cookie_is_found_or_there_is_none(header: str, expected: str) -> Non
 def test_the_database_is_told_only_the_hash_of_an_invitations_secret() -> None:
     secret = make_secret()
     assert secret.hash == hash_of(secret.text) != secret.text
+    assert secret.text.isalnum(), "`runyard members accept` takes it as an argument"

@@ -30,6 +30,8 @@ SHARED = {
     "RUNYARD_REALTIME_ALLOW_PUBLIC": "true",
     "RUNYARD_REALTIME_CHANNEL_ERROR_SECONDS": "0.05",
     "RUNYARD_REALTIME_CONNECT_ERROR_SECONDS": "0.05",
+    # They publish tables of their own, too: at the next look everybody would be told once more that changes flow.
+    "RUNYARD_REALTIME_PUBLICATION_SECONDS": "3600",
 }
 # How long an example takes says something about the machine, not about the product.
 hypothesis_settings.register_profile(

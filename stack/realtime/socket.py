@@ -93,6 +93,7 @@ class Socket:
         self._queued_bytes += len(frame)
         settings = self.hub.settings
         if len(self._queue) > settings.queue_frames or self._queued_bytes > settings.queue_bytes:
+            log.warning("a client at %s does not keep up, closing its socket", self.address)
             self._queue.clear()
             self.close(TRY_LATER, "Client does not keep up")
         self._wake.set()

@@ -29,6 +29,8 @@ QUICK = {
     "RETRY_MAX_SECONDS": "0.4",
     "STREAM_RETRY_SECONDS": "0.2",
     "TOKEN_THROTTLE_SECONDS": "0",
+    # Every test publishes a table: whoever listens at the next look would be told once more that changes flow.
+    "PUBLICATION_SECONDS": "3600",
 }
 
 

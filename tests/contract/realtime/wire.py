@@ -67,7 +67,7 @@ class Wire:
         """Join with postgres_changes and wait until the changes flow."""
         reply = await self.join(topic, {"postgres_changes": list(bindings)}, **payload)
         assert reply.payload["status"] == "ok", reply
-        system = await self.event("system")
+        system = await self.expect(lambda message: (message.event, message.topic) == ("system", f"realtime:{topic}"))
         assert system.payload["status"] == "ok", system
         return reply
 

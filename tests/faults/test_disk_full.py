@@ -37,14 +37,18 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """Take the last byte."""
+    """Take the last byte, and what the runner gives back meanwhile."""
     file = disk / "ballast"
-    with file.open("wb", buffering=0) as ballast:
-        for size in (1 << 20, 1 << 12, 1):
-            with suppress(OSError):
-                while True:
-                    ballast.write(b"\0" * size)
-    assert shutil.disk_usage(disk).free == 0
+
+    def is_full() -> bool:
+        with file.open("ab", buffering=0) as ballast:
+            for size in (1 << 20, 1 << 12, 1):
+                with suppress(OSError):
+                    while True:
+                        ballast.write(b"\0" * size)
+        return shutil.disk_usage(disk).free == 0
+
+    wait_until(is_full)
     return file
 
 

@@ -29,9 +29,7 @@ def apply(fresh_stack: RunningStack, tmp_path: Path) -> Iterator[Apply]:
 @contextmanager
 def hung(stack: RunningStack, *parts: str) -> Iterator[None]:
     """These parts answer nothing any more, are killed in the end, as an operator does with what hangs, and come back."""
-    trees = {part: _tree(stack.part_pid(part)) for part in parts}
-    for process in (each for tree in trees.values() for each in tree):
-        process.suspend()
+    trees = {part: _suspend(stack.part_pid(part)) for part in parts}
     try:
         yield
     finally:
@@ -45,9 +43,15 @@ def hung(stack: RunningStack, *parts: str) -> Iterator[None]:
         stack.wait_replaced(part, first.pid)
 
 
-def _tree(pid: int) -> list[psutil.Process]:
+def _suspend(pid: int) -> list[psutil.Process]:
+    """The process first: from then on it has no new children, and those that it has may only end."""
     first = psutil.Process(pid)
-    return [first, *first.children(recursive=True)]
+    first.suspend()
+    others = first.children(recursive=True)
+    for process in others:
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
+    return [first, *others]
 
 
 @pytest.mark.parametrize("part", sampled(PARTS, 1))

@@ -71,9 +71,9 @@ def test_killed_in_an_apply_a_person_has_to_decide(bench: Bench, engine: HeldTof
     ended = bench.wait_job(job, seconds=180)
     assert (ended["status"], ended["attempt"]) == ("NEEDS_ATTENTION", 1)
     waiting = bench.enqueue("PLAN", module)
-    bench.finished("PLAN", bench.module())
+    other = bench.finished("PLAN", bench.module())["id"]
     assert bench.job(waiting)["status"] == "QUEUED"
-    close_ledger(bench, [job, waiting, waiting + 1], engine.runs).check()
+    close_ledger(bench, [job, waiting, other], engine.runs).check()
 
 
 def test_killed_between_finish_and_its_reply_the_job_ended_once(bench: Bench, engine: HeldTofu, proxy: Proxy) -> None:

@@ -195,7 +195,9 @@ def test_a_restarted_database_and_a_killed_gateway_cost_time_only(fresh_stack: R
     with open_bench(fresh_stack, tmp_path) as bench:
         engine = make_engine(tmp_path / "engine", bench.tofu)
         bench.runner(**engine.variables)
-        jobs = [bench.enqueue("APPLY", bench.module(hooks={"before_plan": "sleep 3"})) for _ in range(2)]
+        gate = tmp_path / "go"
+        hook = f"while [ ! -e {gate} ]; do sleep 0.1; done"
+        jobs = [bench.enqueue("APPLY", bench.module(hooks={"before_plan": hook})) for _ in range(2)]
         bench.wait_step(jobs[0], "before-plan")
         with bench.database() as database:
             database.execute(
@@ -204,6 +206,7 @@ def test_a_restarted_database_and_a_killed_gateway_cost_time_only(fresh_stack: R
         killed = {name: fresh_stack.part_pid(name) for name in ("postgres", "gateway")}
         for pid in killed.values():
             os.kill(pid, signal.SIGKILL)
+        gate.touch()
         for name, pid in killed.items():
             fresh_stack.wait_replaced(name, pid)
         for job in jobs:

@@ -67,7 +67,14 @@ def test_what_a_released_apply_did_is_kept_for_a_person(apply: Apply) -> None:
 def engine_of(runner: WorkerProcess) -> psutil.Process:
     """The engine itself, inside of whatever it is shut in by."""
     found = psutil.Process(runner.process.pid).children(recursive=True)
-    return next(each for each in found if Path(each.exe()).name == "tofu" and "apply" in each.cmdline())
+    return next(each for each in found if is_applying(each))
+
+
+def is_applying(process: psutil.Process) -> bool:
+    try:
+        return Path(process.exe()).name == "tofu" and "apply" in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False  # what an apply starts comes and goes
 
 
 def test_a_killed_engine_leaves_the_job_to_a_person_with_its_lock(apply: Apply) -> None:

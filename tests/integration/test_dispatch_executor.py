@@ -31,7 +31,10 @@ resource "terraform_data" "slow" {
 @pytest.fixture
 def docker(bench: Bench, tmp_path: Path) -> DockerApi:
     """A Docker host whose image holds the runner and OpenTofu."""
-    script = f'export HOME={tmp_path} PYTHONPATH={PROJECT}\nexec {sys.executable} -m worker.cli "$@"'
+    gates = tmp_path / "gates"
+    gates.mkdir()
+    shown = f"RUNYARD__ENGINE__ISOLATION__READONLYPATHS={gates}"
+    script = f'export HOME={tmp_path} PYTHONPATH={PROJECT} {shown}\nexec {sys.executable} -m worker.cli "$@"'
     folder = write_executor(tmp_path / "image", script)
     (folder / "tofu").symlink_to(bench.tofu)
     return DockerApi(folder)
@@ -121,7 +124,7 @@ def test_an_executor_lost_in_the_middle_of_an_apply_needs_a_person(
 ) -> None:
     job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": SLOW_APPLY}}))
     bench.wait_step(job, "apply")
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
+    wait_until(lambda: "(local-exec): begun" in bench.log_of(job), timeout_seconds=180)
     docker.boxes[box_name(runner, job)].signal("SIGKILL")
     ended = bench.wait_job(job, seconds=180)
     assert ended["status"] == "NEEDS_ATTENTION"
@@ -150,7 +153,7 @@ def test_an_entry_point_that_hides_how_its_executor_ended_hands_no_apply_on(
     write_executor(tmp_path / "image", hiding)
     job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": SLOW_APPLY}}))
     bench.wait_step(job, "apply")
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
+    wait_until(lambda: "(local-exec): begun" in bench.log_of(job), timeout_seconds=180)
     (executor,) = psutil.Process(docker.boxes[box_name(runner, job)].process.pid).children()
     executor.kill()
     ended = bench.wait_job(job, seconds=180)
@@ -172,10 +175,15 @@ def test_an_executor_stops_itself_when_its_runner_is_gone(
     assert box.exit_code() == 7
 
 
-def test_a_runner_that_leaves_lets_its_executors_finish(bench: Bench, docker: DockerApi, runner: WorkerProcess) -> None:
-    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": "sleep 2"}))
+def test_a_runner_that_leaves_lets_its_executors_finish(
+    bench: Bench, docker: DockerApi, runner: WorkerProcess, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gates" / "gate"
+    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": f"while [ ! -e {gate} ]; do sleep 0.1; done"}))
     bench.wait_step(job, "before-plan")
     runner.signal(signal.SIGTERM)
+    wait_until(lambda: runner.said("leaving"))
+    gate.touch()
     assert bench.wait_job(job)["status"] == "SUCCEEDED"
     assert runner.wait() == 0
     assert docker.removed == [box_name(runner, job)]

@@ -22,8 +22,12 @@ def writable(folder: Path) -> dict[str, str]:
 
 def test_two_runners_compete_and_every_job_is_applied_once(bench: Bench, tmp_path: Path) -> None:
     engine = make_engine(tmp_path / "engine", bench.tofu)
+    engine.hold("plan")
     runners = [bench.runner(options={"capacity": 3}, **engine.variables) for _ in range(2)]
     jobs = [bench.enqueue("APPLY", bench.module()) for _ in range(12)]
+    # Held until each has one: the slower of them would find nothing left.
+    wait_until(lambda: len({bench.job(job)["worker_id"] for job in jobs} - {None}) == 2)
+    engine.release("plan")
     ended = [bench.wait_job(job, seconds=180) for job in jobs]
     assert {row["status"] for row in ended} == {"SUCCEEDED"}
     assert {row["attempt"] for row in ended} == {1}
@@ -58,9 +62,11 @@ def test_capacity_is_the_number_of_jobs_at_a_time(bench: Bench, tmp_path: Path) 
     mark.mkdir()
     bench.runner(options={"capacity": 2}, **writable(mark))
     wait = f"while [ ! -e {tmp_path}/gate ]; do sleep 0.1; done"
-    hook = f"touch {mark}/$RUNYARD_JOB_ID; ls {mark} | wc -l; {wait}; rm {mark}/$RUNYARD_JOB_ID"
+    own = f"{mark}/$RUNYARD_JOB_ID"
+    # Those who have counted say so: none may leave before the second has.
+    hook = f"touch {own}; ls {mark} | grep -vc counted; touch {own}.counted; {wait}; rm {own} {own}.counted"
     jobs = [bench.enqueue("PLAN", bench.module(hooks={"before_init": hook})) for _ in range(5)]
-    wait_until(lambda: len(list(mark.iterdir())) == 2)
+    wait_until(lambda: len(list(mark.glob("*.counted"))) == 2)
     (tmp_path / "gate").touch()
     logs = [bench.log_of(bench.wait_job(job)["id"]) for job in jobs]
     seen = [int(line) for log in logs for line in log.splitlines() if line.strip().isdigit()]

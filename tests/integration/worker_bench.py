@@ -70,8 +70,9 @@ class WorkerProcess:
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def events(self) -> list[dict[str, Any]]:
-        lines = (line for line in self.output.splitlines() if line.startswith("{"))
-        return [json.loads(line) for line in lines]
+        # What follows the last end of a line is being written, or was when it died.
+        *lines, _ = self.output.split("\n")
+        return [json.loads(line) for line in lines if line.startswith("{")]
 
     def said(self, event_id: str) -> bool:
         """Whether its log has an event of that id; the words beside it are for people."""

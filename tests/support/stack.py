@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import psutil
+import psycopg
 
 from cli.launcher.runfiles import RunFiles
 from stack.errors import Taken
@@ -76,7 +77,16 @@ class RunningStack(Project):
     def wait_replaced(self, name: str, killed: int) -> None:
         """Everything answers, and not by what is left of a process that was killed."""
         wait_until(lambda: self.part_pid(name) != killed)
+        wait_until(self.takes_connections)
         wait_until(self.is_healthy)
+
+    def takes_connections(self) -> bool:
+        """Whether PostgreSQL lets somebody new in: it begins only when nothing is left of the one before."""
+        try:
+            psycopg.connect(self.db_url, connect_timeout=30).close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Another `runyard …` command, as from another terminal."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
@@ -23,10 +23,16 @@ def release(product: Product) -> Iterator[str]:
     product.sql("delete from worker_releases where version like '903.%%'")
 
 
+def held_table(page: Page) -> Locator:
+    """The table once the server knows that somebody is at it; what comes before that is let in."""
+    return page.locator(".ry-tw[data-held=true]", has=page.get_by_role("table", name="Runners"))
+
+
 def test_new_runners_wait_while_the_pointer_is_in_the_table(product: Product, person: Person, sign_in: Open) -> None:
     product.runner(person, "bravo")
     page = sign_in(person)
     row(page, "bravo").hover()
+    expect(held_table(page)).to_be_visible()
     product.runner(person, "alpha")
     button = page.get_by_role("button", name="1 new")
     expect(button).to_be_visible()
@@ -39,6 +45,7 @@ def test_new_runners_wait_while_the_pointer_is_in_the_table(product: Product, pe
     expect(button).to_be_hidden()
 
     row(page, "bravo").hover()
+    expect(held_table(page)).to_be_visible()
     product.runner(person, "aaron")
     expect(button).to_be_visible()
     page.get_by_role("heading", name="Runners", exact=True).hover()
@@ -51,6 +58,7 @@ def test_new_runners_wait_while_the_keyboard_is_in_the_table(product: Product, p
     expect(row(page, "bravo")).to_be_visible()
     page.keyboard.press("j")
     expect(row(page, "bravo")).to_be_focused()
+    expect(held_table(page)).to_be_visible()
     product.runner(person, "alpha")
     expect(page.get_by_role("button", name="1 new")).to_be_visible()
     page.keyboard.press("/")

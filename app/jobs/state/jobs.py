@@ -48,7 +48,7 @@ class JobsState(LivePage, rx.State):
     page_number: int = 0
     fresh_count: int = 0
     is_filtered: bool = False
-    _is_held: bool = False
+    is_held: bool = False
 
     def _filter(self) -> JobFilter:
         return JobFilter(self.view, self.status, self.type, self.runner, self.search)
@@ -65,7 +65,7 @@ class JobsState(LivePage, rx.State):
 
     async def _prepare(self, session: BrowserSession) -> None:
         self._take(read(self.router.url.query_parameters))
-        self.flashes, self._is_held = {}, False
+        self.flashes, self.is_held = {}, False
         await self._name_runner()
         await self._ask(self._query())
 
@@ -92,7 +92,7 @@ class JobsState(LivePage, rx.State):
     def _kept(self, held: Held, store: OrgStore, changed: Changed) -> list[JobRow]:
         """The page as it is now; while somebody is at the table what is shown keeps its place, and new rows wait."""
         rows = held.make("rows", _rows)
-        if changed.is_everything or not self._is_held:
+        if changed.is_everything or not self.is_held:
             self._assign("fresh_count", 0)
             return rows
         fresh = {row["id"]: row for row in rows}
@@ -158,14 +158,14 @@ class JobsState(LivePage, rx.State):
     @rx.event
     async def hold(self, is_held: bool) -> None:
         """Keep new rows back while the pointer or the focus is in the table; nothing moves under it."""
-        self._is_held = bool(is_held)
+        self.is_held = bool(is_held)
         if not is_held and self.fresh_count:
             await self._again()
 
     @rx.event
     async def show_fresh(self) -> None:
         """Let the new rows in."""
-        self._is_held = False
+        self.is_held = False
         await self._again()
 
 

@@ -246,7 +246,9 @@ def runners_table() -> rx.Component:
     rows = rx.cond(is_waiting, skeleton_rows(10), rx.foreach(RunnersState.rows, _runner))
     head = rx.el.thead(rx.el.tr(*heads, role="row"))
     table = bare_table("Runners", head, rows, class_name="ry-runners ry-fixed", aria_busy=is_waiting)
-    held = holding(table, lambda is_held: RunnersState.hold("runners", is_held))
+    held = holding(
+        table, lambda is_held: RunnersState.hold("runners", is_held), RunnersState.held_tables.contains("runners")
+    )
     has_table = is_waiting | (RunnersState.rows.length() > 0)
     return rx.el.section(
         rx.cond(

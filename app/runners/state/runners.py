@@ -88,15 +88,15 @@ class RunnersState(LivePage, rx.State):
     fresh_job_count: int = 0
     job_words: str = ""
     is_all_jobs: bool = False
+    held_tables: list[str] = []
     why: queue.Why = queue.Why()
     _chosen: RunnerFilter = RunnerFilter()
-    _held_tables: frozenset[str] = frozenset()
 
     async def _prepare(self, session: BrowserSession) -> None:
         self._take(read(self.router.url.query_parameters))
         self.is_all_jobs = False
         self.instances, self.flashes, self.why = {}, {}, queue.Why()
-        self._held_tables = frozenset()
+        self._assign("held_tables", [])
         await self._ask(*self._queries())
         await runtime().hub.load_figures(await self._org_id(), session)
 
@@ -148,7 +148,7 @@ class RunnersState(LivePage, rx.State):
 
     def _kept(self, rows: list[RunnerRow], changed: Changed) -> list[RunnerRow]:
         """Let new rows wait while somebody is at the table; what is there changes its colour and not its place."""
-        if changed.is_everything or "runners" not in self._held_tables:
+        if changed.is_everything or "runners" not in self.get_value("held_tables"):
             self._assign("fresh_count", 0)
             return rows
         fresh = {row["id"]: row for row in rows}
@@ -158,7 +158,7 @@ class RunnersState(LivePage, rx.State):
 
     def _show_jobs(self, held: Held, store: OrgStore, changed: Changed) -> None:
         jobs, fresh_count = held.make("jobs", _jobs), 0
-        if "jobs" in self._held_tables and not changed.is_everything:
+        if "jobs" in self.get_value("held_tables") and not changed.is_everything:
             jobs, fresh_count = self._kept_jobs(jobs, store)
         self._assign("jobs", jobs)
         self._assign("fresh_job_count", fresh_count)
@@ -192,7 +192,8 @@ class RunnersState(LivePage, rx.State):
         """Keep new rows of a table back while the pointer or the focus is in it."""
         if table not in TABLES:
             return
-        self._held_tables = self._held_tables | {table} if is_held else self._held_tables - {table}
+        others = [one for one in self.get_value("held_tables") if one != table]
+        self._assign("held_tables", [*others, table] if is_held else others)
         if not is_held and (self.fresh_count or self.fresh_job_count):
             await self._again()
 

@@ -104,18 +104,18 @@ async def test_a_new_job_joins_with_the_next_answer(state: JobsState, store: Org
 
 @pytest.mark.anyio
 async def test_new_jobs_wait_while_the_pointer_is_on_the_table(state: JobsState, store: OrgStore) -> None:
-    state._is_held = True
+    state.is_held = True
     answer(state, store, newer())
     await state._show(store, changed(state, 101))
     assert (ids(state)[0], state.fresh_count) == (100, 1)
-    state._is_held = False
+    state.is_held = False
     await state._show(store, EVERYTHING)
     assert (ids(state)[0], state.fresh_count) == (101, 0)
 
 
 @pytest.mark.anyio
 async def test_a_job_that_leaves_the_filter_stays_while_it_is_looked_at(state: JobsState, store: OrgStore) -> None:
-    state._is_held = True
+    state.is_held = True
     store.put("provision_jobs", job(100, status="SUCCEEDED", updated_at="2026-11-15T14:00:05+00:00"))
     answer(state, store, page(*(job(number) for number in range(99, 99 - PAGE_SIZE, -1)), total=219_999))
     await state._show(store, changed(state, 100))

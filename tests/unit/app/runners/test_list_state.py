@@ -155,7 +155,7 @@ def test_tabs_with_the_same_query_share_what_was_made_of_it(state: RunnersState,
 
 
 def held(state: RunnersState, *tables: str) -> None:
-    state._held_tables = frozenset(tables)
+    state.held_tables = list(tables)
 
 
 def test_new_rows_wait_while_somebody_is_at_the_table(store: OrgStore) -> None:

@@ -201,6 +201,8 @@ def test_a_rollout_goes_in_waves_pauses_at_a_failure_and_is_resumed_and_aborted(
     rollout.get_by_role("button", name="Abort").click()
     question = page.get_by_role("alertdialog", name="Abort the rollout?")
     question.get_by_role("button", name="Abort").click()
+    # What is behind an open question is hidden from everybody's readers, and found by no role.
+    expect(question).to_be_hidden()
     expect(rollout).to_be_hidden()
     waiting = "select count(*) from provision_jobs where org_id = %s and status = 'QUEUED'"
     assert product.sql(waiting, person.org_id) == [(0,)]
@@ -228,6 +230,7 @@ def test_a_failed_deployment_is_tried_again_or_rolled_back(product: Product, per
     hand.finish(removal, "SUCCEEDED")
     expect(sheet.get_by_text("Everything it created was removed.")).to_be_visible()
     sheet.get_by_role("button", name="Close").last.click()
+    expect(sheet).to_be_hidden()
     # What the heartbeats of living runners do every few seconds; here there is none.
     product.sql("select private.sweep()")
     expect(row(page, "half-made")).to_be_hidden()
@@ -285,7 +288,11 @@ def test_a_record_s_processes_are_under_it_each_with_its_own_badge(
     row(page, "twins").get_by_role("button", name="Instances of twins").click()
     under = page.locator("tr.sub")
     expect(under).to_have_count(2)
+    # However long it took until here: who is silent for a minute is not online.
+    first.heartbeat()
+    second.heartbeat()
     expect(under.locator("[data-status=ONLINE].rt-Badge")).to_have_count(2)
     second.leave()
+    first.heartbeat()
     expect(under.locator("[data-status=ONLINE].rt-Badge")).to_have_count(1)
     expect(row(page, "twins").locator("[data-status=ONLINE].rt-Badge")).to_be_visible()

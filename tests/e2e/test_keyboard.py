@@ -176,6 +176,7 @@ def test_a_runner_is_drained_and_removed(product: Product, person: Person, page:
     question = act_on_row(page, "spare", "Remove")
     write(page, question.get_by_role("textbox"), "spare")
     press(page, question.get_by_role("button", name="Remove runner"))
+    expect(question).to_be_hidden()
     expect(row(page, "spare")).to_have_count(0)
 
 

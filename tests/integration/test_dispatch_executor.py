@@ -124,7 +124,7 @@ def test_an_executor_lost_in_the_middle_of_an_apply_needs_a_person(
 ) -> None:
     job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": SLOW_APPLY}}))
     bench.wait_step(job, "apply")
-    wait_until(lambda: "(local-exec): begun" in bench.log_of(job), timeout_seconds=180)
+    wait_until(lambda: "begun\n" in bench.log_of(job), timeout_seconds=180)
     docker.boxes[box_name(runner, job)].signal("SIGKILL")
     ended = bench.wait_job(job, seconds=180)
     assert ended["status"] == "NEEDS_ATTENTION"
@@ -153,7 +153,7 @@ def test_an_entry_point_that_hides_how_its_executor_ended_hands_no_apply_on(
     write_executor(tmp_path / "image", hiding)
     job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": SLOW_APPLY}}))
     bench.wait_step(job, "apply")
-    wait_until(lambda: "(local-exec): begun" in bench.log_of(job), timeout_seconds=180)
+    wait_until(lambda: "begun\n" in bench.log_of(job), timeout_seconds=180)
     (executor,) = psutil.Process(docker.boxes[box_name(runner, job)].process.pid).children()
     executor.kill()
     ended = bench.wait_job(job, seconds=180)

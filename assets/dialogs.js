@@ -14,13 +14,20 @@
   }
   document.addEventListener("focusin", (event) => { if (!event.target.closest(OVER)) requestAnimationFrame(enter); });
   new MutationObserver(() => requestAnimationFrame(enter)).observe(document.body, { childList: true });
+  requestAnimationFrame(enter);
 
-  /* Enter in a field is its dialog's own act: the field is left first, so that what was typed is there before it. */
-  function pressSoon(act, tries = 60) {
-    if (!act.isConnected || !tries) return;
-    if (act.disabled || act.hasAttribute("data-disabled")) requestAnimationFrame(() => pressSoon(act, tries - 1));
-    else act.click();
+  /* Enter in a field is its dialog's own act: the field is left first, so that what was typed is there before it. The act may
+     wait for the server to let it; whoever does something else meanwhile has thought better of it. */
+  const PATIENCE_MS = 10_000;
+  let pressed = null;
+  function pressSoon(act, until) {
+    if (pressed !== act || !act.isConnected || Date.now() > until) return;
+    if (act.disabled || act.hasAttribute("data-disabled")) { requestAnimationFrame(() => pressSoon(act, until)); return; }
+    pressed = null;
+    act.click();
   }
+  document.addEventListener("pointerdown", () => { pressed = null; }, true);
+  document.addEventListener("keydown", (event) => { if (!event.repeat) pressed = null; }, true);
   document.addEventListener("keydown", (event) => {
     const field = event.target instanceof HTMLInputElement ? event.target : null;
     if (event.key !== "Enter" || event.isComposing || !field || field.form || field.matches("[data-search]")) return;
@@ -28,6 +35,7 @@
     if (!act?.matches("button")) return;
     event.preventDefault();
     field.blur();
-    pressSoon(act);
+    pressed = act;
+    pressSoon(act, Date.now() + PATIENCE_MS);
   });
 })();

@@ -48,12 +48,12 @@ def runner(product: Product, owner: Person) -> ScriptedRunner:
 
 
 @pytest.fixture
-def open_as(product: Product, chromium: Browser) -> Iterator[Callable[[Person], Page]]:
+def open_as(product: Product, chromium: Browser) -> Iterator[Callable[..., Page]]:
     contexts = []
     failures: list[str] = []
 
-    def opened(person: Person) -> Page:
-        context = chromium.new_context(viewport={"width": 1440, "height": 1000}, base_url=product.url)
+    def opened(person: Person, **options: Any) -> Page:
+        context = chromium.new_context(viewport={"width": 1440, "height": 1000}, base_url=product.url, **options)
         contexts.append(context)
         name, value = product.cookie(person).split("=", 1)
         context.add_cookies([{"name": name, "value": value, "url": product.url}])

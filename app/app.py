@@ -46,10 +46,11 @@ PAGES = (
 
 def _head() -> list[rx.Component]:
     return [
-        # Not deferred: they must be there before the page's scripts open their socket and say where they are.
+        # Not deferred: they must be there before the page's scripts, which wait for no deferred one, open their socket, say where
+        # they are, and are told by the server to call what stands in them.
         rx.el.script(src="/connection.js"),
         rx.el.script(src="/sign_in.js"),
-        rx.el.script(src="/runyard.js", defer=True),
+        rx.el.script(src="/runyard.js"),
         rx.el.script(src="/dialogs.js", defer=True),
         rx.el.script(src="/needs_you.js", defer=True),
         rx.el.script(src="/palette.js", defer=True),

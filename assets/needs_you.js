@@ -36,5 +36,6 @@
   let due = 0;
   const soon = () => { if (!due) due = setTimeout(() => { due = 0; check(); }, 100); };
   new MutationObserver(soon).observe(document, { childList: true, subtree: true, characterData: true });
+  soon();
   window.runyardNotify = { turn, isOn: () => (wanted() ? "on" : "off") };
 })();

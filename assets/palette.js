@@ -14,21 +14,29 @@
     input()?.setAttribute("aria-activedescendant", all[next].id);
   };
 
-  // A new answer begins with its first line.
-  new MutationObserver(() => {
-    if (input() && items().length && chosen() < 0) choose(0);
-  }).observe(document.documentElement, { subtree: true, childList: true });
-
   // What is typed between the key and the field's focus belongs to the field, not to the page's own keys.
   const PATIENCE = 5000;
   let early = null;
-  const wait = () => {
-    const mine = (early = { text: "" });
-    setTimeout(() => { if (early === mine) early = null; }, PATIENCE);
+  // Whether it was asked for and not left again; its field, and what stands there, since each page has a field of its own.
+  let isWanted = false, last = null, kept = "";
+  const wait = (text) => {
+    const mine = (early = { text });
+    isWanted = true;
+    last = null;
+    setTimeout(() => { if (early === mine) leave(); }, PATIENCE);
+  };
+  const leave = () => { isWanted = false; early = null; };
+  // A page is drawn before it listens: a click that comes too soon is nobody's.
+  const isListening = (el) => Object.keys(el).some((name) => name.startsWith("__reactProps"));
+  const open = (mine) => {
+    const button = document.querySelector("[data-palette]");
+    if (early !== mine || input()) return;
+    if (button && isListening(button)) button.click();
+    else requestAnimationFrame(() => open(mine));
   };
   const keepEarly = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Escape") early = null;
+    if (event.key === "Escape") leave();
     else if (event.key === "Backspace") early.text = early.text.slice(0, -1);
     else if (event.key.length === 1) early.text += event.key;
     else return;
@@ -36,23 +44,36 @@
     event.stopImmediatePropagation();
   };
   document.addEventListener("focusin", (event) => {
-    if (!early || event.target !== input()) return;
-    const { text } = early;
+    const field = event.target;
+    if (!isWanted || !field.matches("[data-pal-input]") || field === last) return;
+    const text = early ? early.text : kept;
     early = null;
-    if (!text) return;
-    // Set past React's own setter, so that it sees a change and asks the server.
-    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(event.target, text);
-    event.target.dispatchEvent(new Event("input", { bubbles: true }));
+    last = field;
+    kept = "";
+    if (text) window.runyard.write(field, text);
   });
+  document.addEventListener("input", (event) => { if (event.target.matches("[data-pal-input]")) kept = event.target.value; }, true);
+  document.addEventListener("pointerdown", (event) => { if (!event.target.closest?.(".ry-pal")) leave(); }, true);
+  document.addEventListener("click", (event) => {
+    if (event.target.closest?.("[data-pal]")) leave();
+    else if (event.target.closest?.("[data-palette]") && !early && !input()) wait("");
+  }, true);
+  // A new answer begins with its first line.
+  const look = () => {
+    if (input() && items().length && chosen() < 0) choose(0);
+    // Another page came, with a field of its own: what was typed, and is being typed, is for that one.
+    if (isWanted && !early && last && !last.isConnected && document.querySelector("[data-palette]")) wait(kept);
+  };
+  new MutationObserver(look).observe(document.documentElement, { subtree: true, childList: true });
 
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
-      const button = document.querySelector("[data-palette]");
-      if (!button) return;
+      if (!document.querySelector("[data-palette]")) return;
       event.preventDefault();
-      if (!input()) { wait(); button.click(); }
+      if (!input() && !early) { wait(""); open(early); }
       return;
     }
+    if (event.key === "Escape" && !early) leave();
     if (early) { keepEarly(event); return; }
     if (event.target !== input() || event.isComposing) return;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {

@@ -41,10 +41,11 @@
     confirmed: "Your address is confirmed. Sign in.",
   };
   const noted = notes[sessionStorage.getItem(NOTED)] || "";
+  // The page is there before React takes it over: text in its own tree would be called wrong, and taken out with what was typed.
+  const beside = (el) => el.shadowRoot || el.attachShadow({ mode: "open" });
   class LinkNote extends HTMLElement {
     connectedCallback() {
-      // The page is there before React takes it over: text in its own tree would be called wrong, and taken out.
-      const root = this.shadowRoot || this.attachShadow({ mode: "open" });
+      const root = beside(this);
       const style = Object.assign(document.createElement("style"), { textContent: `:host{display:${noted ? "block" : "none"}}` });
       root.replaceChildren(style, Object.assign(document.createElement("span"), { textContent: noted }));
     }
@@ -54,7 +55,7 @@
   function say(form, answer) {
     const box = form.querySelector("[data-problem]");
     const isAsked = answer.ok || (answer.needs_code && !answer.message);
-    box.textContent = isAsked ? "" : [answer.message || "The server did not answer.", answer.hint].filter(Boolean).join(" ");
+    beside(box).textContent = isAsked ? "" : [answer.message || "The server did not answer.", answer.hint].filter(Boolean).join(" ");
     box.hidden = isAsked;
   }
   /* The account asks for a second step: the form keeps what was typed, and asks for the code. */

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.product import PASSWORD, Person, Product
+from tests.support.browser import kept_back
 
 pytestmark = pytest.mark.timeout(900)
 Open = Callable[[], tuple[Page, list[str]]]
@@ -91,7 +92,7 @@ def test_a_link_that_auth_refused_leads_to_a_new_one(product: Product, browse: O
 
 
 def test_a_confirmed_address_signs_nobody_in_by_its_link(product: Product, browse: Open) -> None:
-    """Deferred scripts come in no order with the page's own: the address is clean before either has run."""
+    """The address is clean before any other script has run: none of them is needed for it."""
     page, said = browse()
     page.route("**/runyard.js", lambda route: route.abort())
     fragment = urlencode({"access_token": "made-up-access", "refresh_token": "made-up-refresh", "type": "signup"})
@@ -103,3 +104,21 @@ def test_a_confirmed_address_signs_nobody_in_by_its_link(product: Product, brows
     if not any("hydrate" in frame for frame in said):
         opened.value.wait_for_event("framesent", lambda frame: "hydrate" in str(frame))
     assert not [frame for frame in said if "made-up" in frame]
+
+
+IS_LISTENING = "Object.keys(document.querySelector('form')).some((name) => name.startsWith('__reactProps'))"
+
+
+def test_what_is_wrong_stays_said_when_the_rest_of_the_page_comes(product: Product, browse: Open) -> None:
+    """Forms work before the page's own scripts are there; these must not take away what was said and typed meanwhile."""
+    page, _ = browse()
+    problem = page.locator("[data-problem]")
+    with kept_back(page, re.compile(r"/assets/entry\.client-")):
+        page.goto("/login", wait_until="domcontentloaded")
+        page.get_by_label("Email").fill("nobody@example.com")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Sign in").click()
+        expect(problem).to_contain_text("password")
+    page.wait_for_function(IS_LISTENING)
+    expect(problem).to_contain_text("password")
+    expect(page.get_by_label("Email")).to_have_value("nobody@example.com")

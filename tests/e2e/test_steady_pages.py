@@ -16,10 +16,12 @@ from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_runners_page import Open, person, row, sign_in
 from tests.e2e.test_trust import Line, mark
 from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module, open_as, status
-from tests.support.browser import LATER, settled
+from tests.support.browser import LATER, kept_back, settled
 
 __all__ = ["open_as", "person", "sign_in"]
 pytestmark = pytest.mark.timeout(600)
+# What the page of jobs is made of, which comes when it is first asked for.
+OF_JOBS = re.compile(r"/assets/_dashboard_\._jobs_\._index-")
 PHONE = {"width": 390, "height": 780}
 
 
@@ -40,6 +42,47 @@ def test_columns_stay_where_they_are_when_a_row_changes(product: Product, person
     product.sql(f"{change} where org_id = %s and name = 'prod-us'", reason, reason, person.org_id)
     expect(row(page, "prod-us")).to_contain_text("much longer")
     assert lefts(page) == before
+
+
+def test_what_is_typed_stays_in_the_palette_while_another_page_comes(person: Person, sign_in: Open) -> None:
+    """Each page has a palette of its own: the next page's must have what was typed into the last one's."""
+    page = sign_in(person)
+    field = page.get_by_test_id("palette").get_by_role("combobox")
+    with kept_back(page, OF_JOBS):
+        with page.expect_request(OF_JOBS):
+            page.get_by_role("link", name="Jobs", exact=True).first.click()
+        page.keyboard.press("Control+k")
+        page.keyboard.type("go to")
+        expect(field).to_have_value("go to")
+    page.keyboard.type(" fig")
+    page.wait_for_url(re.compile("/dashboard/jobs"))
+    page.keyboard.type("ures")
+    expect(field).to_have_value("go to figures")
+    found = page.get_by_test_id("palette").get_by_role("option")
+    expect(found).to_have_count(1)
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("/dashboard/figures"))
+
+
+# No moment is left between the two, as when somebody changes their mind in the middle of a word.
+TYPE_AND_SHOW_ALL = """() => {
+  window.runyard.write(document.querySelector("[data-search]"), "zzz");
+  document.querySelector("[data-clear]").click();
+}"""
+
+
+def test_a_search_that_was_cleared_does_not_come_back(product: Product, person: Person, sign_in: Open) -> None:
+    product.runner(person, "prod-eu")
+    page = sign_in(person)
+    expect(row(page, "prod-eu")).to_be_visible()
+    with page.expect_websocket() as opened:
+        page.reload()
+    expect(row(page, "prod-eu")).to_be_visible()
+    with opened.value.expect_event("framesent", lambda frame: "search_for" in str(frame)) as sent:
+        page.evaluate(TYPE_AND_SHOW_ALL)
+    assert "zzz" not in str(sent.value)
+    expect(page.locator("[data-search]")).to_have_value("")
+    expect(row(page, "prod-eu")).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [730, 770])
@@ -195,6 +238,8 @@ def test_a_removed_member_whose_tab_was_away_is_shown_nothing(product: Product, 
     page = sign_in(guest)
     line = Line(page)
     page.reload()
+    # The menu is drawn before it listens.
+    expect(mark(page, "live")).to_be_visible()
     page.locator(".ry-org").click()
     page.get_by_role("menuitem", name=person.org_name).click()
     expect(row(page, "not-for-guests")).to_be_visible()

@@ -1,6 +1,7 @@
 """The browser for end-to-end tests: the system's own Chromium, with patience for a machine that does a lot beside."""
 
 import os
+import re
 import shutil
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 from playwright.async_api import Page as AsyncPage
 from playwright.async_api import async_playwright
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 Found = TypeVar("Found")
 LOOKS = 3
@@ -93,6 +94,21 @@ def _patient(browser: Browser) -> Browser:
     for name in ("new_context", "new_page"):
         setattr(browser, name, waits(getattr(browser, name)))
     return browser
+
+
+@contextmanager
+def kept_back(page: Page, address: re.Pattern[str]) -> Iterator[None]:
+    """Let nothing come that a page asks for at such an address until the end: a slow network, for as long as a test likes."""
+    held: list[Route] = []
+
+    def keep(route: Route) -> None:
+        held.append(route)
+
+    page.route(address, keep)
+    yield
+    for route in held:
+        route.continue_()
+    page.unroute(address)
 
 
 def settled(page: Page) -> Page:

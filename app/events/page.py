@@ -12,7 +12,7 @@ from app.shared.icons import icon
 from app.shared.layout import head, page
 from app.shared.panel import or_problem
 from app.shared.route import Route
-from app.shared.table import cell, heads, search_box, table, turns
+from app.shared.table import cell, heads, search_box, show_all, table, turns
 
 HEADS = (("Time", "c-m"), ("Event", ""), ("Why", ""), ("Job", ""), ("Runner", "c-l"), ("Who", "hide-m c-l"))
 
@@ -114,7 +114,7 @@ def _panel() -> rx.Component:
     waiting = EventsState.is_loading & (EventsState.rows.length() == 0)
     rows = rx.cond(waiting, skeleton_rows(6, 8), rx.foreach(EventsState.rows, _row))
     shown = table("Events", heads(*HEADS), rows, is_reached_by_keys=True, aria_busy=waiting)
-    clear = rx.button("Show all", on_click=EventsState.clear, variant="surface", color_scheme="gray")
+    clear = show_all(EventsState.clear)
     hidden = empty(
         "search-x",
         "No events match",

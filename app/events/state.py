@@ -1,6 +1,5 @@
 """The events page: asked of the database a page at a time, and again when something happened."""
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -12,6 +11,7 @@ from app.live.page import LivePage
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
+from app.shared.route import say_in_address
 
 PAGE_SIZE = 50
 # A busy fleet has hundreds a minute: nobody reads faster than this.
@@ -68,8 +68,7 @@ class EventsState(LivePage, rx.State):
     async def _show_chosen(self, chosen: EventFilter) -> rx.event.EventSpec:
         self._take(chosen)
         await self._turn()
-        address = json.dumps(chosen.address())
-        return rx.call_script(f"history.replaceState(null, '', location.pathname + {address})")
+        return say_in_address("/dashboard/events", chosen.address())
 
     async def _turn(self) -> None:
         await self._ask(self._query())
@@ -101,14 +100,9 @@ class EventsState(LivePage, rx.State):
         return await self._show_chosen(replace(self._filter(), runner="any", job="any"))
 
     @rx.event
-    async def clear(self) -> list[rx.event.EventSpec]:
-        """Show everything again."""
-        self._take(EventFilter())
-        await self._turn()
-        return [
-            rx.set_value("event-search", ""),
-            rx.call_script("history.replaceState(null, '', location.pathname)"),
-        ]
+    async def clear(self) -> rx.event.EventSpec:
+        """Show everything again; the browser has emptied the field."""
+        return await self._show_chosen(EventFilter())
 
     @rx.event
     async def turn_page(self, step: int) -> None:

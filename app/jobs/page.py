@@ -17,7 +17,7 @@ from app.shared.job.words import STATUS_WORDS, TYPE_WORDS
 from app.shared.layout import head, page
 from app.shared.route import Route
 from app.shared.session import SessionState
-from app.shared.table import bare_table, cell, heads, search_box, turns
+from app.shared.table import bare_table, cell, heads, search_box, show_all, turns
 
 HEADS = (
     ("Job", "c-xl"),
@@ -143,7 +143,7 @@ def _nothing() -> rx.Component:
         _new_job(),
         test_id="no-jobs",
     )
-    clear = rx.button("Show all", on_click=JobsState.clear, variant="surface", color_scheme="gray")
+    clear = show_all(JobsState.clear)
     calm = empty("circle-check", "Nothing needs you", "Approvals and lost applies show up here.", clear)
     hidden = empty(
         "search-x", "No jobs match", "Others are hidden by the filter or the search.", clear, test_id="no-jobs-match"

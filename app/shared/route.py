@@ -1,5 +1,6 @@
 """One module per page; each has ROUTES, which app.py registers."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,3 +16,9 @@ class Route:
     title: str
     build: Callable[[], rx.Component]
     on_load: Any = None
+
+
+def say_in_address(path: str, query: str) -> rx.event.EventSpec:
+    """Put what was chosen on a page into its address; anyone who has gone on to another page meanwhile keeps that one's."""
+    is_there = f"location.pathname.replace(/\\/$/, '') === {json.dumps(path)}"
+    return rx.call_script(f"{is_there} && history.replaceState(null, '', location.pathname + {json.dumps(query)})")

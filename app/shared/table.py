@@ -66,6 +66,12 @@ def more_foot(more: rx.Var[int], is_all: rx.Var[bool], on_click: Any) -> rx.Comp
     return rx.cond((more > 0) | is_all, foot, rx.fragment())
 
 
+def show_all(on_clear: Any, **props: Any) -> rx.Component:
+    """A button that shows everything again; runyard.js empties the search with it."""
+    attrs = {"data-clear": "", **props.pop("custom_attrs", {})}
+    return rx.button("Show all", on_click=on_clear, variant="surface", color_scheme="gray", custom_attrs=attrs, **props)
+
+
 def search_box(
     key: str, label: str, on_search: Any, on_clear: Any, *, value: Any = "", class_name: str = "ry-search", **props: Any
 ) -> rx.Component:

@@ -1,6 +1,5 @@
 """The figures page: an hour, a day or a week."""
 
-import json
 from typing import ClassVar
 
 import reflex as rx
@@ -10,6 +9,7 @@ from app.live.page import LivePage
 from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
+from app.shared.route import say_in_address
 
 RENEW_SECONDS = 10.0
 
@@ -52,4 +52,4 @@ class FiguresState(LivePage, rx.State):
         await self._ask(figures_query(span))
         await self._again()
         query = "" if span == "24h" else f"?range={span}"
-        return rx.call_script(f"history.replaceState(null, '', location.pathname + {json.dumps(query)})")
+        return say_in_address("/dashboard/figures", query)

@@ -1,6 +1,5 @@
 """The jobs page: past, running and queued jobs, a page at a time."""
 
-import json
 from functools import lru_cache
 from typing import ClassVar
 
@@ -14,6 +13,7 @@ from app.project.store import Changed, OrgStore
 from app.shared.job.rows import JobRow, build_row
 from app.shared.job.words import ACTIVE, NEEDS_YOU
 from app.shared.patches import shown
+from app.shared.route import say_in_address
 
 PAGE_SIZE = 25
 
@@ -141,12 +141,12 @@ class JobsState(LivePage, rx.State):
         self._take(chosen)
         await self._name_runner()
         await self._turn()
-        return rx.call_script(f"history.replaceState(null, '', location.pathname + {json.dumps(chosen.query())})")
+        return say_in_address("/dashboard/jobs", chosen.query())
 
     @rx.event
-    async def clear(self) -> list[rx.event.EventSpec]:
-        """Show everything again."""
-        return [await self._change(JobFilter()), rx.set_value("job-search", "")]
+    async def clear(self) -> rx.event.EventSpec:
+        """Show everything again; the browser has emptied the field."""
+        return await self._change(JobFilter())
 
     @rx.event
     async def turn_page(self, step: int) -> None:

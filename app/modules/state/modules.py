@@ -1,6 +1,5 @@
 """The modules page: the tree, and beside it the module or group that was chosen."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypedDict
@@ -24,6 +23,7 @@ from app.shared import state_versions as module_states
 from app.shared.job.rows import JobRow, build_row
 from app.shared.palette import view as palette
 from app.shared.palette.recent import note_visit
+from app.shared.route import say_in_address
 
 HISTORY = 10
 # A group with more than this is searched, not scrolled.
@@ -236,14 +236,14 @@ class ModulesState(LivePage, rx.State):
             if self.group["path"] != rest:
                 return None
             await self._read_group()
-            return rx.call_script(f"history.replaceState(null, '', '?path=' + {json.dumps(rest)})")
+            return _say_path(rest)
         found = await self._find([rest]) if kind == "module" else None
         if found is None:
             return None
         await note_visit(self, palette.module(found))
         await self._choose_module(found)
         await self._turn()
-        return rx.call_script(f"history.replaceState(null, '', '?path=' + {json.dumps(str(found['path']))})")
+        return _say_path(str(found["path"]))
 
     async def _choose_group(self, path: str) -> None:
         is_open = path in self._opened
@@ -270,11 +270,14 @@ class ModulesState(LivePage, rx.State):
         await self._turn()
 
     @rx.event
-    async def clear_search(self) -> rx.event.EventSpec:
-        """Show the whole tree again."""
+    async def clear_search(self) -> None:
+        """Show the whole tree again; the browser has emptied the field."""
         self.search = ""
         await self._turn()
-        return rx.set_value("module-search", "")
+
+
+def _say_path(path: str) -> rx.event.EventSpec:
+    return say_in_address("/dashboard/modules", f"?path={path}")
 
 
 def _below_query(path: str) -> LiveQuery:

@@ -17,7 +17,7 @@ from app.shared.feedback import empty, failed, skeleton_rows
 from app.shared.hold import fresh_button, holding
 from app.shared.icons import icon
 from app.shared.session import SessionState
-from app.shared.table import bare_table, cell, turns
+from app.shared.table import bare_table, cell, show_all, turns
 
 HEADS = (
     ("Name", ""),
@@ -209,13 +209,7 @@ def _nothing() -> rx.Component:
         read,
         test_id="no-runners",
     )
-    clear = rx.button(
-        "Show all",
-        on_click=RunnersState.clear_search,
-        variant="surface",
-        color_scheme="gray",
-        custom_attrs={"data-testid": "show-all"},
-    )
+    clear = show_all(RunnersState.clear_search, custom_attrs={"data-testid": "show-all"})
     hidden = RunnersState.fleet_count.to_string() + " runners are hidden by the filter or the search."
     none_such = empty("search-x", "No runners match", hidden, clear, test_id="no-runners-match")
     return rx.cond(RunnersState.is_filtered, none_such, none_yet)

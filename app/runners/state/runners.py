@@ -1,6 +1,5 @@
 """The runners page: a page of the fleet, filtered and searched by the database, and the jobs that wait or run."""
 
-import json
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import ClassVar
@@ -31,6 +30,7 @@ from app.runners.view.rows import (
 from app.runners.view.tiles import Tile, tiles_of
 from app.shared.job import queue
 from app.shared.patches import shown
+from app.shared.route import say_in_address
 from app.shared.session import say_error
 
 PAGE_SIZE = 50
@@ -181,7 +181,7 @@ class RunnersState(LivePage, rx.State):
         """Show what was chosen: the choice, its rows and the address change together."""
         self._take(chosen)
         await self._turn()
-        return rx.call_script(f"history.replaceState(null, '', location.pathname + {json.dumps(chosen.query())})")
+        return say_in_address("/dashboard/runners", chosen.query())
 
     async def _turn(self) -> None:
         await self._ask(*self._queries())
@@ -227,9 +227,9 @@ class RunnersState(LivePage, rx.State):
         return await self._choose(self._chosen.cleared(str(facet))) if facet in FACETS else None
 
     @rx.event
-    async def clear_search(self) -> list[rx.event.EventSpec]:
-        """Show the whole fleet again."""
-        return [await self._choose(self._chosen.cleared()), rx.set_value("runner-search", "")]
+    async def clear_search(self) -> rx.event.EventSpec:
+        """Show the whole fleet again; the browser has emptied the field."""
+        return await self._choose(self._chosen.cleared())
 
     @rx.event
     async def turn_page(self, step: int) -> None:

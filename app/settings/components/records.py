@@ -13,7 +13,7 @@ from app.shared.forms import check_field, text_field
 from app.shared.icons import icon
 from app.shared.runner.release_notes_state import ReleaseNotesState
 from app.shared.session import SessionState
-from app.shared.table import cell, heads, search_box, table, turns
+from app.shared.table import cell, heads, search_box, show_all, table, turns
 
 
 def _release(row: rx.Var[ReleaseRow]) -> rx.Component:
@@ -146,7 +146,7 @@ def audit() -> rx.Component:
     """The audit page."""
     labels = (("Time", ""), ("Who", ""), ("Address", "hide-m"), ("Action", ""), ("Target", ""), ("Details", ""))
     waiting = AuditState.is_loading & (AuditState.rows.length() == 0)
-    clear = rx.button("Show all", on_click=AuditState.clear, variant="surface", color_scheme="gray")
+    clear = show_all(AuditState.clear)
     none = empty("search-x", "No matching events", "Others are hidden by the filter.", clear, test_id="no-events-match")
     rows = rx.cond(waiting, skeleton_rows(5, 8), rx.foreach(AuditState.rows, _act))
     shown = table(

@@ -81,11 +81,10 @@ class AuditState(LivePage, rx.State):
         await self._again()
 
     @rx.event
-    async def clear(self) -> rx.event.EventSpec:
-        """Show everything again."""
+    async def clear(self) -> None:
+        """Show everything again; the browser has emptied the field."""
         self.action, self.actor, self.page_number = "any", "", 0
         await self._again()
-        return rx.set_value("audit-search", "")
 
     @rx.event
     async def turn_page(self, step: int) -> None:

@@ -161,7 +161,7 @@ def test_what_was_due_while_the_project_was_down_runs_once(receiver: Receiver, s
         with connect(stack) as connection:
             connection.execute("update public.schedules set next_at = now() + interval '3 seconds'")
         os.kill(stack.process.pid, signal.SIGKILL)
-        stack.process.wait(30)
+        stack.process.wait(180)
     with start_stack(shared_tmp_path, "--no-demo", "--no-dashboard", **ALLOWED) as again, connect(again) as connection:
         # As if it had been an hour, in which each would have been due twelve times.
         connection.execute("update public.schedules set next_at = next_at - interval '1 hour' where next_at < now()")

@@ -169,7 +169,7 @@ class Typing(Thread):
 
     def ended(self) -> int:
         code = self.process.wait(180)
-        self.join(10)
+        self.join(180)
         return code
 
 

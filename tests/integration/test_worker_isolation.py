@@ -18,7 +18,7 @@ import pytest
 from cli.engines.cache import find
 from cli.engines.catalog import ENGINES, machine, system
 from stack.settings import PROJECT
-from tests.integration.test_worker_stopping import SLOW_APPLY
+from tests.integration.test_worker_stopping import BEGUN, SLOW_APPLY
 from tests.integration.worker_bench import Bench, Refused, WorkerProcess, bench
 from tests.support import looter
 from tests.support.extent import sampled
@@ -251,7 +251,7 @@ def test_an_apply_that_is_stopped_in_its_sandbox_gets_one_interrupt_and_stores_i
         pytest.skip("this machine cannot")
     module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
     job = bench.enqueue("APPLY", module)
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
+    wait_until(lambda: BEGUN in bench.log_of(job), timeout_seconds=180)
     bench.rpc("cancel_job", p_job=job, p_kind="GRACEFUL", p_reason="changed my mind")
     assert bench.wait_job(job)["status"] == "CANCELLED"
     log = bench.log_of(job)

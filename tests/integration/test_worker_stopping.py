@@ -44,6 +44,8 @@ resource "terraform_data" "slow%d" {
   depends_on = [%s]
 }
 """
+# The line that the command itself prints: the engine shows the whole command before it starts it.
+BEGUN = "begun\n"
 PROMPT = {"RUNYARD__JOBLOGSTREAM__PERIODSECONDS": "0.3"}
 WAIT = "echo waiting here; exec sleep 600"
 PHASES = {
@@ -104,7 +106,7 @@ def test_a_graceful_cancel_of_an_apply_saves_what_was_done(bench: Bench) -> None
     bench.runner(**PROMPT)
     module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
     job = bench.enqueue("APPLY", module)
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
+    wait_until(lambda: BEGUN in bench.log_of(job), timeout_seconds=180)
     cancel(bench, job, "GRACEFUL")
     ended = bench.wait_job(job)
     assert ended["status"] == "CANCELLED"
@@ -156,7 +158,7 @@ def test_an_apply_that_is_stopped_ends_as_its_engine_does(bench: Bench, kind: st
     runner = bench.runner(**PROMPT)
     module = bench.module(source={"files": {"main.tf": SLOW_APPLY.replace("sleep 600", until(gate))}})
     job = bench.enqueue("APPLY", module)
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
+    wait_until(lambda: BEGUN in bench.log_of(job), timeout_seconds=180)
     cancel(bench, job, kind)
     wait_until(lambda: runner.said("cancelling"))
     gate.touch()
@@ -172,7 +174,7 @@ def test_an_apply_that_is_stopped_ends_as_its_engine_does(bench: Bench, kind: st
 def test_an_engine_that_ignores_the_interrupt_is_killed_after_the_grace(bench: Bench) -> None:
     bench.runner(RUNYARD__ENGINE__STOPGRACESECONDS="2", **PROMPT)
     job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": STUBBORN_APPLY}}))
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
+    wait_until(lambda: BEGUN in bench.log_of(job), timeout_seconds=180)
     cancel(bench, job, "GRACEFUL")
     assert bench.wait_job(job, seconds=180)["status"] == "CANCELLED"
 
@@ -208,7 +210,7 @@ def test_two_signals_stop_an_apply_in_order_and_report_it(bench: Bench) -> None:
     runner = bench.runner(**PROMPT)
     module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
     job = bench.enqueue("APPLY", module)
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
+    wait_until(lambda: BEGUN in bench.log_of(job), timeout_seconds=180)
     runner.signal(signal.SIGTERM)
     wait_until(lambda: runner.said("leaving"))
     runner.signal(signal.SIGTERM)
@@ -221,7 +223,7 @@ def test_two_signals_stop_an_apply_in_order_and_report_it(bench: Bench) -> None:
 def test_five_signals_kill_and_leave(bench: Bench) -> None:
     runner = bench.runner()
     job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": STUBBORN_APPLY}}))
-    wait_until(lambda: "begun" in bench.log_of(job), timeout_seconds=180)
+    wait_until(lambda: BEGUN in bench.log_of(job), timeout_seconds=180)
     for count in range(1, 6):
         if runner.process.poll() is None:
             runner.signal(signal.SIGTERM)

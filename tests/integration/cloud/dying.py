@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tests.integration.cloud.gate import Gate
 from tests.integration.worker_bench import Bench, WorkerProcess
+from tests.support.waiting import wait_until
 
 TYPES = ["DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER"]
 
@@ -46,15 +47,19 @@ class Mortal:
         """Kill the process at one call after the other; the first one is held already."""
         for number, death in enumerate(deaths):
             told = f"{death} was not reached"
-            assert self.gate.held.wait(120), f"{told}\n{self.bench.log_of(job)}\n{self.process.output[-3000:]}"
+            assert self.gate.held.wait(180), f"{told}\n{self.bench.log_of(job)}\n{self.process.output[-3000:]}"
             self.process.signal(signal.SIGKILL)
             self.process.wait()
             self.gate.release()
             if number + 1 < len(deaths):
                 self.die_at(deaths[number + 1])
             self.start()
-            self.bench.wait_job(job, "QUEUED", seconds=180)
+            # Not by its status, which a slow test may find gone again.
+            wait_until(lambda number=number: self._losses(job) > number)  # type: ignore[misc]
             self._hurry(job)
+
+    def _losses(self, job: int) -> int:
+        return [event["event"] for event in self.bench.events_of(job)].count("lost")
 
     def _hurry(self, job: int) -> None:
         """Spare the test the pause that grows with each lost attempt."""

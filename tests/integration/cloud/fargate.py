@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -45,11 +46,16 @@ class Fargate:
 
     def _run(self) -> None:
         while not self._stop.wait(0.5):
-            wanted = {service["serviceName"]: service for service in self._services()}
-            for name in {*wanted, *self.tasks}:
-                service = wanted.get(name)
-                count = service["desiredCount"] if service else 0
-                self._match(name, count, service["taskDefinition"] if service else "")
+            # What a service names may be gone when it is looked at: the next look finds another service, or none.
+            with suppress(self.ecs.exceptions.ClientError):
+                self._look()
+
+    def _look(self) -> None:
+        wanted = {service["serviceName"]: service for service in self._services()}
+        for name in {*wanted, *self.tasks}:
+            service = wanted.get(name)
+            count = service["desiredCount"] if service else 0
+            self._match(name, count, service["taskDefinition"] if service else "")
 
     def _services(self) -> list[dict[str, Any]]:
         try:

@@ -77,7 +77,8 @@ def test_deployed_asleep_awake_and_removed_without_a_trace(bench: Bench, fargate
     deployer(bench)
     worker, job = deploy(bench, scaling={"idle_seconds": 3})
     succeeded(bench, job)
-    assert row(bench, worker)["status"] == "ONLINE"
+    # Whether it still is online depends on how soon one looks: it falls asleep after seconds.
+    assert bench.rows("worker_instances", worker_id=worker["id"])
 
     asleep = wait_until(lambda: row(bench, worker) if row(bench, worker)["is_scaled_to_zero"] else None, 240)
     assert asleep["desired_count"] == 0

@@ -4,6 +4,7 @@ import base64
 import json
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from statistics import median
 from typing import Any
 
 import jwt
@@ -87,7 +88,8 @@ def test_an_unknown_runner_takes_as_long_as_a_wrong_token(edge: Edge, runner: Ru
         )
         for _ in range(6)
     ][1:]
-    wrong, unknown = (sum(each) for each in zip(*tries, strict=True))
+    # The middle one: what else the process did meanwhile, such as collecting its garbage, falls upon one of them.
+    wrong, unknown = (median(each) for each in zip(*tries, strict=True))
     assert 0.5 < unknown / wrong < 2, "an unknown id can be told from a wrong token by time"
 
 

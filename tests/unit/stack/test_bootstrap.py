@@ -80,7 +80,7 @@ def test_a_change_of_the_schema_tells_rest(bare_database: Database) -> None:
     listener, owner = bare_database.connect(), bare_database.connect()
     listener.execute("listen pgrst")
     owner.execute("create table public.things (id int primary key)")
-    assert [note.payload for note in listener.notifies(timeout=30, stop_after=1)] == ["reload schema"]
+    assert [note.payload for note in listener.notifies(timeout=180, stop_after=1)] == ["reload schema"]
 
 
 def test_a_broadcast_that_fails_does_not_undo_the_callers_work(bare_database: Database) -> None:

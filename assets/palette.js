@@ -26,12 +26,10 @@
     setTimeout(() => { if (early === mine) leave(); }, PATIENCE);
   };
   const leave = () => { isWanted = false; early = null; };
-  // A page is drawn before it listens: a click that comes too soon is nobody's.
-  const isListening = (el) => Object.keys(el).some((name) => name.startsWith("__reactProps"));
   const open = (mine) => {
     const button = document.querySelector("[data-palette]");
     if (early !== mine || input()) return;
-    if (button && isListening(button)) button.click();
+    if (button && window.runyard.isListening(button)) button.click();
     else requestAnimationFrame(() => open(mine));
   };
   const keepEarly = (event) => {

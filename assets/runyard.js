@@ -171,6 +171,8 @@
     return { ok: answer.ok, status: answer.status, ...body };
   }
 
+  /* A page is drawn before it listens: a click that comes too soon is nobody's. */
+  const isListening = (el) => Object.keys(el).some((name) => name.startsWith("__reactProps"));
   /* Write into a field past React's own setter, so that it sees a change and asks the server. */
   function write(field, text) {
     Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(field, text);
@@ -185,9 +187,10 @@
   /* ---- while the pointer or the keyboard's focus is in a table, its new rows wait ---- */
   const held = new Set();
   function at(table, isThere) {
-    if (isThere === held.has(table)) return;
+    const button = table.querySelector(`[data-hold=${isThere ? "on" : "off"}]`);
+    if (isThere === held.has(table) || (isThere && !isListening(button))) return;
     if (isThere) held.add(table); else held.delete(table);
-    table.querySelector(`[data-hold=${isThere ? "on" : "off"}]`)?.click();
+    button?.click();
   }
   function track(target) {
     const table = target instanceof Element ? target.closest(".ry-tw:has([data-hold])") : null;
@@ -218,6 +221,7 @@
     now,
     post,
     write,
+    isListening,
     focusIn,
     focusBack,
     secret: (owner, token) => { secrets.set(owner, token); repaint(); },

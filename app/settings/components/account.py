@@ -97,7 +97,7 @@ def account() -> rx.Component:
         head("Account", "Your own settings, the same in every organisation."),
         sign_in,
         sessions_panel(State.is_loading),
-        tokens_panel(),
+        tokens_panel(State.is_loading),
         title="Account",
         active="",
         dialogs=[*_dialogs(), *two_step_dialogs(), *session_dialogs(), *token_dialogs()],

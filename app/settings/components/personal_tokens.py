@@ -53,10 +53,15 @@ def _shown() -> rx.Component:
     return rx.el.div(rx.el.div(token, class_name="ry-code"), note, class_name="ry-pb", role="status")
 
 
-def tokens_panel() -> rx.Component:
+def tokens_panel(is_loading: rx.Var[bool]) -> rx.Component:
     """The panel with the list."""
     create = rx.button(
-        icon("plus"), "Create token", on_click=State.set_open(True), color_scheme="gray", high_contrast=True
+        icon("plus"),
+        "Create token",
+        on_click=State.set_open(True),
+        disabled=is_loading,
+        color_scheme="gray",
+        high_contrast=True,
     )
     words = "For the command line and scripts. A token can do what you can do, never more."
     table = rx.el.div(

@@ -85,7 +85,7 @@ class Proxy:
         return sum(part in each.path and fault in {None, each.fault} for each in self.seen)
 
     def _call(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
     def _drop(self) -> None:
         for writer in list(self._writers):

@@ -33,7 +33,7 @@ def docker(bench: Bench, tmp_path: Path) -> DockerApi:
     """A Docker host whose image holds the runner and OpenTofu."""
     gates = tmp_path / "gates"
     gates.mkdir()
-    shown = f"RUNYARD__ENGINE__ISOLATION__READONLYPATHS={gates}"
+    shown = f"RUNYARD__ENGINE__ISOLATION__READONLYPATHS={gates} RUNYARD__HOOKS__TIMEOUTSECONDS=600"
     script = f'export HOME={tmp_path} PYTHONPATH={PROJECT} {shown}\nexec {sys.executable} -m worker.cli "$@"'
     folder = write_executor(tmp_path / "image", script)
     (folder / "tofu").symlink_to(bench.tofu)

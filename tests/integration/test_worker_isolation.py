@@ -112,7 +112,6 @@ def make_scene(bench: Bench, run_folder: Path) -> Iterator[Callable[..., Scene]]
             **{
                 "WORKER_TOKEN": worker[1] if is_by_variable else "", "RUNYARD_SECRETS": str(secrets), WAYS: way,
                 "HOME": str(base), "TF_CLI_CONFIG_FILE": "",
-                "RUNYARD__HOOKS__TIMEOUTSECONDS": "600",
                 "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(base / "engines"), **variables,
             },
         )  # fmt: skip

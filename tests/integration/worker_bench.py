@@ -280,6 +280,8 @@ class Bench:
             "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(home),
             "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(self.tofu.parent),
             "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": str(self.folder),
+            # Many hooks wait for what the test does meanwhile, and a slow machine takes its time.
+            "RUNYARD__HOOKS__TIMEOUTSECONDS": "600",
             "RUNYARD__LOGGING__FORMAT": "json",
             "RUNYARD__LOGGING__LOGLEVEL__DEFAULT": "Debug",
         }

@@ -51,8 +51,8 @@ def _head() -> list[rx.Component]:
         rx.el.script(src="/connection.js"),
         rx.el.script(src="/sign_in.js"),
         rx.el.script(src="/runyard.js"),
+        rx.el.script(src="/needs_you.js"),
         rx.el.script(src="/dialogs.js", defer=True),
-        rx.el.script(src="/needs_you.js", defer=True),
         rx.el.script(src="/palette.js", defer=True),
         rx.el.link(rel="icon", href="/mark.svg", type="image/svg+xml"),
         rx.el.link(

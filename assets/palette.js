@@ -83,15 +83,21 @@
     }
   }, true);
 
-  // "Add runner…" leads to its page, and there presses the key that stands for it.
+  // "Add runner…" leads to its page, and there presses the key that stands for it; until that page has come, the one that is left
+  // is still there, perhaps with a key of its own.
+  const isAt = (path) => location.pathname.replace(/\/$/, "") === path.replace(/\/$/, "");
   document.addEventListener("click", (event) => {
-    const key = event.target.closest?.("[data-pal]")?.getAttribute("data-then");
+    const item = event.target.closest?.("[data-pal]");
+    const key = item?.getAttribute("data-then");
     if (!key) return;
     sessionStorage.setItem(THEN, key);
     const until = Date.now() + 10_000;
+    const there = new URL(item.href, location.href).pathname;
+    const button = () => document.querySelector(`.ry-page [data-key="${CSS.escape(key)}"]`);
+    const left = isAt(there) ? null : button();
     const press = () => {
-      const target = !input() && document.querySelector(`.ry-page [data-key="${CSS.escape(key)}"]`);
-      if (target) { sessionStorage.removeItem(THEN); target.click(); }
+      const target = !input() && isAt(there) && button();
+      if (target && target !== left) { sessionStorage.removeItem(THEN); target.click(); }
       else if (Date.now() < until && sessionStorage.getItem(THEN)) setTimeout(press, 100);
     };
     setTimeout(press, 300);

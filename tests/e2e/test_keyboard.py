@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
+from stack.settings import PROJECT
 from tests.e2e.product import PASSWORD, Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module, status
@@ -24,6 +25,10 @@ IS_SEEN = """() => {
   const el = document.activeElement;
   return ringed(el) || !!el.closest('.rt-TextFieldRoot, .rt-TextAreaRoot') || getComputedStyle(el).boxShadow !== 'none';
 }"""
+
+
+# A while as a page sees it.
+FRAMES = """(left) => new Promise((done) => { const next = () => (left-- ? requestAnimationFrame(next) : done()); next(); })"""
 
 
 @pytest.fixture(scope="module")
@@ -284,3 +289,25 @@ def test_the_palette_takes_what_is_typed_before_it_is_there_offers_what_was_seen
     expect(recent.first).to_contain_text("node-nine")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/dashboard/runners/{made['id']}")
+
+
+def test_what_the_palette_leads_to_is_pressed_on_its_own_page_however_late_that_comes(chromium: Browser) -> None:
+    page, left = chromium.new_page(), page_with("left")
+    page.route("http://runyard.test/**", lambda route: route.fulfill(body=left, content_type="text/html"))
+    page.goto("http://runyard.test/dashboard/jobs")
+    page.add_script_tag(path=PROJECT / "assets" / "palette.js")
+    page.get_by_role("link", name="Add runner").click()
+    page.evaluate(FRAMES, 30)
+    page.evaluate("history.pushState(null, '', '/dashboard/runners/')")
+    page.evaluate(FRAMES, 15)
+    expect(page.locator("#left[data-pressed]")).to_have_count(0)
+    page.evaluate("(html) => { document.body.innerHTML = html }", page_with("there"))
+    expect(page.locator("#there[data-pressed]")).to_have_count(1)
+    page.close()
+
+
+def page_with(name: str) -> str:
+    """A page with its own N, and a line of the palette that leads to another one."""
+    key = f"""<button id="{name}" data-key="n" onclick="this.dataset.pressed = 'yes'">New</button>"""
+    line = '<a href="/dashboard/runners" data-pal data-then="n" onclick="event.preventDefault()">Add runner</a>'
+    return f'<body><div class="ry-page">{key}</div>{line}</body>'

@@ -15,7 +15,7 @@
   };
 
   // What is typed between the key and the field's focus belongs to the field, not to the page's own keys.
-  const PATIENCE = 5000;
+  const PATIENCE = 10_000;
   let early = null;
   // Whether it was asked for and not left again; its field, and what stands there, since each page has a field of its own.
   let isWanted = false, last = null, kept = "";

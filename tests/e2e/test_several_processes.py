@@ -67,6 +67,7 @@ async def open_tabs(product: Product, person: Person) -> list[Tab]:
     cookie, tabs, end = product.cookie(person), list[Tab](), time.monotonic() + 180
     while len(tabs) < TABS or len(holders(product)) < 2:
         assert time.monotonic() < end, f"only {holders(product)} of {workers(product)} serve {len(tabs)} tabs"
+        await asyncio.sleep(0 if len(tabs) < TABS else 1)
         tabs.append(await open_tab(product, cookie))
         await tabs[-1].send(LOAD, path="/dashboard/runners")
     return tabs

@@ -117,9 +117,7 @@ def test_a_running_job_does_not_push_its_log_down(
     settled(page)
     before: Any = place.bounding_box()
     runner.report(job, "PLAN", steps)
-    expect(page.locator(".ry-head, .ry-facts").first).to_be_visible()
-    expect(page.locator("ry-timeline .now")).not_to_have_count(0)
-    expect(page.locator("ry-timeline")).to_contain_text("Plan")
+    expect(page.locator("ry-timeline .st.now")).to_have_count(len(steps))
     settled(page)
     after: Any = place.bounding_box()
     assert after["y"] == before["y"]

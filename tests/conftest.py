@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -51,6 +52,9 @@ read_once()
 def pytest_configure(config: pytest.Config) -> None:
     """Give all processes of this run one folder and one seed; xdist's workers inherit them."""
     choose_seed()
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # So a script starts what runs in its background; children would inherit it, and some of them are to be interrupted.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Collecting makes millions of objects that all stay: nobody looks for garbage among them, neither now nor later.
     gc.disable()
     if not hasattr(config, "workerinput"):

@@ -62,7 +62,8 @@ class Doorbell:
         self._notify("joined")
         while not self._broken.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._broken.wait(), _CHECK_SECONDS)
+                async with asyncio.timeout(_CHECK_SECONDS):
+                    await self._broken.wait()
             self._check(client)
             await self._hand_over_token(client)
         raise ConnectionError("the connection was lost")

@@ -195,7 +195,8 @@ class OrgFeed:
         ping_at = reconcile_at = time.monotonic()
         while not joined.broken.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(joined.broken.wait(), TICK_SECONDS)
+                async with asyncio.timeout(TICK_SECONDS):
+                    await joined.broken.wait()
             session = await self._hand_on(joined, session)
             now = time.monotonic()
             if now - ping_at > PING_EVERY_SECONDS:
@@ -235,7 +236,8 @@ class OrgFeed:
             await self._poll(session)
         self._nudged.clear()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._nudged.wait(), seconds * random.uniform(0.7, 1.3))
+            async with asyncio.timeout(seconds * random.uniform(0.7, 1.3)):
+                await self._nudged.wait()
 
     async def _poll(self, session: BrowserSession) -> None:
         try:
@@ -258,7 +260,8 @@ class OrgFeed:
                         await self.load_figures(session)
             await asyncio.sleep(HURRY_SECONDS)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._counts_old.wait(), OVERVIEW_SECONDS - HURRY_SECONDS)
+                async with asyncio.timeout(OVERVIEW_SECONDS - HURRY_SECONDS):
+                    await self._counts_old.wait()
             self._counts_old.clear()
 
     async def load_overview(self, session: BrowserSession) -> None:

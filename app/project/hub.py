@@ -198,7 +198,8 @@ class TabHub:
     async def wait(self, seconds: float) -> None:
         """Wait for a change, but not for longer than this."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
 
     def is_waiting(self) -> bool:
         """Say whether changes wait to be taken."""

@@ -85,7 +85,8 @@ class PartRunner:
         if self.process is not None and self.process.returncode is None:
             self.signal(self.part.stop_signal)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self.process.wait(), self.part.stop_seconds)
+                async with asyncio.timeout(self.part.stop_seconds):
+                    await self.process.wait()
         self._kill_group()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
@@ -112,7 +113,8 @@ class PartRunner:
         delay, self._delay = self._delay, min(max(self._delay * 2, FIRST_DELAY_SECONDS), LONGEST_DELAY_SECONDS)
         self.journal.note(self.part.name, f"{_ending(code)}; starting again in {delay:.2g} s")
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), delay)
+            async with asyncio.timeout(delay):
+                await self._stopping.wait()
 
     async def _run_once(self) -> int:
         self.status = PartStatus.STARTING

@@ -96,7 +96,8 @@ class Shipper:
             return
         pause = min(1.0, max(0.0, self._batch.due_at() - self._clock.monotonic()))
         try:
-            await asyncio.wait_for(self._wake_up.wait(), pause or 0.01)
+            async with asyncio.timeout(pause or 0.01):
+                await self._wake_up.wait()
         except TimeoutError:
             return
 

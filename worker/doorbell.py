@@ -55,7 +55,8 @@ class Doorbell:
 
     async def _live(self) -> None:
         self._broken = asyncio.Event()
-        client = await asyncio.wait_for(self._connect(), _JOIN_SECONDS)
+        async with asyncio.timeout(_JOIN_SECONDS):
+            client = await self._connect()
         self.is_live = True
         self._log.info("the doorbell is connected", id="doorbell_connected")
         # Whatever was sent while nobody listened is asked for now.
@@ -142,4 +143,5 @@ class Doorbell:
             self._log.warning("the doorbell is gone; polling goes on", id="doorbell_gone")
         if client is not None:
             with suppress(Exception):
-                await asyncio.wait_for(client.close(), 2.0)
+                async with asyncio.timeout(2.0):
+                    await client.close()

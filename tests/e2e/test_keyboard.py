@@ -13,6 +13,7 @@ from stack.settings import PROJECT
 from tests.e2e.product import PASSWORD, Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module, status
+from tests.support.browser import FRAMES
 
 pytestmark = pytest.mark.timeout(900)
 SETTINGS = "/dashboard/settings"
@@ -25,10 +26,6 @@ IS_SEEN = """() => {
   const el = document.activeElement;
   return ringed(el) || !!el.closest('.rt-TextFieldRoot, .rt-TextAreaRoot') || getComputedStyle(el).boxShadow !== 'none';
 }"""
-
-
-# A while as a page sees it.
-FRAMES = """(left) => new Promise((done) => { const next = () => (left-- ? requestAnimationFrame(next) : done()); next(); })"""
 
 
 @pytest.fixture(scope="module")

@@ -106,9 +106,6 @@ def test_a_confirmed_address_signs_nobody_in_by_its_link(product: Product, brows
     assert not [frame for frame in said if "made-up" in frame]
 
 
-IS_LISTENING = "Object.keys(document.querySelector('form')).some((name) => name.startsWith('__reactProps'))"
-
-
 def test_what_is_wrong_stays_said_when_the_rest_of_the_page_comes(product: Product, browse: Open) -> None:
     """Forms work before the page's own scripts are there; these must not take away what was said and typed meanwhile."""
     page, _ = browse()
@@ -119,6 +116,6 @@ def test_what_is_wrong_stays_said_when_the_rest_of_the_page_comes(product: Produ
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Sign in").click()
         expect(problem).to_contain_text("password")
-    page.wait_for_function(IS_LISTENING)
+    page.wait_for_function("window.runyard.isListening(document.querySelector('form'))")
     expect(problem).to_contain_text("password")
     expect(page.get_by_label("Email")).to_have_value("nobody@example.com")

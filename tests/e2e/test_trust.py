@@ -11,7 +11,7 @@ from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_runners_page import Open, person, row, sign_in
 from tests.e2e.test_work_pages import STEP, enqueue, make_module, open_as, status
-from tests.support.browser import LATER, settled
+from tests.support.browser import FRAMES, LATER, settled
 from tests.support.waiting import wait_until
 
 __all__ = ["open_as", "person", "sign_in"]
@@ -203,9 +203,6 @@ def test_a_dialog_opened_from_a_menu_has_the_focus(
 
 QUESTION = """<div role="alertdialog" data-state="open"><input>
   <div class="ry-dialog-acts"><button disabled onclick="window.acts = (window.acts || 0) + 1">Remove</button></div></div>"""
-MANY_FRAMES = (
-    """async () => { for (let n = 0; n < 90; n++) await new Promise((done) => requestAnimationFrame(done)); }"""
-)
 
 
 @pytest.mark.parametrize(("meanwhile", "acts"), [("", 1), ("a", 0)])
@@ -217,11 +214,11 @@ def test_enter_waits_for_a_slow_answer_unless_somebody_goes_on(chromium: Browser
     page.evaluate("Date.now = () => 0")
     page.add_script_tag(path=PROJECT / "assets" / "dialogs.js")
     page.locator("input").press("Enter")
-    page.evaluate(MANY_FRAMES)
+    page.evaluate(FRAMES, 90)
     if meanwhile:
         page.keyboard.press(meanwhile)
     page.evaluate("document.querySelector('button').disabled = false")
-    page.evaluate(MANY_FRAMES)
+    page.evaluate(FRAMES, 90)
     assert page.evaluate("window.acts || 0") == acts
     page.close()
 

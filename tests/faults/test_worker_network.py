@@ -13,7 +13,7 @@ from tests.faults.applying import forget_heartbeats, silence_seconds
 from tests.faults.ledger import close_ledger
 from tests.faults.worker_engine import HeldTofu, make_engine
 from tests.faults.worker_proxy import Fault, Proxy
-from tests.integration.worker_bench import Bench, WorkerProcess, bench, open_bench
+from tests.integration.worker_bench import Bench, WorkerProcess, bench, open_bench, until
 from tests.support.extent import sampled
 from tests.support.stack import RunningStack
 from tests.support.waiting import wait_until
@@ -68,7 +68,7 @@ def test_a_partition_within_the_lease_is_survived_and_the_log_is_whole(
 ) -> None:
     runner = runner_behind(bench, proxy, engine)
     gate = tmp_path / "go"
-    hook = f"echo before; while [ ! -e {gate} ]; do sleep 0.1; done; i=0; while [ $i -lt 500 ]; do echo cut off $i; i=$((i+1)); done"
+    hook = f"echo before; {until(gate)}; i=0; while [ $i -lt 500 ]; do echo cut off $i; i=$((i+1)); done"
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": hook}))
     bench.wait_step(job, "before-plan")
     if way == "both ways":
@@ -90,7 +90,7 @@ def test_a_replaced_runner_that_comes_back_can_write_nothing(bench: Bench, engin
     first = bench.start_worker(worker, **paths)
     bench.online(worker)
     gate = tmp_path / "go"
-    hook = f"echo attempt $RUNYARD_JOB_ATTEMPT waits; [ $RUNYARD_JOB_ATTEMPT -gt 1 ] || while [ ! -e {gate} ]; do sleep 0.1; done"
+    hook = f"echo attempt $RUNYARD_JOB_ATTEMPT waits; [ $RUNYARD_JOB_ATTEMPT -gt 1 ] || {until(gate)}"
     job = bench.enqueue("APPLY", bench.module(hooks={"before_plan": hook}))
     bench.wait_step(job, "before-plan")
     first.signal(signal.SIGSTOP)
@@ -196,8 +196,7 @@ def test_a_restarted_database_and_a_killed_gateway_cost_time_only(fresh_stack: R
         engine = make_engine(tmp_path / "engine", bench.tofu)
         bench.runner(**engine.variables)
         gate = tmp_path / "go"
-        hook = f"while [ ! -e {gate} ]; do sleep 0.1; done"
-        jobs = [bench.enqueue("APPLY", bench.module(hooks={"before_plan": hook})) for _ in range(2)]
+        jobs = [bench.enqueue("APPLY", bench.module(hooks={"before_plan": until(gate)})) for _ in range(2)]
         bench.wait_step(jobs[0], "before-plan")
         with bench.database() as database:
             database.execute(

@@ -11,7 +11,8 @@ import pytest
 
 from stack.settings import PROJECT
 from tests.integration.test_remote_state import READER
-from tests.integration.worker_bench import Bench, WorkerProcess, bench
+from tests.integration.test_worker_stopping import BEGUN
+from tests.integration.worker_bench import Bench, WorkerProcess, bench, until
 from tests.support.waiting import wait_until
 from tests.unit.worker.dispatch.docker_api import DockerApi
 from tests.unit.worker.dispatch.processes import write_executor
@@ -124,7 +125,7 @@ def test_an_executor_lost_in_the_middle_of_an_apply_needs_a_person(
 ) -> None:
     job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": SLOW_APPLY}}))
     bench.wait_step(job, "apply")
-    wait_until(lambda: "begun\n" in bench.log_of(job), timeout_seconds=180)
+    wait_until(lambda: BEGUN in bench.log_of(job), timeout_seconds=180)
     docker.boxes[box_name(runner, job)].signal("SIGKILL")
     ended = bench.wait_job(job, seconds=180)
     assert ended["status"] == "NEEDS_ATTENTION"
@@ -153,7 +154,7 @@ def test_an_entry_point_that_hides_how_its_executor_ended_hands_no_apply_on(
     write_executor(tmp_path / "image", hiding)
     job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": SLOW_APPLY}}))
     bench.wait_step(job, "apply")
-    wait_until(lambda: "begun\n" in bench.log_of(job), timeout_seconds=180)
+    wait_until(lambda: BEGUN in bench.log_of(job), timeout_seconds=180)
     (executor,) = psutil.Process(docker.boxes[box_name(runner, job)].process.pid).children()
     executor.kill()
     ended = bench.wait_job(job, seconds=180)
@@ -179,7 +180,7 @@ def test_a_runner_that_leaves_lets_its_executors_finish(
     bench: Bench, docker: DockerApi, runner: WorkerProcess, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gates" / "gate"
-    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": f"while [ ! -e {gate} ]; do sleep 0.1; done"}))
+    job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": until(gate)}))
     bench.wait_step(job, "before-plan")
     runner.signal(signal.SIGTERM)
     wait_until(lambda: runner.said("leaving"))

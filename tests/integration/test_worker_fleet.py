@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.worker_engine import make_engine
-from tests.integration.worker_bench import Bench, bench
+from tests.integration.worker_bench import Bench, bench, until
 from tests.support.waiting import wait_until
 
 __all__ = ["bench"]
@@ -50,7 +50,7 @@ def test_replicas_of_one_record_share_the_work_and_a_pin_is_kept(bench: Bench, t
     for _ in range(3):
         assert bench.finished("PLAN", module)["instance_name"] == "green"
     gate = tmp_path / "gate"
-    hook = f"while [ ! -e {gate} ]; do sleep 0.1; done"
+    hook = until(gate)
     free = [bench.enqueue("PLAN", bench.module(hooks={"before_init": hook})) for _ in range(3)]
     wait_until(lambda: {bench.job(job)["instance_name"] for job in free} >= {"blue", "green"})
     gate.touch()
@@ -61,7 +61,7 @@ def test_capacity_is_the_number_of_jobs_at_a_time(bench: Bench, tmp_path: Path) 
     mark = tmp_path / "marks"
     mark.mkdir()
     bench.runner(options={"capacity": 2}, **writable(mark))
-    wait = f"while [ ! -e {tmp_path}/gate ]; do sleep 0.1; done"
+    wait = until(tmp_path / "gate")
     own = f"{mark}/$RUNYARD_JOB_ID"
     # Those who have counted say so: none may leave before the second has.
     hook = f"touch {own}; ls {mark} | grep -vc counted; touch {own}.counted; {wait}; rm {own} {own}.counted"

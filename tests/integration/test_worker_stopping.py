@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.worker_engine import make_engine
-from tests.integration.worker_bench import Bench, WorkerProcess, bench
+from tests.integration.worker_bench import Bench, WorkerProcess, bench, until
 from tests.support.extent import sampled
 from tests.support.waiting import wait_until
 from worker.exit_codes import ExitCode
@@ -63,10 +63,6 @@ def slow_plan(links: int) -> str:
 def gate(tmp_path: Path) -> Path:
     """What a job waits at until it is there."""
     return tmp_path / "gate"
-
-
-def until(gate: Path) -> str:
-    return f"while [ ! -e {gate} ]; do sleep 0.1; done"
 
 
 def cancel(bench: Bench, job: int, kind: str) -> None:

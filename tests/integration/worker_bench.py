@@ -103,6 +103,11 @@ class WorkerProcess:
         self.process.wait(60)
 
 
+def until(gate: Path) -> str:
+    """What a hook does until its test opens the gate."""
+    return f"while [ ! -e {gate} ]; do sleep 0.1; done"
+
+
 def plain_client() -> httpx.Client:
     """One client for all requests (making one costs more than a request), and a new connection for each of them."""
     return httpx.Client(timeout=60, limits=httpx.Limits(max_keepalive_connections=0))

@@ -15,6 +15,8 @@ from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 Found = TypeVar("Found")
 LOOKS = 3
+# A while as a page sees it.
+FRAMES = "async (count) => { while (count--) await new Promise((done) => requestAnimationFrame(done)); }"
 # Without a window a page takes half of the work.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Milliseconds that a condition has unless a test says otherwise; one that holds costs none of them.

@@ -78,7 +78,7 @@ def test_deployed_asleep_awake_and_removed_without_a_trace(bench: Bench, fargate
     worker, job = deploy(bench, scaling={"idle_seconds": 3})
     succeeded(bench, job)
     # Whether it still is online depends on how soon one looks: it falls asleep after seconds.
-    assert bench.rows("worker_instances", worker_id=worker["id"])
+    assert "online" in {each["event"] for each in bench.rows("worker_events", worker_id=worker["id"])}
 
     asleep = wait_until(lambda: row(bench, worker) if row(bench, worker)["is_scaled_to_zero"] else None, 240)
     assert asleep["desired_count"] == 0

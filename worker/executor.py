@@ -38,7 +38,7 @@ RENEW_SECONDS = 9 * 60.0
 def run_executor(settings: Settings) -> int:
     """Run the job and return the exit code that the dispatcher reads."""
     redactor = Redactor()
-    configure_logging(settings.logging.log_level, settings.logging.format, redactor)
+    configure_logging(settings.logging.log_level, settings.logging.format, redactor.redact)
     hide_from_children()
     log = get_logger("worker.executor")
     try:

@@ -53,7 +53,7 @@ _LAST_WORDS_SECONDS = 5.0
 def run(settings: Settings, single: bool = False, *, is_trial: bool = False, program: Program | None = None) -> int:
     """Run until asked to leave and return the exit code; `program` is what an update may replace."""
     redactor = Redactor()
-    configure_logging(settings.logging.log_level, settings.logging.format, redactor)
+    configure_logging(settings.logging.log_level, settings.logging.format, redactor.redact)
     hide_from_children()
     log = get_logger("worker")
     try:

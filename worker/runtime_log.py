@@ -2,13 +2,12 @@
 
 import logging
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, TextIO
 
 import structlog
 from structlog.typing import FilteringBoundLogger, WrappedLogger
 
-from worker.logs.redactor import Redactor
 from worker.settings.levels import LogLevelName, level_for
 
 # Libraries that report by themselves what our supervisors already handle and say in our words.
@@ -33,15 +32,15 @@ class CategoryFilter:
 class SecretMask:
     """Masks secrets in what operators read, too."""
 
-    def __init__(self, redactor: Redactor) -> None:
-        """Share the redactor that knows the runner's own secrets."""
-        self._redactor = redactor
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        """Take what knows the runner's own secrets."""
+        self._redact = redact
 
     def __call__(self, logger: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         """Redact every text value."""
         for key, value in event.items():
             if isinstance(value, str):
-                event[key] = self._redactor.redact(value)
+                event[key] = self._redact(value)
         return event
 
 
@@ -55,7 +54,7 @@ class _Forward(logging.Handler):
 
 
 def configure_logging(
-    levels: Mapping[str, LogLevelName], style: str, redactor: Redactor, stream: TextIO | None = None
+    levels: Mapping[str, LogLevelName], style: str, redact: Callable[[str], str], stream: TextIO | None = None
 ) -> None:
     """Set up the process's log once, at its start."""
     out = stream or sys.stdout
@@ -69,7 +68,7 @@ def configure_logging(
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *errors,
-            SecretMask(redactor),
+            SecretMask(redact),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),

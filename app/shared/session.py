@@ -10,7 +10,7 @@ from app.project.errors import AppError, NotThere, SignedOut
 from app.project.models import BrowserSession, Filter, Organisation, Page, Query, Row
 from app.project.runtime import runtime
 from app.project.store import Link, OrgStore
-from app.shared.runner.versions import latest
+from app.shared.runner_versions import latest
 from app.shared.words import initials
 
 OPERATORS = frozenset({"owner", "admin", "operator"})

@@ -15,7 +15,7 @@ from app.runners.view.form import NO_ACCOUNT, AccountChoice, account_of, build_a
 from app.shared.runner.commands import WAYS, Launch, commands
 from app.shared.runner.files import NO_FILE, RunnerFile, newest_files
 from app.shared.runner.tokens import make_token
-from app.shared.runner.versions import latest
+from app.shared.runner_versions import latest
 from app.shared.session import say_error
 from app.shared.words import parse_time
 

@@ -8,7 +8,7 @@ import reflex as rx
 from app.live.page import LivePage
 from app.project.models import Row
 from app.project.store import Changed, OrgStore
-from app.shared.runner.versions import latest, published
+from app.shared.runner_versions import latest, published
 
 
 class ReleaseRow(TypedDict):

@@ -12,7 +12,7 @@ from app.shared.runner import commands
 from app.shared.runner.files import newest_files
 from app.shared.runner.reach import reach_of, say_reach
 from app.shared.runner.tokens import make_token
-from app.shared.runner.versions import breaking_ahead, latest, update_kind
+from app.shared.runner_versions import breaking_ahead, latest, update_kind
 from app.shared.session import AppState, say_error
 from app.shared.words import count
 

@@ -8,7 +8,7 @@ from app.project.errors import AppError
 from app.project.runtime import runtime
 from app.project.store import OrgStore
 from app.shared.runner.files import RunnerFile, files_of
-from app.shared.runner.versions import latest, published
+from app.shared.runner_versions import latest, published
 from app.shared.session import AppState, say_error
 
 

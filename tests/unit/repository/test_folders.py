@@ -1,4 +1,4 @@
-"""Folders import each other in one direction: no circles."""
+"""Folders, and the modules beside them, import each other in one direction: no circles."""
 
 import ast
 from collections.abc import Iterator
@@ -12,6 +12,13 @@ from stack.settings import PROJECT
 ROOTS = ("app", "cli", "stack", "worker")
 
 
+def houses() -> Iterator[str]:
+    """Every package that has rooms: folders below it, and modules beside these."""
+    for root in ROOTS:
+        inner = {init.parent.parent for init in (PROJECT / root).rglob("__init__.py")} - {PROJECT}
+        yield from sorted(".".join(folder.relative_to(PROJECT).parts) for folder in inner)
+
+
 def imported(file: Path) -> Iterator[str]:
     """The modules that a file imports at run time or for its types, wherever in it."""
     for node in ast.walk(ast.parse(file.read_text())):
@@ -22,48 +29,32 @@ def imported(file: Path) -> Iterator[str]:
             yield from (name.name for name in node.names)
 
 
-def room_of(module: str) -> str | None:
-    """The folder below its root that a module lies in, or the module itself if it lies beside the folders."""
-    parts = module.split(".")
-    if parts[0] not in ROOTS or len(parts) < 2:
+def room_of(module: str, house: str) -> str | None:
+    """The folder of a house that a module lies in, or the module itself if it lies beside the folders."""
+    inside = module.removeprefix(f"{house}.")
+    if inside == module:
         return None
-    place = PROJECT / parts[0] / parts[1]
-    return f"{parts[0]}.{parts[1]}" if place.is_dir() or place.with_suffix(".py").exists() else None
+    room = f"{house}.{inside.partition('.')[0]}"
+    place = PROJECT / room.replace(".", "/")
+    return room if place.is_dir() or place.with_suffix(".py").exists() else None
 
 
-def rooms(root: str) -> dict[str, set[str]]:
-    """Which folder or module beside the folders imports which, within one root."""
+def rooms(house: str) -> dict[str, set[str]]:
+    """Which room of a house imports which."""
     found: dict[str, set[str]] = {}
-    for file in (PROJECT / root).rglob("*.py"):
-        here = room_of(".".join(file.relative_to(PROJECT).with_suffix("").parts))
+    for file in (PROJECT / house.replace(".", "/")).rglob("*.py"):
+        here = room_of(".".join(file.relative_to(PROJECT).with_suffix("").parts), house)
         if here:
-            there = {room for module in imported(file) if (room := room_of(module)) and room.startswith(f"{root}.")}
+            there = {room for module in imported(file) if (room := room_of(module, house))}
             found.setdefault(here, set()).update(there - {here})
     return found
 
 
-def folders(root: str) -> dict[str, set[str]]:
-    """Which folder leads to which; a module between two folders is a passage, not a room."""
-    graph = rooms(root)
-
-    def leads_to(room: str, seen: frozenset[str] = frozenset()) -> set[str]:
-        found: set[str] = set()
-        for other in graph.get(room, set()) - seen:
-            found |= {other} if is_folder(other) else leads_to(other, seen | {other})
-        return found
-
-    return {room: leads_to(room) - {room} for room in graph if is_folder(room)}
-
-
-def is_folder(room: str) -> bool:
-    return (PROJECT / room.replace(".", "/")).is_dir()
-
-
-@pytest.mark.parametrize("root", ROOTS)
-def test_folders_import_each_other_one_way_only(root: str) -> None:
-    found = folders(root)
+@pytest.mark.parametrize("house", list(houses()))
+def test_rooms_import_each_other_one_way_only(house: str) -> None:
+    found = rooms(house)
     assert len(found) > 1
     try:
         TopologicalSorter(found).prepare()
     except CycleError as error:
-        pytest.fail(f"a circle of folders: {' → '.join(error.args[1])}")
+        pytest.fail(f"a circle: {' → '.join(error.args[1])}")

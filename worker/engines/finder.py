@@ -99,9 +99,18 @@ class EngineFinder:
                 str(binary), "version", env=env, stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
             )  # fmt: skip
-            output, _ = await asyncio.wait_for(process.communicate(), _VERSION_SECONDS)
-        except (OSError, TimeoutError) as error:
+        except OSError as error:
             self._log.warning("an engine does not run", binary=str(binary), why=str(error))
             return None
+        try:
+            async with asyncio.timeout(_VERSION_SECONDS):
+                output, _ = await process.communicate()
+        except TimeoutError:
+            why = f"it did not say its version within {_VERSION_SECONDS:g} s"
+            self._log.warning("an engine does not run", binary=str(binary), why=why)
+            return None
+        finally:
+            if process.returncode is None:
+                process.kill()
         found = _VERSION.search(output.decode(errors="replace"))
         return found.group(1) if found and process.returncode == 0 else None

@@ -4,8 +4,10 @@ import json
 import os
 from pathlib import Path
 
+import psutil
 import pytest
 
+from tests.support.waiting import eventually
 from worker.engines.finder import EngineFinder
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_summary import sensitive_texts, summarise
@@ -120,6 +122,23 @@ async def test_a_probe_starts_the_engines_again(tmp_path: Path) -> None:
     fake_engine(tmp_path / "first", "tofu", "1.2.4")
     await finder.probe()
     assert finder.found[EngineName.TOFU].version == "1.2.4"
+
+
+@pytest.mark.anyio
+async def test_an_engine_that_does_not_answer_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pid = tmp_path / "pid"
+    (tmp_path / "tofu").write_text(f"#!/bin/sh\necho $$ >{pid}.new && mv {pid}.new {pid}\nexec sleep 600\n")
+    (tmp_path / "tofu").chmod(0o755)
+    monkeypatch.setattr("worker.engines.finder._VERSION_SECONDS", 2)
+    finder = EngineFinder([tmp_path], {"PATH": os.defpath})
+    while not pid.exists():  # on a busy machine it may be ended before it has begun
+        await finder.refresh()
+    assert EngineName.TOFU not in finder.found
+
+    async def is_gone() -> bool:
+        return not psutil.pid_exists(int(pid.read_text()))
+
+    await eventually(is_gone)
 
 
 @pytest.mark.anyio

@@ -63,7 +63,8 @@ async def memory_of(command: Command) -> float:
 
     child = Child.start(command)
     running = asyncio.ensure_future(child.run(note))
-    await asyncio.wait_for(said.wait(), 30)
+    async with asyncio.timeout(30):
+        await said.wait()
     held = sum(proportional_kib(pid) for pid in descendants(child.pid)) / 1024
     child.kill()
     await running

@@ -251,7 +251,8 @@ class Runner:
         await asyncio.wait([emptied, killed], return_when=asyncio.FIRST_COMPLETED)
         if not emptied.done():
             with suppress(TimeoutError):
-                await asyncio.wait_for(emptied, _LAST_WORDS_SECONDS)
+                async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                    await emptied
         killed.cancel()
         if self._signals.is_killing.is_set():
             return ExitCode.STOPPED
@@ -267,7 +268,8 @@ class Runner:
                 handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, words))
         with suppress(TimeoutError):
             seconds = self._settings.engine.stop_grace_seconds + 5 if is_over else None
-            await asyncio.wait_for(self._table.wait_empty(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._table.wait_empty()
 
     async def _take_down(self, tasks: list["asyncio.Task[None]"], server: Server) -> None:
         """Order: claims and heartbeats stop, jobs' tasks end, the session is closed, connections are closed by `run`."""

@@ -144,7 +144,8 @@ class RealtimeClient:
         self._joined.clear()
         if client is not None:
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(client.close(), 2)
+                async with asyncio.timeout(2):
+                    await client.close()
 
     async def _connected(self) -> AsyncRealtimeClient:
         if self._client is not None and self._client.is_connected:
@@ -189,7 +190,8 @@ class RealtimeClient:
                 await self.close()
             return
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(joined.channel.unsubscribe(), 2)
+            async with asyncio.timeout(2):
+                await joined.channel.unsubscribe()
 
 
 def _private_channel() -> Any:

@@ -77,7 +77,8 @@ class Socket:
             task.cancel()
         await asyncio.gather(reader, writer, return_exceptions=True)
         with contextlib.suppress(TimeoutError, WebSocketDisconnect, RuntimeError, OSError):
-            await asyncio.wait_for(self._websocket.close(*self._closing), CLOSE_SECONDS)
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._websocket.close(*self._closing)
 
     def close(self, code: int, reason: str) -> None:
         """End the connection once what is queued before this has been sent."""

@@ -25,7 +25,8 @@ class CatalogStore:
         """The catalogue, waiting for the first one; None when there is none yet."""
         if self.current is None:
             try:
-                await asyncio.wait_for(self._loaded.wait(), timeout_seconds)
+                async with asyncio.timeout(timeout_seconds):
+                    await self._loaded.wait()
             except TimeoutError:
                 return None
         return self.current

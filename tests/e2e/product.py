@@ -134,7 +134,8 @@ class Tab:
 
 
 async def _within(socket: ClientConnection, seconds: float) -> str | bytes:
-    return await asyncio.wait_for(socket.recv(), seconds)
+    async with asyncio.timeout(seconds):
+        return await socket.recv()
 
 
 async def open_tab(product: Product, cookie: str = "", origin: str = "", token: str = "") -> Tab:

@@ -123,7 +123,8 @@ async def realtime(settings: Settings, seen: Seen) -> Check:
     url = settings.server.url.replace("http", "ws", 1) + "/realtime/v1"
     client = AsyncRealtimeClient(url, seen.publishable_key, auto_reconnect=False, max_retries=1)
     try:
-        await asyncio.wait_for(client.connect(), TIMEOUT_SECONDS)
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            await client.connect()
         await client.close()
     except Exception as error:  # noqa: BLE001 - whatever the library raises, polling goes on
         seconds = settings.server.poll_seconds

@@ -51,7 +51,8 @@ async def run_command(command: list[str]) -> str:
     except OSError as error:
         raise Retryable(f"{command[0]} did not answer: {error}") from error
     try:
-        output, errors = await asyncio.wait_for(process.communicate(), SECONDS)
+        async with asyncio.timeout(SECONDS):
+            output, errors = await process.communicate()
     except TimeoutError as error:
         process.kill()
         raise Retryable(f"{command[0]} did not answer within {SECONDS:.0f} s.") from error

@@ -56,7 +56,8 @@ class StateBackend:
         if self._server is not None:
             self._server.close()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._server.wait_closed(), 2.0)
+                async with asyncio.timeout(2.0):
+                    await self._server.wait_closed()
 
     @property
     def secrets(self) -> list[str]:
@@ -83,7 +84,8 @@ class StateBackend:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         exchange = Exchange(reader)
         try:
-            response = await asyncio.wait_for(self._respond(exchange), _REQUEST_SECONDS)
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                response = await self._respond(exchange)
             writer.write(exchange.spell(response))
             await writer.drain()
         except (ConnectionError, TimeoutError):

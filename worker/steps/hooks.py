@@ -27,10 +27,9 @@ async def run_hook(space: Workspace, name: str, hook: Hook) -> None:
     with _sealed(script, space.root) as (path, descriptors):
         before, space.env = space.env, {**space.env, "RUNYARD_HOOK": name}
         try:
-            await asyncio.wait_for(
-                space.run(["/bin/sh", path], what=f"sh {name} (sha256 {digest(script)[:12]})", pass_fds=descriptors),
-                limit,
-            )
+            async with asyncio.timeout(limit):
+                what = f"sh {name} (sha256 {digest(script)[:12]})"
+                await space.run(["/bin/sh", path], what=what, pass_fds=descriptors)
         except TimeoutError as error:
             raise JobFailed(
                 f"The hook {name} did not end within {limit:g} s.", code="hook_timeout",

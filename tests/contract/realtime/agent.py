@@ -77,7 +77,8 @@ async def start_agent(project: Project, version: str) -> AsyncIterator[Agent]:
         if process.stdin is not None:
             process.stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), 10)
+            async with asyncio.timeout(10):
+                await process.wait()
         except TimeoutError:
             process.kill()
             await process.wait()

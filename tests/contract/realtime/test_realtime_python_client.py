@@ -56,7 +56,8 @@ class Ear:
 
 
 async def soon(queue: "asyncio.Queue[Any]") -> Any:
-    return await asyncio.wait_for(queue.get(), PATIENCE)
+    async with asyncio.timeout(PATIENCE):
+        return await queue.get()
 
 
 @pytest.fixture

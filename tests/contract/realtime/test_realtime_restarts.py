@@ -25,10 +25,12 @@ def insert(stack: RunningStack, number: int) -> None:
 
 async def hears(stack: RunningStack, live: "asyncio.Queue[Any]", changes: "asyncio.Queue[Any]", number: int) -> None:
     """Wait until the changes flow again, and then for a row; that the database was not there yet may be told before."""
-    while (await asyncio.wait_for(live.get(), 180)).status != "ok":
-        pass
+    async with asyncio.timeout(180):
+        while (await live.get()).status != "ok":
+            pass
     await asyncio.to_thread(insert, stack, number)
-    change = await asyncio.wait_for(changes.get(), 180)
+    async with asyncio.timeout(180):
+        change = await changes.get()
     assert change["data"]["record"] == {"id": number}
 
 

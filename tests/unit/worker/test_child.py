@@ -99,7 +99,8 @@ async def test_a_stubborn_child_gets_exactly_one_sigint_and_is_then_killed(tmp_p
 async def test_daemons_of_the_group_end_with_their_leader_and_do_not_hold_the_pipe(tmp_path: Path) -> None:
     out = Collected()
     child = Child.start(shell("sleep 1000 & echo $!; exit 0", tmp_path))
-    assert await asyncio.wait_for(child.run(out), 180) == 0
+    async with asyncio.timeout(180):
+        assert await child.run(out) == 0
     daemon = int(out.text)
     wait_until(lambda: not _is_running(daemon))
 

@@ -122,7 +122,8 @@ class Collected:
 async def run(isolation: Isolation, place: Place, script: str, **env: str) -> tuple[int, str]:
     out = Collected()
     command = isolation.enclose(place.command("/bin/sh", "-c", script, **env), place.root)
-    code = await asyncio.wait_for(Child.start(command).run(out), 180)
+    async with asyncio.timeout(180):
+        code = await Child.start(command).run(out)
     isolation.end(place.root)
     return code, out.text
 
@@ -258,7 +259,8 @@ async def test_a_stubborn_child_gets_exactly_one_interrupt_and_is_then_killed_wi
     child.interrupt()
     await eventually(lambda: _truth((place.root / "signals").exists()))
     await stop_with_grace(child, 0.3, asyncio.sleep)
-    assert await asyncio.wait_for(running, 180) < 0
+    async with asyncio.timeout(180):
+        assert await running < 0
     assert child.is_killed
     assert (place.root / "signals").read_text() == "SIGINT"
     isolation.end(place.root)
@@ -273,7 +275,8 @@ async def test_an_interrupt_while_it_starts_is_kept_for_it(place: Place, way: st
     assert command.is_interrupt_blocked
     child = Child.start(command)
     child.interrupt()
-    assert await asyncio.wait_for(child.run(Collected()), 180) == -signal.SIGINT
+    async with asyncio.timeout(180):
+        assert await child.run(Collected()) == -signal.SIGINT
     isolation.end(place.root)
     # Whatever the tests themselves were started with: a shell ignores interrupts for what it starts in the background.
     _, said = await run(isolation, place, "grep -E '^Sig(Blk|Ign)' /proc/self/status")

@@ -111,7 +111,8 @@ async def test_a_server_that_ends_the_connection_at_work_is_noticed(
     await sleeping(bare_database)
     bare_database.connect("supabase_admin").execute("select pg_terminate_backend(%s)", [int(pid)])
     with pytest.raises((DatabaseGone, DatabaseError)):
-        await asyncio.wait_for(task, 180)
+        async with asyncio.timeout(180):
+            await task
 
 
 async def test_a_plan_made_for_one_role_does_not_serve_another(connection: Connection, bare_database: Database) -> None:

@@ -143,7 +143,8 @@ async def test_cancelled_while_it_waits_for_a_job_it_takes_jobs_again(place: Pla
     other = ClaimedJob(id=8, attempt=1, type=JobType.PLAN)
     place.table.add(JobHandle(other, Lease(0, 60), JobControl(1)))
     update = asyncio.create_task(place.run())
-    await asyncio.wait_for(place.drained.wait(), 180)
+    async with asyncio.timeout(180):
+        await place.drained.wait()
     assert place.process_status.free_slots(1) == 0
     update.cancel()
     with pytest.raises(asyncio.CancelledError):

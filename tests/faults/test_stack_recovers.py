@@ -4,10 +4,12 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
 
+from tests.integration.worker_bench import open_bench
 from tests.support.stack import RunningStack
 from tests.support.waiting import wait_until
 
@@ -62,6 +64,18 @@ def test_every_backend_ended_at_once_is_no_more_than_a_hiccup(tough_stack: Runni
         )
         connection.execute(statement, [["authenticator"]])
     wait_until(tough_stack.is_healthy)
+
+
+def test_a_runner_that_starts_while_the_database_does_not_answer_waits_for_it(
+    tough_stack: RunningStack, tmp_path: Path
+) -> None:
+    with open_bench(tough_stack, tmp_path) as bench:
+        worker = bench.register()
+        with psycopg.connect(tough_stack.db_url) as connection:
+            connection.execute("lock table private.worker_tokens in access exclusive mode")
+            runner = bench.start_worker(worker)
+            wait_until(lambda: runner.said("session_not_opened") or runner.process.poll() is not None)
+        bench.online(worker)
 
 
 def test_the_second_signal_does_not_cut_the_orderly_stop_short(fresh_stack: RunningStack) -> None:

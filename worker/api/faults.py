@@ -9,6 +9,7 @@ from worker.exit_codes import ExitCode
 _EXPIRED_TOKEN = frozenset({"PGRST301", "PGRST303", "UNAUTHORIZED_INVALID_JWT_FORMAT"})
 # Serialisation failures, deadlocks, lost connections, timeouts: the same call may succeed in a moment.
 _PASSING_STATES = ("40", "53", "57", "08", "55P03", "PGRST00")
+# Whatever the code beside it: the edge functions say in their own words that they failed (RY500) or are busy (RY503).
 _PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524})
 
 
@@ -25,13 +26,9 @@ def fault(status: int, body: Mapping[str, Any], headers: Mapping[str, str]) -> W
         return Locked(message, **about)
     if code in _EXPIRED_TOKEN or (status == 401 and not code.startswith("RY")):
         return TokenExpired(message, **about)
-    if code == "RY429" or code.startswith(_PASSING_STATES) or _is_passing(status, code):
+    if code == "RY429" or code.startswith(_PASSING_STATES) or status in _PASSING_STATUSES:
         return Retryable(message, retry_after_seconds=_retry_after(headers), **about)
     return Rejected(message, **about)
-
-
-def _is_passing(status: int, code: str) -> bool:
-    return status in _PASSING_STATUSES and not code.startswith("RY")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:

@@ -27,6 +27,8 @@ REF = JobRef(job=7, attempt=2)
         (401, "PGRST303", TokenExpired),
         (401, "", TokenExpired),
         (500, "", Retryable),
+        (500, "RY500", Retryable),
+        (503, "RY503", Retryable),
         (503, "53300", Retryable),
         (429, "", Retryable),
         (500, "40001", Retryable),

@@ -41,7 +41,9 @@ def session(network: Network, clock: HandClock, **more: str) -> tuple[RunnerSess
 
 
 async def test_a_session_is_opened_once_the_server_answers() -> None:
-    answers = iter([httpx.ConnectError("down"), (503, {}), (429, {}, {"retry-after": "33"}), GRANT])
+    failed = (500, {"code": "RY500", "message": "The function failed; its log says why."})
+    busy = (503, {"code": "RY503", "message": "Too many are signing in."}, {"retry-after": "5"})
+    answers = iter([httpx.ConnectError("down"), (503, {}), failed, busy, (429, {}, {"retry-after": "33"}), GRANT])
     network, clock = Network(lambda *_: next(answers)), HandClock()
     opened, transport = session(network, clock)
     grant = await opened.open()

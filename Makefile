@@ -8,8 +8,8 @@ PY := .venv/bin/python
 SETUP := scripts/setup
 # Python keeps what it compiled: without that each of the many processes of a stack or a test compiles all again.
 unexport PYTHONDONTWRITEBYTECODE
-# One process more than there are processors, because many tests wait; each starts a stack and a browser, so not more than six.
-PYTEST_WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores > 5 ? 6 : cores + 1)))
+# Two processes more than there are processors, because many tests wait; each starts a stack and a browser, so not more than six.
+PYTEST_WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores > 4 ? 6 : cores + 2)))
 # Tests of one file run in one process, files in the order of tests/support/order.py.
 PYTEST := $(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 

@@ -5,6 +5,7 @@
 
 import { read } from "./env.ts";
 import { isBound, type Trust } from "./oidc.ts";
+import { ask } from "./providers.ts";
 
 export const AWS_ISSUER = "https://sts.amazonaws.com";
 export const AWS_PREFIX = "aws-iam.";
@@ -12,7 +13,6 @@ const AUDIENCE = "x-runyard-audience";
 const STS = /^sts\.([a-z0-9-]+\.)?amazonaws\.com(\.cn)?$/;
 const PARAMETERS = /^(Action|Version|X-Amz-[A-Za-z-]+)$/;
 const MOST_SECONDS = 900;
-const TIMEOUT_MILLISECONDS = 5000;
 
 function decode(token: string): URL {
   const text = token.slice(AWS_PREFIX.length).replaceAll("-", "+").replaceAll("_", "/");
@@ -58,10 +58,8 @@ function claimsOf(text: string): Record<string, string> {
 export async function verifyAws(token: string, trust: Trust): Promise<Record<string, string>> {
   const url = decode(token);
   check(url);
-  const response = await fetch(url, {
+  const response = await ask(url, {
     headers: { [AUDIENCE]: trust.audience, accept: "application/json" },
-    redirect: "error",
-    signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS),
   });
   const text = await response.text();
   if (!response.ok) throw new Error(`STS answered ${response.status}`);

@@ -15,7 +15,8 @@ function refuse(message: string, hint: string): never {
  */
 export async function sessionOf(userId: string, seenAt: string): Promise<unknown> {
   const { data: found, error } = await admin().getUserById(userId);
-  if (error || !found.user?.email) refuse("That account is gone.", "Sign in with another one.");
+  if (error && error.status !== 404) throw new Error(`get_user: ${error.message}`);
+  if (!found.user?.email) refuse("That account is gone.", "Sign in with another one.");
   if (!found.user.email_confirmed_at) {
     refuse("That account's e-mail address is not confirmed.", "Confirm it, then sign in again.");
   }

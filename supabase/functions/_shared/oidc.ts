@@ -3,6 +3,7 @@
 import * as jose from "jose";
 import { checkAddress } from "./addresses.ts";
 import { AWS_ISSUER, AWS_PREFIX, verifyAws } from "./aws.ts";
+import { ask } from "./providers.ts";
 
 export interface Trust {
   issuer: string;
@@ -12,7 +13,6 @@ export interface Trust {
 
 /** Public-key algorithms only: with HS256 a public key could be used as the secret. */
 const ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "ES256", "ES384", "EdDSA"];
-const TIMEOUT_MILLISECONDS = 5000;
 const MAX_DOCUMENT_BYTES = 256 * 1024;
 const CACHE_MILLISECONDS = 10 * 60 * 1000;
 const FAILURE_MILLISECONDS = 30 * 1000;
@@ -24,26 +24,17 @@ interface Known {
 }
 const known = new Map<string, Known>();
 
-/** Fetches without following redirects, in bounded time. */
 const fetchStrictly: jose.FetchImplementation = async (url, options) =>
-  await fetch(await checkAddress(url), {
-    ...options as RequestInit,
-    redirect: "error",
-    signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS),
-  });
+  await ask(await checkAddress(url), options as RequestInit);
 
 async function discover(issuer: string): Promise<Keys> {
   const address = `${issuer.replace(/\/+$/, "")}/.well-known/openid-configuration`;
-  const response = await fetch(await checkAddress(address), {
-    redirect: "error",
-    signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS),
-  });
+  const response = await ask(await checkAddress(address));
   const text = await response.text();
   if (!response.ok || text.length > MAX_DOCUMENT_BYTES) throw new Error("no discovery document");
   const document = JSON.parse(text) as { issuer?: string; jwks_uri?: string };
   if (document.issuer !== issuer) throw new Error("the document names another issuer");
   return jose.createRemoteJWKSet(await checkAddress(document.jwks_uri ?? ""), {
-    timeoutDuration: TIMEOUT_MILLISECONDS,
     cooldownDuration: 30_000,
     cacheMaxAge: CACHE_MILLISECONDS,
     [jose.customFetch]: fetchStrictly,

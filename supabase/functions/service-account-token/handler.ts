@@ -26,6 +26,7 @@ import {
   serveWith,
 } from "../_shared/http.ts";
 import { type Trust, verifyAny } from "../_shared/oidc.ts";
+import { ProviderAway } from "../_shared/providers.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
 import { ACCOUNT_TOKEN_SECONDS, signAccount, signActing, signPersonal } from "../_shared/tokens.ts";
 
@@ -38,6 +39,13 @@ const REFUSED = {
   code: "RY401",
   error: "invalid_client",
   message: "The service account is not known, or its credential is not valid.",
+};
+
+const PROVIDER_AWAY = {
+  code: "RY503",
+  error: "temporarily_unavailable",
+  message: "The identity provider does not answer, so nobody can say whether the identity is right.",
+  hint: "Try again in half a minute.",
 };
 
 const clientId = z.string().min(1).max(200);
@@ -138,14 +146,16 @@ async function bySecret(
   return found ?? null;
 }
 
-async function isIdentityRight(account: Account | null, text: string): Promise<boolean> {
-  if (!account?.trusts?.length) return false;
+type Verdict = "right" | "wrong" | "unknown";
+
+async function judge(account: Account | null, text: string): Promise<Verdict> {
+  if (!account?.trusts?.length) return "wrong";
   try {
     await verifyAny(text, account.trusts);
-    return true;
+    return "right";
   } catch (error) {
     console.warn(`identity refused: ${error instanceof Error ? error.message : error}`);
-    return false;
+    return error instanceof ProviderAway ? "unknown" : "wrong";
   }
 }
 
@@ -156,12 +166,15 @@ async function byIdentity(
   text: string,
 ): Promise<Account | null> {
   const account = await accountFor(body);
-  if (await isIdentityRight(account, text)) return account;
+  const verdict = await judge(account, text);
+  if (verdict === "right") return account;
   const address = addressOf(http);
   await limit([
     [`account:address:${address}`, PER_ADDRESS],
     [`account:unproven:${body.client_id}:${address}`, PER_CLIENT],
   ]);
+  // Not a refusal: a runner that is refused leaves for good.
+  if (verdict === "unknown") throw new Answer(503, PROVIDER_AWAY, { "retry-after": "30" });
   return null;
 }
 

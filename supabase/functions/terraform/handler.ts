@@ -48,6 +48,8 @@ async function outputsOf(request: Request, org: string, workspace: string): Prom
   const said = await response.json();
   if (response.ok) return said as Outputs;
   const message = [said.message, said.hint].filter(Boolean).join(" ");
+  // Clients ask again after a 503, and give up after a 403.
+  if (response.status >= 500 || response.status === 429) refuse(503, message);
   refuse(response.status === 401 ? 401 : 403, message || "The token is not accepted.");
 }
 

@@ -23,14 +23,15 @@ class Issuer:
         self.key = RSAKey.generate_key(2048, {"kid": "first"})
         self.url = ""
         self.named_issuer: str | None = None
+        self.statuses = {"discovery": 200, "keys": 200}
         self.fetched = 0
 
     def discovery(self, _: Call) -> tuple[int, Any]:
-        return 200, {"issuer": self.named_issuer or self.url, "jwks_uri": f"{self.url}/keys"}
+        return self.statuses["discovery"], {"issuer": self.named_issuer or self.url, "jwks_uri": f"{self.url}/keys"}
 
     def keys(self, _: Call) -> tuple[int, Any]:
         self.fetched += 1
-        return 200, {"keys": [self.key.as_dict(private=False)]}
+        return self.statuses["keys"], {"keys": [self.key.as_dict(private=False)]}
 
     def claims(self, **changes: Any) -> dict[str, Any]:
         now = int(time.time())

@@ -246,6 +246,24 @@ def test_an_issuer_that_names_another_is_refused(edge: Edge, person: Person, iss
     assert answer.status_code == 401
 
 
+@pytest.mark.parametrize(
+    ("document", "status", "answered"),
+    [("discovery", 503, 503), ("keys", 502, 503), ("keys", 429, 503), ("discovery", 404, 401), ("keys", 302, 401)],
+)
+def test_a_provider_that_is_away_has_not_refused_anybody(
+    edge: Edge, person: Person, issuer: Issuer, document: str, status: int, answered: int
+) -> None:
+    issuer.statuses[document] = status
+    answer = edge.post("service-account-token", by_identity(trusting(person, issuer), issuer.token()))
+    assert (answer.status_code, answer.json()["code"]) == (answered, f"RY{answered}")
+
+
+def test_a_provider_that_is_gone_has_not_refused_anybody(edge: Edge, person: Person) -> None:
+    with running_issuer() as issuer:
+        body = by_identity(trusting(person, issuer), issuer.token())
+    assert edge.post("service-account-token", body).status_code == 503
+
+
 def test_an_issuer_inside_our_network_is_not_asked(running_stack_edge: Edge, person: Person, issuer: Issuer) -> None:
     """The stack's own functions run without the leave that these tests give theirs."""
     body = by_identity(trusting(person, issuer), issuer.token())

@@ -1,0 +1,22 @@
+/** Requests to identity providers: in bounded time, and no redirect is followed. */
+
+const TIMEOUT_MILLISECONDS = 5000;
+
+/** The provider itself does not answer: nobody can say whether an identity is right. */
+export class ProviderAway extends Error {}
+
+/** Asks a provider; its redirects and refusals are answers, silence and failures of its own are not. */
+export async function ask(url: URL, options: RequestInit = {}): Promise<Response> {
+  const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS);
+  let response: Response;
+  try {
+    response = await fetch(url, { ...options, redirect: "manual", signal });
+  } catch (error) {
+    // Not allowed to ask is for an operator to change, not for a moment to pass.
+    if (error instanceof Error && error.name === "NotCapable") throw error;
+    throw new ProviderAway(`${url.host}: ${error instanceof Error ? error.message : error}`);
+  }
+  if (response.status < 500 && response.status !== 429) return response;
+  await response.body?.cancel();
+  throw new ProviderAway(`${url.host} answered ${response.status}`);
+}

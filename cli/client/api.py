@@ -7,10 +7,16 @@ from typing import Any
 from urllib.parse import urlencode
 
 from cli.client.http import Connection, Reply
-from cli.errors import CommandError, Refused, SignedOut
+from cli.errors import CommandError, NoAnswer, Refused, SignedOut
 
 PAGE = 1000
 UNAUTHORIZED = 401
+# A gateway, or a proxy before it, whose server is away or late.
+PASSING_STATUSES = frozenset({408, 425, 502, 503, 504, 520, 521, 522, 523, 524})
+# Serialisation failures, deadlocks, lost connections, timeouts; an edge function that failed or is busy.
+PASSING_CODES = ("40", "53", "57", "08", "55P03", "PGRST00", "RY500", "RY503")
+SQLSTATE_LENGTH = 5
+AGAIN = "Try again in a moment."
 
 
 class Api:
@@ -83,9 +89,25 @@ def claims_of(token: str) -> dict[str, Any]:
 def refusal(what: str, reply: Reply) -> CommandError:
     """Say what the project said: the database's and Auth's own message and hint, where there is one."""
     message, hint = said_by(reply)
+    if is_passing(reply):
+        return NoAnswer(f"{what}: {message}", hint or AGAIN)
     if reply.status == UNAUTHORIZED:
         return SignedOut(f"The project does not accept this login: {message}", "Sign in again: runyard login.")
     return Refused(f"{what}: {message}", hint)
+
+
+def is_passing(reply: Reply) -> bool:
+    """Whether the same request may succeed in a moment: the reply says nothing of what was asked."""
+    return reply.is_error and (reply.status in PASSING_STATUSES or _code(reply).startswith(PASSING_CODES))
+
+
+def _code(reply: Reply) -> str:
+    """The code of the database, PostgREST or an edge function. Auth's may be the HTTP status, which is no SQLSTATE."""
+    try:
+        code = reply.json().get("code")
+    except (ValueError, AttributeError):
+        return ""
+    return code if isinstance(code, str) and len(code) >= SQLSTATE_LENGTH else ""
 
 
 def said_by(reply: Reply) -> tuple[str, str]:

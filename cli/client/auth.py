@@ -4,17 +4,19 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from cli.client.api import Api, refusal, said_by
-from cli.client.http import Connection
+from cli.client.api import AGAIN, Api, refusal, said_by
+from cli.client.http import Connection, Reply
 from cli.client.personal import exchange, is_personal
 from cli.client.two_steps import Ask, complete, is_half, nobody_to_ask
-from cli.errors import SignedOut
+from cli.errors import CommandError, NoAnswer, SignedOut
 
 # Renewed a little early: a token must not expire between here and the database.
 EARLY_SECONDS = 30
 DEVICE = "/functions/v1/device-login"
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 TOO_MANY = 429
+# What says nothing of the login when it is renewed: two at the same moment, too many of them, Auth's own failure.
+NOT_ABOUT_LOGIN = frozenset({409, TOO_MANY, 500})
 
 
 @dataclass(frozen=True)
@@ -97,11 +99,17 @@ def _session(said: dict[str, Any]) -> PersonSession:
 def _grant(connection: Connection, key: str, grant: str, body: dict[str, str]) -> dict[str, Any]:
     reply = connection.request("POST", f"/auth/v1/token?grant_type={grant}", {"apikey": key}, body)
     if reply.is_error:
-        raise _not_signed_in(grant, body, refusal("Auth", reply).message)
+        raise _not_signed_in(grant, body, reply)
     return dict(reply.json())
 
 
-def _not_signed_in(grant: str, body: dict[str, str], said: str) -> SignedOut:
+def _not_signed_in(grant: str, body: dict[str, str], reply: Reply) -> CommandError:
+    problem = refusal("Auth", reply)
+    said = problem.message
+    if isinstance(problem, NoAnswer):
+        return problem
     if grant == "password":
         return SignedOut(f"{body['email']} could not sign in. {said}", "Check the address, the password and the key.")
+    if reply.status in NOT_ABOUT_LOGIN:
+        return NoAnswer(said, AGAIN)
     return SignedOut(f"The login has expired. {said}", "Sign in again: runyard login.")

@@ -88,20 +88,22 @@ def _from_environment() -> tuple[Api, Profile]:
 
 def _from_profile(profiles: Profiles, profile: Profile) -> tuple[Api, Profile]:
     connection = Connection(profile.url)
+    session = profiles.session(profile)
+    used = session.access_token if session else ""
 
     def renew() -> str:
+        nonlocal used
         with profiles.lock():
             # Another command may have renewed it while this one waited for the lock.
             kept = profiles.session(profile)
             if kept is None:
                 raise SignedOut(f'The profile "{profile.name}" is signed out.', "Sign in again: runyard login.")
-            if kept.access_token != used and not kept.is_stale:
-                return kept.access_token
-            fresh = refresh(connection, profile.key, kept.refresh_token)
-            profiles.renew(profile, fresh)
-            return fresh.access_token
+            if kept.access_token == used or kept.is_stale:
+                kept = refresh(connection, profile.key, kept.refresh_token)
+                profiles.renew(profile, kept)
+            # By this machine's clock it may seem good long after the project has stopped taking it.
+            used = kept.access_token
+            return used
 
-    session = profiles.session(profile)
-    used = session.access_token if session else ""
     token = used if session and not session.is_stale else renew()
     return Api(connection, profile.key, token, renew), profile

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from cli.client.api import said_by
+from cli.client.api import is_passing, refusal, said_by
 from cli.client.http import Connection
 from cli.client.tokens import PERSONAL
 from cli.errors import SignedOut
@@ -24,6 +24,8 @@ def exchange(connection: Connection, token: str) -> dict[str, Any]:
         raise SignedOut("That is no personal token.", f"It begins with {PERSONAL}. {HINT}")
     body = {"grant_type": GRANT, "token": token}
     reply = connection.request("POST", "/functions/v1/service-account-token", {}, body)
+    if is_passing(reply):
+        raise refusal("service-account-token", reply)
     if reply.is_error:
         message, hint = said_by(reply)
         raise SignedOut(message, hint or HINT)

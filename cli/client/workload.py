@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from cli.client.api import Api, said_by
+from cli.client.api import Api, is_passing, refusal, said_by
 from cli.client.http import Connection
 from cli.errors import Missing, SignedOut
 
@@ -49,6 +49,8 @@ def sign_in(connection: Connection) -> Login:
     account = os.environ[ACCOUNT]
     proof = {"client_id": account, "scope": "api", **_proof()}
     reply = connection.request("POST", "/functions/v1/service-account-token", {}, proof)
+    if is_passing(reply):
+        raise refusal("service-account-token", reply)
     if reply.is_error:
         message, hint = said_by(reply)
         raise SignedOut(f"{account} could not sign in. {message}", hint or HINT)
@@ -93,6 +95,8 @@ def _from_github() -> str:
     asked = f"{url.path}?{'&'.join(filter(None, (url.query, urlencode({'audience': audience()}))))}"
     headers = {"Authorization": f"Bearer {os.environ['ACTIONS_ID_TOKEN_REQUEST_TOKEN']}", "Accept": "application/json"}
     reply = Connection(f"{url.scheme}://{url.netloc}").request("GET", asked, headers)
+    if is_passing(reply):
+        raise refusal("GitHub", reply)
     if reply.is_error:
         raise SignedOut(
             f"GitHub gave no identity token: HTTP {reply.status}", "The job needs `permissions: id-token: write`."

@@ -12,7 +12,7 @@ import typer
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
 from cli.errors import ExitCode, Usage
-from cli.jobs.follow import ENDS, Follower
+from cli.jobs.follow import ENDS, Follower, patiently
 from cli.jobs.plan import plan_lines
 from cli.output import say
 
@@ -212,7 +212,8 @@ def _leave_to_review(here: Here, plans: list[Row], wait: bool) -> None:
 def _followed_by(here: Here, plan: Row) -> list[Row]:
     if plan["status"] != "SUCCEEDED":
         raise typer.Exit(int(ENDS[plan["status"]]))
-    found = here.api.rows("provision_jobs", plan_job_id=f"eq.{plan['id']}", order="id.desc", limit="1")
+    made_of_it = {"plan_job_id": f"eq.{plan['id']}", "order": "id.desc", "limit": "1"}
+    found = patiently(lambda: here.api.rows("provision_jobs", **made_of_it))
     if not found:
         say(f"{plan['module_path']}: no changes, nothing to apply.")
     return found
@@ -288,11 +289,11 @@ def _found(here: Here, modules: list[str] | None, group: str | None) -> list[Row
 
 def _enqueue(here: Here, kind: str, modules: list[Row], options: dict[str, Any], key: str | None) -> list[Row]:
     # With a key of our own a lost answer can be asked for again without a second job.
-    whole = {**options, "idempotency_key": key or f"cli-{uuid.uuid4()}"}
-    if len(modules) == 1:
-        return [here.api.call("enqueue_job", org=here.org.id, type=kind, module=modules[0]["id"], options=whole)]
+    common = {"org": here.org.id, "type": kind, "options": {**options, "idempotency_key": key or f"cli-{uuid.uuid4()}"}}
     ids = [row["id"] for row in modules]
-    made = here.api.call("enqueue_jobs", org=here.org.id, type=kind, modules=ids, options=whole)
+    if len(ids) == 1:
+        return [patiently(lambda: here.api.call("enqueue_job", module=ids[0], **common))]
+    made = patiently(lambda: here.api.call("enqueue_jobs", modules=ids, **common))
     paths = {row["id"]: row["path"] for row in modules}
     return [{"type": kind, "module_path": paths.get(row.get("module_id")), **row} for row in made]
 

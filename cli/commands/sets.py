@@ -7,6 +7,7 @@ import typer
 
 from cli.command import Here, command, new_app
 from cli.errors import ExitCode, NotFound
+from cli.jobs.follow import patiently
 from cli.output import say
 
 app = new_app("Many jobs as one thing.")
@@ -65,14 +66,17 @@ def _start(here: Here, kind: str, path: str, wait: bool, key: str | None) -> Non
 
 
 def _show(here: Here, made: str, is_waiting: bool) -> None:
-    now = here.api.call("set_progress", set=made)
+    def ask() -> dict[str, Any]:
+        return dict(here.api.call("set_progress", set=made))
+
+    now = patiently(ask) if is_waiting else ask()
     said = ""
     while is_waiting and now["status"] == "RUNNING":
         if sentence(now) != said and not here.printer.as_json:
             said = sentence(now)
             say(said)
         time.sleep(POLL_EVERY_SECONDS)
-        now = here.api.call("set_progress", set=made)
+        now = patiently(ask)
     here.printer.result(now, _details)
     if is_waiting and now["failed"]:
         raise typer.Exit(ExitCode.JOB_FAILED)

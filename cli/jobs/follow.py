@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from cli.client.api import Api
 from cli.client.organization import Row
@@ -19,6 +19,7 @@ ENDS: dict[str, ExitCode] = {
     "CANCELLED": ExitCode.JOB_CANCELLED,
     "NEEDS_ATTENTION": ExitCode.JOB_NEEDS_ATTENTION,
 }
+Answer = TypeVar("Answer")
 SOON, LATE, SLOWER = 0.3, 2.0, 1.3
 PATIENCE_SECONDS = 300.0
 WHY_SECONDS = 10.0
@@ -45,7 +46,6 @@ class Follower:
     is_for_program: bool = False
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
-    _silent_since: float | None = field(default=None, repr=False)
     _asked_at: float | None = field(default=None, repr=False)
     _because: str = field(default="", repr=False)
 
@@ -53,24 +53,19 @@ class Follower:
         """Follow until the job has ended; its row then."""
         pause = SOON
         while True:
-            row, has_changed = self._poll()
-            if row is not None and row["status"] in ENDS:
+            row, has_changed = patiently(self._poll, self.sleep, self.clock)
+            if row["status"] in ENDS:
                 self._tell_end(row)
                 return row
             pause = SOON if has_changed else min(pause * SLOWER, LATE)
             self.sleep(pause)
 
-    def _poll(self) -> tuple[Row | None, bool]:
-        """The job's row after everything that it wrote so far was printed; a project that is away is waited for."""
-        try:
-            (row,) = self.api.rows("provision_jobs", id=f"eq.{self.job}", select=SEEN)
-            before = self.seq
-            has_changed = self._tell(row)
-            self.print_log(row["attempt"])
-        except NoAnswer as error:
-            self._wait_for_answer(error)
-            return None, False
-        self._silent_since = None
+    def _poll(self) -> tuple[Row, bool]:
+        """The job's row after everything that it wrote so far was printed."""
+        (row,) = self.api.rows("provision_jobs", id=f"eq.{self.job}", select=SEEN)
+        before = self.seq
+        has_changed = self._tell(row)
+        self.print_log(row["attempt"])
         return row, has_changed or self.seq != before
 
     def print_log(self, attempt: int) -> None:
@@ -102,13 +97,25 @@ class Follower:
     def _tell_end(self, row: Row) -> None:
         say(f"job {self.job}: {describe(row)}")
 
-    def _wait_for_answer(self, error: NoAnswer) -> None:
-        now = self.clock()
-        if self._silent_since is None:
-            self._silent_since = now
-            say(_dim(f"{error.message}; trying again"))
-        elif now - self._silent_since > PATIENCE_SECONDS:
-            raise error
+
+def patiently(
+    ask: Callable[[], Answer],
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Answer:
+    """Ask something that may be asked twice; a project that is away is waited for, but not for ever."""
+    pause, silent_since = SOON, None
+    while True:
+        try:
+            return ask()
+        except NoAnswer as error:
+            if silent_since is None:
+                silent_since = clock()
+                say(_dim(f"{error.message}; trying again"))
+            elif clock() - silent_since > PATIENCE_SECONDS:
+                raise
+        sleep(pause)
+        pause = min(pause * SLOWER, LATE)
 
 
 def log_chunks(api: Api, job: int, attempt: int, after: int = 0) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,197 @@
+"""Replies that say nothing of what was asked: a gateway without its server, a database that restarts. They are waited out."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cli.client import identity, workload
+from cli.client.api import Api, refusal
+from cli.client.auth import PersonSession, refresh, sign_in
+from cli.client.http import Connection, Reply
+from cli.client.personal import exchange
+from cli.client.profiles import Profile, Profiles
+from cli.client.tokens import PERSONAL
+from cli.commands import run, sets
+from cli.errors import CommandError, NoAnswer, Refused, SignedOut
+from cli.jobs import follow
+from cli.output import Printer
+
+BAD_GATEWAY = Reply(502, "<html>Bad gateway</html>")
+BUSY = Reply(503, json.dumps({"code": "PGRST001", "message": "Database client error."}))
+JOB = {"id": 7, "type": "PLAN", "module_path": "a", "status": "SUCCEEDED", "attempt": 0, "plan_summary": None}
+
+
+def answer(status: int, **body: Any) -> Reply:
+    return Reply(status, json.dumps(body))
+
+
+def ok(document: Any) -> Reply:
+    return Reply(200, json.dumps(document))
+
+
+@dataclass
+class Line:
+    """A connection whose replies are made up; it keeps what was asked."""
+
+    replies: list[Reply]
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+    url: str = "http://p"
+
+    def request(self, _: str, path: str, __: dict[str, str], body: Any = None) -> Reply:
+        self.asked.append((path, body))
+        return self.replies.pop(0)
+
+
+def here(line: Line) -> Any:
+    return SimpleNamespace(
+        api=Api(line, "key", "token"),  # type: ignore[arg-type]
+        org=SimpleNamespace(id="org"),
+        printer=Printer(as_json=True),
+    )
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "SOON", 0.0)
+    monkeypatch.setattr(sets, "POLL_EVERY_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (BAD_GATEWAY, NoAnswer),
+        (BUSY, NoAnswer),
+        (answer(504, code="PGRST003", message="Timed out."), NoAnswer),
+        (answer(500, code="40001", message="could not serialize access"), NoAnswer),
+        (answer(500, code="RY500", message="The function failed."), NoAnswer),
+        (Reply(522, ""), NoAnswer),
+        # Auth's older form: the code is the HTTP status.
+        (answer(400, code=400, msg="Invalid login credentials"), Refused),
+        (answer(403, code="403", msg="Forbidden"), Refused),
+        (answer(409, code="23505", message="duplicate key"), Refused),
+        (answer(403, code="RY403", message="Operators may do that."), Refused),
+        (answer(500, code="XX000", message="internal error"), Refused),
+        (answer(400, code=["40001"]), Refused),
+        (answer(401, code="PGRST301", message="JWT expired"), SignedOut),
+    ],
+)
+def test_a_passing_reply_is_no_refusal(reply: Reply, kind: type[CommandError]) -> None:
+    assert type(refusal("claim", reply)) is kind
+
+
+def as_refresh(line: Any) -> object:
+    return refresh(line, "key", "old")
+
+
+def as_password(line: Any) -> object:
+    return sign_in(line, "key", "a@example.com", "secret")
+
+
+def as_personal(line: Any) -> object:
+    return exchange(line, f"{PERSONAL}x")
+
+
+@pytest.mark.parametrize(
+    ("ask", "reply", "kind"),
+    [
+        (as_refresh, BAD_GATEWAY, NoAnswer),
+        (as_refresh, answer(409, code=409, msg="Too many concurrent token refresh requests"), NoAnswer),
+        (as_refresh, answer(429, code=429, msg="Request rate limit reached"), NoAnswer),
+        (as_refresh, answer(500, code=500, msg="Database error"), NoAnswer),
+        (as_refresh, answer(400, code=400, msg="Refresh Token Not Found"), SignedOut),
+        (as_password, BUSY, NoAnswer),
+        (as_password, answer(400, code=400, msg="Invalid login credentials"), SignedOut),
+        (as_password, answer(429, code=429, msg="Request rate limit reached"), SignedOut),
+        (as_personal, BAD_GATEWAY, NoAnswer),
+        (as_personal, answer(401, code="RY401", message="The token has expired."), SignedOut),
+    ],
+)
+def test_a_login_ends_only_when_the_project_says_so(
+    ask: Callable[[Any], object], reply: Reply, kind: type[CommandError]
+) -> None:
+    with pytest.raises(kind):
+        ask(Line([reply]))
+
+
+@pytest.mark.parametrize(("reply", "kind"), [(BUSY, NoAnswer), (answer(401, code="RY401"), SignedOut)])
+def test_a_service_account_s_login_ends_only_when_the_project_says_so(
+    reply: Reply, kind: type[CommandError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(workload.ACCOUNT, "ci")
+    monkeypatch.setenv(workload.SECRET, "secret")
+    with pytest.raises(kind):
+        workload.sign_in(Line([reply]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("reply", "kind"), [(BAD_GATEWAY, NoAnswer), (Reply(403, ""), SignedOut)])
+def test_github_s_failure_is_not_taken_for_a_missing_permission(
+    reply: Reply, kind: type[CommandError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_URL", "https://github.example/token")
+    monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "x")
+    monkeypatch.setattr(Connection, "request", lambda *_: reply)
+    with pytest.raises(kind):
+        workload._from_github()
+
+
+def test_a_job_is_followed_past_passing_replies() -> None:
+    line = Line([BAD_GATEWAY, BUSY, ok([JOB]), ok([])])
+    assert run._followed(here(line), JOB)["status"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(("modules", "made"), [(["m"], JOB), (["m", "n"], [JOB, JOB])])
+def test_a_job_is_queued_once_however_often_it_is_asked_for(modules: list[str], made: Any) -> None:
+    line = Line([BUSY, BAD_GATEWAY, ok(made)])
+    run._enqueue(here(line), "PLAN", [{"id": each, "path": each} for each in modules], {}, None)
+    keys = {body["p_options"]["idempotency_key"] for _, body in line.asked}
+    assert (len(line.asked), len(keys)) == (3, 1)
+
+
+def test_the_apply_of_a_confirmed_plan_is_found_past_passing_replies() -> None:
+    assert run._followed_by(here(Line([BUSY, ok([JOB])])), JOB) == [JOB]
+
+
+PROGRESS = {"id": "s", "type": "PLAN", "path": "", "done": 1, "total": 1, "failed": 0, "failures": []}
+
+
+def test_a_set_is_waited_for_past_passing_replies() -> None:
+    line = Line([BUSY, ok({**PROGRESS, "status": "RUNNING"}), BAD_GATEWAY, ok({**PROGRESS, "status": "DONE"})])
+    sets._show(here(line), "s", is_waiting=True)
+    assert line.replies == []
+
+
+def test_nobody_waits_for_a_set_without_being_asked_to() -> None:
+    with pytest.raises(NoAnswer):
+        sets._show(here(Line([BUSY])), "s", is_waiting=False)
+
+
+def test_a_login_is_renewed_twice_where_the_clock_is_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # By this clock no token ever expires; the project takes the newest alone.
+    tokens = [f"token {number}" for number in range(3)]
+    taken = 0
+
+    def session(number: int) -> PersonSession:
+        return PersonSession(tokens[number], f"refresh {number}", 1e12, "a@example.com")
+
+    def renewed(_: Connection, __: str, refresh_token: str) -> PersonSession:
+        nonlocal taken
+        assert refresh_token == f"refresh {taken}"
+        taken += 1
+        return session(taken)
+
+    def request(_: Connection, __: str, ___: str, headers: dict[str, str], ____: Any = None) -> Reply:
+        return ok([]) if headers["Authorization"] == f"Bearer {accepted}" else answer(401, message="JWT expired")
+
+    monkeypatch.setattr(identity, "refresh", renewed)
+    monkeypatch.setattr(Connection, "request", request)
+    profiles, profile = Profiles(tmp_path), Profile("default", "http://p", "key")
+    profiles.save(profile, session(0))
+    api, _ = identity._from_profile(profiles, profile)
+    for token in tokens:
+        accepted = token
+        assert api.rows("provision_jobs") == []

@@ -9,9 +9,9 @@ from weakref import WeakValueDictionary
 from supabase_auth.types import Session as AuthSession
 
 from app.project import two_steps
-from app.project.client import Client, expiry_of
+from app.project.client import AUTH_SILENT, Client, expiry_of
 from app.project.clock import ProjectClock
-from app.project.errors import Refused, SignedOut
+from app.project.errors import Refused, SignedOut, Unreachable
 from app.project.models import BrowserSession, Page, Query
 from app.project.sessions import Sessions, key_of, new_sid
 from app.project.shapes import shaped
@@ -19,6 +19,8 @@ from app.project.shapes import shaped
 REFRESH_BEFORE_SECONDS = 90.0
 # Long enough for every browser; a program may send anything.
 MOST_USER_AGENT = 400
+# Auth was asked too often, took too long, or renews this very session for another process: it did not judge the token.
+NOT_JUDGED = frozenset({"408", "409", "429", "request_timeout", "conflict", "over_request_rate_limit"})
 
 
 class AuthorizedClient:
@@ -144,6 +146,8 @@ class AuthorizedClient:
         current = await self.sessions.get(lost.sid)
         if current is not None and current.refresh_token != lost.refresh_token:
             return current
+        if error.code in NOT_JUDGED:
+            raise Unreachable(*AUTH_SILENT) from error
         await self.sessions.delete(lost.sid)
         raise SignedOut from error
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import httpx
 from postgrest import APIError, AsyncPostgrestClient, CountMethod
 from supabase_auth import AsyncGoTrueClient, AsyncMemoryStorage
-from supabase_auth.errors import AuthApiError, AuthError
+from supabase_auth.errors import AuthApiError, AuthError, AuthRetryableError, AuthUnknownError
 from supabase_auth.types import Session as AuthSession
 
 from app.project.errors import AppError, NotThere, Refused, SignedOut, Unreachable
@@ -20,6 +20,7 @@ from app.project.settings import Settings
 
 _EXPIRED_CODES = {"PGRST301", "PGRST302", "PGRST303"}
 _OVER_CODES = {"bad_jwt", "session_not_found", "user_not_found"}
+AUTH_SILENT = ("The sign-in service did not answer.", "Try again in a moment.")
 
 
 def to_app_error(error: APIError) -> AppError:
@@ -199,7 +200,7 @@ class Client:
         try:
             answer = await self._http.request(method, url, headers=headers, json=None if body is None else dict(body))
         except httpx.HTTPError as error:
-            raise Unreachable("The sign-in service did not answer.") from error
+            raise Unreachable(*AUTH_SILENT) from error
         if answer.is_success:
             return answer.json()
         raise _auth_refusal(answer)
@@ -217,12 +218,13 @@ class Client:
             return await call
         except AuthApiError as error:
             if error.status >= 500:
-                raise Unreachable("The sign-in service did not answer.") from error
+                raise Unreachable(*AUTH_SILENT) from error
             raise Refused(error.message, code=str(error.code or error.status)) from error
+        except (AuthRetryableError, AuthUnknownError, httpx.HTTPError, OSError) as error:
+            # The library's names for no answer, a gateway's error, and an answer that is not Auth's own: no refusal.
+            raise Unreachable(*AUTH_SILENT) from error
         except AuthError as error:
             raise Refused(error.message) from error
-        except (httpx.HTTPError, OSError) as error:
-            raise Unreachable("The sign-in service did not answer.") from error
 
 
 def _must_have_session(session: AuthSession | None) -> AuthSession:
@@ -234,7 +236,7 @@ def _must_have_session(session: AuthSession | None) -> AuthSession:
 def _auth_refusal(answer: httpx.Response) -> AppError:
     """Turn Auth's refusal into the reaction it asks for."""
     if answer.is_server_error:
-        return Unreachable("The sign-in service did not answer.")
+        return Unreachable(*AUTH_SILENT)
     code = answer.headers.get("x-sb-error-code", "")
     if code in _OVER_CODES:
         return SignedOut()

@@ -127,6 +127,49 @@ async def test_a_refused_refresh_ends_the_session(authorized: AuthorizedClient) 
     assert await authorized.sessions.get("sid") is None
 
 
+REFUSED = httpx.ConnectError("refused")
+BAD_GATEWAY = httpx.Response(502, text="upstream")
+AWAY = httpx.Response(503, json={"code": "unexpected_failure", "message": "no database"})
+FAILED = httpx.Response(500, text="oops")
+
+
+@respx.mock
+@pytest.mark.parametrize(
+    "answer",
+    [
+        REFUSED,
+        BAD_GATEWAY,
+        AWAY,
+        FAILED,
+        httpx.Response(429, json={"error_code": "over_request_rate_limit", "msg": "slow down"}),
+        httpx.Response(429, json={"message": "slow down"}),
+        httpx.Response(409, json={"error_code": "conflict", "msg": "renewed elsewhere"}),
+        httpx.Response(408, json={"error_code": "request_timeout", "msg": "too slow"}),
+    ],
+)
+async def test_a_session_outlives_a_sign_in_service_that_is_away_or_busy(
+    authorized: AuthorizedClient, answer: httpx.Response | Exception
+) -> None:
+    respx.post(f"{URL}/auth/v1/token").mock(side_effect=[answer])
+    held = session(expires_at=time.time() - 5)
+    await authorized.sessions.put(held)
+    with pytest.raises(Unreachable):
+        await authorized.fresh(held)
+    assert await authorized.sessions.get("sid") is held
+
+
+@respx.mock
+@pytest.mark.parametrize("answer", [REFUSED, BAD_GATEWAY, AWAY, FAILED])
+async def test_nobody_is_told_of_a_wrong_password_that_was_never_checked(
+    authorized: AuthorizedClient, answer: httpx.Response | Exception
+) -> None:
+    respx.post(f"{URL}/auth/v1/token").mock(side_effect=[answer, answer])
+    with pytest.raises(Unreachable):
+        await authorized.client.sign_in("ops@example.com", "correct-horse")
+    with pytest.raises(Unreachable):
+        await authorized.prove(session(), "correct-horse")
+
+
 @respx.mock
 async def test_an_expired_token_is_refreshed_and_the_call_made_again(authorized: AuthorizedClient) -> None:
     respx.post(f"{URL}/auth/v1/token").mock(

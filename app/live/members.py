@@ -48,10 +48,14 @@ async def check_members(app: rx.App) -> None:
 
 async def check_member(app: rx.App, sid: str, org_id: str) -> None:
     """End every view that a session has of an organisation, if its person is no member any more."""
-    to = await _way_out(sid, org_id)
-    for view in runtime().hub.views(org_id) if to else ():
-        if view.sid == sid:
-            await evict(app, view, to)
+    try:
+        to = await _way_out(sid, org_id)
+        for view in runtime().hub.views(org_id) if to else ():
+            if view.sid == sid:
+                await evict(app, view, to)
+    except Exception:
+        # What fails for one session concerns nobody else.
+        log.exception("member_check_failed")
 
 
 async def _way_out(sid: str, org_id: str) -> str:
@@ -64,7 +68,4 @@ async def _way_out(sid: str, org_id: str) -> str:
     except SignedOut:
         return "/login"
     except AppError:
-        return ""
-    except Exception:
-        log.exception("member_check_failed")
         return ""

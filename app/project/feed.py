@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -77,9 +77,17 @@ class OrgFeed:
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._watch_overview())
-            tasks.create_task(self._watch_rows())
-            tasks.create_task(self.asker.run())
+            for loop in (self._watch_overview, self._watch_rows, self.asker.run):
+                tasks.create_task(self._keep(loop))
+
+    async def _keep(self, loop: Callable[[], Awaitable[None]]) -> None:
+        """Begin a loop again after a failure: without it a page would say live and never change again."""
+        while True:
+            try:
+                await loop()
+            except Exception:
+                log.exception("feed_loop_failed", org=self.store.org_id, loop=loop.__qualname__)
+            await asyncio.sleep(TICK_SECONDS)
 
     def _note(self, table: str, _row_id: str) -> None:
         """Remember which numbers may be others now."""
@@ -111,6 +119,9 @@ class OrgFeed:
 
     async def _watch_rows(self) -> None:
         failures = 0
+        if self.store.link is Link.LIVE:
+            # Begun again after a failure: live only when a channel is joined again.
+            self.store.set_link(Link.POLLING)
         while True:
             session = await self._member()
             if session is None:

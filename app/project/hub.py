@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from app.project.authorized_client import AuthorizedClient
-from app.project.errors import SignedOut
+from app.project.errors import SignedOut, Unreachable
 from app.project.feed import OrgFeed
 from app.project.live_queries import Held, LiveQuery
 from app.project.members import Members
@@ -182,8 +182,13 @@ class TabHub:
             session = await self.authorized.sessions.get(view.sid)
             if session is None:
                 continue
-            with contextlib.suppress(SignedOut):
+            try:
                 return await self.authorized.fresh(session)
+            except SignedOut:
+                continue
+            except Unreachable:
+                # Whoever asks with it is told the same, and says so.
+                return session
         return None
 
     async def changes(self) -> dict[str, Changed]:

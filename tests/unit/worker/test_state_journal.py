@@ -201,6 +201,19 @@ async def test_what_the_server_does_not_take_at_all_stays_on_disk_for_the_next_s
     assert not path.exists()
 
 
+async def test_a_database_that_is_read_only_for_a_while_gets_the_state_afterwards(disk: Disk) -> None:
+    answers = iter([(405, {"code": "25006", "message": "cannot execute UPDATE in a read-only transaction"})])
+    network = Network(lambda *_: next(answers, {}))
+    state = disk.state(network)
+    running = asyncio.create_task(state.run())
+    await state.state_put(REF, SECRET, "lock")
+    await state.settled()
+    running.cancel()
+    assert [name for name, _ in network.calls] == ["worker_state_put"] * 2
+    assert len(disk.journal()) == 0
+    assert not disk.kept.exists()
+
+
 async def test_a_session_that_is_over_leaves_the_state_for_the_next_start(disk: Disk) -> None:
     state = disk.state(Network(lambda *_: refusal("RY401", "over")))
     await state.state_put(REF, SECRET, "lock")

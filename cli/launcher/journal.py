@@ -77,8 +77,11 @@ class Journal:
 
     def _keep(self, part: str, text: str) -> None:
         path = self.path(part)
-        if path.exists() and path.stat().st_size > LARGEST_LOG:
-            path.replace(path.with_suffix(".log.1"))
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        with open_log(path) as file:
-            file.write(f"{stamp} {text}\n")
+        try:
+            if path.exists() and path.stat().st_size > LARGEST_LOG:
+                path.replace(path.with_suffix(".log.1"))
+            with open_log(path) as file:
+                file.write(f"{stamp} {text}\n")
+        except OSError:
+            pass  # a full disk; the terminal still shows it, and the parts go on

@@ -100,18 +100,27 @@ class PartRunner:
     async def _keep_running(self) -> None:
         while not self._stopping.is_set():
             started_at = time.monotonic()
-            code = await self._run_once()
+            why = await self._until_ended()
             if self._stopping.is_set():
                 return
             self.ends += 1
             if time.monotonic() - started_at > STEADY_SECONDS:
                 self._delay = min(self._delay, FIRST_DELAY_SECONDS)
-            await self._wait_to_start_again(code)
+            await self._wait_to_start_again(why)
 
-    async def _wait_to_start_again(self, code: int) -> None:
+    async def _until_ended(self) -> str:
+        """Run the part once, and say how that ended; only what could not be started even once is an error."""
+        try:
+            return _ending(await self._run_once())
+        except Exception as error:  # a file that is being written, a machine without a process to spare
+            if self.process is None:
+                raise
+            return f"could not be started: {error or type(error).__name__}"
+
+    async def _wait_to_start_again(self, why: str) -> None:
         self.status = PartStatus.WAITING
         delay, self._delay = self._delay, min(max(self._delay * 2, FIRST_DELAY_SECONDS), LONGEST_DELAY_SECONDS)
-        self.journal.note(self.part.name, f"{_ending(code)}; starting again in {delay:.2g} s")
+        self.journal.note(self.part.name, f"{why}; starting again in {delay:.2g} s")
         with contextlib.suppress(asyncio.TimeoutError):
             async with asyncio.timeout(delay):
                 await self._stopping.wait()
@@ -121,6 +130,9 @@ class PartRunner:
         output, input_end = os.pipe()
         try:
             self.process = await self._spawn(input_end)
+        except BaseException:
+            os.close(output)
+            raise
         finally:
             os.close(input_end)
         helpers = [asyncio.create_task(self._pump(output)), asyncio.create_task(self._watch_health())]

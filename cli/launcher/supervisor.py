@@ -207,8 +207,17 @@ class Supervisor:
         self.files.write_state({"pid": os.getpid(), "started_at": self.started_at, "parts": parts})
 
     async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something again and again; what fails once (a folder that goes while it is read, a full disk) ends nothing."""
+        noted = ""
         while True:
-            await work()
+            try:
+                await work()
+                noted = ""
+            except Exception as error:  # noqa: BLE001 - whatever it was, the parts go on, and so must their care
+                why = f"{type(error).__name__}: {error}; trying again"
+                if why != noted:
+                    self.journal.note("supervisor", why)
+                noted = why
             await asyncio.sleep(seconds)
 
     async def _stop(self) -> None:

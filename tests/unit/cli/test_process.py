@@ -1,18 +1,22 @@
 """One supervised process: restarted, ended when it hangs, stopped, its output kept."""
 
+import asyncio
 import io
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cli.launcher import process as supervised
 from cli.launcher.journal import Journal
 from cli.launcher.process import Part, PartRunner, PartStatus
-from stack.errors import Unhealthy
+from cli.launcher.supervisor import Supervisor
+from stack.errors import StackError, Unhealthy
 from tests.support.stack import is_running
 from tests.support.waiting import eventually
 
@@ -32,6 +36,21 @@ def part(source: str, is_healthy: Callable[[], bool] = lambda: True, **options: 
 
 
 SLEEP = "import time; time.sleep(600)"
+
+
+def part_of(commands: list[list[str] | Exception]) -> Part:
+    """A part whose command is another one each time it is asked for, or an error; the last one stays."""
+
+    async def check() -> bool:
+        return True
+
+    def command() -> list[str]:
+        wanted = commands.pop(0) if len(commands) > 1 else commands[0]
+        if isinstance(wanted, Exception):
+            raise wanted
+        return wanted
+
+    return Part("part", command, check)
 
 
 async def test_a_killed_process_comes_back(journal: Journal) -> None:
@@ -126,3 +145,58 @@ async def test_output_is_kept_line_by_line_even_without_an_end(journal: Journal)
         assert [line.split(" ", 1)[1] for line in journal.path("part").read_text().splitlines()[:2]] == ["one", "two"]
     finally:
         await runner.stop()
+
+
+async def test_a_part_that_cannot_be_started_again_is_tried_until_it_can(journal: Journal) -> None:
+    sleep = [sys.executable, "-c", SLEEP]
+    wrong = ["/no/such/program"]
+    runner = PartRunner(part_of([sleep, StackError("half a file"), wrong, sleep]), journal)
+    await runner.start()
+    first = runner.pid
+    runner.signal(signal.SIGKILL)
+
+    async def is_back() -> bool:
+        return runner.pid != first
+
+    try:
+        await eventually(is_back, timeout_seconds=30)
+        assert runner.ends == 3
+        assert "half a file" in journal.tail("part")
+    finally:
+        await runner.stop()
+
+
+async def test_a_part_that_cannot_be_started_at_all_says_why_and_leaves_no_file_open(journal: Journal) -> None:
+    runner = PartRunner(part_of([StackError("no such setting")]), journal)
+    before = len(list(Path("/dev/fd").iterdir()))
+    with pytest.raises(StackError, match="no such setting"):
+        await runner.start()
+    assert len(list(Path("/dev/fd").iterdir())) == before
+    await runner.stop()
+
+
+async def test_a_journal_without_room_still_tells_the_terminal(journal: Journal) -> None:
+    shutil.rmtree(journal.folder)
+    journal.folder.write_text("in the way")
+    journal.note("part", "noted")
+    journal.line("part", "printed")
+    assert isinstance(journal.terminal, io.StringIO)
+    assert [line.partition(" | ")[2] for line in journal.terminal.getvalue().splitlines()] == ["noted", "printed"]
+
+
+async def test_the_supervisor_s_care_goes_on_after_a_failure_that_it_notes_once(journal: Journal) -> None:
+    done = asyncio.Event()
+    failures = [FileNotFoundError("functions"), FileNotFoundError("functions")]
+
+    async def work() -> None:
+        if failures:
+            raise failures.pop()
+        done.set()
+
+    supervisor = SimpleNamespace(journal=journal)
+    repeating = asyncio.create_task(Supervisor._repeat(supervisor, 0, work))  # type: ignore[arg-type]
+    async with asyncio.timeout(30):
+        await asyncio.wait([repeating, asyncio.create_task(done.wait())], return_when=asyncio.FIRST_COMPLETED)
+    assert not repeating.done()
+    assert journal.tail("supervisor").count("functions") == 1
+    repeating.cancel()

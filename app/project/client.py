@@ -19,6 +19,12 @@ from app.project.models import BrowserSession, Page, Query
 from app.project.settings import Settings
 
 _EXPIRED_CODES = {"PGRST301", "PGRST302", "PGRST303"}
+# The database starts, stops or cannot be connected to.
+_AWAY_CODES = ("PGRST00", "08", "57P")
+# Conflicts with others, no room, a lock or a statement that took too long: the same may succeed in a moment. Not all of
+# class 40: a gateway's own 404 is passed on as a code as well.
+_BUSY_CODES = ("40001", "40P01", "53", "55P03", "57014")
+_BUSY = ("The database did not answer in time.", "Nothing was changed. Try again in a moment.")
 _OVER_CODES = {"bad_jwt", "session_not_found", "user_not_found"}
 AUTH_SILENT = ("The sign-in service did not answer.", "Try again in a moment.")
 
@@ -32,7 +38,9 @@ def to_app_error(error: APIError) -> AppError:
         return NotThere(message, hint, code)
     if code.startswith("RY") or code in {"42501", "22P02", "23505", "23514"}:
         return Refused(message, hint or "Nothing was changed.", code)
-    if code.isdigit() and code.startswith("5"):
+    if code.startswith(_BUSY_CODES):
+        return Unreachable(*_BUSY)
+    if code.startswith(_AWAY_CODES) or (code.isdigit() and code.startswith("5")):
         return Unreachable()
     return Refused(message or "The database refused.", hint or "Nothing was changed.", code)
 

@@ -10,10 +10,11 @@ from typing import Any
 import httpx
 import pytest
 import respx
+from postgrest import APIError
 
 from app.http.cookies import NAME, read_sid
 from app.project.authorized_client import AuthorizedClient
-from app.project.client import Client
+from app.project.client import Client, to_app_error
 from app.project.errors import NotThere, Refused, SignedOut, Unreachable
 from app.project.invitations import hash_of, make_secret
 from app.project.models import BrowserSession, Filter, Query
@@ -216,6 +217,24 @@ async def test_a_project_that_does_not_answer_is_unreachable_not_an_error_of_our
     for table in ("workers", "groups"):
         with pytest.raises(Unreachable):
             await authorized.select(session(), table)
+
+
+AWAY_CODES = ("PGRST001", "PGRST002", "PGRST003", "57P01", "57P03", "08006")
+BUSY_CODES = ("40001", "40P01", "53300", "55P03", "57014")
+
+
+@pytest.mark.parametrize("code", [*AWAY_CODES, *BUSY_CODES, "503"])
+def test_a_database_that_restarts_or_is_busy_refused_nothing(code: str) -> None:
+    error = to_app_error(APIError({"code": code, "message": "in the database's words"}))
+    assert isinstance(error, Unreachable)
+    assert (error.message == Unreachable.message) is (code not in BUSY_CODES)
+
+
+@pytest.mark.parametrize("code", ["RY409", "RY429", "42501", "23505", "404", "PGRST116", "P0001"])
+def test_a_refusal_keeps_its_words(code: str) -> None:
+    error = to_app_error(APIError({"code": code, "message": "in the database's words"}))
+    assert isinstance(error, Refused)
+    assert (error.code, error.message) == (code, "in the database's words")
 
 
 @respx.mock

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 import reflex as rx
+import structlog
 
-from app.project.errors import AppError
+from app.project.errors import AppError, SignedOut
 from app.project.models import Filter, Query
 from app.shared.icons import icon
 from app.shared.session import AppState, SessionState
@@ -14,6 +15,8 @@ Row = Mapping[str, Any]
 
 CHECK_EVERY_MS = 4000
 HOME = "/dashboard/runners"
+
+log = structlog.get_logger(__name__)
 
 
 class Step(TypedDict):
@@ -70,10 +73,13 @@ class FirstStepsState(AppState, rx.State):
             return None
         try:
             await self._read()
-        except AppError:
-            # The page itself says what is wrong.
+        except SignedOut:
             return None
-        self._assign("is_shown", self.done < len(self.steps))
+        except AppError as error:
+            # The page itself says what is wrong; steps that are shown are checked again.
+            log.info("first_steps_not_read", reason=error.message)
+        else:
+            self._assign("is_shown", self.done < len(self.steps))
         if not self.is_shown:
             return None
         wait = f"new Promise((done) => setTimeout(done, {CHECK_EVERY_MS}))"

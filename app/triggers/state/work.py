@@ -3,14 +3,17 @@
 from typing import Any
 
 import reflex as rx
+import structlog
 
-from app.project.errors import AppError
+from app.project.errors import AppError, SignedOut
 from app.shared.session import AppState, say_error
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.schedules import build_view as build_schedule
 from app.triggers.view.sets import SetView, build_view
 
 POLL_EVERY_MS = 3000
+
+log = structlog.get_logger(__name__)
 
 
 class WorkState(AppState, rx.State):
@@ -43,8 +46,11 @@ class WorkState(AppState, rx.State):
         """Read again; while a set runs, the browser asks again in a while."""
         try:
             await self._read()
-        except AppError:
+        except SignedOut:
             return None
+        except AppError as error:
+            # Asked again while a set ran when it last answered: its buttons are disabled until it is seen to end.
+            log.info("sets_not_read", reason=error.message)
         if not self.is_running:
             return None
         wait = f"new Promise((done) => setTimeout(done, {POLL_EVERY_MS}))"

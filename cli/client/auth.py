@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from cli.client.api import AGAIN, Api, refusal, said_by
+from cli.client.api import AGAIN, Api, is_passing, refusal, said_by
 from cli.client.http import Connection, Reply
 from cli.client.personal import exchange, is_personal
 from cli.client.two_steps import Ask, complete, is_half, nobody_to_ask
@@ -79,16 +79,26 @@ def start_device(connection: Connection, program: str) -> dict[str, Any]:
 
 
 def poll_device(connection: Connection, key: str, device_code: str, ask: Ask) -> PersonSession | None:
-    """The login, once somebody has confirmed the code; nothing yet until then."""
-    reply = connection.request("POST", DEVICE, {}, {"grant_type": DEVICE_GRANT, "device_code": device_code})
+    """The login, once somebody has confirmed the code; nothing yet until then, nor from a project that is away."""
+    try:
+        reply = connection.request("POST", DEVICE, {}, {"grant_type": DEVICE_GRANT, "device_code": device_code})
+    except NoAnswer:
+        return None
     if not reply.is_error:
-        session = _session(complete(connection, key, reply.json(), ask))
-        # Auth keeps where a login is used from. The function opened this one: now it sees this machine itself.
-        return refresh(connection, key, session.refresh_token)
-    if reply.status == TOO_MANY or "authorization_pending" in reply.text:
+        return _seen_here(connection, key, _session(complete(connection, key, reply.json(), ask)))
+    if reply.status == TOO_MANY or is_passing(reply) or "authorization_pending" in reply.text:
         return None
     message, hint = said_by(reply)
     raise SignedOut(message, hint)
+
+
+def _seen_here(connection: Connection, key: str, session: PersonSession) -> PersonSession:
+    """Auth keeps where a login is used from. The function opened this one: now it sees this machine itself."""
+    try:
+        return refresh(connection, key, session.refresh_token)
+    except NoAnswer:
+        # The code was good for one login: this one is not given away for want of its address.
+        return session
 
 
 def _session(said: dict[str, Any]) -> PersonSession:

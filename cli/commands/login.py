@@ -151,10 +151,12 @@ def _by_code(connection: Connection, key: str, dashboard: str, open_browser: boo
         import webbrowser
 
         webbrowser.open(page)
-    while True:
-        if session := auth.poll_device(connection, key, asked["device_code"], ask):
-            return session
+    expires_at = time.monotonic() + asked["expires_in"]
+    while (session := auth.poll_device(connection, key, asked["device_code"], ask)) is None:
+        if time.monotonic() > expires_at:
+            raise SignedOut("The code has expired.", "Start `runyard login` again.")
         time.sleep(asked["interval"])
+    return session
 
 
 def _ask(question: str, option: str) -> str:

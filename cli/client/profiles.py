@@ -60,10 +60,7 @@ class Profiles:
     def save(self, profile: Profile, session: PersonSession | None) -> None:
         """Keep a profile with its tokens, and use it from now on."""
         with self.lock():
-            document = self._read()
-            document["current"] = profile.name
-            document["profiles"][profile.name] = {k: v for k, v in asdict(profile).items() if k != "name"}
-            self._put_session(document, profile, session)
+            self._put(profile, session)
 
     def renew(self, profile: Profile, session: PersonSession) -> None:
         """Keep newer tokens of a profile; the caller holds the lock."""
@@ -78,9 +75,10 @@ class Profiles:
 
     def choose_organization(self, name: str, organization: str) -> Profile:
         """Let a profile's commands act in this organisation unless another is named."""
-        profile = replace(self.get(name), organization=organization)
-        session = self.session(profile)
-        self.save(profile, session)
+        with self.lock():
+            # Read under the lock: another command may have renewed the tokens while this one waited for it.
+            profile = replace(self.get(name), organization=organization)
+            self._put(profile, self.session(profile))
         return profile
 
     def remove(self, name: str) -> None:
@@ -100,6 +98,12 @@ class Profiles:
         with (self.file.parent / "profiles.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+    def _put(self, profile: Profile, session: PersonSession | None) -> None:
+        document = self._read()
+        document["current"] = profile.name
+        document["profiles"][profile.name] = {k: v for k, v in asdict(profile).items() if k != "name"}
+        self._put_session(document, profile, session)
 
     def _put_session(self, document: dict[str, Any], profile: Profile, session: PersonSession | None) -> None:
         document["sessions"].pop(profile.name, None)

@@ -38,8 +38,8 @@ class Locked(Rejected):
     """The state is locked by someone else; `detail` is their lock."""
 
 
-class TokenExpired(WorkerError):
-    """The short-lived token ran out: renew it and send the request again."""
+class TokenExpired(Retryable):
+    """The short-lived token ran out: renew it and send the request again; refused fresh as well, it is tried later."""
 
 
 class Fatal(WorkerError):

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -39,6 +39,7 @@ from worker.update.updater import Updater
 
 # Given back before the engine that changes things was started.
 NOT_BEGUN = "not_begun"
+_DEFECT = "A part of the runner failed, and the job cannot go on without it."
 
 
 class Attempt:
@@ -51,6 +52,7 @@ class Attempt:
         job, stream = handle.job, context.settings.job_log_stream
         self._handle, self._context, self._updater = handle, context, updater
         self._space: Workspace | None = None
+        self._defect: Exception | None = None
         self._folder = attempt_folder(home, handle.ref)
         root = context.settings.working_directory.temp_directory / f"job-{job.id}-{job.attempt}-{secrets.token_hex(8)}"
         self._saved = SavedAttempt(job.id, job.attempt, job.type.value, str(root), secrets.token_hex(16))
@@ -111,7 +113,8 @@ class Attempt:
         return space
 
     def _failed(self, error: Exception) -> Outcome:
-        error = _own_fault(error)
+        # What a defect of ours stopped is not given back: it would meet the same again, for ever.
+        error = self._defect if self._defect and isinstance(error, JobInterrupted) else _own_fault(error)
         outcome = failure(error)
         if self._space is None:
             self._jlog.say(f"[runyard] {outcome.error['message'] if outcome.error else error}")
@@ -159,6 +162,8 @@ class Attempt:
         """Tell the server how it ended, send what it misses, and forget the attempt."""
         server, ref = self._context.server, self._handle.ref
         try:
+            if isinstance(self._state.refusal, Fatal):
+                raise self._state.refusal
             with suppress(Fenced, Rejected):
                 await self._reporter.confirmed()
             if outcome.is_returned:
@@ -176,14 +181,37 @@ class Attempt:
 
     @asynccontextmanager
     async def _background(self) -> AsyncIterator["asyncio.Task[None]"]:
-        shipping = asyncio.create_task(self._shipper.run())
-        others = [asyncio.create_task(each) for each in (self._reporter.run(), self._state.run())]
+        shipping = asyncio.create_task(self._shipping())
+        others = [asyncio.create_task(each) for each in (self._reporting(), self._delivering())]
         try:
             yield shipping
         finally:
             for task in (shipping, *others):
                 task.cancel()
             await asyncio.gather(shipping, *others, return_exceptions=True)
+
+    async def _shipping(self) -> None:
+        await self._has_ended_well(self._shipper.run())
+
+    async def _reporting(self) -> None:
+        if not await self._has_ended_well(self._reporter.run()):
+            self._reporter.fail(Rejected(_DEFECT, code="runner_error"))
+
+    async def _delivering(self) -> None:
+        if not await self._has_ended_well(self._state.run()):
+            await self._state.fail(Fatal(_DEFECT))
+
+    async def _has_ended_well(self, part: Awaitable[None]) -> bool:
+        """Run a part to its end; a defect of it stops the job in order, unless the job has begun to change things."""
+        try:
+            await part
+        except Exception as error:  # noqa: BLE001  (whatever it is, nobody may wait for ever for what has ended)
+            self._log.exception("a part of the job's attempt failed unexpectedly", id="part_failed")
+            self._defect = error
+            if not self._handle.control.has_touched:
+                self._handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, _DEFECT))
+            return False
+        return True
 
     def _fenced(self, why: str) -> None:
         self._handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, why))

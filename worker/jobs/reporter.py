@@ -8,7 +8,7 @@ from worker.api.replies import JobRef
 from worker.api.server import Server
 from worker.clock import Clock, backoff
 from worker.enums import CancelKind, JobPhase, StepStatus
-from worker.errors import Fatal, Fenced, Rejected, Retryable
+from worker.errors import Fatal, Fenced, Rejected, Retryable, WorkerError
 from worker.runtime_log import get_logger
 
 OnCancel = Callable[[CancelKind], None]
@@ -33,7 +33,7 @@ class Reporter:
         self._sent = 0
         self._changed = asyncio.Event()
         self._answered = asyncio.Event()
-        self._error: Exception | None = None
+        self._error: WorkerError | None = None
         self._log = get_logger("worker.jobs")
 
     @property
@@ -99,6 +99,11 @@ class Reporter:
             self._answered.clear()
             await self._answered.wait()
 
+    def fail(self, error: WorkerError) -> None:
+        """Nothing is reported any more: whoever waits for an acknowledgement is told so."""
+        self._error = error
+        self._answered.set()
+
     async def _send(self) -> None:
         version = self._version
         steps = [dict(step) for step in self._steps]
@@ -109,8 +114,7 @@ class Reporter:
             self._on_cancel(CancelKind(kind))
 
     def _give_up(self, error: Fenced | Rejected | Fatal) -> None:
-        self._error = error
-        self._answered.set()
+        self.fail(error)
         self._log.warning("the server refuses reports of this attempt", job=self._ref.job, why=error.message)
         if isinstance(error, Fenced):
             self._on_fenced(error.message)

@@ -108,13 +108,16 @@ class JournaledState:
             try:
                 await self._deliver(entry)
                 failures = 0
-            except Retryable as error:
+            except (Retryable, OSError) as error:
                 failures += 1
                 if failures == 1:
-                    self._log.warning(
-                        "the project does not take the state yet; it is safe on disk", job=entry.job, why=error.message
-                    )
+                    self._log.warning(_not_yet(error), id="state_waits", job=entry.job, why=str(error))
                 await self._clock.sleep(backoff(failures, first=0.2, most=LONGEST_PAUSE))
+        await self._note()
+
+    async def fail(self, error: Fatal) -> None:
+        """Nothing is delivered any more: what waits stays on disk for the next start, and nobody waits for it here."""
+        self.refusal = error
         await self._note()
 
     async def settled(self) -> None:
@@ -152,6 +155,12 @@ class JournaledState:
     async def _note(self) -> None:
         async with self._changed:
             self._changed.notify_all()
+
+
+def _not_yet(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return "the journal's disk fails; what it has is delivered again until it can be removed"
+    return "the project does not take the state yet; it is safe on disk"
 
 
 async def hand_over(server: StateServer, path: Path, entry: Entry, why: str) -> bool:

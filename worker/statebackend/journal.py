@@ -83,14 +83,15 @@ class Journal:
         return entry
 
     def delivered(self, entry: Entry) -> None:
-        """Forget the first entry: the server has it."""
-        self._take(entry)
+        """Forget the first entry: the server has it. A file that stayed would be delivered again, after newer ones."""
         self._path(entry.number).unlink(missing_ok=True)
+        self._take(entry)
 
     def set_aside(self, entry: Entry) -> Path:
         """Move the first entry out of the way: the server refuses it for good."""
+        kept = keep_file(self._path(entry.number), self._kept, self._ref)
         self._take(entry)
-        return keep_file(self._path(entry.number), self._kept, self._ref)
+        return kept
 
     def _take(self, entry: Entry) -> None:
         assert self._waiting, "nothing waits"
@@ -129,7 +130,9 @@ def keep_file(path: Path, kept: Path, ref: JobRef) -> Path:
     """Move an entry's file to where it waits for a person."""
     kept.mkdir(parents=True, exist_ok=True, mode=0o700)
     target = kept / f"{ref.job}-{ref.attempt}-{path.name}"
-    path.rename(target)
+    # Asked again after a disk that failed, it may have been moved already.
+    if path.exists():
+        path.rename(target)
     sync_directory(kept)
     return target
 

@@ -249,6 +249,17 @@ async def test_the_newest_picture_is_sent_and_confirmed() -> None:
     assert wishes == [CancelKind.GRACEFUL]
 
 
+async def test_a_report_whose_fresh_token_is_refused_as_well_is_sent_again() -> None:
+    answers = iter([(401, {"code": "PGRST301"}), (401, {"code": "PGRST301"})])
+    network = Network(lambda *_: next(answers, {}))
+    reporter = Reporter(network.server(), REF, HandClock(), on_cancel=lambda _: None, on_fenced=lambda _: None)
+    running = asyncio.create_task(reporter.run())
+    reporter.begin("apply", "Apply", JobPhase.APPLY, 1)
+    async with asyncio.timeout(60):
+        await reporter.confirmed()
+    running.cancel()
+
+
 async def test_a_changing_phase_does_not_begin_when_the_server_refuses_its_report() -> None:
     told: list[str] = []
     network = Network(lambda *_: refusal("RY410", "gone"))

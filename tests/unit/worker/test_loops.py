@@ -90,6 +90,15 @@ async def test_facts_are_sent_when_they_change_and_after_a_new_session() -> None
     assert [bool(body["p_facts"]) for body in network.named("worker_heartbeat")] == [True, False, True, True]
 
 
+async def test_heartbeats_go_on_after_a_fresh_token_was_refused_as_well() -> None:
+    answers = iter([(401, {"code": "PGRST301"}), (401, {"code": "PGRST301"})])
+    parts = Parts(Network(lambda *_: next(answers, {})))
+    running = asyncio.create_task(parts.heartbeat.run())
+    await eventually(lambda: answer_of(parts.process_status.is_connected or running.done()))
+    assert not running.done()
+    running.cancel()
+
+
 async def test_a_cancellation_is_logged_once_whoever_brings_it_first() -> None:
     """A report's answer may be quicker than the heartbeat."""
     wish = {"job": 1, "attempt": 1, "kind": "AFTER_STEP", "reason": "somebody"}

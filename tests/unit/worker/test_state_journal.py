@@ -13,6 +13,7 @@ from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import JobRef
 from worker.engines.rescue import left_state
+from worker.statebackend import journal
 from worker.statebackend.delivery import JournaledState, hand_over
 from worker.statebackend.journal import FOLDER, Entry, Journal, Kind, keep_journal, kept_entries
 from worker.statebackend.sealing import KEY_FILE, Seal, Unreadable, take_seal
@@ -238,6 +239,52 @@ async def test_a_full_disk_sends_the_state_to_the_server_before_it_is_acknowledg
     await state.state_unlock(REF, "lock")
     assert network.named("worker_state_unlock")
     running.cancel()
+
+
+def failing_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A disk that fails at the first try."""
+    real, errors = getattr(Path, name), iter([OSError(5, "Input/output error")])
+
+    def act(path: Path, *arguments: Any, **named: Any) -> Any:
+        for error in errors if path.suffix == ".entry" else ():
+            raise error
+        return real(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, name, act)
+
+
+async def test_an_entry_that_cannot_be_removed_is_delivered_again_until_it_can(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = Network(lambda *_: {})
+    state = disk.state(network)
+    failing_once(monkeypatch, "unlink")
+    running = asyncio.create_task(state.run())
+    await state.state_put(REF, SECRET, "lock")
+    async with asyncio.timeout(60):
+        await state.settled()
+    running.cancel()
+    assert len(network.named("worker_state_put")) == 2
+    assert len(disk.journal()) == 0
+
+
+@pytest.mark.parametrize("fails", ["rename", "sync"])
+async def test_a_refused_state_that_cannot_be_moved_aside_stays_until_it_can(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    state = disk.state(Network(lambda *_: refusal("RY410", "gone")))
+    await state.state_put(REF, SECRET, "lock")
+    if fails == "rename":
+        failing_once(monkeypatch, "rename")
+    else:
+        errors = iter([OSError(5, "Input/output error")])
+        monkeypatch.setattr(journal, "sync_directory", lambda _: [(_ for _ in ()).throw(error) for error in errors])
+    running = asyncio.create_task(state.run())
+    async with asyncio.timeout(60):
+        await state.settled()
+    running.cancel()
+    ((_, entry),) = kept_entries(disk.kept, disk.seal)
+    assert entry.body == SECRET
 
 
 async def test_a_lock_does_not_overtake_the_unlock_before_it(disk: Disk) -> None:

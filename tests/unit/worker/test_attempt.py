@@ -1,0 +1,122 @@
+"""One attempt as a whole: what its parts' ends mean for the job, and what stays on disk."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.worker.fakes import HandClock, Network
+from worker.api.replies import ClaimedJob
+from worker.engines.finder import EngineFinder
+from worker.enums import JobPhase, JobStatus, JobType
+from worker.job.context import JobContext
+from worker.job.control import JobControl
+from worker.job.lease import Lease
+from worker.job.outcome import Outcome
+from worker.job.saved_attempt import load_attempt
+from worker.job.step import Act, Step
+from worker.job.workspace import Workspace
+from worker.jobs.attempt import Attempt
+from worker.jobs.reporter import Reporter
+from worker.jobs.table import JobHandle
+from worker.logs.shipper import Shipper
+from worker.settings import load_settings
+from worker.statebackend.delivery import JournaledState
+from worker.statebackend.journal import FOLDER
+from worker.statebackend.sealing import take_seal
+
+pytestmark = pytest.mark.anyio
+PAYLOAD = {"module": {"source_kind": "inline", "source": {"files": {}}, "engine": "tofu"}}
+
+
+class Bench:
+    """A runner's directory, and a project that answers by a function."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.folder = root / "jobs" / "1-1"
+        self.monkeypatch = monkeypatch
+        self.handle = JobHandle(
+            ClaimedJob(id=1, attempt=1, type=JobType.APPLY, payload=PAYLOAD), Lease(1000.0, 60), JobControl(1)
+        )
+
+    async def run(self, network: Network, phase: JobPhase, act: Act) -> Outcome:
+        """Run an attempt of one step."""
+        environ = {
+            "WORKER_ID": "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11", "WORKER_TOKEN": "ryw_x", "SUPABASE_URL": "http://x",
+            "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(self.root),
+        }  # fmt: skip
+        context = JobContext(
+            load_settings(environ=environ), network.server(), EngineFinder((), {}), {}, take_seal(self.root)
+        )
+        self.monkeypatch.setattr(Attempt, "_steps", lambda *_: [Step("only", "Only", phase, act)])
+        async with asyncio.timeout(60):
+            return await Attempt(self.handle, context, self.root, HandClock()).run()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(tmp_path, monkeypatch)
+
+
+async def breaks(*_: Any) -> None:
+    raise ValueError("a defect")
+
+
+async def waits(_: Workspace) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("part", [Reporter, Shipper])
+async def test_a_part_that_ends_by_a_defect_stops_the_job_in_order_and_its_end_is_told(
+    bench: Bench, part: type
+) -> None:
+    bench.monkeypatch.setattr(part, "run", breaks)
+    network = Network(lambda *_: {})
+    outcome = await bench.run(network, JobPhase.PLAN, waits)
+    assert (outcome.status, outcome.is_returned) == (JobStatus.FAILED, False)
+    assert outcome.error is not None
+    assert outcome.error["code"] == "runner_error"
+    (told,) = network.named("worker_finish")
+    assert told["p_status"] == "FAILED"
+    assert not bench.folder.exists()
+
+
+async def test_an_engine_that_changes_things_goes_on_without_a_part_that_has_ended(bench: Bench) -> None:
+    changing, broken = asyncio.Event(), asyncio.Event()
+
+    async def change(_: Workspace) -> None:
+        changing.set()
+        await broken.wait()
+
+    async def breaks_later(reporter: Reporter) -> None:
+        await reporter._changed.wait()
+        await reporter._send()
+        await changing.wait()
+        broken.set()
+        await breaks()
+
+    bench.monkeypatch.setattr(Reporter, "run", breaks_later)
+    outcome = await bench.run(Network(lambda *_: {}), JobPhase.APPLY, change)
+    assert bench.handle.control.stop is None
+    assert outcome.status is JobStatus.SUCCEEDED
+
+
+async def test_a_state_that_is_not_delivered_any_more_keeps_the_attempt_on_disk(bench: Bench) -> None:
+    async def write(space: Workspace) -> None:
+        await space.backend.store.state_put(space.ref, "{}", "lock")
+        await waits(space)
+
+    async def breaks_later(state: JournaledState) -> None:
+        await state._has_more.wait()
+        await breaks()
+
+    bench.monkeypatch.setattr(JournaledState, "run", breaks_later)
+    network = Network(lambda *_: {})
+    await bench.run(network, JobPhase.PLAN, write)
+    assert network.named("worker_finish") == []
+    assert len(list((bench.folder / FOLDER).iterdir())) == 1
+    saved = load_attempt(bench.folder)
+    assert saved is not None
+    assert saved.outcome is not None

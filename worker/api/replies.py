@@ -1,10 +1,27 @@
 """The server's answers, read leniently: an older runner must survive a newer server's extra fields."""
 
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from worker.enums import CancelKind, JobType
+from worker.errors import Retryable
+
+Kind = TypeVar("Kind")
+Document = dict[str, Any]
+
+
+def read_answer(kind: type[Kind], answer: Any) -> Kind:
+    """Read an answer as what it must be; another one says nothing about the request, which is sent again."""
+    try:
+        return TypeAdapter(kind).validate_python(answer)
+    except ValidationError as error:
+        found = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        where = ".".join(map(str, found["loc"])) or "the whole"
+        # Not `from error`: its words would carry the answer, and with it a state or a token, into a log.
+        raise Retryable(
+            f"The server's answer cannot be read ({where}: {found['msg']}); check the proxies on the way."
+        ) from None
 
 
 class Reply(BaseModel):
@@ -81,13 +98,13 @@ class ClaimedJob(Reply):
 class ClaimReply(Reply):
     """The jobs of one claim."""
 
-    jobs: list[ClaimedJob] = Field(default_factory=list)
+    jobs: list[ClaimedJob]
 
 
 class FinishReply(Reply):
     """What became of a finished attempt, and which parts of its log are missing."""
 
-    status: str | None = None
+    status: str
     missing: list[tuple[int, int]] = Field(default_factory=list)
     is_late: bool = False
 
@@ -108,12 +125,12 @@ class Recovered(Reply):
 class RecoverReply(Reply):
     """Which attempts of a dead process are still ours to be told about."""
 
-    jobs: list[Recovered] = Field(default_factory=list)
+    jobs: list[Recovered]
 
 
 class StateReply(Reply):
     """The module's state."""
 
-    exists: bool = False
+    exists: bool
     serial: int | None = None
     body: str | None = None

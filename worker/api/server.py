@@ -6,7 +6,17 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 from uuid import UUID
 
-from worker.api.replies import ClaimReply, FinishReply, HeartbeatReply, JobRef, RecoverReply, StateReply
+from worker.api.replies import (
+    ClaimReply,
+    Document,
+    FinishReply,
+    HeartbeatReply,
+    JobRef,
+    Kind,
+    RecoverReply,
+    StateReply,
+    read_answer,
+)
 from worker.api.retrying import retry_for
 from worker.api.transport import Transport
 from worker.enums import JobPhase, WorkerStatus
@@ -45,38 +55,34 @@ class Server:
             "p_running": [ref.model_dump() for ref in running],
             "p_facts": facts,
         }
-        reply = await self._call("worker_heartbeat", arguments, timeout_seconds=HEARTBEAT_TIMEOUT_SECONDS)
-        return HeartbeatReply.model_validate(reply)
+        return await self._ask(HeartbeatReply, "worker_heartbeat", arguments, timeout_seconds=HEARTBEAT_TIMEOUT_SECONDS)
 
     async def claim(self, request_id: UUID, slots: int) -> ClaimReply:
         """Ask for jobs, without retry: the claim loop repeats it under the same request id."""
-        reply = await self._call("worker_claim", {"p_request_id": str(request_id), "p_slots": slots})
-        return ClaimReply.model_validate(reply or {})
+        return await self._ask(ClaimReply, "worker_claim", {"p_request_id": str(request_id), "p_slots": slots})
 
     async def report(
         self, ref: JobRef, phase: JobPhase, steps: list[dict[str, Any]], plan_summary: Mapping[str, Any] | None
     ) -> str | None:
         """Say where a job is, without retry: the reporter repeats with the newest picture."""
         arguments = {**_which(ref), "p_phase": phase, "p_steps": steps, "p_plan_summary": plan_summary}
-        reply = await self._call("worker_report", arguments)
-        return (reply or {}).get("cancel_kind")
+        return (await self._ask(Document, "worker_report", arguments)).get("cancel_kind")
 
     async def append_logs(self, ref: JobRef, chunks: Iterable[LogChunk]) -> int:
         """Add log chunks, without retry: the shipper repeats; a number that is there already is ignored."""
         arguments = {**_which(ref), "p_chunks": [chunk.as_json() for chunk in chunks]}
-        reply = await self._call("worker_append_logs", arguments)
-        return int((reply or {}).get("last_seq") or 0)
+        reply = await self._ask(Document, "worker_append_logs", arguments)
+        return int(reply.get("last_seq") or 0)
 
     async def finish(self, ref: JobRef, outcome: Mapping[str, Any]) -> FinishReply:
         """End an attempt; repeated until it is answered, since (job, attempt) ends only once."""
         arguments = {**_which(ref), **{f"p_{key}": value for key, value in outcome.items()}}
-        reply = await retry_for(None, lambda: self._call("worker_finish", arguments))
-        return FinishReply.model_validate(reply or {})
+        return await retry_for(None, lambda: self._ask(FinishReply, "worker_finish", arguments))
 
     async def return_job(self, ref: JobRef, reason: str, code: str | None = None) -> None:
         """Give an attempt back, with what the runner lacks for it; repeated for a while, then the lease does the same."""
         arguments = {**_which(ref), "p_reason": reason, **({"p_code": code} if code else {})}
-        await retry_for(20.0, lambda: self._call("worker_return_job", arguments))
+        await retry_for(20.0, lambda: self._ask(Document, "worker_return_job", arguments))
 
     async def recover(self, refs: Iterable[JobRef], *, dead: Iterable[JobRef] = ()) -> RecoverReply:
         """Tell which attempts we have: of an earlier process, to be told by us, or dead and to be decided about.
@@ -85,36 +91,36 @@ class Server:
         """
         named = [(ref, False) for ref in refs] + [(ref, True) for ref in dead]
         arguments = {"p_running": [{**ref.model_dump(), "is_dead": is_dead} for ref, is_dead in named]}
-        reply = await retry_for(None, lambda: self._call("worker_recover", arguments))
-        return RecoverReply.model_validate(reply or {})
+        return await retry_for(None, lambda: self._ask(RecoverReply, "worker_recover", arguments))
 
     async def close_session(self, reason: str) -> None:
         """Say goodbye; tried twice, since staleness says the same a minute later."""
-        await retry_for(4.0, lambda: self._call("worker_close_session", {"p_reason": reason}, timeout_seconds=3.0))
+        arguments = {"p_reason": reason}
+        await retry_for(4.0, lambda: self._ask(Document, "worker_close_session", arguments, timeout_seconds=3.0))
 
     async def state_get(self, ref: JobRef, *, seconds: float = STATE_SECONDS) -> StateReply:
         """Read the module's state."""
-        reply = await _repeat(seconds, lambda: self._call("worker_state_get", _which(ref)))
-        return StateReply.model_validate(reply or {})
+        return await _repeat(seconds, lambda: self._ask(StateReply, "worker_state_get", _which(ref)))
 
     async def state_put(self, ref: JobRef, body: str, lock_id: str | None, *, seconds: float = STATE_SECONDS) -> None:
         """Write the module's state; the journal asks once at a time and repeats it itself."""
         arguments = {**_which(ref), "p_body": body, "p_lock_id": lock_id}
-        await _repeat(seconds, lambda: self._call("worker_state_put", arguments))
+        await _repeat(seconds, lambda: self._ask(Document, "worker_state_put", arguments))
 
     async def keep_state(self, ref: JobRef, number: int, body: str, written_at: str, why: str) -> None:
         """Hand over a state that the server does not store by itself any more, for a person to decide about."""
         arguments = {**_which(ref), "p_number": number, "p_body": body, "p_written_at": written_at, "p_reason": why}
-        await retry_for(STATE_SECONDS, lambda: self._call("worker_state_keep", arguments))
+        await retry_for(STATE_SECONDS, lambda: self._ask(Document, "worker_state_keep", arguments))
 
     async def state_lock(self, ref: JobRef, lock: Mapping[str, Any]) -> None:
         """Lock the module's state for this attempt; the same lock id may be asked for again."""
-        await retry_for(STATE_SECONDS, lambda: self._call("worker_state_lock", {**_which(ref), "p_lock": lock}))
+        arguments = {**_which(ref), "p_lock": lock}
+        await retry_for(STATE_SECONDS, lambda: self._ask(Document, "worker_state_lock", arguments))
 
     async def state_unlock(self, ref: JobRef, lock_id: str, *, seconds: float = STATE_SECONDS) -> None:
         """Release the lock."""
         arguments = {**_which(ref), "p_lock_id": lock_id}
-        await _repeat(seconds, lambda: self._call("worker_state_unlock", arguments))
+        await _repeat(seconds, lambda: self._ask(Document, "worker_state_unlock", arguments))
 
     async def put_artifact(self, ref: JobRef, name: str, body: bytes) -> None:
         """Keep a file of this job, such as its plan."""
@@ -124,15 +130,12 @@ class Server:
             "p_body_base64": base64.b64encode(body).decode(),
             "p_sha256": hashlib.sha256(body).hexdigest(),
         }
-        await retry_for(ARTIFACT_SECONDS, lambda: self._call("worker_put_artifact", arguments))
+        await retry_for(ARTIFACT_SECONDS, lambda: self._ask(Document, "worker_put_artifact", arguments))
 
     async def get_artifact(self, ref: JobRef, name: str) -> Mapping[str, Any]:
         """Read a file of the plan that this job applies."""
         arguments = {**_which(ref), "p_name": name}
-        reply: Mapping[str, Any] = await retry_for(
-            ARTIFACT_SECONDS, lambda: self._call("worker_get_artifact", arguments)
-        )
-        return reply
+        return await retry_for(ARTIFACT_SECONDS, lambda: self._ask(Document, "worker_get_artifact", arguments))
 
     async def engine_token(self, ref: JobRef) -> str:
         """Get what an engine may have: it reads its module's state while the attempt runs. Asked for once, a job can do without."""
@@ -140,21 +143,25 @@ class Server:
         reply = await self._transport.function("worker-session", body, is_authorised=True)
         return str(reply["access_token"])
 
-    async def job(self, ref: JobRef, *, has_payload: bool = True) -> dict[str, Any]:
+    async def job(self, ref: JobRef, *, has_payload: bool = True) -> Document:
         """Read a running attempt, and how long its runner's last heartbeat still holds; without retry, it is asked again."""
-        reply: dict[str, Any] = await self._call("worker_job", {**_which(ref), "p_has_payload": has_payload})
-        return reply
+        return await self._ask(Document, "worker_job", {**_which(ref), "p_has_payload": has_payload})
 
-    async def job_grant(self, ref: JobRef) -> dict[str, Any]:
+    async def job_grant(self, ref: JobRef) -> Document:
         """Get a credential that is good for one attempt, for the executor that will run it."""
         body = {"job": {"id": ref.job, "attempt": ref.attempt}}
         ask = lambda: self._transport.function("worker-session", body, is_authorised=True)  # noqa: E731
-        reply: dict[str, Any] = await retry_for(STATE_SECONDS, ask)
-        return reply
+        return await retry_for(STATE_SECONDS, ask)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a function that only few jobs need, repeated for a minute."""
         return await retry_for(STATE_SECONDS, lambda: self._call(name, arguments))
+
+    async def _ask(
+        self, kind: type[Kind], name: str, arguments: Mapping[str, Any], *, timeout_seconds: float | None = None
+    ) -> Kind:
+        """Call a function that answers with an object, as all do that a job depends on."""
+        return read_answer(kind, await self._call(name, arguments, timeout_seconds=timeout_seconds))
 
     async def _call(self, name: str, arguments: Mapping[str, Any], *, timeout_seconds: float | None = None) -> Any:
         try:
@@ -171,7 +178,7 @@ class Server:
             return await self._transport.rpc(name, arguments, timeout_seconds=timeout_seconds)
 
 
-async def _repeat(seconds: float, call: Callable[[], Awaitable[Any]]) -> Any:
+async def _repeat(seconds: float, call: Callable[[], Awaitable[Kind]]) -> Kind:
     return await (retry_for(seconds, call) if seconds > 0 else call())
 
 

@@ -8,6 +8,7 @@ import httpx
 import orjson
 
 from worker.api.faults import fault
+from worker.api.replies import Document, read_answer
 from worker.errors import Retryable
 from worker.version import __version__
 
@@ -56,10 +57,10 @@ class Transport:
         headers = {"apikey": self._key, "authorization": f"Bearer {self._token}"}
         return await self._post(f"/rest/v1/rpc/{name}", arguments, headers, timeout_seconds)
 
-    async def function(self, name: str, body: Mapping[str, Any], *, is_authorised: bool = False) -> Any:
+    async def function(self, name: str, body: Mapping[str, Any], *, is_authorised: bool = False) -> Document:
         """Call an edge function; opening a session needs no key, renewing it needs the old token."""
         headers = {"authorization": f"Bearer {self._token}", "apikey": self._key} if is_authorised else {}
-        return await self._post(f"/functions/v1/{name}", body, headers, None)
+        return read_answer(Document, await self._post(f"/functions/v1/{name}", body, headers, None))
 
     async def _post(
         self, path: str, body: Mapping[str, Any], headers: Mapping[str, str], timeout_seconds: float | None
@@ -69,7 +70,7 @@ class Transport:
             response = await self._http.post(
                 self.url + path, content=orjson.dumps(body), headers={**_AGENT, **headers}, timeout=timeout
             )
-        except (httpx.TransportError, httpx.InvalidURL) as error:
+        except (httpx.RequestError, httpx.InvalidURL) as error:
             raise Retryable(f"{self.url} cannot be reached: {_words(error)}") from error
         return _read(response)
 
@@ -78,6 +79,11 @@ def _read(response: httpx.Response) -> Any:
     try:
         body = orjson.loads(response.content) if response.content else None
     except orjson.JSONDecodeError:
+        if response.is_success:
+            # A sign-in or maintenance page. Taken for an empty answer it would say "there is no state", or "it is stored".
+            raise Retryable(
+                f"{response.url} answers with a page, not with JSON; check the proxies on the way."
+            ) from None
         body = None
     if response.is_success:
         return body

@@ -15,7 +15,7 @@ Answer = Callable[[str, dict[str, Any]], Any]
 
 
 class Network:
-    """Answers calls by name; an exception is a lost connection, a tuple is a status with a body."""
+    """Answers calls by name; an exception is a lost connection, a tuple a status with a body, a response is sent as it is."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -45,6 +45,8 @@ class Network:
         answer = self.answer(name, body)
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(answer, httpx.Response):
+            return answer
         if isinstance(answer, tuple):
             return httpx.Response(answer[0], json=answer[1], headers=answer[2] if len(answer) > 2 else {})
         return httpx.Response(200, json=answer)
@@ -67,6 +69,11 @@ class HandClock:
         self.naps.append(seconds)
         self.time += seconds
         await asyncio.sleep(0)
+
+
+def page() -> httpx.Response:
+    """What a captive portal, a proxy or a maintenance page answers to everything."""
+    return httpx.Response(200, html="<html>Sign in to use this network.</html>")
 
 
 def refusal(code: str, message: str = "no", **more: Any) -> tuple[int, dict[str, Any]]:

@@ -1,13 +1,18 @@
 """What answers ask for, and what is sent again."""
 
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import uuid4
+
 import httpx
 import pytest
 
-from tests.unit.worker.fakes import Network, refusal
+from tests.unit.worker.fakes import Network, page, refusal
 from worker.api.faults import fault
 from worker.api.replies import HeartbeatReply, JobRef
 from worker.api.server import Server
-from worker.enums import WorkerStatus
+from worker.enums import JobPhase, WorkerStatus
 from worker.errors import Fatal, Fenced, Locked, Rejected, Retryable, TokenExpired
 from worker.logs.spool import Chunk
 
@@ -106,6 +111,67 @@ async def test_a_sign_in_page_of_a_proxy_is_not_taken_for_the_project() -> None:
     network = Network(lambda *_: (302, {}, {"location": "https://login.example"}))
     with pytest.raises(Retryable, match="redirect"):
         await network.transport().rpc("worker_claim", {})
+
+
+ASKED: dict[str, Callable[[Server], Awaitable[Any]]] = {
+    "heartbeat": lambda server: server.heartbeat(WorkerStatus.ONLINE, "1", [], None),
+    "claim": lambda server: server.claim(uuid4(), 1),
+    "report": lambda server: server.report(REF, JobPhase.APPLY, [], None),
+    "append_logs": lambda server: server.append_logs(REF, [Chunk(1, "plan", "x")]),
+    "state_get": lambda server: server.state_get(REF, seconds=0),
+    "state_put": lambda server: server.state_put(REF, "{}", "lock", seconds=0),
+    "state_unlock": lambda server: server.state_unlock(REF, "lock", seconds=0),
+    "job": lambda server: server.job(REF),
+    "engine_token": lambda server: server.engine_token(REF),
+}
+STRANGE: dict[str, Callable[[], Any]] = {
+    "page": page,
+    "null": lambda: None,
+    "list": list,
+    "nothing": lambda: httpx.Response(204),
+}
+
+
+@pytest.mark.parametrize("strange", STRANGE.values(), ids=STRANGE)
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+async def test_a_success_that_is_not_the_projects_means_nothing(
+    ask: Callable[[Server], Awaitable[Any]], strange: Callable[[], Any]
+) -> None:
+    network = Network(lambda *_: strange())
+    with pytest.raises(Retryable):
+        await ask(network.server())
+    assert len(network.calls) == 1
+
+
+@pytest.mark.parametrize("ask", [ASKED["claim"], ASKED["state_get"]], ids=["claim", "state_get"])
+async def test_an_object_without_what_was_asked_for_means_nothing(ask: Callable[[Server], Awaitable[Any]]) -> None:
+    with pytest.raises(Retryable):
+        await ask(Network(lambda *_: {"error": "sign in"}).server())
+
+
+async def test_a_finish_and_a_recovery_are_repeated_until_the_project_itself_answers() -> None:
+    answers = iter([page(), {"status": "SUCCEEDED"}, None, {"jobs": []}])
+    network = Network(lambda *_: next(answers))
+    assert (await network.server().finish(REF, {"status": "SUCCEEDED"})).status == "SUCCEEDED"
+    assert (await network.server().recover([REF])).jobs == []
+    assert len(network.calls) == 4
+
+
+async def test_a_function_without_an_answer_has_succeeded() -> None:
+    assert await Network(lambda *_: httpx.Response(204)).transport().rpc("returns_void", {}) is None
+
+
+async def test_an_answer_that_cannot_be_unpacked_is_asked_for_again() -> None:
+    broken = httpx.Response(200, headers={"content-encoding": "gzip"}, stream=httpx.ByteStream(b"not gzip"))
+    with pytest.raises(Retryable):
+        await Network(lambda *_: broken).transport().rpc("worker_claim", {})
+
+
+async def test_what_could_not_be_read_is_not_told() -> None:
+    secret = uuid4().hex
+    with pytest.raises(Retryable) as raised:
+        await Network(lambda *_: {"exists": secret, "body": [secret]}).server().state_get(REF, seconds=0)
+    assert secret not in "".join(traceback.format_exception(raised.value))
 
 
 def test_unknown_fields_of_a_newer_server_are_ignored() -> None:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.support.waiting import eventually
-from tests.unit.worker.fakes import HandClock, Network, refusal
+from tests.unit.worker.fakes import HandClock, Network, page, refusal
 from worker.api.replies import JobRef
 from worker.engines.rescue import left_state
 from worker.statebackend import journal
@@ -202,8 +202,11 @@ async def test_what_the_server_does_not_take_at_all_stays_on_disk_for_the_next_s
     assert not path.exists()
 
 
-async def test_a_database_that_is_read_only_for_a_while_gets_the_state_afterwards(disk: Disk) -> None:
-    answers = iter([(405, {"code": "25006", "message": "cannot execute UPDATE in a read-only transaction"})])
+@pytest.mark.parametrize(
+    "passing", [(405, {"code": "25006", "message": "read-only"}), page()], ids=["read-only database", "proxy's page"]
+)
+async def test_what_the_server_did_not_take_for_a_while_it_gets_afterwards(disk: Disk, passing: Any) -> None:
+    answers = iter([passing])
     network = Network(lambda *_: next(answers, {}))
     state = disk.state(network)
     running = asyncio.create_task(state.run())

@@ -35,6 +35,16 @@ def test_keys_alone_prove_nothing(no_rights: None, monkeypatch: pytest.MonkeyPat
     assert "127.0.0.1:9" in proof.why
 
 
+def test_a_token_file_that_cannot_be_read_is_no_right(
+    no_rights: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/runner")
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "none"))
+    proof = prove_aws()
+    assert proof.clouds == []
+    assert str(tmp_path / "none") in proof.why
+
+
 def test_whoever_aws_knows_can_act_there(no_rights: None, monkeypatch: pytest.MonkeyPatch) -> None:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()

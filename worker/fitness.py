@@ -93,9 +93,9 @@ class Fitness:
         try:
             if probe is not None:
                 await probe()
-        except (OSError, RunnerUnfit) as error:
+        except Exception as error:  # noqa: BLE001  (however it failed, it has not succeeded, and is tried again)
             self._failures += 1
-            self._log.warning("still degraded", why=str(error))
+            self._log.warning("still degraded", why=str(error) or type(error).__name__)
             return
         self._log.info("no longer degraded: taking jobs again")
         self._process_status.degraded = None

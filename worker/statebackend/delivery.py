@@ -134,7 +134,8 @@ class JournaledState:
             self._log.warning("the session is over; the state waits on disk for the next start", job=entry.job)
         except (Fenced, Locked, Rejected) as error:
             await self._refused(entry, error)
-        await self._note()
+        finally:
+            await self._note()
 
     async def _send(self, entry: Entry) -> None:
         if entry.kind is Kind.PUT:

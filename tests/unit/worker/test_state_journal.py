@@ -290,6 +290,20 @@ async def test_a_refused_state_that_cannot_be_moved_aside_stays_until_it_can(
     assert entry.body == SECRET
 
 
+async def test_a_kept_state_that_was_taken_and_cannot_be_removed_keeps_nobody_waiting(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = disk.state(Network(lambda name, _: {} if name == "worker_state_keep" else refusal("RY410", "gone")))
+    await state.state_put(REF, SECRET, "lock")
+    failing_once(monkeypatch, "unlink")
+    waiting = asyncio.create_task(state.settled())
+    running = asyncio.create_task(state.run())
+    async with asyncio.timeout(60):
+        await waiting
+    running.cancel()
+    assert len(kept_entries(disk.kept, disk.seal)) == 1
+
+
 async def test_a_lock_does_not_overtake_the_unlock_before_it(disk: Disk) -> None:
     network = Network(lambda *_: {})
     state = disk.state(network)

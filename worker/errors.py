@@ -16,6 +16,11 @@ class WorkerError(Exception):
         self.hint = hint
         self.detail = detail
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether the project itself said so, and not something on the way to it."""
+        return self.code.startswith("RY")
+
 
 class Retryable(WorkerError):
     """Try the same request again later; nothing is known about its effect."""

@@ -13,7 +13,7 @@ from worker.children.hardening import hide_from_children
 from worker.clock import Clock, SystemClock, backoff
 from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, JobStatus
-from worker.errors import Fatal, Fenced, Rejected, Retryable, WorkerError
+from worker.errors import Fatal, Retryable, WorkerError
 from worker.exit_codes import ExitCode
 from worker.job.context import JobContext
 from worker.job.control import JobControl, Stop, StopCause
@@ -25,6 +25,7 @@ from worker.jobs.recovery import deliver_left
 from worker.jobs.table import JobHandle, JobTable
 from worker.logs.redactor import Redactor
 from worker.runtime_log import configure_logging, get_logger
+from worker.session.asking import ask
 from worker.settings import Settings
 from worker.signals import STOPPING
 from worker.statebackend.sealing import take_seal
@@ -149,10 +150,11 @@ class Executor:
             await self._clock.sleep(PULSE_SECONDS)
             try:
                 await self._poll()
-            except (Fenced, Fatal, Rejected) as error:
-                self._handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, error.message))
-            except Retryable as error:
-                self._log.warning("the server does not answer", why=error.message)
+            except WorkerError as error:
+                if isinstance(error, Retryable) or not error.is_ours:
+                    self._log.warning("the server does not answer", why=error.message)
+                else:
+                    self._handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, error.message))
 
     async def _keep_fresh(self) -> None:
         failures = 0
@@ -166,5 +168,5 @@ class Executor:
                 self._log.warning("the credential is not renewed yet", why=error.message)
 
     async def _renew(self) -> None:
-        reply = await self._transport.function("worker-session", {"renew": True}, is_authorised=True)
+        reply = await ask(self._transport, "worker-session", {"renew": True}, is_authorised=True)
         self._transport.use(publishable_key=self._key, token=str(reply["access_token"]))

@@ -10,7 +10,7 @@ from pathlib import Path
 from worker.children.orphans import kill_orphans
 from worker.clock import Clock
 from worker.enums import LIFECYCLE_TYPES, CancelKind, JobPhase, JobStatus, StepStatus
-from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable, RunnerUnfit
+from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable, RunnerUnfit, WorkerError
 from worker.fitness import lacking
 from worker.job.context import JobContext
 from worker.job.control import Stop, StopCause
@@ -171,11 +171,11 @@ class Attempt:
                 await server.return_job(ref, words, outcome.return_code)
             else:
                 await finish_completely(server, ref, outcome, self._spool, self._shipper)
-        except (Fenced, Rejected) as error:
+        except WorkerError as error:
+            if isinstance(error, Retryable | Fatal) or not error.is_ours:
+                self._log.warning("the end is kept on disk for the next start", why=error.message)
+                return
             self._log.warning("the server does not take this attempt's end", why=error.message)
-        except (Retryable, Fatal) as error:
-            self._log.warning("the end is kept on disk for the next start", why=error.message)
-            return
         self._spool.close()
         remove_attempt(self._folder)
 

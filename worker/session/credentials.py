@@ -8,6 +8,7 @@ from pydantic import SecretStr
 from worker.api.transport import Transport
 from worker.errors import Fatal, Rejected
 from worker.exit_codes import ExitCode
+from worker.session.asking import ask
 from worker.session.vaults import FILE, read_secret, run_command
 from worker.settings import Settings
 
@@ -37,7 +38,7 @@ class Credentials:
 
     async def _account_token(self) -> str:
         try:
-            reply = await self._transport.function("service-account-token", await self._grant())
+            reply = await ask(self._transport, "service-account-token", await self._grant())
         except (Fatal, Rejected) as error:
             raise Fatal(error.message, exit_code=ExitCode.REFUSED, hint=error.hint, code=error.code) from error
         return str(reply["access_token"])

@@ -10,6 +10,7 @@ from worker.clock import Clock, backoff, jittered
 from worker.errors import Fatal, Rejected, Retryable, WorkerError
 from worker.exit_codes import ExitCode
 from worker.runtime_log import get_logger
+from worker.session.asking import ask
 from worker.session.credentials import Credentials
 from worker.session.identity import RunnerIdentity
 
@@ -47,7 +48,7 @@ class RunnerSession:
         return self._grant
 
     async def open(self, *, give_up_after: float | None = None) -> SessionGrant:
-        """Open a session, trying until the server answers; a refusal is final."""
+        """Open a session, trying until the project answers; its refusal is final."""
         started, failures = self._clock.monotonic(), 0
         while True:
             try:
@@ -75,7 +76,7 @@ class RunnerSession:
             if self._transport.token != stale:
                 return
             try:
-                reply = await self._transport.function("worker-session", {"renew": True}, is_authorised=True)
+                reply = await ask(self._transport, "worker-session", {"renew": True}, is_authorised=True)
                 self._accept(self.grant.model_copy(update=_fresh(reply)))
             except Fatal:
                 # The token ran out while we were cut off; the credential opens a new session, or the server says why not.
@@ -117,7 +118,7 @@ class RunnerSession:
             **await self._credentials.proof(),
         }
         try:
-            grant = SessionGrant.model_validate(await self._transport.function("worker-session", body))
+            grant = SessionGrant.model_validate(await ask(self._transport, "worker-session", body))
         except Fatal as error:
             raise Fatal(error.message, exit_code=ExitCode.REFUSED, hint=error.hint, code=error.code) from error
         self._accept(grant)

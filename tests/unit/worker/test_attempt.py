@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.worker.fakes import HandClock, Network
+from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import ClaimedJob
 from worker.engines.finder import EngineFinder
 from worker.enums import JobPhase, JobStatus, JobType
@@ -27,6 +27,7 @@ from worker.statebackend.journal import FOLDER
 from worker.statebackend.sealing import take_seal
 
 pytestmark = pytest.mark.anyio
+ENDED = {"status": "FAILED"}
 PAYLOAD = {"module": {"source_kind": "inline", "source": {"files": {}}, "engine": "tofu"}}
 
 
@@ -73,7 +74,7 @@ async def test_a_part_that_ends_by_a_defect_stops_the_job_in_order_and_its_end_i
     bench: Bench, part: type
 ) -> None:
     bench.monkeypatch.setattr(part, "run", breaks)
-    network = Network(lambda *_: {})
+    network = Network(lambda *_: ENDED)
     outcome = await bench.run(network, JobPhase.PLAN, waits)
     assert (outcome.status, outcome.is_returned) == (JobStatus.FAILED, False)
     assert outcome.error is not None
@@ -98,9 +99,21 @@ async def test_an_engine_that_changes_things_goes_on_without_a_part_that_has_end
         await breaks()
 
     bench.monkeypatch.setattr(Reporter, "run", breaks_later)
-    outcome = await bench.run(Network(lambda *_: {}), JobPhase.APPLY, change)
+    outcome = await bench.run(Network(lambda *_: ENDED), JobPhase.APPLY, change)
     assert bench.handle.control.stop is None
     assert outcome.status is JobStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_kept"), [((404, {"message": "no Route"}), True), ((403, {}), True), (refusal("RY410"), False)]
+)
+async def test_an_end_is_forgotten_only_by_the_projects_own_word(bench: Bench, answer: Any, is_kept: bool) -> None:
+    async def nothing(_: Workspace) -> None:
+        return
+
+    await bench.run(Network(lambda name, _: answer if name == "worker_finish" else ENDED), JobPhase.PLAN, nothing)
+    saved = load_attempt(bench.folder)
+    assert (saved is not None and saved.outcome is not None) is is_kept
 
 
 async def test_a_state_that_is_not_delivered_any_more_keeps_the_attempt_on_disk(bench: Bench) -> None:
@@ -113,7 +126,7 @@ async def test_a_state_that_is_not_delivered_any_more_keeps_the_attempt_on_disk(
         await breaks()
 
     bench.monkeypatch.setattr(JournaledState, "run", breaks_later)
-    network = Network(lambda *_: {})
+    network = Network(lambda *_: ENDED)
     await bench.run(network, JobPhase.PLAN, write)
     assert network.named("worker_finish") == []
     assert len(list((bench.folder / FOLDER).iterdir())) == 1

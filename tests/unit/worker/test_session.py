@@ -7,10 +7,11 @@ from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from tests.unit.worker.fakes import HandClock, Network
 from worker.api.transport import Transport
-from worker.errors import Fatal
+from worker.errors import Fatal, Retryable
 from worker.exit_codes import ExitCode
 from worker.session.credentials import Credentials
 from worker.session.identity import RunnerIdentity, take_identity
@@ -60,6 +61,44 @@ async def test_a_refusal_is_final(answer: Any) -> None:
     with pytest.raises(Fatal) as caught:
         await opened.open()
     assert caught.value.exit_code is ExitCode.REFUSED
+
+
+ODD = [(404, {"message": "no Route"}), (403, {}), (401, {"message": "Unauthorized"})]
+
+
+async def test_a_refusal_on_the_way_to_the_project_is_waited_out_and_said() -> None:
+    answers = iter([*ODD, GRANT])
+    opened, transport = session(Network(lambda *_: next(answers)), HandClock())
+    with capture_logs() as told:
+        await opened.open()
+    hints = [each["hint"] for each in told if each.get("id") == "session_not_opened"]
+    assert len(hints) == len(ODD)
+    assert transport.url in hints[0]
+
+
+async def test_a_single_run_gives_up_on_what_is_not_the_project() -> None:
+    opened, _ = session(Network(lambda *_: ODD[0]), HandClock())
+    with pytest.raises(Fatal) as caught:
+        await opened.open(give_up_after=30)
+    assert caught.value.exit_code is ExitCode.UNREACHABLE
+
+
+@pytest.mark.parametrize("odd", ODD)
+async def test_a_refusal_on_the_way_ends_no_session_that_is_to_be_opened_again(odd: Any) -> None:
+    answers = iter([GRANT, REFUSED, odd])
+    opened, _ = session(Network(lambda *_: next(answers)), HandClock())
+    await opened.open()
+    with pytest.raises(Retryable):
+        await opened.renew()
+
+
+async def test_a_refusal_on_the_way_to_an_account_s_token_is_waited_out() -> None:
+    answers = iter([*ODD, {"access_token": "account"}, GRANT])
+    opened, _ = session(
+        Network(lambda *_: next(answers)), HandClock(), WORKER_TOKEN="", WORKER_CLIENT_ID="ci", WORKER_CLIENT_SECRET="x"
+    )
+    await opened.open()
+    assert next(answers, None) is None
 
 
 async def test_a_conflict_is_waited_out_for_a_while_then_given_up() -> None:

@@ -11,7 +11,7 @@ from worker.children.users import end_processes, user_of
 from worker.clock import Clock
 from worker.engines.rescue import left_state
 from worker.enums import JobStatus
-from worker.errors import Fatal, Fenced, Rejected
+from worker.errors import Fatal, Fenced, Rejected, Retryable
 from worker.job.context import JobContext
 from worker.job.outcome import Outcome
 from worker.job.saved_attempt import (
@@ -162,13 +162,20 @@ class _Recovery:
     async def _finish(self, saved: SavedAttempt, spool: Spool) -> None:
         outcome = as_outcome(saved)
         if outcome.is_returned:
-            await self._server.return_job(saved.ref, CRASHED, outcome.return_code)
+            await self._give_back(saved, outcome)
             return
         shipper = Shipper(self._server, saved.ref, spool, BatchRules(), self._clock)
         reply = await finish_completely(self._server, saved.ref, outcome, spool, shipper)
         self._log.info(
             "told how a job ended", id="end_reported", job=saved.job, attempt=saved.attempt, status=reply.status
         )
+
+    async def _give_back(self, saved: SavedAttempt, outcome: Outcome) -> None:
+        """Return an attempt that changed nothing; unanswered, no heartbeat names it any more, and its lease ends."""
+        try:
+            await self._server.return_job(saved.ref, CRASHED, outcome.return_code)
+        except Retryable as error:
+            self._log.warning("a job is not given back: its lease ends instead", job=saved.job, why=error.message)
 
 
 def _end_orphans(saved: SavedAttempt) -> None:

@@ -1,0 +1,55 @@
+"""What an earlier process left: each attempt is told, whatever becomes of the others."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import stamina
+
+from tests.unit.worker.fakes import HandClock, Network
+from worker.engines.finder import EngineFinder
+from worker.enums import JobStatus
+from worker.errors import RunnerUnfit
+from worker.job.context import JobContext
+from worker.job.outcome import Outcome, given_back
+from worker.job.saved_attempt import SavedAttempt, attempt_folder, leftovers, save_attempt
+from worker.jobs.recovery import recover
+from worker.jobs.table import JobTable
+from worker.settings import load_settings
+from worker.statebackend.sealing import take_seal
+
+pytestmark = pytest.mark.anyio
+
+
+def leave(home: Path, job: int, outcome: Outcome) -> None:
+    saved = SavedAttempt(job, 1, "APPLY", str(home / f"root-{job}"), f"cookie-{job}", outcome=asdict(outcome))
+    save_attempt(attempt_folder(home, saved.ref), saved)
+
+
+def answer(name: str, body: dict[str, Any]) -> Any:
+    if name == "worker_return_job":
+        return 503, {}
+    if name == "worker_recover":
+        return {"jobs": body["p_running"]}
+    return {"status": "SUCCEEDED"}
+
+
+async def test_a_job_that_cannot_be_given_back_keeps_no_other_from_being_told(tmp_path: Path) -> None:
+    environ = {
+        "WORKER_ID": "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11", "WORKER_TOKEN": "ryw_x", "SUPABASE_URL": "http://x",
+        "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(tmp_path),
+    }  # fmt: skip
+    network, table = Network(answer), JobTable(HandClock())
+    context = JobContext(
+        load_settings(environ=environ), network.server(), EngineFinder((), {}), {}, take_seal(tmp_path)
+    )
+    leave(tmp_path, 1, given_back(RunnerUnfit("full", code="disk")))
+    leave(tmp_path, 2, Outcome(JobStatus.SUCCEEDED))
+    with stamina.set_testing(True):
+        assert await recover(tmp_path, context, table, HandClock(), lambda *_: None) == 2
+    assert [body["p_job"] for body in network.named("worker_return_job")] == [1]
+    assert [body["p_job"] for body in network.named("worker_finish")] == [2]
+    # No heartbeat names it any more: its lease ends, and the job is queued again.
+    assert table.refs() == []
+    assert list(leftovers(tmp_path)) == []

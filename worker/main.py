@@ -9,6 +9,7 @@ from typing import Any
 
 import sdnotify
 
+from worker.api.retrying import retry_for
 from worker.api.server import Server
 from worker.api.transport import Transport
 from worker.children.hardening import hide_from_children
@@ -46,6 +47,8 @@ from worker.version import __version__
 _ENGINE_CHECK_SECONDS = 5.0
 _POLL_SECONDS = 0.25
 _SINGLE_GIVES_UP_SECONDS = 60.0
+# A project that is away for a moment does not show that a new version cannot work here.
+_TRIAL_SECONDS = 30.0
 # How long killed jobs may take to be told to the server.
 _LAST_WORDS_SECONDS = 5.0
 
@@ -152,8 +155,9 @@ class Runner:
 
     async def _prove(self, server: Server, facts: HostFacts) -> ExitCode:
         """Show that this version can work here, for the old version: one heartbeat, no job."""
-        await server.heartbeat(WorkerStatus.DRAINING, __version__, [], facts())
-        await server.close_session("a trial of this version")
+        await retry_for(_TRIAL_SECONDS, lambda: server.heartbeat(WorkerStatus.DRAINING, __version__, [], facts()))
+        with suppress(WorkerError):
+            await server.close_session("a trial of this version")
         self._log.info("this version can work here", version=__version__)
         return ExitCode.OK
 

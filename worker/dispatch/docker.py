@@ -114,7 +114,11 @@ class DockerDispatcher:
     @property
     def client(self) -> Docker:
         """The connection to Docker's host."""
-        self._client = self._client or Docker(url=self.data.host)
+        try:
+            self._client = self._client or Docker(url=self.data.host)
+        except (AssertionError, ValueError) as error:
+            # How the library says that it finds no socket, such as before Docker has started, or an address that is none.
+            raise ConnectionError(str(error) or "No socket of Docker was found.") from error
         return self._client
 
     async def start(self, order: Order) -> DockerExecution:

@@ -12,7 +12,7 @@ from worker.clock import Clock, backoff
 from worker.dispatch.base import LOST, Dispatcher, Execution
 from worker.dispatch.order import Order, executor_name, passed_variables
 from worker.enums import CancelKind, JobStatus
-from worker.errors import Fenced, JobCancelled, JobFailed, JobInterrupted, Rejected, RunnerUnfit, WorkerError
+from worker.errors import Fenced, JobCancelled, JobFailed, JobInterrupted, Rejected, Retryable, RunnerUnfit, WorkerError
 from worker.exit_codes import ExitCode
 from worker.job.approval import approved_hooks
 from worker.job.context import JobContext
@@ -20,6 +20,7 @@ from worker.job.control import StopCause
 from worker.job.outcome import Outcome, failure
 from worker.job.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
 from worker.job.spec import read_spec
+from worker.jobs.attempt import NOT_BEGUN
 from worker.jobs.table import JobHandle
 from worker.runtime_log import get_logger
 
@@ -103,14 +104,22 @@ class RemoteAttempt:
                 await self._clock.sleep(backoff(failures, first=1.0, most=30.0))
 
     async def _order(self) -> Order:
-        grant = await self._server.job_grant(self._handle.ref)
         ref, settings = self._handle.ref, self._settings
+        grant = await self._grant()
         key, token = grant["publishable_key"], grant["access_token"]
         approved = await asyncio.to_thread(approved_hooks, read_spec(self._handle.job), settings)
         passed = passed_variables(settings, self._environ)
         return Order(
             ref.job, ref.attempt, str(settings.runner.id), settings.server.url, key, token, tuple(approved), passed
         )
+
+    async def _grant(self) -> dict[str, Any]:
+        try:
+            return await self._server.job_grant(self._handle.ref)
+        except Retryable as error:
+            # No job's fault: it is given back, and whoever takes it next asks again.
+            words = f"The project gave no credential for the executor: {error.message}"
+            raise RunnerUnfit(words, code=NOT_BEGUN, hint=error.hint) from error
 
     async def _see_through(self, execution: Execution, rungs: Rungs) -> Outcome:
         try:

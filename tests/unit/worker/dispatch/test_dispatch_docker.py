@@ -191,6 +191,26 @@ async def test_no_docker_fails_the_job_with_words(order: Order, make_settings: M
     await dispatcher.close()
 
 
+@pytest.mark.parametrize("host", ["", "localhost:2375"])
+async def test_a_docker_that_has_no_socket_yet_is_lacking_and_is_found_later(
+    docker: DockerApi, address: str, order: Order, make_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch,
+    host: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("aiodocker.docker._sock_search_paths", [])
+    for name in ("DOCKER_CONTEXT", "DOCKER_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    if host:
+        monkeypatch.setenv("DOCKER_HOST", host)
+    dispatcher = DockerDispatcher(make_settings(TYPE="docker", DATA_IMAGE="there", DATA_LOCAL_IMAGE="1"))
+    for call in (lambda: dispatcher.start(order), lambda: dispatcher.find(order.name), dispatcher.probe):
+        with pytest.raises(RunnerUnfit) as caught:
+            await call()
+        assert caught.value.code == "dispatcher"
+    monkeypatch.setenv("DOCKER_HOST", f"tcp://{address}")
+    await dispatcher.probe()
+    await dispatcher.close()
+
+
 async def test_a_container_that_is_over_its_memory_says_so(
     docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
 ) -> None:

@@ -1,0 +1,65 @@
+"""An attempt that is executed elsewhere, before there is an executor."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.worker.fakes import HandClock, Network
+from worker.api.replies import ClaimedJob
+from worker.dispatch.base import Execution
+from worker.dispatch.order import Order
+from worker.engines.finder import EngineFinder
+from worker.enums import JobType
+from worker.errors import RunnerUnfit
+from worker.job.context import JobContext
+from worker.job.control import JobControl
+from worker.job.lease import Lease
+from worker.job.saved_attempt import leftovers
+from worker.jobs.remote import RemoteAttempt
+from worker.jobs.table import JobHandle
+from worker.settings import load_settings
+from worker.statebackend.sealing import take_seal
+
+pytestmark = pytest.mark.anyio
+ENVIRON = {
+    "WORKER_ID": "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11",
+    "WORKER_TOKEN": "ryw_x",
+    "SUPABASE_URL": "http://x",
+}
+
+
+class NoDispatcher:
+    """Is never asked to start anything."""
+
+    async def start(self, order: Order) -> Execution:
+        raise AssertionError(order)
+
+    async def find(self, name: str) -> Execution | None:
+        raise AssertionError(name)
+
+    async def probe(self) -> None:
+        raise AssertionError
+
+    async def close(self) -> None:
+        raise AssertionError
+
+
+async def test_a_job_whose_executor_gets_no_credential_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(name: str, _: dict[str, Any]) -> Any:
+        return httpx.ConnectError("down") if name == "worker-session" else {"status": "FAILED"}
+
+    monkeypatch.setattr("worker.api.server.STATE_SECONDS", 0.01)
+    network = Network(answer)
+    settings = load_settings(environ=ENVIRON)
+    context = JobContext(settings, network.server(), EngineFinder((), {}), {}, take_seal(tmp_path))
+    handle = JobHandle(ClaimedJob(id=1, attempt=1, type=JobType.APPLY), Lease(1000.0, 60), JobControl(1))
+    remote = RemoteAttempt(handle, context, tmp_path, NoDispatcher(), HandClock(), running=list)
+    with pytest.raises(RunnerUnfit) as caught:
+        await remote.run()
+    assert caught.value.code == "not_begun"
+    assert network.named("worker_finish") == []
+    assert list(leftovers(tmp_path)) == []

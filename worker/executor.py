@@ -5,7 +5,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from worker.api.replies import ClaimedJob, JobRef
+from worker.api.replies import ClaimedJob, JobRef, read_answer
 from worker.api.retrying import retry_for
 from worker.api.server import Server
 from worker.api.transport import Transport
@@ -77,7 +77,7 @@ class Executor:
             if attempt_folder(self._home(), self._ref).exists():
                 return await self._deliver_left()
             sent_at = self._clock.monotonic()
-            job = ClaimedJob.model_validate(await retry_for(FIRST_SECONDS, lambda: self._server.job(self._ref)))
+            job = read_answer(ClaimedJob, await retry_for(FIRST_SECONDS, lambda: self._server.job(self._ref)))
             control = JobControl(settings.engine.stop_grace_seconds, self._clock.sleep)
             self._handle = JobHandle(job, Lease(sent_at, job.lease_seconds), control)
             return await self._work()

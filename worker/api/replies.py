@@ -1,5 +1,7 @@
 """The server's answers, read leniently: an older runner must survive a newer server's extra fields."""
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -11,16 +13,20 @@ Kind = TypeVar("Kind")
 Document = dict[str, Any]
 
 
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+
+
 def read_answer(kind: type[Kind], answer: Any) -> Kind:
     """Read an answer as what it must be; another one says nothing about the request, which is sent again."""
     try:
-        return TypeAdapter(kind).validate_python(answer)
+        found: Kind = _adapter(kind).validate_python(answer)
+        return found
     except ValidationError as error:
-        found = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        where = ".".join(map(str, found["loc"])) or "the whole"
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
         # Not `from error`: its words would carry the answer, and with it a state or a token, into a log.
         raise Retryable(
-            f"The server's answer cannot be read ({where}: {found['msg']}); check the proxies on the way."
+            f"The server's answer cannot be read ({where}: {first['msg']}); check the proxies on the way."
         ) from None
 
 

@@ -62,7 +62,8 @@ def open_cloud(target: Target, say: Say) -> Cloud:
     try:
         session = _assume(base, target) if target.role_arn else base
         account = session.client("sts", config=CONFIG).get_caller_identity()["Account"]
-    except (BotoCoreError, ClientError) as problem:
+    except (BotoCoreError, ClientError, OSError, RuntimeError) as problem:
+        # The library lets through what an unreadable token file or credentials that stay expired raise.
         raise unusable(target, problem) from problem
     if account != target.account_id:
         raise JobFailed(
@@ -91,7 +92,7 @@ def _assume(base: boto3.session.Session, target: Target) -> boto3.session.Sessio
     )
 
 
-def unusable(target: Target, problem: BotoCoreError | ClientError) -> JobFailed:
+def unusable(target: Target, problem: Exception) -> JobFailed:
     """Say that the role cannot be assumed; the database keeps this beside the identity."""
     return JobFailed(
         f"The role {target.role_arn or 'of this runner'} could not be used: {problem}",

@@ -92,7 +92,7 @@ async def credential(settings: Settings, seen: Seen) -> Check:
         remedy = "Copy WORKER_ID and WORKER_TOKEN again, or rotate the token on the Runners page."
         return fail("Credential", refused.message, remedy)
     except Retryable as error:
-        return warn("Credential", error.message, "Wait a minute and try again.")
+        return warn("Credential", error.message, error.hint or "Wait a minute and try again.")
     except WorkerError as error:
         remedy = "Deploy the worker-session function: `supabase functions deploy`."
         return fail("Credential", error.message, remedy)

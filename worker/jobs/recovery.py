@@ -51,9 +51,10 @@ async def recover(home: Path, context: JobContext, table: JobTable, clock: Clock
     if attempts:
         get_logger("worker.recovery").warning("an earlier process left jobs", jobs=[r.job for r in attempts.values()])
     # Asked without any, too: a claim whose answer an earlier process did not live to read is given up at once.
-    await _Recovery(context, table, clock).run(attempts, take_over)
+    recovery = _Recovery(context, table, clock)
+    await recovery.run(attempts, take_over)
     for folder, saved in found.items():
-        if saved is None or saved.executor is None:
+        if saved is None or (saved.executor is None and saved.ref not in recovery.untold):
             remove_attempt(folder)
     await hand_over_kept(context)
     return len(attempts)
@@ -66,7 +67,10 @@ async def deliver_left(home: Path, ref: JobRef, context: JobContext, clock: Cloc
     if saved is None:
         keep_journal(folder, context.kept_states, ref)
     else:
-        await _Recovery(context, JobTable(clock), clock).tell(folder, saved, {ref})
+        recovery = _Recovery(context, JobTable(clock), clock)
+        await recovery.tell(folder, saved, {ref})
+        if ref in recovery.untold:
+            return None
     remove_attempt(folder)
     await hand_over_kept(context)
     return None if saved is None or saved.outcome is None else as_outcome(saved)
@@ -94,6 +98,8 @@ class _Recovery:
         self._table = table
         self._clock = clock
         self._log = get_logger("worker.recovery")
+        # Ends that something on the way to the project refused: the next start tells them.
+        self.untold: set[JobRef] = set()
 
     async def run(self, attempts: dict[Path, SavedAttempt], take_over: TakeOver) -> None:
         """Adopt, tell, and hand over to the server's rules what nobody knows the end of."""
@@ -126,7 +132,11 @@ class _Recovery:
                 return saved.ref if saved.ref in ours else None
             await self._finish(saved, spool)
         except (Fenced, Rejected) as error:
-            self._log.info("the server has decided about the attempt already", job=saved.job, why=error.message)
+            if error.is_ours:
+                self._log.info("the server has decided about the attempt already", job=saved.job, why=error.message)
+            else:
+                self.untold.add(saved.ref)
+                self._log.warning("the end is kept on disk for the next start", job=saved.job, why=error.message)
         finally:
             spool.close()
         return None

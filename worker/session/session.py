@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from worker.api.replies import SessionGrant
+from worker.api.replies import SessionGrant, read_answer
 from worker.api.transport import Transport
 from worker.clock import Clock, backoff, jittered
 from worker.errors import Fatal, Rejected, Retryable, WorkerError
@@ -118,7 +118,7 @@ class RunnerSession:
             **await self._credentials.proof(),
         }
         try:
-            grant = SessionGrant.model_validate(await ask(self._transport, "worker-session", body))
+            grant = read_answer(SessionGrant, await ask(self._transport, "worker-session", body))
         except Fatal as error:
             raise Fatal(error.message, exit_code=ExitCode.REFUSED, hint=error.hint, code=error.code) from error
         self._accept(grant)

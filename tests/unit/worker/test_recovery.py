@@ -35,15 +35,27 @@ def answer(name: str, body: dict[str, Any]) -> Any:
     return {"status": "SUCCEEDED"}
 
 
-async def test_a_job_that_cannot_be_given_back_keeps_no_other_from_being_told(tmp_path: Path) -> None:
+def context_of(network: Network, home: Path) -> JobContext:
     environ = {
         "WORKER_ID": "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11", "WORKER_TOKEN": "ryw_x", "SUPABASE_URL": "http://x",
-        "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(tmp_path),
+        "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(home),
     }  # fmt: skip
+    return JobContext(load_settings(environ=environ), network.server(), EngineFinder((), {}), {}, take_seal(home))
+
+
+async def test_an_end_that_something_on_the_way_refused_is_told_by_the_next_start(tmp_path: Path) -> None:
+    leave(tmp_path, 2, Outcome(JobStatus.SUCCEEDED))
+    answers = iter([(404, {"message": "no route"}), {"status": "SUCCEEDED"}])
+    network = Network(lambda name, body: next(answers) if name == "worker_finish" else answer(name, body))
+    for left in (1, 0):
+        await recover(tmp_path, context_of(network, tmp_path), JobTable(HandClock()), HandClock(), lambda *_: None)
+        assert len(list(leftovers(tmp_path))) == left
+    assert [body["p_job"] for body in network.named("worker_finish")] == [2, 2]
+
+
+async def test_a_job_that_cannot_be_given_back_keeps_no_other_from_being_told(tmp_path: Path) -> None:
     network, table = Network(answer), JobTable(HandClock())
-    context = JobContext(
-        load_settings(environ=environ), network.server(), EngineFinder((), {}), {}, take_seal(tmp_path)
-    )
+    context = context_of(network, tmp_path)
     leave(tmp_path, 1, given_back(RunnerUnfit("full", code="disk")))
     leave(tmp_path, 2, Outcome(JobStatus.SUCCEEDED))
     with stamina.set_testing(True):

@@ -194,9 +194,12 @@ class Client:
         url = f"{self._settings.supabase_url}/auth/v1/user"
         query = {"redirect_to": redirect_to} if redirect_to else {}
         try:
-            return await self._http.put(url, json=body, headers=headers, params=query)
+            answer = await self._http.put(url, json=body, headers=headers, params=query)
         except httpx.HTTPError as error:
-            raise Unreachable from error
+            raise Unreachable(*AUTH_SILENT) from error
+        if answer.is_server_error:
+            raise Unreachable(*AUTH_SILENT)
+        return answer
 
     async def ask_auth(
         self, method: str, path: str, token: str, body: Mapping[str, Any] | None = None, address: str = ""

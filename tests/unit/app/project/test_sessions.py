@@ -172,6 +172,15 @@ async def test_nobody_is_told_of_a_wrong_password_that_was_never_checked(
 
 
 @respx.mock
+async def test_auth_that_is_away_has_refused_no_new_password_or_address(authorized: AuthorizedClient) -> None:
+    respx.put(f"{URL}/auth/v1/user").mock(return_value=AWAY)
+    with pytest.raises(Unreachable):
+        await authorized.client.set_password("token", "correct-horse")
+    with pytest.raises(Unreachable):
+        await authorized.client.set_email("token", "new@example.com", URL)
+
+
+@respx.mock
 async def test_an_expired_token_is_refreshed_and_the_call_made_again(authorized: AuthorizedClient) -> None:
     respx.post(f"{URL}/auth/v1/token").mock(
         return_value=httpx.Response(200, json=auth_answer("new-access", "new-refresh"))

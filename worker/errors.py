@@ -1,8 +1,12 @@
 """Errors named after the reaction they ask for."""
 
+import re
 from typing import Any
 
 from worker.exit_codes import ExitCode
+
+# How often a loop tries again what something on the way to the project refuses: for about five minutes.
+ODD_TRIES = 30
 
 
 class WorkerError(Exception):
@@ -18,8 +22,8 @@ class WorkerError(Exception):
 
     @property
     def is_ours(self) -> bool:
-        """Whether the project itself said so, and not something on the way to it."""
-        return self.code.startswith("RY")
+        """Whether the project itself said so, by a code of ours or of PostgreSQL, and not something on the way to it."""
+        return re.fullmatch("[0-9A-Z]{5}", self.code) is not None
 
 
 class Retryable(WorkerError):

@@ -102,6 +102,9 @@ class Executor:
             for loop in loops:
                 loop.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
+        if not outcome.is_returned and attempt_folder(self._home(), self._ref).exists():
+            # Its end, or a state, waits on this disk, which goes with a container that ended as it should.
+            return ExitCode.UNEXPECTED
         is_success = outcome.status is JobStatus.SUCCEEDED and not outcome.is_returned
         return ExitCode.OK if is_success else ExitCode.JOB_FAILED
 

@@ -178,6 +178,7 @@ class TabHub:
 
     async def member(self, org_id: str) -> BrowserSession | None:
         """Find somebody signed in who looks at this organisation, to watch with their token."""
+        stale: BrowserSession | None = None
         for view in self.views(org_id):
             session = await self.authorized.sessions.get(view.sid)
             if session is None:
@@ -187,9 +188,9 @@ class TabHub:
             except SignedOut:
                 continue
             except Unreachable:
-                # Whoever asks with it is told the same, and says so.
-                return session
-        return None
+                stale = stale or session
+        # Whoever asks with it is told the same, and says so.
+        return stale
 
     async def changes(self) -> dict[str, Changed]:
         """Wait for changes and take all that there are, by organisation."""

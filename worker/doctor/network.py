@@ -12,11 +12,12 @@ from realtime import AsyncRealtimeClient
 from worker.api.transport import Transport
 from worker.clock import SKEW_LIMIT_SECONDS, SKEW_WARNING_SECONDS
 from worker.doctor.check import Check, fail, ok, skip, warn
-from worker.errors import Fatal, Retryable, WorkerError
+from worker.errors import Fatal, Retryable, TokenExpired, WorkerError
 from worker.session.credentials import Credentials
 from worker.settings import Settings
 
 TIMEOUT_SECONDS = 15
+DEPLOY = "Deploy the worker-session function: `supabase functions deploy`."
 
 
 @dataclass
@@ -91,11 +92,13 @@ async def credential(settings: Settings, seen: Seen) -> Check:
     except Fatal as refused:
         remedy = "Copy WORKER_ID and WORKER_TOKEN again, or rotate the token on the Runners page."
         return fail("Credential", refused.message, remedy)
+    except TokenExpired as error:
+        # Nobody has a token yet: the gateway asks for one where the function itself should judge.
+        return fail("Credential", error.message, DEPLOY)
     except Retryable as error:
         return warn("Credential", error.message, error.hint or "Wait a minute and try again.")
     except WorkerError as error:
-        remedy = "Deploy the worker-session function: `supabase functions deploy`."
-        return fail("Credential", error.message, remedy)
+        return fail("Credential", error.message, DEPLOY)
     seen.publishable_key = reply.get("publishable_key")
     return ok("Credential", f"accepted for runner {settings.runner.id}")
 

@@ -174,6 +174,7 @@ class Attempt:
         except WorkerError as error:
             if isinstance(error, Retryable | Fatal) or not error.is_ours:
                 self._log.warning("the end is kept on disk for the next start", why=error.message)
+                self._spool.close()
                 return
             self._log.warning("the server does not take this attempt's end", why=error.message)
         self._spool.close()

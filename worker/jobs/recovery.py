@@ -152,15 +152,22 @@ class _Recovery:
             self._log.warning("delivering state that waited on disk", job=saved.job, entries=len(journal) + bool(left))
         state = JournaledState(self._server, journal, self._clock)
         delivering = asyncio.create_task(state.run())
+        settling = asyncio.create_task(self._settle(state, saved, left))
         try:
-            if left:
-                await state.state_put(saved.ref, left, None)
-            await state.settled()
+            await asyncio.wait({delivering, settling}, return_when=asyncio.FIRST_COMPLETED)
+            # A delivery that failed for good, such as of a disk: nobody may wait for it.
+            await (delivering if delivering.done() and delivering.exception() else settling)
         finally:
             delivering.cancel()
+            settling.cancel()
         if isinstance(state.refusal, Fatal):
             raise state.refusal
         await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
+
+    async def _settle(self, state: JournaledState, saved: SavedAttempt, left: str | None) -> None:
+        if left:
+            await state.state_put(saved.ref, left, None)
+        await state.settled()
 
     async def _ship(self, saved: SavedAttempt, spool: Spool) -> None:
         shipper = Shipper(self._server, saved.ref, spool, BatchRules(), self._clock)

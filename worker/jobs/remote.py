@@ -20,7 +20,6 @@ from worker.job.control import StopCause
 from worker.job.outcome import Outcome, failure
 from worker.job.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
 from worker.job.spec import read_spec
-from worker.jobs.attempt import NOT_BEGUN
 from worker.jobs.table import JobHandle
 from worker.runtime_log import get_logger
 
@@ -116,10 +115,12 @@ class RemoteAttempt:
     async def _grant(self) -> dict[str, Any]:
         try:
             return await self._server.job_grant(self._handle.ref)
-        except Retryable as error:
-            # No job's fault: it is given back, and whoever takes it next asks again.
+        except (Retryable, Rejected) as error:
+            if error.is_ours and isinstance(error, Rejected):
+                raise
+            # No job's fault: it is given back, and this runner pauses.
             words = f"The project gave no credential for the executor: {error.message}"
-            raise RunnerUnfit(words, code=NOT_BEGUN, hint=error.hint) from error
+            raise RunnerUnfit(words, code="dispatcher", hint=error.hint) from error
 
     async def _see_through(self, execution: Execution, rungs: Rungs) -> Outcome:
         try:
@@ -188,7 +189,7 @@ class RemoteAttempt:
     async def _may_be_changing(self) -> bool:
         """Ask once; where nobody can say, it may be: an executor stops by itself what is not its own any more."""
         try:
-            return bool((await self._server.job(self._handle.ref, has_payload=False)).get("has_touched"))
+            return bool((await self._ask()).get("has_touched"))
         except (Fenced, Rejected):
             return False
         except WorkerError:
@@ -197,10 +198,19 @@ class RemoteAttempt:
     async def _has_touched(self) -> bool:
         """Ask until the project answers: until then nothing of the executor is removed."""
         try:
-            seen = await retry_for(None, lambda: self._server.job(self._handle.ref, has_payload=False))
+            seen = await retry_for(None, self._ask)
         except WorkerError:
             return False
         return bool(seen.get("has_touched"))
+
+    async def _ask(self) -> dict[str, Any]:
+        """Read how the attempt is; what something on the way to the project says, says nothing."""
+        try:
+            return await self._server.job(self._handle.ref, has_payload=False)
+        except Rejected as error:
+            if error.is_ours:
+                raise
+            raise Retryable(error.message) from error
 
     async def _speak_for(self, why: str) -> Outcome:
         """End an attempt whose executor is gone without a word, unless only a person may decide about it."""

@@ -8,7 +8,7 @@ from worker.api.replies import JobRef
 from worker.api.server import Server
 from worker.clock import Clock, backoff
 from worker.enums import CancelKind, JobPhase, StepStatus
-from worker.errors import Fatal, Fenced, Rejected, Retryable, WorkerError
+from worker.errors import ODD_TRIES, Fatal, Fenced, Rejected, Retryable, WorkerError
 from worker.runtime_log import get_logger
 
 OnCancel = Callable[[CancelKind], None]
@@ -88,7 +88,12 @@ class Reporter:
                     self._log.debug("a report was not answered", why=error.message)
                     await self._clock.sleep(backoff(failures, first=0.2, most=5.0))
                 except (Fenced, Rejected, Fatal) as error:
-                    self._give_up(error)
+                    if error.is_ours or isinstance(error, Fatal) or failures >= ODD_TRIES:
+                        self._give_up(error)
+                        continue
+                    failures += 1
+                    self._log.debug("a report was refused on its way", why=error.message)
+                    await self._clock.sleep(backoff(failures, first=0.2, most=5.0))
 
     async def confirmed(self) -> None:
         """Wait until the server has acknowledged everything that was noted so far."""

@@ -57,8 +57,9 @@ class ClaimLoop:
                 await self.claim()
                 self._failures = 0
             except (Retryable, Rejected) as error:
+                if self._failures % 10 == 0:
+                    self._log.warning("the claim was not answered", id="claim_unanswered", why=error.message)
                 self._failures += 1
-                self._log.debug("the claim was not answered", why=error.message)
             pause = (
                 backoff(self._failures, first=0.5, most=self._poll_seconds) if self._failures else self._poll_seconds
             )

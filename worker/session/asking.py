@@ -5,14 +5,14 @@ from typing import Any
 
 from worker.api.replies import Document
 from worker.api.transport import Transport
-from worker.errors import Rejected, Retryable
+from worker.errors import Rejected, Retryable, TokenExpired
 
 
 async def ask(transport: Transport, name: str, body: Mapping[str, Any], *, is_authorised: bool = False) -> Document:
     """Call an edge function; what something on the way refuses, such as a proxy without a route yet, is asked again."""
     try:
         return await transport.function(name, body, is_authorised=is_authorised)
-    except Rejected as error:
+    except (Rejected, TokenExpired) as error:
         if error.is_ours:
             raise
         hint = f"The project itself did not answer. Is {transport.url} its address (SUPABASE_URL), and is it running?"

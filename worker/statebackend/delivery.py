@@ -7,11 +7,13 @@ from typing import Any, Protocol
 
 from worker.api.replies import JobRef, StateReply
 from worker.clock import Clock, backoff
-from worker.errors import Fatal, Fenced, Locked, Rejected, Retryable, WorkerError
+from worker.errors import ODD_TRIES, Fatal, Fenced, Locked, Rejected, Retryable, WorkerError
 from worker.runtime_log import get_logger
 from worker.statebackend.journal import Entry, Journal, Kind
 
 LONGEST_PAUSE = 10.0
+# About a minute: a disk that fails for longer does not come back by itself.
+DISK_TRIES = 12
 # The lock that the engine asks for must not overtake the unlock of the command before it.
 _LOCK_WAITS_SECONDS = 60.0
 # For a project that hangs instead of being away.
@@ -50,6 +52,7 @@ class JournaledState:
         self._changed = asyncio.Condition()
         self._log = get_logger("worker.state")
         self.refusal: WorkerError | None = None
+        self._failures = 0
 
     async def state_get(self, ref: JobRef) -> StateReply:
         """Read what this attempt wrote last, or the server's; in an outage, what the server said before."""
@@ -98,7 +101,6 @@ class JournaledState:
 
     async def run(self) -> None:
         """Deliver entries in order until cancelled or the session is over."""
-        failures = 0
         while not isinstance(self.refusal, Fatal):
             entry = self._journal.first
             if entry is None:
@@ -107,12 +109,14 @@ class JournaledState:
                 continue
             try:
                 await self._deliver(entry)
-                failures = 0
+                self._failures = 0
             except (Retryable, OSError) as error:
-                failures += 1
-                if failures == 1:
+                self._failures += 1
+                if isinstance(error, OSError) and self._failures > DISK_TRIES:
+                    raise
+                if self._failures == 1:
                     self._log.warning(_not_yet(error), id="state_waits", job=entry.job, why=str(error))
-                await self._clock.sleep(backoff(failures, first=0.2, most=LONGEST_PAUSE))
+                await self._clock.sleep(backoff(self._failures, first=0.2, most=LONGEST_PAUSE))
         await self._note()
 
     async def fail(self, error: Fatal) -> None:
@@ -133,6 +137,8 @@ class JournaledState:
             self.refusal = error
             self._log.warning("the session is over; the state waits on disk for the next start", job=entry.job)
         except (Fenced, Locked, Rejected) as error:
+            if not error.is_ours and self._failures < ODD_TRIES:
+                raise Retryable(error.message) from error
             await self._refused(entry, error)
         finally:
             await self._note()

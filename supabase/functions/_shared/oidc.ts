@@ -3,7 +3,7 @@
 import * as jose from "jose";
 import { checkAddress } from "./addresses.ts";
 import { AWS_ISSUER, AWS_PREFIX, verifyAws } from "./aws.ts";
-import { ask } from "./providers.ts";
+import { ask, ProviderAway } from "./providers.ts";
 
 export interface Trust {
   issuer: string;
@@ -90,7 +90,8 @@ export async function verifyAny(token: string, trusts: Trust[]): Promise<unknown
     try {
       return await (isAws ? verifyAws(token, trust) : verifyIdentity(token, trust));
     } catch (error) {
-      reason = error;
+      // One that could not be asked might have said yes.
+      if (!(reason instanceof ProviderAway)) reason = error;
     }
   }
   throw reason;

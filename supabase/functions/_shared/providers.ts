@@ -10,13 +10,14 @@ export async function ask(url: URL, options: RequestInit = {}): Promise<Response
   const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS);
   let response: Response;
   try {
-    response = await fetch(url, { ...options, redirect: "manual", signal });
+    const answer = await fetch(url, { ...options, redirect: "manual", signal });
+    // Whole, while the time is counted: one that stops in the middle has not answered.
+    response = new Response(await answer.arrayBuffer(), answer);
   } catch (error) {
     // Not allowed to ask is for an operator to change, not for a moment to pass.
     if (error instanceof Error && error.name === "NotCapable") throw error;
     throw new ProviderAway(`${url.host}: ${error instanceof Error ? error.message : error}`);
   }
   if (response.status < 500 && response.status !== 429) return response;
-  await response.body?.cancel();
   throw new ProviderAway(`${url.host} answered ${response.status}`);
 }

@@ -1,6 +1,7 @@
 """The executor's own process, apart from the job that it runs."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,10 +9,14 @@ import pytest
 from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import ClaimedJob
-from worker.enums import JobType
+from worker.enums import JobStatus, JobType
+from worker.errors import RunnerUnfit
 from worker.executor import Executor
+from worker.exit_codes import ExitCode
 from worker.job.control import JobControl
 from worker.job.lease import Lease
+from worker.job.outcome import Outcome, given_back
+from worker.job.saved_attempt import attempt_folder
 from worker.jobs.table import JobHandle
 from worker.logs.redactor import Redactor
 from worker.settings import load_settings
@@ -22,6 +27,44 @@ WORKER = "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11"
 
 async def truth(value: object) -> bool:
     return bool(value)
+
+
+def executor_of(network: Network, **more: str) -> tuple[Executor, JobControl]:
+    environ = {
+        "WORKER_ID": WORKER,
+        "SUPABASE_URL": "http://x",
+        "RUNYARD_JOB_ID": "1",
+        "RUNYARD_JOB_ATTEMPT": "1",
+        "RUNYARD_JOB_TOKEN": "t",
+        **more,
+    }
+    clock, control = HandClock(), JobControl(1)
+    executor = Executor(load_settings(environ=environ), Redactor(), clock)
+    executor._server = network.server()
+    executor._handle = JobHandle(ClaimedJob(id=1, attempt=1, type=JobType.APPLY), Lease(clock.time, 60), control)
+    return executor, control
+
+
+@pytest.mark.parametrize(
+    ("is_kept", "is_returned", "code"),
+    [(True, False, ExitCode.UNEXPECTED), (False, False, ExitCode.JOB_FAILED), (True, True, ExitCode.JOB_FAILED)],
+)
+async def test_an_end_that_waits_on_the_disk_does_not_count_as_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool, is_returned: bool, code: ExitCode
+) -> None:
+    class Ended:
+        def __init__(self, handle: JobHandle, _context: object, home: Path, _clock: object) -> None:
+            if is_kept:
+                attempt_folder(home, handle.ref).mkdir(parents=True)
+
+        async def run(self) -> Outcome:
+            return given_back(RunnerUnfit("full", code="disk")) if is_returned else Outcome(JobStatus.FAILED)
+
+    monkeypatch.setattr("worker.executor.Attempt", Ended)
+    executor, _ = executor_of(
+        Network(lambda *_: {"lease_seconds": 60}), RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY=str(tmp_path)
+    )
+    assert await executor._work() is code
 
 
 @pytest.mark.parametrize(
@@ -35,18 +78,8 @@ async def truth(value: object) -> bool:
     ],
 )
 async def test_only_the_projects_own_word_stops_the_engine(answer: Any, is_stopped: bool) -> None:
-    environ = {
-        "WORKER_ID": WORKER,
-        "SUPABASE_URL": "http://x",
-        "RUNYARD_JOB_ID": "1",
-        "RUNYARD_JOB_ATTEMPT": "1",
-        "RUNYARD_JOB_TOKEN": "t",
-    }
-    clock, network = HandClock(), Network(lambda *_: answer if len(network.calls) <= 2 else {"lease_seconds": 60})
-    executor = Executor(load_settings(environ=environ), Redactor(), clock)
-    executor._server = network.server()
-    control = JobControl(1)
-    executor._handle = JobHandle(ClaimedJob(id=1, attempt=1, type=JobType.APPLY), Lease(clock.time, 60), control)
+    network = Network(lambda *_: answer if len(network.calls) <= 2 else {"lease_seconds": 60})
+    executor, control = executor_of(network)
     pulse = asyncio.create_task(executor._pulse())
     await eventually(lambda: truth(len(network.calls) > 3 or pulse.done()))
     assert not pulse.done()

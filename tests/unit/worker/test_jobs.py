@@ -249,8 +249,9 @@ async def test_the_newest_picture_is_sent_and_confirmed() -> None:
     assert wishes == [CancelKind.GRACEFUL]
 
 
-async def test_a_report_whose_fresh_token_is_refused_as_well_is_sent_again() -> None:
-    answers = iter([(401, {"code": "PGRST301"}), (401, {"code": "PGRST301"})])
+@pytest.mark.parametrize("answer", [(401, {"code": "PGRST301"}), (404, {"message": "no route"})])
+async def test_a_report_that_was_refused_on_its_way_is_sent_again(answer: Any) -> None:
+    answers = iter([answer, answer])
     network = Network(lambda *_: next(answers, {}))
     reporter = Reporter(network.server(), REF, HandClock(), on_cancel=lambda _: None, on_fenced=lambda _: None)
     running = asyncio.create_task(reporter.run())

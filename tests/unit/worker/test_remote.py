@@ -60,6 +60,6 @@ async def test_a_job_whose_executor_gets_no_credential_is_given_back(
     remote = RemoteAttempt(handle, context, tmp_path, NoDispatcher(), HandClock(), running=list)
     with pytest.raises(RunnerUnfit) as caught:
         await remote.run()
-    assert caught.value.code == "not_begun"
+    assert caught.value.code == "dispatcher"
     assert network.named("worker_finish") == []
     assert list(leftovers(tmp_path)) == []

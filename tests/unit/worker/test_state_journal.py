@@ -203,7 +203,9 @@ async def test_what_the_server_does_not_take_at_all_stays_on_disk_for_the_next_s
 
 
 @pytest.mark.parametrize(
-    "passing", [(405, {"code": "25006", "message": "read-only"}), page()], ids=["read-only database", "proxy's page"]
+    "passing",
+    [(405, {"code": "25006", "message": "read-only"}), page(), (404, {"message": "no route"})],
+    ids=["read-only database", "proxy's page", "proxy's refusal"],
 )
 async def test_what_the_server_did_not_take_for_a_while_it_gets_afterwards(disk: Disk, passing: Any) -> None:
     answers = iter([passing])
@@ -269,6 +271,32 @@ async def test_an_entry_that_cannot_be_removed_is_delivered_again_until_it_can(
     running.cancel()
     assert len(network.named("worker_state_put")) == 2
     assert len(disk.journal()) == 0
+
+
+async def test_a_disk_that_does_not_come_back_ends_the_delivery_and_keeps_nobody_waiting(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(30, "Read-only file system")
+
+    state = disk.state(Network(lambda *_: {}))
+    await state.state_put(REF, SECRET, "lock")
+    monkeypatch.setattr(Journal, "delivered", fail)
+    with pytest.raises(OSError, match="Read-only"):
+        async with asyncio.timeout(60):
+            await state.run()
+    assert len(disk.journal()) == 1
+
+
+async def test_what_something_on_the_way_refuses_for_long_is_kept_aside(disk: Disk) -> None:
+    state = disk.state(Network(lambda *_: (413, {"message": "too large"})))
+    running = asyncio.create_task(state.run())
+    await state.state_put(REF, SECRET, "lock")
+    async with asyncio.timeout(60):
+        await state.settled()
+    running.cancel()
+    ((_, entry),) = kept_entries(disk.kept, disk.seal)
+    assert entry.body == SECRET
 
 
 @pytest.mark.parametrize("fails", ["rename", "sync"])

@@ -95,6 +95,11 @@ async def test_pages_are_offline_while_nobody_s_token_can_be_renewed(no_pauses: 
     hub, store, nothing = TabHub(authorized, cast("Any", None)), OrgStore("org"), cast("Any", None)
     hub.enter(View("tab", "socket", "sid", "org", "page", frozenset()))
     assert await hub.member("org") is held
+    other = BrowserSession("other", "v", "dev@example.com", "b", "s", time.time() + 3600, 0.0)
+    await authorized.sessions.put(other)
+    hub.enter(View("second", "socket", "other", "org", "page", frozenset()))
+    assert await hub.member("org") is other
+    hub.leave("second")
     store.is_loaded = True
     store.set_link(Link.LIVE)
 

@@ -3,12 +3,13 @@
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import psycopg
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -92,8 +93,15 @@ class OwnPostgres:
         self.process = self.cluster.start(self.log)
 
     def kill(self) -> None:
-        os.kill(self.process.pid, signal.SIGKILL)
+        # With its children: one that is given a question before it notices would still answer it.
+        postmaster = psutil.Process(self.process.pid)
+        postmaster.suspend()
+        family = [postmaster, *postmaster.children(recursive=True)]
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         self.process.wait()
+        psutil.wait_procs(family[1:])
         # A child that it had only just forked still has the socket that it listened on.
         wait_until(self._has_left_its_port)
 

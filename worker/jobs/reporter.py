@@ -83,16 +83,13 @@ class Reporter:
                 try:
                     await self._send()
                     failures = 0
-                except Retryable as error:
-                    failures += 1
-                    self._log.debug("a report was not answered", why=error.message)
-                    await self._clock.sleep(backoff(failures, first=0.2, most=5.0))
-                except (Fenced, Rejected, Fatal) as error:
-                    if error.is_ours or isinstance(error, Fatal) or failures >= ODD_TRIES:
+                except (Retryable, Fenced, Rejected, Fatal) as error:
+                    is_odd = isinstance(error, Rejected) and not error.is_ours and failures < ODD_TRIES
+                    if not (isinstance(error, Retryable) or is_odd):
                         self._give_up(error)
                         continue
                     failures += 1
-                    self._log.debug("a report was refused on its way", why=error.message)
+                    self._log.debug("a report was not answered", why=error.message)
                     await self._clock.sleep(backoff(failures, first=0.2, most=5.0))
 
     async def confirmed(self) -> None:

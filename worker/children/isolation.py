@@ -181,7 +181,7 @@ def try_out(isolation: Isolation, root: Path) -> str:
     tests = [f"test -x {shlex.quote(str(each))}" for each in (*view.engines(), *folders)]
     kept = [_KEPT.replace("PLACE", shlex.quote(str(place))) for place in secret_places(view.environ)]
     script = "\n".join([*kept, " && ".join([*tests, "echo . > tmp/probe"])])
-    command = Command(("/bin/sh", "-c", script), root, {"PATH": "/usr/bin:/bin"})
+    command = Command(("sh", "-c", script), root, {"PATH": "/usr/bin:/bin"})
     enclosed = isolation.enclose(command, root)
     done = subprocess.run(
         enclosed.argv, input=enclosed.stdin, env=dict(enclosed.env), cwd=enclosed.cwd, capture_output=True,

@@ -286,14 +286,22 @@ def watch(child: int, signals: set[int], interrupt: Any) -> int:
 
 
 def execute(argv: list[str], env: dict[str, str]) -> NoReturn:
-    """Become the program, with the signals as every program expects them; an interrupt that has come already is due here."""
+    """Become the program, with the signals as every program expects them; an interrupt that has come already is due here.
+
+    Nothing can be imported any more, as `os.execvpe` would: Python itself may lie in a home that the child does not see.
+    """
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
-    try:
-        os.execvpe(argv[0], argv, env)
-    except OSError as error:
-        say(f"{argv[0]}: {error.strerror}")
+    name, problem = argv[0], ""
+    for folder in [""] if "/" in name else env.get("PATH", os.defpath).split(":"):
+        try:
+            os.execve(os.path.join(folder, name), argv, env)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            problem = problem or str(error.strerror)
+        except OSError as error:
+            problem = str(error.strerror)
+    say(f"{name}: {problem}")
     os._exit(CANNOT_START)
 
 

@@ -11,12 +11,14 @@ from cli.errors import CommandError, NoAnswer, Refused, SignedOut
 
 PAGE = 1000
 UNAUTHORIZED = 401
-# A gateway, or a proxy before it, whose server is away or late.
-PASSING_STATUSES = frozenset({408, 425, 502, 503, 504, 520, 521, 522, 523, 524})
-# Serialisation failures, deadlocks, lost connections, timeouts; an edge function that failed or is busy.
-PASSING_CODES = ("40", "53", "57", "08", "55P03", "PGRST00", "RY500", "RY503")
+# What is hurried or late on the way. Every 5xx passes as well, whoever says it: none of them refuses what was asked.
+PASSING_STATUSES = frozenset({408, 425})
+SERVER_ERROR = 500
+# Serialisation failures, deadlocks, lost connections, timeouts, a database that is read-only for a while (25006).
+PASSING_CODES = ("25006", "40", "53", "57", "08", "55P03", "PGRST00")
 SQLSTATE_LENGTH = 5
 AGAIN = "Try again in a moment."
+FAILED = "The project, or a proxy on the way to it, failed, and its log says why. Try again in a moment."
 
 
 class Api:
@@ -90,7 +92,7 @@ def refusal(what: str, reply: Reply) -> CommandError:
     """Say what the project said: the database's and Auth's own message and hint, where there is one."""
     message, hint = said_by(reply)
     if is_passing(reply):
-        return NoAnswer(f"{what}: {message}", hint or AGAIN)
+        return NoAnswer(f"{what}: {message}", hint or (AGAIN if _code(reply) else FAILED))
     if reply.status == UNAUTHORIZED:
         return SignedOut(f"The project does not accept this login: {message}", "Sign in again: runyard login.")
     return Refused(f"{what}: {message}", hint)
@@ -98,7 +100,8 @@ def refusal(what: str, reply: Reply) -> CommandError:
 
 def is_passing(reply: Reply) -> bool:
     """Whether the same request may succeed in a moment: the reply says nothing of what was asked."""
-    return reply.is_error and (reply.status in PASSING_STATUSES or _code(reply).startswith(PASSING_CODES))
+    is_failure = reply.status >= SERVER_ERROR or reply.status in PASSING_STATUSES
+    return reply.is_error and (is_failure or _code(reply).startswith(PASSING_CODES))
 
 
 def _code(reply: Reply) -> str:
@@ -118,4 +121,9 @@ def said_by(reply: Reply) -> tuple[str, str]:
         hint = said.get("hint") or ""
     except (ValueError, AttributeError):
         message, hint = None, ""
-    return message or f"HTTP {reply.status} {reply.text[:300]}", str(hint)
+    return message or f"HTTP {reply.status} {_shown(reply.text)}".rstrip(), str(hint)
+
+
+def _shown(text: str) -> str:
+    """What a person can read of an answer without a message; a proxy's page is markup for a browser."""
+    return "and a web page" if text.lstrip().startswith("<") else text[:300]

@@ -15,8 +15,8 @@ EARLY_SECONDS = 30
 DEVICE = "/functions/v1/device-login"
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 TOO_MANY = 429
-# What says nothing of the login when it is renewed: two at the same moment, too many of them, Auth's own failure.
-NOT_ABOUT_LOGIN = frozenset({409, TOO_MANY, 500})
+# What says nothing of the login when it is renewed: two at the same moment, too many of them.
+NOT_ABOUT_LOGIN = frozenset({409, TOO_MANY})
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.client import identity, workload
-from cli.client.api import Api, refusal
+from cli.client.api import FAILED, Api, refusal
 from cli.client.auth import PersonSession, refresh, sign_in
 from cli.client.http import Connection, Reply
 from cli.client.personal import exchange
@@ -22,6 +22,7 @@ from cli.jobs import follow
 from cli.output import Printer
 
 BAD_GATEWAY = Reply(502, "<html>Bad gateway</html>")
+PROXY_FAILED = Reply(500, "\n<!DOCTYPE html><html><body>Internal Server Error</body></html>")
 BUSY = Reply(503, json.dumps({"code": "PGRST001", "message": "Database client error."}))
 JOB = {"id": 7, "type": "PLAN", "module_path": "a", "status": "SUCCEEDED", "attempt": 0, "plan_summary": None}
 
@@ -69,19 +70,29 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
         (answer(504, code="PGRST003", message="Timed out."), NoAnswer),
         (answer(500, code="40001", message="could not serialize access"), NoAnswer),
         (answer(500, code="RY500", message="The function failed."), NoAnswer),
+        (answer(500, code="XX000", message="internal error"), NoAnswer),
+        (answer(405, code="25006", message="cannot execute INSERT in a read-only transaction"), NoAnswer),
+        (PROXY_FAILED, NoAnswer),
+        (answer(500, code=500, msg="Database error"), NoAnswer),
         (Reply(522, ""), NoAnswer),
+        (Reply(546, ""), NoAnswer),
         # Auth's older form: the code is the HTTP status.
         (answer(400, code=400, msg="Invalid login credentials"), Refused),
         (answer(403, code="403", msg="Forbidden"), Refused),
         (answer(409, code="23505", message="duplicate key"), Refused),
         (answer(403, code="RY403", message="Operators may do that."), Refused),
-        (answer(500, code="XX000", message="internal error"), Refused),
         (answer(400, code=["40001"]), Refused),
         (answer(401, code="PGRST301", message="JWT expired"), SignedOut),
     ],
 )
 def test_a_passing_reply_is_no_refusal(reply: Reply, kind: type[CommandError]) -> None:
     assert type(refusal("claim", reply)) is kind
+
+
+@pytest.mark.parametrize("reply", [PROXY_FAILED, BAD_GATEWAY, Reply(500, "")])
+def test_a_failure_that_nobody_explained_says_what_happened_and_what_to_do(reply: Reply) -> None:
+    said = refusal("enqueue_job", reply)
+    assert (f"HTTP {reply.status}" in said.message, "<" in said.message, said.hint) == (True, False, FAILED)
 
 
 def as_refresh(line: Any) -> object:
@@ -108,6 +119,8 @@ def as_personal(line: Any) -> object:
         (as_password, answer(400, code=400, msg="Invalid login credentials"), SignedOut),
         (as_password, answer(429, code=429, msg="Request rate limit reached"), SignedOut),
         (as_personal, BAD_GATEWAY, NoAnswer),
+        (as_password, PROXY_FAILED, NoAnswer),
+        (as_personal, PROXY_FAILED, NoAnswer),
         (as_personal, answer(401, code="RY401", message="The token has expired."), SignedOut),
     ],
 )
@@ -118,7 +131,7 @@ def test_a_login_ends_only_when_the_project_says_so(
         ask(Line([reply]))
 
 
-@pytest.mark.parametrize(("reply", "kind"), [(BUSY, NoAnswer), (answer(401, code="RY401"), SignedOut)])
+@pytest.mark.parametrize(("reply", "kind"), [(BUSY, NoAnswer), (PROXY_FAILED, NoAnswer), (answer(401, code="RY401"), SignedOut)])
 def test_a_service_account_s_login_ends_only_when_the_project_says_so(
     reply: Reply, kind: type[CommandError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,13 +153,13 @@ def test_github_s_failure_is_not_taken_for_a_missing_permission(
 
 
 def test_a_job_is_followed_past_passing_replies() -> None:
-    line = Line([BAD_GATEWAY, BUSY, ok([JOB]), ok([])])
+    line = Line([BAD_GATEWAY, BUSY, PROXY_FAILED, ok([JOB]), ok([])])
     assert run._followed(here(line), JOB)["status"] == "SUCCEEDED"
 
 
 @pytest.mark.parametrize(("modules", "made"), [(["m"], JOB), (["m", "n"], [JOB, JOB])])
 def test_a_job_is_queued_once_however_often_it_is_asked_for(modules: list[str], made: Any) -> None:
-    line = Line([BUSY, BAD_GATEWAY, ok(made)])
+    line = Line([BUSY, PROXY_FAILED, ok(made)])
     run._enqueue(here(line), "PLAN", [{"id": each, "path": each} for each in modules], {}, None)
     keys = {body["p_options"]["idempotency_key"] for _, body in line.asked}
     assert (len(line.asked), len(keys)) == (3, 1)

@@ -3,7 +3,6 @@
 import json
 import signal
 import sys
-import uuid
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from cli.client.organization import Row
 from cli.command import Here, command, new_app
 from cli.errors import ExitCode, Usage
 from cli.jobs.follow import ENDS, Follower, patiently
+from cli.jobs.keyed import call_keyed
 from cli.jobs.plan import plan_lines
 from cli.output import say
 
@@ -288,12 +288,11 @@ def _found(here: Here, modules: list[str] | None, group: str | None) -> list[Row
 
 
 def _enqueue(here: Here, kind: str, modules: list[Row], options: dict[str, Any], key: str | None) -> list[Row]:
-    # With a key of our own a lost answer can be asked for again without a second job.
-    common = {"org": here.org.id, "type": kind, "options": {**options, "idempotency_key": key or f"cli-{uuid.uuid4()}"}}
+    common = {"org": here.org.id, "type": kind}
     ids = [row["id"] for row in modules]
     if len(ids) == 1:
-        return [patiently(lambda: here.api.call("enqueue_job", module=ids[0], **common))]
-    made = patiently(lambda: here.api.call("enqueue_jobs", modules=ids, **common))
+        return [call_keyed(here.api, "enqueue_job", options, key, module=ids[0], **common)]
+    made = call_keyed(here.api, "enqueue_jobs", options, key, modules=ids, **common)
     paths = {row["id"]: row["path"] for row in modules}
     return [{"type": kind, "module_path": paths.get(row.get("module_id")), **row} for row in made]
 

@@ -8,6 +8,7 @@ import typer
 from cli.command import Here, command, new_app
 from cli.errors import ExitCode, NotFound
 from cli.jobs.follow import patiently
+from cli.jobs.keyed import call_keyed
 from cli.output import say
 
 app = new_app("Many jobs as one thing.")
@@ -60,8 +61,7 @@ def retry(here: Here, made: Set = None, wait: Wait = False) -> None:
 
 
 def _start(here: Here, kind: str, path: str, wait: bool, key: str | None) -> None:
-    options = {"idempotency_key": key} if key else {}
-    made = here.api.call("start_set", org=here.org.id, type=kind, path=path.strip("/"), options=options)
+    made = call_keyed(here.api, "start_set", {}, key, org=here.org.id, type=kind, path=path.strip("/"))
     _show(here, made["id"], wait)
 
 

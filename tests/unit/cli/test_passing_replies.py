@@ -172,6 +172,15 @@ def test_the_apply_of_a_confirmed_plan_is_found_past_passing_replies() -> None:
 PROGRESS = {"id": "s", "type": "PLAN", "path": "", "done": 1, "total": 1, "failed": 0, "failures": []}
 
 
+@pytest.mark.parametrize("given", [None, "nightly"])
+def test_a_set_is_started_once_however_often_it_is_asked_for(given: str | None) -> None:
+    line = Line([BUSY, PROXY_FAILED, ok({"id": "s"}), ok({**PROGRESS, "status": "RUNNING"})])
+    sets._start(here(line), "PLAN", "", False, given)
+    keys = {body["p_options"]["idempotency_key"] for path, body in line.asked if path.endswith("/start_set")}
+    assert (line.replies, len(keys)) == ([], 1)
+    assert given is None or keys == {given}
+
+
 def test_a_set_is_waited_for_past_passing_replies() -> None:
     line = Line([BUSY, ok({**PROGRESS, "status": "RUNNING"}), BAD_GATEWAY, ok({**PROGRESS, "status": "DONE"})])
     sets._show(here(line), "s", is_waiting=True)

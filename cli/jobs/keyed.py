@@ -1,0 +1,13 @@
+"""Calls that start something once, however often they are asked for."""
+
+import uuid
+from typing import Any
+
+from cli.client.api import Api
+from cli.jobs.follow import patiently
+
+
+def call_keyed(api: Api, name: str, options: dict[str, Any], key: str | None, **arguments: Any) -> Any:
+    """Call a function under a key, one of our own if none is given: a lost answer is asked for again, and starts nothing new."""
+    keyed = {**options, "idempotency_key": key or f"cli-{uuid.uuid4()}"}
+    return patiently(lambda: api.call(name, options=keyed, **arguments))

@@ -108,7 +108,7 @@ def _code(reply: Reply) -> str:
     """The code of the database, PostgREST or an edge function. Auth's may be the HTTP status, which is no SQLSTATE."""
     try:
         code = reply.json().get("code")
-    except (ValueError, AttributeError):
+    except (NoAnswer, AttributeError):
         return ""
     return code if isinstance(code, str) and len(code) >= SQLSTATE_LENGTH else ""
 
@@ -119,7 +119,7 @@ def said_by(reply: Reply) -> tuple[str, str]:
         said = reply.json()
         message = said.get("message") or said.get("msg") or said.get("error_description")
         hint = said.get("hint") or ""
-    except (ValueError, AttributeError):
+    except (NoAnswer, AttributeError):
         message, hint = None, ""
     return message or f"HTTP {reply.status} {_shown(reply.text)}".rstrip(), str(hint)
 

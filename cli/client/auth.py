@@ -82,10 +82,11 @@ def poll_device(connection: Connection, key: str, device_code: str, ask: Ask) ->
     """The login, once somebody has confirmed the code; nothing yet until then, nor from a project that is away."""
     try:
         reply = connection.request("POST", DEVICE, {}, {"grant_type": DEVICE_GRANT, "device_code": device_code})
+        said = None if reply.is_error else reply.json()
     except NoAnswer:
         return None
-    if not reply.is_error:
-        return _seen_here(connection, key, _session(complete(connection, key, reply.json(), ask)))
+    if said is not None:
+        return _seen_here(connection, key, _session(complete(connection, key, said, ask)))
     if reply.status == TOO_MANY or is_passing(reply) or "authorization_pending" in reply.text:
         return None
     message, hint = said_by(reply)

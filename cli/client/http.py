@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection
 
 SECONDS = 30
+REDIRECT = 300
 BAD_REQUEST = 400
 # A server may close an idle connection at the moment we write; what changes something must not be sent twice.
 IDLE_SECONDS = 2.0
+NOT_THE_PROJECT = "Check the address, and whether a proxy on the way asks for a sign-in of its own."
 
 
 class Reply(NamedTuple):
@@ -32,8 +34,13 @@ class Reply(NamedTuple):
         return self.status >= BAD_REQUEST
 
     def json(self) -> Any:
-        """The document; nothing is None."""
-        return json.loads(self.text) if self.text else None
+        """The document; nothing is None. A redirect or a page, such as a proxy's sign-in, is no answer of the project."""
+        if not self.text and self.status < REDIRECT:
+            return None
+        try:
+            return json.loads(self.text)
+        except ValueError as error:
+            raise NoAnswer(f"HTTP {self.status} without the project's answer", NOT_THE_PROJECT) from error
 
 
 class Connection:

@@ -14,6 +14,7 @@ from cli.errors import NoAnswer, SignedOut
 AWAY = NoAnswer("http://p does not answer")
 BUSY = Reply(503, json.dumps({"code": "RY503", "message": "Too many sign in."}))
 PROXY_FAILED = Reply(500, "<html>Internal Server Error</html>")
+SIGN_IN_PAGE = Reply(200, "<html>Sign in</html>")
 PENDING = Reply(400, json.dumps({"code": "RY403", "error": "authorization_pending"}))
 DECLINED = Reply(400, json.dumps({"code": "RY403", "error": "access_denied", "message": "The code was declined."}))
 
@@ -47,7 +48,8 @@ def signed_in(*replies: Reply | NoAnswer, expires_in: float = 600) -> PersonSess
 
 
 def test_a_code_outlives_a_project_that_is_away_for_a_moment() -> None:
-    assert signed_in(BUSY, PENDING, AWAY, PROXY_FAILED, login("by code"), login("seen here")).access_token == "seen here"
+    session = signed_in(BUSY, PENDING, AWAY, PROXY_FAILED, SIGN_IN_PAGE, login("by code"), login("seen here"))
+    assert session.access_token == "seen here"
 
 
 @pytest.mark.parametrize("away", [BUSY, AWAY])

@@ -23,6 +23,7 @@ from cli.output import Printer
 
 BAD_GATEWAY = Reply(502, "<html>Bad gateway</html>")
 PROXY_FAILED = Reply(500, "\n<!DOCTYPE html><html><body>Internal Server Error</body></html>")
+SIGN_IN_PAGE = Reply(200, "<html>Sign in</html>")
 BUSY = Reply(503, json.dumps({"code": "PGRST001", "message": "Database client error."}))
 JOB = {"id": 7, "type": "PLAN", "module_path": "a", "status": "SUCCEEDED", "attempt": 0, "plan_summary": None}
 
@@ -131,7 +132,9 @@ def test_a_login_ends_only_when_the_project_says_so(
         ask(Line([reply]))
 
 
-@pytest.mark.parametrize(("reply", "kind"), [(BUSY, NoAnswer), (PROXY_FAILED, NoAnswer), (answer(401, code="RY401"), SignedOut)])
+@pytest.mark.parametrize(
+    ("reply", "kind"), [(BUSY, NoAnswer), (PROXY_FAILED, NoAnswer), (answer(401, code="RY401"), SignedOut)]
+)
 def test_a_service_account_s_login_ends_only_when_the_project_says_so(
     reply: Reply, kind: type[CommandError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,8 +155,14 @@ def test_github_s_failure_is_not_taken_for_a_missing_permission(
         workload._from_github()
 
 
+@pytest.mark.parametrize("reply", [SIGN_IN_PAGE, Reply(302, "")])
+def test_what_is_not_the_project_s_answer_is_told_as_none(reply: Reply) -> None:
+    with pytest.raises(NoAnswer):
+        here(Line([reply])).api.rows("provision_jobs")
+
+
 def test_a_job_is_followed_past_passing_replies() -> None:
-    line = Line([BAD_GATEWAY, BUSY, PROXY_FAILED, ok([JOB]), ok([])])
+    line = Line([BAD_GATEWAY, BUSY, PROXY_FAILED, SIGN_IN_PAGE, ok([JOB]), ok([])])
     assert run._followed(here(line), JOB)["status"] == "SUCCEEDED"
 
 

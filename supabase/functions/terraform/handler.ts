@@ -31,26 +31,44 @@ async function outputsOf(request: Request, org: string, workspace: string): Prom
   const token = bearerOf(request);
   if (token === undefined) refuse(401, "A job's token is needed: TF_TOKEN_<host>.");
   const { job, att } = claimsOf(token);
-  const response = await fetch(`${need("SUPABASE_URL")}/rest/v1/rpc/worker_outputs_get`, {
-    method: "POST",
-    headers: {
-      apikey: publishableKey(),
-      authorization: `Bearer ${token}`,
-      "content-type": "application/json",
-    },
-    body: JSON.stringify({
-      p_job: job,
-      p_attempt: att,
-      p_org: org,
-      p_path: workspace.replaceAll(".", "/"),
-    }),
-  });
-  const said = await response.json();
-  if (response.ok) return said as Outputs;
-  const message = [said.message, said.hint].filter(Boolean).join(" ");
+  const path = workspace.replaceAll(".", "/");
+  const args = { p_job: job, p_attempt: att, p_org: org, p_path: path };
+  const { status, said } = await callAs(token, "worker_outputs_get", args);
+  if (status < 300 && said) return said as unknown as Outputs;
+  const message = [said?.message, said?.hint].filter(Boolean).join(" ");
+  if (status === 401) refuse(401, message || "The token is not accepted.");
   // Clients ask again after a 503, and give up after a 403.
-  if (response.status >= 500 || response.status === 429) refuse(503, message);
-  refuse(response.status === 401 ? 401 : 403, message || "The token is not accepted.");
+  if (isRefusal(status, said?.code)) refuse(403, message);
+  refuse(503, message || "The database does not answer.");
+}
+
+type Said = Record<string, unknown> | undefined;
+
+/** Calls a database function with the caller's token; silence and what is not JSON say nothing. */
+async function callAs(
+  token: string,
+  name: string,
+  args: Record<string, unknown>,
+): Promise<{ status: number; said: Said }> {
+  const headers = {
+    apikey: publishableKey(),
+    authorization: `Bearer ${token}`,
+    "content-type": "application/json",
+  };
+  const url = `${need("SUPABASE_URL")}/rest/v1/rpc/${name}`;
+  try {
+    const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(args) });
+    const said = await response.json().catch(() => undefined);
+    return { status: response.status, said };
+  } catch (error) {
+    console.error(`${name}: ${error instanceof Error ? error.message : error}`);
+    return { status: 503, said: undefined };
+  }
+}
+
+/** Whether the project refused, with a code of its own; 25006 is a database that is read-only for a while. */
+function isRefusal(status: number, code: unknown): boolean {
+  return status < 500 && status !== 429 && typeof code === "string" && code !== "25006";
 }
 
 function claimsOf(token: string): { job?: unknown; att?: unknown } {

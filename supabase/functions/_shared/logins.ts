@@ -1,5 +1,6 @@
 /** A login at Auth for somebody who has proved elsewhere who they are. */
 
+import type { User } from "@supabase/supabase-js";
 import { admin } from "./database.ts";
 import { need, secretKey } from "./env.ts";
 import { Answer } from "./http.ts";
@@ -8,19 +9,40 @@ function refuse(message: string, hint: string): never {
   throw new Answer(403, { code: "RY403", error: "access_denied", message, hint });
 }
 
+const AWAY = {
+  code: "RY503",
+  error: "temporarily_unavailable",
+  message: "Auth does not answer, so nobody can be signed in.",
+  hint: "Try again in a moment.",
+};
+
+/** Looks a person up; there is none only if Auth itself says so, in its own words. */
+async function userAt(id: string): Promise<User | null> {
+  const { data, error } = await admin().getUserById(id);
+  if (error && error.code !== "user_not_found") {
+    console.error(`get_user: ${error.status} ${error.message}`);
+    throw new Answer(503, AWAY, { "retry-after": "5" });
+  }
+  return data.user;
+}
+
+/** Answers 503 unless Auth looks people up: asked before something is taken that is good for one login. */
+export async function needAuth(): Promise<void> {
+  await userAt(crypto.randomUUID());
+}
+
 /**
  * Opens a session of its own for a person: a link that nobody mails, followed at once. Auth takes following a link as
  * proof of the address: therefore only for one that is proved already. Auth keeps where a session was opened, and believes
  * who has the secret key that it was opened for somebody elsewhere.
  */
 export async function sessionOf(userId: string, seenAt: string): Promise<unknown> {
-  const { data: found, error } = await admin().getUserById(userId);
-  if (error && error.status !== 404) throw new Error(`get_user: ${error.message}`);
-  if (!found.user?.email) refuse("That account is gone.", "Sign in with another one.");
-  if (!found.user.email_confirmed_at) {
+  const user = await userAt(userId);
+  if (!user?.email) refuse("That account is gone.", "Sign in with another one.");
+  if (!user.email_confirmed_at) {
     refuse("That account's e-mail address is not confirmed.", "Confirm it, then sign in again.");
   }
-  const link = await admin().generateLink({ type: "recovery", email: found.user.email });
+  const link = await admin().generateLink({ type: "recovery", email: user.email });
   if (link.error) throw new Error(`generate_link: ${link.error.message}`);
   const response = await fetch(`${need("SUPABASE_URL")}/auth/v1/verify`, {
     method: "POST",

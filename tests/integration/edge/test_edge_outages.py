@@ -1,0 +1,133 @@
+"""What the edge functions make of an Auth or a database that fails: they refuse nobody for it, and take nothing that is good once."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.integration.edge.test_edge_shared import run
+
+SCRIPT = """
+    import {{ handler }} from "@shared/../{function}/handler.ts";
+    const variables = {{ SUPABASE_URL: "http://project", SUPABASE_SECRET_KEY: "s", SUPABASE_PUBLISHABLE_KEY: "p" }};
+    Deno.env.get = (name) => variables[name];
+    const replies = {replies};
+    const asked = [];
+    globalThis.fetch = (input) => {{
+      const path = new URL(input).pathname;
+      const [at, left] = Object.entries(replies).find(([start]) => path.startsWith(start));
+      const reply = left.length > 1 ? left.shift() : left[0];
+      asked.push(at);
+      if (reply === null) return Promise.reject(new TypeError("connection refused"));
+      const [status, said, headers] = reply;
+      const body = typeof said === "string" ? said : JSON.stringify(said);
+      return Promise.resolve(new Response(body, {{ status, headers }}));
+    }};
+    const answer = await handler(new Request({url}, {request}));
+    console.log(JSON.stringify({{ status: answer.status, said: await answer.json(), asked }}));
+"""
+USERS, VERIFY, LINK = "/auth/v1/admin/users/", "/auth/v1/verify", "/auth/v1/admin/generate_link"
+LIMIT, TAKE, OUTPUTS = "/rest/v1/rpc/rate_limit", "/rest/v1/rpc/take_device_login", "/rest/v1/rpc/worker_outputs_get"
+ID = "7d5a0f5e-6a7c-4a54-9d0b-0d6c1f3b2a10"
+# Auth's newer shape, which the client asks for, and the older one.
+NOBODY = [404, {"code": "user_not_found", "message": "User not found"}, {"x-supabase-api-version": "2024-01-01"}]
+NOBODY_BEFORE = [404, {"code": 404, "error_code": "user_not_found", "msg": "User not found"}]
+BUSY = [503, {"code": "PGRST001", "message": "Database client error."}]
+PAGE = "<html>Bad gateway</html>"
+
+
+def ask(function: str, replies: dict[str, Any], path: str = "", **request: Any) -> Any:
+    """What a function answers, and what it asked. The project's parts give these replies, the last one stays; None is silence."""
+    url = f"http://functions/{function}{path}"
+    given = {"function": function, "replies": json.dumps(replies), "url": json.dumps(url)}
+    return run(SCRIPT.format(**given, request=json.dumps(request)))
+
+
+def poll(*users: Any) -> Any:
+    """Ask for the login of a code that was confirmed; Auth says these things when it is asked for somebody."""
+    body = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": "d" * 40}
+    replies = {
+        LIMIT: [[200, True]],
+        TAKE: [[200, {"status": "confirmed", "user_id": ID}]],
+        USERS: users,
+        LINK: [[200, {"id": ID, "email": "a@example.com", "hashed_token": "h"}]],
+        VERIFY: [[200, {"access_token": "t"}]],
+    }
+    return ask("device-login", replies, method="POST", body=json.dumps(body))
+
+
+def test_a_code_is_taken_once_auth_has_answered() -> None:
+    found = poll(NOBODY, [200, {"id": ID, "email": "a@example.com", "email_confirmed_at": "2026-01-01T00:00:00Z"}])
+    assert (found["status"], found["said"]) == (200, {"access_token": "t"})
+    assert found["asked"] == [LIMIT, USERS, TAKE, USERS, LINK, VERIFY]
+
+
+@pytest.mark.parametrize("nobody", [NOBODY, NOBODY_BEFORE])
+def test_an_account_is_gone_when_auth_says_so(nobody: Any) -> None:
+    found = poll(nobody)
+    assert (found["status"], found["said"]["code"], found["said"]["error"]) == (403, "RY403", "access_denied")
+
+
+auth_fails = pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(None, id="silence"),
+        pytest.param([500, {"code": 500, "error_code": "unexpected_failure", "msg": "Database error"}], id="database"),
+        pytest.param([502, PAGE], id="gateway"),
+        pytest.param([404, "<html>No such route</html>"], id="no route yet"),
+        pytest.param([401, {"message": "Invalid API key"}], id="key"),
+    ],
+)
+
+
+@auth_fails
+def test_no_code_is_taken_while_auth_fails(reply: Any) -> None:
+    found = poll(reply)
+    assert (found["status"], found["said"]["code"], TAKE in found["asked"]) == (503, "RY503", False)
+
+
+@auth_fails
+def test_an_account_is_not_gone_because_auth_fails(reply: Any) -> None:
+    found = poll(NOBODY, reply)
+    assert (found["status"], found["said"]["code"]) == (503, "RY503")
+
+
+TOKEN = "e30.eyJqb2IiOjcsImF0dCI6MX0.x"
+
+
+def outputs(reply: Any) -> Any:
+    path, headers = "/api/v2/organizations/o/workspaces/apps.web", {"authorization": f"Bearer {TOKEN}"}
+    return ask("terraform", {OUTPUTS: [reply]}, path, headers=headers)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(BUSY, id="database"),
+        pytest.param([500, {"code": "57P01", "message": "terminating connection"}], id="restart"),
+        pytest.param([405, {"code": "25006", "message": "cannot execute in a read-only transaction"}], id="read-only"),
+        pytest.param([429, {"message": "Too many requests"}], id="hurry"),
+        pytest.param([502, PAGE], id="gateway"),
+        pytest.param([404, PAGE], id="no route yet"),
+        pytest.param([200, PAGE], id="sign-in page"),
+        pytest.param(None, id="silence"),
+    ],
+)
+def test_a_database_that_fails_is_asked_again_for_remote_state(reply: Any) -> None:
+    found = outputs(reply)
+    assert (found["status"], found["said"]["errors"][0]["status"]) == (503, "503")
+    assert found["said"]["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [
+        ([400, {"code": "RY403", "message": "Not granted."}], 403),
+        ([400, {"code": "RY410", "message": "The attempt has ended."}], 403),
+        ([404, {"code": "PGRST202", "message": "No such function."}], 403),
+        ([403, {"code": "42501", "message": "permission denied"}], 403),
+        ([401, {"code": "PGRST301", "message": "JWT expired"}], 401),
+    ],
+)
+def test_what_the_database_refuses_is_refused_for_remote_state(reply: Any, status: int) -> None:
+    assert outputs(reply)["status"] == status

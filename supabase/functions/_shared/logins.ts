@@ -26,11 +26,6 @@ async function userAt(id: string): Promise<User | null> {
   return data.user;
 }
 
-/** Answers 503 unless Auth looks people up: asked before something is taken that is good for one login. */
-export async function needAuth(): Promise<void> {
-  await userAt(crypto.randomUUID());
-}
-
 /**
  * Opens a session of its own for a person: a link that nobody mails, followed at once. Auth takes following a link as
  * proof of the address: therefore only for one that is proved already. Auth keeps where a session was opened, and believes

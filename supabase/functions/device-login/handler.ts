@@ -15,7 +15,7 @@ import {
   seenAddress,
   serveWith,
 } from "../_shared/http.ts";
-import { needAuth, sessionOf } from "../_shared/logins.ts";
+import { sessionOf } from "../_shared/logins.ts";
 
 const DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code";
 const STARTS_PER_ADDRESS = 30;
@@ -79,8 +79,6 @@ const AGAIN = "Start `runyard login` again.";
 async function finish(request: Request, device: string): Promise<Response> {
   const hash = await digest(device);
   await limit([[`device:poll:${hash}`, POLLS_PER_MINUTE]]);
-  // Taking ends the code, and Auth opens the login after that: while it is away the code is left for the next time.
-  await needAuth();
   const taken = await call<{ status: string; user_id?: string }>("take_device_login", {
     p_device_hash: hash,
   });

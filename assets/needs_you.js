@@ -1,4 +1,5 @@
-/* The title of the page counts the jobs that need you, and the browser says when there is one more, if you let it. */
+/* The title of the page names what it shows and counts the jobs that need you, and the browser says when there is one more, if
+   you let it. */
 (() => {
   "use strict";
   const KEY = "ry-notify";
@@ -18,7 +19,9 @@
   function check() {
     if (!document.querySelector(".ry-side")) return;
     const now = count();
-    const title = (now ? `(${now}) ` : "") + stripped(document.title);
+    /* A page has one title for every runner, job or module that it can show; the path above it ends with this one's name. */
+    const here = document.querySelector(".ry-crumb b")?.textContent.trim();
+    const title = (now ? `(${now}) ` : "") + (here ? `${here} · Runyard` : stripped(document.title));
     if (title !== document.title) document.title = title;
     /* The first count is what was there when the page was opened; only more than before is news. */
     if (known !== null && now > known && wanted() && document.visibilityState !== "visible") say(now);
@@ -26,7 +29,7 @@
   }
   async function turn() {
     if (!("Notification" in window)) return "unsupported";
-    if (localStorage.getItem(KEY) === "on") { localStorage.setItem(KEY, "off"); return "off"; }
+    if (wanted()) { localStorage.setItem(KEY, "off"); return "off"; }
     const answer = Notification.permission === "default" ? await Notification.requestPermission() : Notification.permission;
     if (answer !== "granted") return "denied";
     localStorage.setItem(KEY, "on");

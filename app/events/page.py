@@ -112,7 +112,7 @@ def _foot() -> rx.Component:
 
 def _panel() -> rx.Component:
     waiting = EventsState.is_loading & (EventsState.rows.length() == 0)
-    rows = rx.cond(waiting, skeleton_rows(6, 8), rx.foreach(EventsState.rows, _row))
+    rows = rx.cond(waiting, skeleton_rows(HEADS, 8), rx.foreach(EventsState.rows, _row))
     shown = table("Events", heads(*HEADS), rows, is_reached_by_keys=True, aria_busy=waiting)
     clear = show_all(EventsState.clear)
     hidden = empty(

@@ -130,7 +130,7 @@ def _row(held: Any) -> rx.Component:
 
 def _table() -> rx.Component:
     is_waiting = JobsState.is_loading & (JobsState.rows.length() == 0)
-    rows = rx.cond(is_waiting, skeleton_rows(8), rx.foreach(JobsState.rows, _row))
+    rows = rx.cond(is_waiting, skeleton_rows(HEADS), rx.foreach(JobsState.rows, _row))
     table = bare_table("Jobs", heads(*HEADS), rows, class_name="ry-jobs ry-fixed", aria_busy=is_waiting)
     return holding(table, JobsState.hold, JobsState.is_held)
 

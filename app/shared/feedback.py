@@ -1,5 +1,7 @@
 """Empty, error and loading: what would be here, what happened, and what to do."""
 
+from collections.abc import Sequence
+
 import reflex as rx
 
 from app.shared.icons import icon
@@ -39,10 +41,11 @@ def failed(
     )
 
 
-def skeleton_rows(columns: int, rows: int = 6) -> rx.Component:
-    """Stand in for a table's rows at their real height."""
+def skeleton_rows(labels: Sequence[tuple[str, str]], rows: int = 6) -> rx.Component:
+    """Stand in for a table's rows at their real height, under the heads that are shown and no others."""
     widths = ("120px", "80px", "64px", "96px", "56px", "72px")
     cells = [
-        rx.el.td(rx.el.span(class_name="ry-skel", style={"width": widths[i % len(widths)]})) for i in range(columns)
+        rx.el.td(rx.el.span(class_name="ry-skel", style={"width": widths[i % len(widths)]}), class_name=side)
+        for i, (_, side) in enumerate(labels)
     ]
     return rx.fragment(*[rx.el.tr(*cells, aria_hidden="true") for _ in range(rows)])

@@ -48,7 +48,7 @@ def output_item(output: rx.Var[OutputView], hidden: str) -> rx.Component:
 def item_table(state: Any, title: str, head: rx.Component, row: Any, none: rx.Component, columns: int) -> rx.Component:
     """The table of a page's items, or what stands for it while it loads, is empty or failed."""
     waiting = state.is_loading & (state.rows.length() == 0)
-    rows = rx.cond(waiting, skeleton_rows(columns, 3), rx.foreach(state.rows, row))
+    rows = rx.cond(waiting, skeleton_rows([("", "")] * columns, 3), rx.foreach(state.rows, row))
     shown = rx.cond(waiting | (state.rows.length() > 0), table(title, head, rows, aria_busy=waiting), none)
     return or_problem(state, title, shown)
 

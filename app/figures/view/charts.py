@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 Row = Mapping[str, Any]
 WIDTH, HEIGHT = 1000.0, 200.0
-LABELS = 6
+LABELS = 5
 SPARKS = 24
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 

@@ -86,7 +86,7 @@ def _job(job: Any) -> rx.Component:
 
 def _table() -> rx.Component:
     is_waiting = RunnersState.is_loading & (RunnersState.job_count == 0)
-    rows = rx.cond(is_waiting, skeleton_rows(7, 3), rx.foreach(RunnersState.jobs, _job))
+    rows = rx.cond(is_waiting, skeleton_rows(HEADS, 3), rx.foreach(RunnersState.jobs, _job))
     table = bare_table("Active jobs", heads(*HEADS), rows, class_name="ry-active ry-fixed")
     return holding(table, lambda is_held: RunnersState.hold("jobs", is_held), RunnersState.held_tables.contains("jobs"))
 

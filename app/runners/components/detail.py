@@ -187,7 +187,7 @@ def _job(job: Any) -> rx.Component:
                 rx.el.span(job["reason"], class_name="ry-why hide-s ry-el", title=job["reason"]),
                 class_name="ry-row",
             ),
-            class_name="n-b",
+            class_name="n-b ry-rest",
         ),
         cell(job["instance"], class_name="mut hide-s hide-w"),
         cell(took, class_name="r num n-d"),

@@ -12,7 +12,7 @@ from app.runners.state.bulk import BulkState
 from app.runners.state.runners import PAGE_SIZE, RunnersState
 from app.runners.view.rows import Condition, Pulse, RunnerRow
 from app.shared.badges import runner_badge, tag
-from app.shared.elements import ago, load, since
+from app.shared.elements import ago, date, load, since
 from app.shared.feedback import empty, failed, skeleton_rows
 from app.shared.hold import fresh_button, holding
 from app.shared.icons import icon
@@ -24,10 +24,12 @@ HEADS = (
     ("Status", "c-l"),
     ("Health", ""),
     ("Version", "hide-t c-s"),
+    ("Type", "hide-x c-m"),
     ("Region", "hide-w c-m"),
     ("Labels", "hide-w c-xl"),
     ("Load", "c-l"),
     ("Last seen", "r hide-u c-m"),
+    ("Created", "r hide-x c-s"),
     ("Actions", "r c-l"),
 )
 
@@ -141,10 +143,12 @@ def runner_row(
         cell(runner_badge(row["status"], row["is_asleep"], row["is_starting"]), class_name="n-b"),
         cell(health(row, pulse), class_name="hide-s"),
         cell(_version(row), class_name="num hide-s hide-t"),
+        cell(row["type"], class_name="mut hide-x"),
         cell(row["region"], class_name="mut hide-w"),
         cell(_labels(row), class_name="hide-w", title=row["labels"].to(list[str]).join(", ")),
         cell(load(pulse["used"], pulse["capacity"], row["status"]), class_name="n-d"),
         cell(ago(pulse["at"]), class_name="r mut num hide-s hide-u"),
+        cell(date(row["created_at"]), class_name="r mut num hide-x"),
         cell(row_actions(row, SessionState.latest_version), class_name="r hide-s"),
         cell(row["facts"], class_name="only-c n-c", style={"padding_left": "28px !important"}),
         role="row",
@@ -163,9 +167,11 @@ def _instance(row: Any) -> rx.Component:
         cell(runner_badge(row["status"]), class_name="n-b"),
         cell(rx.el.span(row["why"], class_name="ry-why ry-el", title=row["why"]), class_name="hide-s"),
         cell(row["version"], class_name="num mut hide-t"),
+        cell(class_name="hide-x"),
         cell(rx.el.span(row["host"], class_name="ry-mono sm"), class_name="mut hide-w", col_span=2),
         cell(load(pulse["used"], row["capacity"], row["status"]), class_name="n-d"),
         cell(ago(pulse["at"]), class_name="r mut num hide-u"),
+        cell(class_name="hide-x"),
         cell(),
         cell(row["host"], " · ", row["why"], class_name="only-c n-c"),
         role="row",
@@ -237,7 +243,7 @@ def runners_table() -> rx.Component:
     """The table, or what stands for it while it loads, is empty or failed."""
     heads = [_pick_page(), *[_head(label, side) for label, side in HEADS]]
     is_waiting = RunnersState.is_loading & (RunnersState.rows.length() == 0)
-    rows = rx.cond(is_waiting, skeleton_rows(10), rx.foreach(RunnersState.rows, _runner))
+    rows = rx.cond(is_waiting, skeleton_rows([("", "c-x"), *HEADS]), rx.foreach(RunnersState.rows, _runner))
     head = rx.el.thead(rx.el.tr(*heads, role="row"))
     table = bare_table("Runners", head, rows, class_name="ry-runners ry-fixed", aria_busy=is_waiting)
     held = holding(

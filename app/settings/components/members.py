@@ -159,7 +159,7 @@ def _body() -> rx.Component:
     labels = (*seen, ("Actions", "r"))
     plain = tuple(label for label in labels if label[0] not in ("Two-step", "Last sign-in"))
     waiting = State.is_loading & (State.rows.length() == 0)
-    rows: Any = rx.cond(waiting, skeleton_rows(4), rx.foreach(State.rows, _row))
+    rows: Any = rx.cond(waiting, skeleton_rows(plain), rx.foreach(State.rows, _row))
     return table("Members", rx.cond(SessionState.can_admin, heads(*labels), heads(*plain)), rows, aria_busy=waiting)
 
 

@@ -53,7 +53,7 @@ def releases() -> rx.Component:
     none = empty(
         "megaphone", "No releases yet", "CI publishes runner versions with their notes, and they show up here."
     )
-    rows = rx.cond(waiting, skeleton_rows(5, 3), rx.foreach(ReleasesState.rows, _release))
+    rows = rx.cond(waiting, skeleton_rows(labels, 3), rx.foreach(ReleasesState.rows, _release))
     body = rx.cond(
         waiting | (ReleasesState.rows.length() > 0), table("Releases", heads(*labels), rows, aria_busy=waiting), none
     )
@@ -148,7 +148,7 @@ def audit() -> rx.Component:
     waiting = AuditState.is_loading & (AuditState.rows.length() == 0)
     clear = show_all(AuditState.clear)
     none = empty("search-x", "No matching events", "Others are hidden by the filter.", clear, test_id="no-events-match")
-    rows = rx.cond(waiting, skeleton_rows(5, 8), rx.foreach(AuditState.rows, _act))
+    rows = rx.cond(waiting, skeleton_rows(labels, 8), rx.foreach(AuditState.rows, _act))
     shown = table(
         "Audit log", heads(*labels), rows, is_reached_by_keys=True, aria_busy=waiting, style={"--ry-row-h": "36px"}
     )

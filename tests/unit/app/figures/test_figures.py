@@ -134,3 +134,11 @@ def test_a_small_line_is_drawn_of_what_is_known() -> None:
 def test_the_middle_of_the_axis_counts_whole_jobs() -> None:
     made = build(answer(point(0, jobs=5), point(1, jobs=3)))
     assert [tick["text"] for tick in made["throughput"]["ticks"]] == ["6", "3", "0"]
+
+
+@pytest.mark.parametrize("count", [60, 72, 84])
+def test_of_every_other_label_of_time_the_last_one_is_the_end(count: int) -> None:
+    """Where three charts stand beside each other there is room for these alone."""
+    kept = [moment for moment in charts.moments([point(at % 60) for at in range(count)]) if not moment["is_odd"]]
+    assert len(kept) == 3
+    assert (kept[0]["left"], kept[-1]["left"], kept[-1]["is_last"]) == ("0.00%", "100.00%", True)

@@ -31,7 +31,7 @@ from app.project.hub import View
 from app.project.live_queries import Held, LiveQuery
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
-from app.project.store import AGAIN, EVERYTHING, Changed, Link, OrgStore
+from app.project.store import AGAIN, EVERYTHING, Changed, OrgStore
 from app.shared.patches import NO_FLASHES, draw, tint
 from app.shared.session import AppState
 
@@ -77,7 +77,7 @@ class LivePage(AppState, mixin=True):
         """Say so, and have the browser ask again: a page must heal by itself."""
         self.is_loading = False
         self.problem, self.problem_hint = error.message, error.hint
-        (await self._who()).link = Link.OFFLINE.value
+        (await self._who())._lose_link()
         wait = f"new Promise((done) => setTimeout(done, {RETRY_SECONDS * 1000:.0f}))"
         return rx.call_script(wait, callback=type(self).retry)
 

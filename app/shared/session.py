@@ -1,6 +1,7 @@
 """Who looks, at which organisation, and what they may do there."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, TypedDict
 
 import reflex as rx
@@ -120,6 +121,11 @@ class SessionState(Sparing, rx.State):
         self._assign("outdated_by_job", int(store.facets.get("updated_by_job") or 0))
         self._assign("outdated_count", int(store.facets.get("outdated") or 0))
         self._assign("needs_me_count", sum(int(jobs.get(status) or 0) for status in NEEDS_ME))
+
+    def _lose_link(self) -> None:
+        """Say that the database does not answer, and since when."""
+        if self.link != Link.OFFLINE.value:
+            self.link, self.link_since = Link.OFFLINE.value, datetime.now(UTC).isoformat()
 
     async def _count_modules(self, session: BrowserSession) -> None:
         filters = (Filter("org_id", "eq", self.org_id), Filter("deleted_at", "is", "null"))

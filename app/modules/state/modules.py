@@ -187,7 +187,7 @@ class ModulesState(LivePage, rx.State):
         jobs = [job for job in rows if job is not None]
         if self._full and not changed.is_everything and self._concerns(jobs, changed):
             await self._read_module(str(self._full["id"]))
-        self._show_tree(store)
+        await self._show_tree(store)
         held = store.live_queries.held(_below_query(self.group["path"])) if self.group["path"] else None
         if held is not None:
             (await self.get_state(GroupState))._show_modules(self.group["path"], held.rows(), held.answer["total"])
@@ -199,7 +199,7 @@ class ModulesState(LivePage, rx.State):
         touched = any(str(job.get("module_id")) == mine for job in jobs)
         return touched or mine in changed.ids("modules") or changed.touches(("worker_assignments", AGAIN))
 
-    def _show_tree(self, store: OrgStore) -> None:
+    async def _show_tree(self, store: OrgStore) -> None:
         summary, *listed = (store.live_queries.held(one) for one in self._queries())
         if summary is None:
             return
@@ -215,6 +215,8 @@ class ModulesState(LivePage, rx.State):
         self._counts = summary.answer["counts"]
         if not is_search:
             self._assign("total", int(summary.answer["total"]))
+            # Counted once for the menu when a page is opened; here it is known to be another.
+            (await self._who())._assign("module_count", self.total)
 
     async def _reload(self, module_id: str = "") -> None:
         """Read again after something was done, without waiting for the doorbell."""

@@ -1,0 +1,21 @@
+"""The modules page's state: what its tree shows, the menu beside it says as well."""
+
+import pytest
+import reflex as rx
+
+from app.modules.state.modules import ModulesState
+from app.project.store import OrgStore
+from app.shared.session import SessionState
+
+
+@pytest.mark.anyio
+async def test_the_menu_counts_a_module_as_soon_as_the_tree_does() -> None:
+    state = rx.State(_reflex_internal_init=True).substates[ModulesState.get_name()]
+    assert isinstance(state, ModulesState)
+    who = await state.get_state(SessionState)
+    store = OrgStore("org")
+    for total in (5, 6, 0):
+        [summary] = state._queries()
+        store.live_queries.take(store.live_queries.hold(summary), {"total": total, "counts": {}, "rows": []})
+        await state._show_tree(store)
+        assert who.module_count == state.total == total

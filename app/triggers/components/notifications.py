@@ -120,11 +120,11 @@ def _log() -> rx.Component:
 
 
 def _browser() -> rx.Component:
-    said = rx.toast.info("The browser is asking you", description="Allow notifications there.")
     button = rx.button(
         icon("bell"),
-        "Switch on or off",
-        on_click=[rx.call_script("window.runyardNotify.turn()"), said],
+        rx.cond(State.is_browser_on, "Turn off", "Turn on"),
+        on_click=rx.call_script("window.runyardNotify.turn()", callback=State.browser_turned),
+        on_mount=rx.call_script("window.runyardNotify.isOn()", callback=State.browser_is),
         variant="surface",
         color_scheme="gray",
     )

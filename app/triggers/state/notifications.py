@@ -21,6 +21,16 @@ from app.triggers.view.notifications import (
 
 NEW: RuleView = {**build_rule({}), "event_keys": ["job.failed", "job.needs_attention"]}
 PAGE = 20
+# What assets/needs_you.js answers when the browser's own notifications are turned on or off.
+BROWSER_WORDS = {
+    "on": ("Notifications are on", "This browser shows one when another job needs you."),
+    "off": ("Notifications are off", "The tab's title still counts the jobs that need you."),
+    "denied": (
+        "The browser blocks notifications",
+        "Allow them for this site in the browser's settings, then try again.",
+    ),
+    "unsupported": ("This browser has no notifications", "Create a rule instead, or watch the tab's title."),
+}
 
 
 class NotificationsState(Items, rx.State):
@@ -39,6 +49,7 @@ class NotificationsState(Items, rx.State):
     chosen: RuleView = NEW
     channel: str = "webhook"
     events: list[str] = []
+    is_browser_on: bool = False
 
     async def _prepare(self, session: BrowserSession) -> None:
         """Close what was open before a reload: states outlive it."""
@@ -59,6 +70,21 @@ class NotificationsState(Items, rx.State):
         self._assign("total", int(page["total"]))
         self._assign("deliveries", [build_delivery(row, self.attempts) for row in page["rows"]])
         self._assign("has_older", len(page["rows"]) == PAGE)
+
+    @rx.event
+    def browser_is(self, answer: str) -> None:
+        """Learn whether this browser shows notifications."""
+        self.is_browser_on = answer == "on"
+
+    @rx.event
+    def browser_turned(self, answer: str) -> rx.event.EventSpec | None:
+        """Say what became of turning them on or off."""
+        if answer not in BROWSER_WORDS:
+            return None
+        self.is_browser_on = answer == "on"
+        said = rx.toast.success if answer in ("on", "off") else rx.toast.error
+        title, text = BROWSER_WORDS[answer]
+        return said(title, description=text)
 
     @rx.event
     async def set_status(self, value: str) -> None:

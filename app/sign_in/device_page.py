@@ -17,6 +17,7 @@ def _ask() -> rx.Component:
     return rx.form(
         rx.el.div(
             rx.el.label("Code", html_for="code", class_name="ry-lab"),
+            # What is typed before the page is live would be gone the moment it is.
             rx.input(
                 id="code",
                 name="code",
@@ -25,6 +26,7 @@ def _ask() -> rx.Component:
                 placeholder="BCDF-GHJK",
                 required=True,
                 auto_complete="off",
+                disabled=~State.is_live,
                 class_name="ry-mono",
                 custom_attrs={"spellCheck": "false", "autoCapitalize": "characters"},
             ),
@@ -32,7 +34,7 @@ def _ask() -> rx.Component:
             class_name="ry-f",
         ),
         _problem(),
-        submit("Continue"),
+        submit("Continue", disabled=~State.is_live),
         on_submit=State.find,
         class_name="ry-form",
     )

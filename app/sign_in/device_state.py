@@ -20,11 +20,13 @@ class DeviceState(AppState, rx.State):
     who: str = ""
     problem: str = ""
     decided: str = ""
+    is_live: bool = False
 
     @rx.event
     async def load(self) -> rx.event.EventSpec | None:
         """Look for the program whose code stands in the address."""
         self.reset()
+        self.is_live = True
         try:
             self.who = (await (await self._who())._must_session()).email
         except SignedOut:

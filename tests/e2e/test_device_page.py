@@ -1,10 +1,13 @@
 """Signing a program in by a code, in a real browser."""
 
+import re
+
 import httpx
 from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.test_runners_page import Open, person, sign_in
+from tests.support.browser import kept_back
 
 __all__ = ["person", "sign_in"]
 
@@ -48,3 +51,13 @@ def test_a_code_is_declined_and_a_wrong_one_is_said(product: Product, person: Pe
     page.get_by_role("button", name="Decline").click()
     expect(page.locator("[data-decided=declined]")).to_be_visible()
     assert poll(product, asked["device_code"]).json()["error"] == "access_denied"
+
+
+def test_a_code_is_asked_for_when_the_page_listens(person: Person, sign_in: Open) -> None:
+    """What is typed before would be gone the moment it does."""
+    page = sign_in(person)
+    field = page.get_by_label("Code")
+    with kept_back(page, re.compile(r"/assets/.*\.js")):
+        page.goto("/device", wait_until="commit")
+        expect(field).to_be_disabled()
+    expect(field).to_be_enabled()

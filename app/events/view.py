@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypedDict
 from urllib.parse import urlencode
 
-from app.shared.events import JOB_EVENTS, RUNNER_EVENTS
+from app.shared.events import JOB_EVENTS, RUNNER_EVENTS, say_reason
 from app.shared.job.words import PHASE_WORDS
 
 Row = Mapping[str, Any]
@@ -110,7 +110,7 @@ def build(row: Row) -> EventRow:
         "at": str(row["at"]),
         "icon": icon,
         "words": said[:1].upper() + said[1:],
-        "reason": PHASE_WORDS.get(reason, reason) if name == "phase" else reason,
+        "reason": PHASE_WORDS.get(reason, reason) if name == "phase" else say_reason(reason),
         "who": str(row.get("actor") or ""),
         "about": f"#{row['job_id']} {row.get('module_path') or ''}".strip() if is_job else "",
         "href": f"/dashboard/jobs/{row['job_id']}" if is_job else "",

@@ -17,6 +17,11 @@ def count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
+def as_sentence(text: str) -> str:
+    """End a sentence that has no end: another one follows, and an engine's own words often stop without."""
+    return text if not text or text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
 def parse_time(value: str | None) -> datetime | None:
     """Read a timestamp of the database."""
     return datetime.fromisoformat(value) if value else None

@@ -9,6 +9,7 @@ from app.shared.events import JOB_EVENTS
 from app.shared.job import words
 from app.shared.job.rows import span, target
 from app.shared.outputs import OutputView
+from app.shared.words import as_sentence
 
 Row = Mapping[str, Any]
 
@@ -91,7 +92,7 @@ def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
         "path": target({"target_name": names.get(str(job.get("target_worker_id"))), **job}),
         "module_id": str(job.get("module_id") or ""),
         "cancelling": _cancelling(job),
-        "problem": str(error.get("message") or ""),
+        "problem": as_sentence(str(error.get("message") or "")),
         "problem_hint": str(error.get("hint") or ""),
         "problem_code": str(error.get("code") or ""),
         "plan_job_id": int(job.get("plan_job_id") or 0),

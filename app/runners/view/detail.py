@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 from app.runners.view.rows import engines_of, say_note
 from app.shared.curves import NO_CURVE, Curve, smooth
-from app.shared.events import RUNNER_EVENTS
+from app.shared.events import RUNNER_EVENTS, say_reason
 from app.shared.words import count, duration, parse_time
 
 Row = Mapping[str, Any]
@@ -124,8 +124,6 @@ def sentence(worker: Row, connected: int) -> str:
         )
     if connected > 1:
         return f"{count(connected, 'instance')} of one runner. Jobs go to whichever answers first."
-    if worker.get("never_contacted"):
-        return "Registered, never connected. Start it on its machine with its token."
     if worker["type"] == "cloud-hosted":
         return "Deployed in your cloud account. It can sleep when nothing is queued."
     return "Runs on a machine of yours, with the permissions of its host."
@@ -205,7 +203,7 @@ def _event(row: Row) -> EventRow:
     name = str(row["event"])
     icon, words = RUNNER_EVENTS.get(name, ("info", name.replace("_", " ").capitalize()))
     instance = str(row.get("instance_name") or "")
-    reason, by = _split_reason(str(row.get("reason") or ""))
+    reason, by = _split_reason(say_reason(str(row.get("reason") or "")))
     text = f"{instance} {words}" if instance else words
     return {
         "id": str(row["id"]),

@@ -141,7 +141,7 @@ def check_runner(raw: object, held: RunnerForm) -> Checked:
 def _name(text: str) -> str:
     value = text.strip()
     if not _NAME.fullmatch(value):
-        raise Wrong("Letters, digits, spaces, dots and dashes, up to 63; a letter or digit at both ends.")
+        raise Wrong("Letters, digits, spaces, dots, dashes and underscores, up to 63; a letter or digit at both ends.")
     return value
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from app.shared.events import say_reason
 from app.shared.words import count, duration
 
 Row = Mapping[str, Any]
@@ -158,7 +159,8 @@ def why(worker: Row, job_count: int = 0, note: str = "") -> str:
     reason = str(worker.get("status_reason") or "")
     if worker.get("never_contacted") and not reason.startswith(NO_CREDENTIAL):
         return "Registered, never connected"
-    return SILENT if is_silent(worker) else reason
+    said = SILENT if is_silent(worker) else say_reason(reason)
+    return said[:1].upper() + said[1:]
 
 
 def likely_action(worker: Row, is_outdated: bool) -> str:

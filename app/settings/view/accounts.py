@@ -128,7 +128,7 @@ def check_form(raw: object, *, is_new: bool, trusts: Sequence[TrustView] = ()) -
     form, checked = texts(raw), Checked()
     name = form.get("name", "").strip()
     if not _NAME.fullmatch(name):
-        checked.errors["name"] = "Letters, digits, spaces, dots and dashes, up to 63."
+        checked.errors["name"] = "Letters, digits, spaces, dots, dashes and underscores, up to 63."
     description = checked.take("description", form, lambda text: fields.text_of(text.strip(), 500), "")
     checked.spec = {"name": name, "description": description}
     if is_new:

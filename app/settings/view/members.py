@@ -11,7 +11,7 @@ ROLES = ("owner", "admin", "operator", "viewer")
 ROLE_WORDS = {
     "owner": "Everything, and the organisation itself.",
     "admin": "Runners, members, identities, states.",
-    "operator": "Modules and jobs: run, approve, cancel.",
+    "operator": "Runs, approves and cancels jobs, edits modules.",
     "viewer": "Sees everything, changes nothing.",
 }
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")

@@ -15,7 +15,7 @@ def hint_of(row: Row) -> str:
     """What happens next by this policy."""
     outdated, version = int(row.get("outdated") or 0), row.get("version") or ""
     will = f"{outdated} runner{'' if outdated == 1 else 's'} will update to {version}." if outdated else ""
-    none = "No runner that updates by a job is outdated."
+    none = "No outdated runners that can be updated from here."
     if row.get("mode") == "OFF":
         return f"{outdated} runner{' is' if outdated == 1 else 's are'} outdated." if outdated else none
     return will or none

@@ -155,3 +155,15 @@ def test_a_kill_is_told_from_a_stop_and_is_grave_only_while_things_change() -> N
     assert view(**killed)["was_killed"]
     assert not view(**{**killed, "phase": "PLAN"})["was_killed"]
     assert not view(**{**killed, "cancel_kind": "GRACEFUL"})["was_killed"]
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("", ""),
+        ("tofu plan ended with exit code 1", "tofu plan ended with exit code 1."),
+        ("It is gone.", "It is gone."),
+    ],
+)
+def test_what_went_wrong_ends_before_what_to_do_about_it(message: str, said: str) -> None:
+    assert view(status="FAILED", error={"message": message, "hint": "Read the log."})["problem"] == said

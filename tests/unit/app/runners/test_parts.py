@@ -16,6 +16,7 @@ from app.runners.view.detail import (
     build_tokens,
     cloud_rights,
     say_revocation,
+    sentence,
 )
 from app.runners.view.tiles import build_tiles
 from app.shared.curves import NO_CURVE, bars, smooth
@@ -211,12 +212,21 @@ def test_events_put_who_did_it_into_its_own_column() -> None:
         {"id": 1, "at": "t", "event": "registered", "reason": "Registered by ops@example.com"},
         {"id": 2, "at": "t", "event": "connected", "instance_name": "runner-2", "reason": None},
         {"id": 3, "at": "t", "event": "offline", "reason": "No heartbeat for 60 s"},
+        {"id": 4, "at": "t", "event": "offline", "reason": "Stopped: the process left"},
+        {"id": 5, "at": "t", "event": "disconnected", "instance_name": "runner-2", "reason": "the process ended"},
     ]
     assert [(event["text"], event["by"]) for event in build_events(rows)] == [
         ("Registered", "ops@example.com"),
         ("runner-2 connected", ""),
         ("Offline: No heartbeat for 60 s", ""),
+        ("Offline: process exited", ""),
+        ("runner-2 disconnected: process exited", ""),
     ]
+
+
+def test_that_a_runner_never_connected_is_left_to_its_status_and_the_note() -> None:
+    known, new = {"type": "self-hosted"}, {"type": "self-hosted", "never_contacted": True}
+    assert sentence(new, 0) == sentence(known, 1)
 
 
 def test_assignments_say_how_much_they_cover() -> None:

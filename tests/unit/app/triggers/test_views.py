@@ -73,4 +73,4 @@ def test_the_policys_form_wants_a_window_with_two_ends() -> None:
 def test_the_policy_says_what_happens_next() -> None:
     assert updates.hint_of({"mode": "NOW", "outdated": 3, "version": "1.8.2"}) == "3 runners will update to 1.8.2."
     assert updates.hint_of({"mode": "OFF", "outdated": 3}) == "3 runners are outdated."
-    assert updates.hint_of({"mode": "WINDOW"}).startswith("No runner that updates by a job")
+    assert updates.hint_of({"mode": "WINDOW"}).startswith("No outdated runners")

@@ -285,7 +285,7 @@ class Runner:
             task.cancel()
         await asyncio.gather(*tasks, *jobs, return_exceptions=True)
         with suppress(WorkerError):
-            await server.close_session("the process left" if self._process_status.is_leaving else "the process ended")
+            await server.close_session("process exited")
         self._log.info("left")
 
     async def _watch_engines(self, finder: EngineFinder) -> None:

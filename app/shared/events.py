@@ -47,10 +47,8 @@ RUNNER_EVENTS: dict[str, tuple[str, str]] = {
     "assigned": ("folder-tree", "Assigned"),
     "unassigned": ("folder-tree", "No longer assigned"),
 }
-EXITED = frozenset({"the process left", "the process ended"})
 
 
 def say_reason(reason: str) -> str:
     """Say why a runner is away without saying twice that it is."""
-    why = reason.removeprefix("Stopped: ")
-    return "process exited" if why in EXITED else why
+    return reason.removeprefix("Stopped: ")

@@ -415,7 +415,7 @@ as $$
 begin
   if private.jwt() ? 'personal_token' then
     perform private.fail('RY403', 'A personal token makes no other login and no other token.',
-      'Sign in yourself: on the dashboard, or with `runyard login`.');
+      'Sign in yourself: on the dashboard, or with: runyard login.');
   end if;
 end;
 $$;
@@ -438,7 +438,7 @@ begin
   for update;
   if v_login.device_hash is null then
     perform private.fail('RY404', 'No program waits with this code.',
-      'It may be mistyped, older than ten minutes, or used already: start `runyard login` again.');
+      'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.');
   end if;
   return v_login;
 end;

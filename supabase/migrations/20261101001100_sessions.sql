@@ -347,7 +347,7 @@ declare
   v_runner private.runner := private.this_runner();
 begin
   perform private.end_sessions(v_runner.worker_id, v_runner.instance_id, null,
-    coalesce(nullif(left(trim(p_reason), 200), ''), 'the process left'));
+    coalesce(nullif(left(trim(p_reason), 200), ''), 'process exited'));
   perform private.record_worker_event(v_runner.worker_id, 'disconnected', left(p_reason, 200), i.name)
   from public.worker_instances as i where i.id = v_runner.instance_id;
   perform private.refresh_worker_status(v_runner.worker_id);

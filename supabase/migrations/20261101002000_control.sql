@@ -238,7 +238,7 @@ begin
     perform private.fail('RY403', 'You are not alone: somebody else can approve it.',
       'Ask another operator, admin or owner.');
   elsif p_override_reason is null then
-    perform private.fail('RY403', 'You asked for this job; somebody else approves it.', case when v_is_alone
+    perform private.fail('RY403', 'You requested this job; somebody else approves it.', case when v_is_alone
       then 'You are the only one who could: give a reason, and approve it all the same.'
       else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
   elsif trim(p_override_reason) = '' then

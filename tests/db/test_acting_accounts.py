@@ -43,7 +43,7 @@ def test_an_account_approves_what_a_person_asked_for_and_not_its_own(org: Organi
     theirs = org.enqueue("a/b", "APPLY")
     assert acting.call("approve_job", p_job=theirs, p_decision="approve")["status"] == "QUEUED"
     own = acting.call("enqueue_job", p_org=org.id, p_type="APPLY", p_module=org.modules["a/b"])["id"]
-    with refused("RY403", "You asked for this job; somebody else approves it."):
+    with refused("RY403", "You requested this job; somebody else approves it."):
         acting.call("approve_job", p_job=own, p_decision="approve")
     with refused("RY403", "You are not alone: somebody else can approve it."):
         acting.call("approve_job", p_job=own, p_decision="approve", p_override_reason="because")

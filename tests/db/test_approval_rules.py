@@ -6,7 +6,7 @@ import pytest
 
 from tests.db.world import Organization, User, World, refused
 
-OWN = "You asked for this job; somebody else approves it."
+OWN = "You requested this job; somebody else approves it."
 
 
 def approve(person: User, job: int, **more: Any) -> dict[str, Any]:

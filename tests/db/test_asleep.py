@@ -28,7 +28,7 @@ def test_a_task_that_drains_on_its_way_out_is_asleep_afterwards_and_starting_whe
     assert world.worker_row(worker)["status"] == "ONLINE"
     task.heartbeat("DRAINING")
     world.sweep()
-    task.call("worker_close_session", p_reason="the process left")
+    task.call("worker_close_session", p_reason="process exited")
     asleep = world.worker_row(worker)
     assert (asleep["status"], asleep["is_scaled_to_zero"]) == ("OFFLINE", True)
     assert asleep["status_reason"].startswith("Scaled to zero")
@@ -47,7 +47,7 @@ def test_a_task_that_stopped_before_the_decision_was_written_down_is_asleep_too(
     site: tuple[World, Organization, str, Runner],
 ) -> None:
     world, _, worker, task = site
-    task.call("worker_close_session", p_reason="the process left")
+    task.call("worker_close_session", p_reason="process exited")
     assert world.worker_row(worker)["status_reason"].startswith("Stopped")
     world.service.call("record_scaling_decision", p_worker=worker, p_to_count=0, p_reason="nothing to run")
     assert world.worker_row(worker)["status_reason"].startswith("Scaled to zero")

@@ -103,7 +103,7 @@ def test_approvals_bind_as_ever_and_take_the_place_of_the_confirmation(world: Wo
     job = apply_of(world, plan(org, runner_of(org)))
     org.member("viewer")
     colleague = org.member("operator")
-    with refused("RY403", "You asked for this job"):
+    with refused("RY403", "You requested this job"):
         org.owner.call("approve_job", p_job=job["id"], p_decision="approve")
     assert colleague.call("approve_job", p_job=job["id"], p_decision="approve")["status"] == "QUEUED"
     assert world.events(job["id"])[-1] == "approved"

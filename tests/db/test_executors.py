@@ -37,7 +37,7 @@ def begin_change(executor: Caller, job: dict[str, Any]) -> None:
 
 
 def close(world: World, runner: Runner) -> None:
-    runner.call("worker_close_session", p_reason="the process left")
+    runner.call("worker_close_session", p_reason="process exited")
 
 
 def restart(world: World, runner: Runner) -> Runner:

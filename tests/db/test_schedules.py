@@ -230,7 +230,7 @@ def test_who_scheduled_an_apply_does_not_approve_it(world: World, org: Organizat
     make_due(world, org)
     world.sweep()
     job = org.owner.one("select id from public.provision_jobs where status = 'AWAITING_APPROVAL'")
-    with refused("RY403", "You asked for this job"):
+    with refused("RY403", "You requested this job"):
         operator.call("approve_job", p_job=job, p_decision="approve")
     org.owner.call("approve_job", p_job=job, p_decision="approve")
 

@@ -212,8 +212,8 @@ def test_events_put_who_did_it_into_its_own_column() -> None:
         {"id": 1, "at": "t", "event": "registered", "reason": "Registered by ops@example.com"},
         {"id": 2, "at": "t", "event": "connected", "instance_name": "runner-2", "reason": None},
         {"id": 3, "at": "t", "event": "offline", "reason": "No heartbeat for 60 s"},
-        {"id": 4, "at": "t", "event": "offline", "reason": "Stopped: the process left"},
-        {"id": 5, "at": "t", "event": "disconnected", "instance_name": "runner-2", "reason": "the process ended"},
+        {"id": 4, "at": "t", "event": "offline", "reason": "Stopped: process exited"},
+        {"id": 5, "at": "t", "event": "disconnected", "instance_name": "runner-2", "reason": "process exited"},
     ]
     assert [(event["text"], event["by"]) for event in build_events(rows)] == [
         ("Registered", "ops@example.com"),

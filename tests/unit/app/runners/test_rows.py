@@ -85,7 +85,7 @@ def test_latest_is_the_newest_stable_release_that_was_not_withdrawn() -> None:
             "No usable token or service account",
         ),
         ({"status": "OFFLINE", "status_reason": "No heartbeat for 60 s"}, 0, "No heartbeat"),
-        ({"status": "OFFLINE", "status_reason": "Stopped: the process left"}, 0, "Process exited"),
+        ({"status": "OFFLINE", "status_reason": "Stopped: process exited"}, 0, "Process exited"),
         ({"status": "OFFLINE", "status_reason": "Stopped: its token was revoked"}, 0, "Its token was revoked"),
     ],
 )

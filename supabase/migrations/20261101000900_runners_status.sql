@@ -120,7 +120,7 @@ as $$
     l.status,
     case
       when l.fresh > 0 and w.is_draining then coalesce(w.drain_reason, 'Drain requested')
-      when l.fresh > 0 and l.willing = 0 then 'Draining on the runner''s own request'
+      when l.fresh > 0 and l.willing = 0 then 'Requested by the runner itself'
       when l.fresh > 0 then case when w.is_disabled then 'Disabled: gets no new jobs' else
         coalesce(private.degraded_words(w.id), 'Ready') end
       when w.is_scaled_to_zero then 'Scaled to zero: starts when a job needs it'

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from app.shared.events import JOB_EVENTS, RUNNER_EVENTS, say_reason
 from app.shared.job.words import PHASE_WORDS
+from app.shared.words import capitalised
 
 Row = Mapping[str, Any]
 
@@ -109,7 +110,7 @@ def build(row: Row) -> EventRow:
         "name": name,
         "at": str(row["at"]),
         "icon": icon,
-        "words": said[:1].upper() + said[1:],
+        "words": capitalised(said),
         "reason": PHASE_WORDS.get(reason, reason) if name == "phase" else say_reason(reason),
         "who": str(row.get("actor") or ""),
         "about": f"#{row['job_id']} {row.get('module_path') or ''}".strip() if is_job else "",

@@ -1,6 +1,6 @@
 """Panels with items: title, one sentence, what can be done, the table, and each row's menu."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import reflex as rx
@@ -10,7 +10,7 @@ from app.shared.feedback import failed, skeleton_rows
 from app.shared.icons import icon
 from app.shared.outputs import OutputView
 from app.shared.session import SessionState
-from app.shared.table import table
+from app.shared.table import heads, table
 
 
 def settings_panel(title: str, text: str, aside: rx.Component, *children: rx.Component) -> rx.Component:
@@ -45,11 +45,11 @@ def output_item(output: rx.Var[OutputView], hidden: str) -> rx.Component:
     )
 
 
-def item_table(state: Any, title: str, head: rx.Component, row: Any, none: rx.Component, columns: int) -> rx.Component:
+def item_table(state: Any, title: str, labels: Sequence[tuple[str, str]], row: Any, none: rx.Component) -> rx.Component:
     """The table of a page's items, or what stands for it while it loads, is empty or failed."""
     waiting = state.is_loading & (state.rows.length() == 0)
-    rows = rx.cond(waiting, skeleton_rows([("", "")] * columns, 3), rx.foreach(state.rows, row))
-    shown = rx.cond(waiting | (state.rows.length() > 0), table(title, head, rows, aria_busy=waiting), none)
+    rows = rx.cond(waiting, skeleton_rows(labels, 3), rx.foreach(state.rows, row))
+    shown = rx.cond(waiting | (state.rows.length() > 0), table(title, heads(*labels), rows, aria_busy=waiting), none)
     return or_problem(state, title, shown)
 
 

@@ -17,6 +17,11 @@ def count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
+def capitalised(text: str) -> str:
+    """Begin with a capital letter, and leave the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
 def as_sentence(text: str) -> str:
     """End a sentence that has no end: another one follows, and an engine's own words often stop without."""
     return text if not text or text.endswith((".", "!", "?", "…")) else f"{text}."

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from app.shared.events import say_reason
-from app.shared.words import count, duration
+from app.shared.words import capitalised, count, duration
 
 Row = Mapping[str, Any]
 ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
@@ -159,8 +159,7 @@ def why(worker: Row, job_count: int = 0, note: str = "") -> str:
     reason = str(worker.get("status_reason") or "")
     if worker.get("never_contacted") and not reason.startswith(NO_CREDENTIAL):
         return "Registered, never connected"
-    said = SILENT if is_silent(worker) else say_reason(reason)
-    return said[:1].upper() + said[1:]
+    return capitalised(SILENT if is_silent(worker) else say_reason(reason))
 
 
 def likely_action(worker: Row, is_outdated: bool) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from app.shared.form.spec import Checked, texts
+from app.shared.words import capitalised
 
 Row = Mapping[str, Any]
 MOST_TASKS = 100
@@ -63,7 +64,7 @@ def build_decisions(rows: Iterable[Row]) -> list[Decision]:
             "id": str(row["id"]),
             "at": str(row["at"]),
             "counts": f"{row['from_count']} → {row['to_count']}",
-            "reason": str(row["reason"])[:1].upper() + str(row["reason"])[1:],
+            "reason": capitalised(str(row["reason"])),
             "is_rehearsal": bool(row.get("dry_run")),
             "icon": _direction(int(row["to_count"]) - int(row["from_count"])),
         }

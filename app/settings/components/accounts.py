@@ -11,7 +11,7 @@ from app.shared.feedback import empty
 from app.shared.forms import field, form_dialog, question, secret_dialog, text_field
 from app.shared.runner.trusts import PLATFORMS
 from app.shared.session import SessionState
-from app.shared.table import cell, heads
+from app.shared.table import cell
 
 State = AccountsState
 HEADS = (("Name", ""), ("Signs in with", ""), ("Role", ""), ("Scope", ""), ("Last used", "r"), ("Actions", "r"))
@@ -169,7 +169,7 @@ def _body() -> rx.Component:
         "With one, runners and CI sign in by themselves: by the trust in an OIDC issuer, or by a secret.",
         admin_button("Add account", "plus", State.add),
     )
-    return item_table(State, "Service accounts", heads(*HEADS), _row, none, 6)
+    return item_table(State, "Service accounts", HEADS, _row, none)
 
 
 def _questions() -> list[rx.Component]:

@@ -11,7 +11,7 @@ from app.shared.feedback import empty
 from app.shared.forms import form_dialog, question, text_field
 from app.shared.icons import icon
 from app.shared.session import SessionState
-from app.shared.table import cell, heads
+from app.shared.table import cell
 
 State = IdentitiesState
 HEADS = (("Name", ""), ("Role", ""), ("Regions", ""), ("Runners", "r"), ("Check", ""), ("Actions", "r"))
@@ -109,7 +109,7 @@ def _body() -> rx.Component:
         "Add an AWS role, and runners can be deployed where you say. Nothing secret is kept here.",
         admin_button("Add identity", "plus", State.add),
     )
-    return item_table(State, "Cloud identities", heads(*HEADS), _row, none, 6)
+    return item_table(State, "Cloud identities", HEADS, _row, none)
 
 
 def identities() -> rx.Component:

@@ -144,7 +144,7 @@ def notification_panels() -> list[rx.Component]:
         "Notifications",
         "Which events go where. Addresses and secrets can be replaced, never read.",
         admin_button("Create rule", "plus", State.add),
-        item_table(State, "Notification rules", heads(*RULE_HEADS), _rule, none, 5),
+        item_table(State, "Notification rules", RULE_HEADS, _rule, none),
     )
     return [rules, _log(), _browser()]
 

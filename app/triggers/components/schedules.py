@@ -7,7 +7,7 @@ from app.shared.forms import field, problem_line, question, text_field
 from app.shared.icons import icon
 from app.shared.panel import item_table, menu, menu_item, settings_panel
 from app.shared.session import SessionState
-from app.shared.table import cell, heads
+from app.shared.table import cell
 from app.triggers.components.marks import run_mark
 from app.triggers.components.sheets import choice, form_sheet
 from app.triggers.state.schedules import SchedulesState
@@ -74,9 +74,7 @@ def _create_button() -> rx.Component:
 def schedules_panel() -> rx.Component:
     """All schedules of the organisation."""
     none = empty("calendar-clock", "No schedules yet", "Create one to run drift checks and plans regularly.")
-    return settings_panel(
-        "Schedules", ABOUT, _create_button(), item_table(State, "Schedules", heads(*HEADS), _row, none, 7)
-    )
+    return settings_panel("Schedules", ABOUT, _create_button(), item_table(State, "Schedules", HEADS, _row, none))
 
 
 def _kinds() -> rx.Component:

@@ -16,6 +16,20 @@
   new MutationObserver(() => requestAnimationFrame(enter)).observe(document.body, { childList: true });
   requestAnimationFrame(enter);
 
+  /* A menu that closes gives the focus back to its button; the dialog takes it again and selects what its field holds, so that the
+     next key would replace what was typed. The caret goes where it was before anybody can press one. */
+  let left = null;
+  document.addEventListener("focusout", ({ target }) => {
+    if (!target.matches("input, textarea") || target.selectionStart === null || !target.closest("[role=dialog], [role=alertdialog]")) return;
+    const was = left = { field: target, start: target.selectionStart, end: target.selectionEnd };
+    setTimeout(() => { if (left === was) left = null; });
+  }, true);
+  document.addEventListener("focusin", ({ target }) => {
+    if (left?.field !== target) return;
+    const { start, end } = left;
+    queueMicrotask(() => target.setSelectionRange(start, end));
+  }, true);
+
   /* Enter in a field is its dialog's own act: the field is left first, so that what was typed is there before it. The act may
      wait for the server to let it; whoever does something else meanwhile has thought better of it. */
   const PATIENCE_MS = 10_000;

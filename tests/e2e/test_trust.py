@@ -201,6 +201,24 @@ def test_a_dialog_opened_from_a_menu_has_the_focus(
     wait_until(lambda: question.evaluate(FOCUSED))
 
 
+def test_what_is_typed_while_the_menu_closes_stays(product: Product, person: Person, sign_in: Open) -> None:
+    product.runner(person, "prod-us")
+    page = sign_in(person)
+    page.add_style_tag(content="[role=menu][data-state=closed] { animation-duration: 600s !important }")
+    page.get_by_role("button", name="More actions for prod-us").click()
+    page.get_by_role("menuitem", name="Remove").click()
+    question = page.get_by_role("alertdialog", name=re.compile("^Remove prod-us"))
+    expect(question.get_by_role("textbox")).to_be_focused()
+    page.keyboard.type("prod")
+    page.evaluate("for (const closing of document.querySelector('[role=menu]').getAnimations()) closing.finish()")
+    # Now the menu gives the focus to its button, and the dialog takes it back.
+    expect(page.locator("[role=menu]")).to_have_count(0)
+    page.evaluate("new Promise((done) => setTimeout(done, 100))")
+    page.keyboard.type("-us")
+    expect(question.get_by_role("textbox")).to_have_value("prod-us")
+    expect(question.get_by_role("button", name="Remove runner")).to_be_enabled()
+
+
 QUESTION = """<div role="alertdialog" data-state="open"><input>
   <div class="ry-dialog-acts"><button disabled onclick="window.acts = (window.acts || 0) + 1">Remove</button></div></div>"""
 

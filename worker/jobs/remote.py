@@ -158,7 +158,7 @@ class RemoteAttempt:
     async def _still_open(self) -> dict[str, Any] | None:
         """Ask for the attempt; nothing where it has ended, is another's, or nobody can say."""
         try:
-            return await retry_for(ASK_SECONDS, lambda: self._server.job(self._handle.ref, has_payload=False))
+            return await retry_for(ASK_SECONDS, self._ask)
         except WorkerError:
             return None
 
@@ -221,7 +221,7 @@ class RemoteAttempt:
             hint = "See the place where executors run: its events say more."
             outcome = failure(JobFailed(f"The executor was lost: {why}", code="executor_lost", hint=hint))
         try:
-            seen = await retry_for(None, lambda: self._server.job(ref, has_payload=False))
+            seen = await retry_for(None, self._ask)
             if not seen.get("has_touched"):
                 return await self._finish(outcome)
             # The database flags the job for a person and keeps its state locked.

@@ -1,4 +1,4 @@
-"""An attempt that is executed elsewhere, before there is an executor."""
+"""An attempt that is executed elsewhere, before there is an executor, and after it has gone."""
 
 from pathlib import Path
 from typing import Any
@@ -31,19 +31,25 @@ ENVIRON = {
 
 
 class NoDispatcher:
-    """Is never asked to start anything."""
+    """Is never asked to start anything, and has nothing."""
 
     async def start(self, order: Order) -> Execution:
         raise AssertionError(order)
 
     async def find(self, name: str) -> Execution | None:
-        raise AssertionError(name)
+        return None
 
     async def probe(self) -> None:
         raise AssertionError
 
     async def close(self) -> None:
         raise AssertionError
+
+
+def attempt_of(network: Network, folder: Path) -> RemoteAttempt:
+    context = JobContext(load_settings(environ=ENVIRON), network.server(), EngineFinder((), {}), {}, take_seal(folder))
+    handle = JobHandle(ClaimedJob(id=1, attempt=1, type=JobType.APPLY), Lease(1000.0, 60), JobControl(1))
+    return RemoteAttempt(handle, context, folder, NoDispatcher(), HandClock(), running=list)
 
 
 async def test_a_job_whose_executor_gets_no_credential_is_given_back(
@@ -54,12 +60,21 @@ async def test_a_job_whose_executor_gets_no_credential_is_given_back(
 
     monkeypatch.setattr("worker.api.server.STATE_SECONDS", 0.01)
     network = Network(answer)
-    settings = load_settings(environ=ENVIRON)
-    context = JobContext(settings, network.server(), EngineFinder((), {}), {}, take_seal(tmp_path))
-    handle = JobHandle(ClaimedJob(id=1, attempt=1, type=JobType.APPLY), Lease(1000.0, 60), JobControl(1))
-    remote = RemoteAttempt(handle, context, tmp_path, NoDispatcher(), HandClock(), running=list)
     with pytest.raises(RunnerUnfit) as caught:
-        await remote.run()
+        await attempt_of(network, tmp_path).run()
     assert caught.value.code == "dispatcher"
     assert network.named("worker_finish") == []
     assert list(leftovers(tmp_path)) == []
+
+
+async def test_a_lost_executor_is_reported_though_something_on_the_way_refuses_for_a_while(tmp_path: Path) -> None:
+    refusals = [httpx.Response(403, text="<html>Blocked</html>")]
+
+    def answer(name: str, _: dict[str, Any]) -> Any:
+        if name == "worker_job":
+            return refusals.pop() if refusals else {"has_touched": False}
+        return {"status": "FAILED"}
+
+    network = Network(answer)
+    await attempt_of(network, tmp_path).take_over(is_ours=True)
+    assert [sent["p_status"] for sent in network.named("worker_finish")] == ["FAILED"]

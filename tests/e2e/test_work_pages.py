@@ -138,9 +138,18 @@ def test_an_approval_queues_the_job(product: Product, owner: Person, open_as: Ca
     page.goto("/dashboard/jobs?view=needs")
     expect(page.locator(f"[data-row='{job}']")).to_be_visible()
     page.get_by_role("link", name=f"#{job}").click()
-    page.get_by_label("Reason for approving my own job").fill("agreed")
     # The one who asked does not approve; an owner whom nobody else could approve for says why.
-    page.get_by_role("button", name="Approve my own").click()
+    expect(page.get_by_test_id("confirm")).to_be_disabled()
+    override = page.get_by_role("button", name="Approve my own")
+    expect(override).to_be_visible()
+    colleague = product.person("colleague").email
+    join = "insert into memberships (org_id, user_id, email, role) select %s, id, email, 'operator' from auth.users"
+    product.sql(f"{join} where email = %s", owner.org_id, colleague)
+    expect(override).to_be_hidden()
+    expect(page.get_by_test_id("confirm")).to_be_disabled()
+    product.sql("delete from memberships where org_id = %s and email = %s", owner.org_id, colleague)
+    page.get_by_label("Reason for approving my own job").fill("agreed")
+    override.click()
     expect(status(page)).to_have_attribute("data-status", "QUEUED")
     expect(page.get_by_text("“agreed”")).to_be_visible()
     page.get_by_role("button", name="Cancel").click()

@@ -33,12 +33,12 @@ def _approval(approval: rx.Var[ApprovalView]) -> rx.Component:
 
 
 def _override() -> rx.Component:
-    """An owner whom nobody else could approve for says why, and may: the database decides."""
+    """An owner whom nobody else could approve for says why, and may."""
     return rx.el.div(
         rx.input(
             id="approval-comment",
             default_value="",
-            placeholder="Why, if nobody else can approve it",
+            placeholder="Why you approve it yourself",
             aria_label="Reason for approving my own job",
             on_blur=JobActionState.set_comment,
             auto_complete="off",
@@ -49,7 +49,7 @@ def _override() -> rx.Component:
             ),
             class_name="ry-acts",
         ),
-        rx.el.small("You requested it: somebody else approves it, unless nobody else could.", class_name="ry-hint"),
+        rx.el.small("You requested this job, and nobody else can approve it.", class_name="ry-hint"),
         class_name="ry-sheetpart",
     )
 
@@ -86,7 +86,7 @@ def approvals() -> rx.Component:
         rx.cond(is_open & (required > received), _still_asked(required - received), rx.fragment()),
         class_name="ry-list",
     )
-    may_override = is_open & JobState.is_own & (SessionState.role == "owner") & (required > 0) & ~JobState.has_decided
+    may_override = SessionState.can_operate & (JobState.own_rule == "alone") & ~JobState.has_decided
     return titled_panel(
         "Approvals",
         rx.cond(required > 0, rx.el.span(f"{received} of {required}", class_name="mut num"), rx.fragment()),

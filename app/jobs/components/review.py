@@ -42,6 +42,15 @@ def _counts() -> rx.Component:
     return rx.cond(JobState.plan.is_known, rx.el.span(*parts, class_name="sum"), rx.fragment())
 
 
+def _own() -> Any:
+    """Why who requested a job cannot confirm it."""
+    return rx.cond(
+        JobState.own_rule == "alone",
+        "You requested this job and nobody else can approve it: give a reason under Approvals.",
+        "You requested this job, so somebody else approves it.",
+    )
+
+
 def _missing() -> Any:
     """What the decision means for the approvals that the job asks for."""
     required, received = JobState.approvals_required, JobState.approvals_received
@@ -49,14 +58,13 @@ def _missing() -> Any:
     last = rx.cond(
         received + 1 >= required, "Confirming gives the last one, and it starts.", "Confirming gives one more."
     )
-    own = "You requested it: somebody else approves it, unless the organisation lets you."
     alone = "Confirming starts it. No runner is held meanwhile: any eligible one takes the saved plan."
     deadline = rx.cond(
         Planned.deadline != "",
         rx.fragment(" It expires on ", date(Planned.deadline), " at ", clock_time(Planned.deadline), "."),
         rx.fragment(),
     )
-    words = rx.cond(required > 0, given + rx.cond(JobState.is_own, own, last), alone)
+    words = rx.cond(required > 0, given + rx.cond(JobState.own_rule != "", _own(), last), alone)
     return rx.fragment(words, deadline)
 
 
@@ -82,6 +90,8 @@ def _acts() -> rx.Component:
         on_click=JobActionState.decide("approve"),
         color_scheme=rx.cond(View["type"] == "DESTROY", "red", "gray"),
         high_contrast=View["type"] != "DESTROY",
+        disabled=JobState.own_rule != "",
+        title=rx.cond(JobState.own_rule != "", _own(), ""),
         custom_attrs={"data-testid": "confirm"},
     )
     again = rx.button(

@@ -59,7 +59,7 @@ class JobState(LivePage, rx.State):
     approvals_required: int = 0
     approvals_received: int = 0
     has_decided: bool = False
-    is_own: bool = False
+    own_rule: str = ""
     events: list[EventView] = []
     more_events: int = 0
     is_all_events: bool = False
@@ -125,13 +125,16 @@ class JobState(LivePage, rx.State):
         who = await self._who()
         self._assign("approvals", [reviews.approval(row) for row in decisions])
         self._assign("has_decided", any(str(row["user_id"]) == who.user_id for row in decisions))
-        self._assign("is_own", bool(who.user_id) and str(self._job.get("created_by") or "") == who.user_id)
+        await self._read_own_rule()
         await self._read_state()
         await self._read_use()
         self._assign("kept", await related.read_kept(self, self._job))
         self._plan_job = self._plan_job or await related.read_plan(self, self._job)
         self._assign("checked_by", await related.read_check(self, self._job))
         await self._read_comments()
+
+    async def _read_own_rule(self) -> None:
+        self._assign("own_rule", await related.read_own_rule(self, self._job))
 
     async def _read_comments(self) -> None:
         self._assign("comments", await related.read_comments(self, self._job))
@@ -181,6 +184,8 @@ class JobState(LivePage, rx.State):
             self.log_seq += 1
         if is_mine or "approvals" in changed.tables:
             await self._renew(store, changed)
+        elif "memberships" in changed.tables:
+            await self._read_own_rule()
         elif "job_comments" in changed.tables:
             await self._read_comments()
         elif self._is_used_by(store, changed):

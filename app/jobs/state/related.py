@@ -2,7 +2,7 @@
 
 from app.jobs.view import kept_states, reviews
 from app.project.models import Filter, Query, Row
-from app.shared.session import AppState
+from app.shared.session import OPERATORS, AppState
 
 CHANGING = ("APPLY", "DESTROY")
 MOST_COMMENTS = 200
@@ -15,6 +15,22 @@ async def read_plan(page: AppState, job: Row) -> Row:
     it = (Filter("id", "eq", str(job["plan_job_id"])),)
     rows = (await page._select("provision_jobs", Query(filters=it, limit=1))).rows
     return rows[0] if rows else {}
+
+
+async def read_own_rule(page: AppState, job: Row) -> str:
+    """Say what keeps who looks from approving: "" nothing; "others" having requested it; "alone" that too, but a reason will do."""
+    me = await page._who()
+    is_asked = job.get("status") == "AWAITING_APPROVAL" and int(job.get("approvals_required") or 0) > 0
+    if not is_asked or not me.user_id or str(job.get("created_by") or "") != me.user_id:
+        return ""
+    org = Query(columns="can_approve_own_jobs", filters=(Filter("id", "eq", me.org_id),), limit=1)
+    rows = (await page._select("organizations", org)).rows
+    if rows and rows[0]["can_approve_own_jobs"]:
+        return ""
+    may_approve = Filter("role", "in", f"({','.join(sorted(OPERATORS))})")
+    filters = (Filter("org_id", "eq", me.org_id), Filter("user_id", "neq", me.user_id), may_approve)
+    others = await page._select("memberships", Query(columns="user_id", filters=filters, limit=1))
+    return "others" if others.rows else "alone"
 
 
 async def read_comments(page: AppState, job: Row) -> list[reviews.Comment]:

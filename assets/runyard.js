@@ -13,6 +13,8 @@
     if (s < 86400) return `${Math.floor(s / 3600)} h ${two(Math.floor((s % 3600) / 60))} min`;
     return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
   }
+  /* Something that is over; moments are told in tenths, as in a job's log and timeline (job/dom.js). */
+  const took = (ms) => ms < 9_950 ? `${(Math.max(0, ms) / 1000).toFixed(1)} s` : span(ms);
   function timer(ms) {
     const s = Math.max(0, Math.floor(ms / 1000));
     return `${Math.floor(s / 60)}:${two(s % 60)}`;
@@ -63,7 +65,7 @@
       const until = new Date(this.getAttribute("until") || "");
       const end = isNaN(until) ? now() : until.getTime();
       const mode = this.getAttribute("mode");
-      const text = mode === "for" ? span(end - at) : mode === "timer" ? timer(end - at) : mode === "date" ? day(at) : mode === "time" ? time(at) : mode === "hour" ? hour(at) : mode === "clock" ? clock(at) : rough(now() - at);
+      const text = mode === "for" ? (isNaN(until) ? span : took)(end - at) : mode === "timer" ? timer(end - at) : mode === "date" ? day(at) : mode === "time" ? time(at) : mode === "hour" ? hour(at) : mode === "clock" ? clock(at) : rough(now() - at);
       this.write(text, exact(at));
     }
     write(text, title) {

@@ -74,7 +74,7 @@ def ago(at: rx.Var[str] | str, **props: object) -> rx.Component:
 
 
 def since(at: rx.Var[str] | str, until: rx.Var[str] | str = "", **props: object) -> rx.Component:
-    """Show a duration that runs until `until` is known: '3 min 41 s'."""
+    """Show a duration that runs until `until` is known: '3 min 41 s'; in tenths once it is over, if it took moments."""
     return AgoElement.create(at=at, until=until, mode="for", **props)
 
 

@@ -46,6 +46,8 @@ class RyTimeline extends HTMLElement {
   }
 }
 
+const spent = (bar, last) => bar.to_ms ? took(bar.to_ms - bar.from_ms) : duration(last - bar.from_ms);
+
 /** States and steps side by side, each as long as it took; a wait longer than all the rest is broken. */
 function short(bars, last) {
   const steps = bars.filter((bar) => bar.is_step && bar.from_ms);
@@ -55,7 +57,7 @@ function short(bars, last) {
   const waits = shown.filter((bar) => WAITING.includes(bar.status)).sort((a, b) => long(b) - long(a));
   const rest = shown.reduce((sum, bar) => sum + long(bar), 0) - (waits[0] ? long(waits[0]) : 0);
   const broken = waits[0] && rest > 0 && long(waits[0]) > rest ? waits[0] : null;
-  const told = shown.map((bar) => `${bar.label} ${duration(long(bar))}`).join(", ");
+  const told = shown.map((bar) => `${bar.label} ${spent(bar, last)}`).join(", ");
   const parts = shown.flatMap((bar) => piece(bar, bar === broken ? rest / 2 : long(bar), bar === broken));
   return [el("span", { class: "ax", role: "img", "aria-label": broken ? `${told}, not to scale` : told }, ...parts)];
 }
@@ -85,7 +87,7 @@ function row(bar, start, span, last) {
   const isOpen = bar.from_ms > 0 && !bar.to_ms;
   const until = bar.to_ms || last;
   const classes = `${bar.is_step ? "st" : ""} ${isOpen ? "now" : ""}`.trim();
-  const time = !bar.from_ms ? "" : isOpen ? duration(until - bar.from_ms) : took(until - bar.from_ms);
+  const time = bar.from_ms ? spent(bar, last) : "";
   return [
     el("span", { class: classes }, mark(bar, isOpen), el("span", { class: "ry-el", title: bar.label }, bar.label)),
     el("span", { class: "d" }, time),

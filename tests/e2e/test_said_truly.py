@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
+from stack.settings import PROJECT
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module, open_as, status
@@ -148,3 +149,15 @@ def test_a_toast_is_ours_and_covers_no_button(product: Product, owner: Person, o
     judged = page.evaluate("window.judged")
     assert (judged["covers"], judged["takes_clicks"]) == ([], False)
     assert "Inter" in judged["font"]
+
+
+@pytest.mark.parametrize(
+    ("until", "said"), [("14:00:00.420Z", "0.4 s"), ("14:00:03.200Z", "3.2 s"), ("14:00:12.900Z", "12 s")]
+)
+def test_what_took_moments_is_told_in_tenths(chromium: Browser, until: str, said: str) -> None:
+    page = chromium.new_page()
+    day = "2026-11-16T"
+    page.set_content(f"<ry-ago mode='for' at='{day}14:00:00.000Z' until='{day}{until}'></ry-ago>")
+    page.add_script_tag(path=PROJECT / "assets" / "runyard.js")
+    expect(page.locator("ry-ago")).to_have_text(said)
+    page.close()

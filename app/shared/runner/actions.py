@@ -38,7 +38,7 @@ class RunnerActionState(AppState, rx.State):
     update_way: str = "systemd"
     breaking: list[str] = []
     has_read: bool = False
-    _asked_on: str = ""
+    _asked_on: tuple[str, str] = ("", "")
 
     async def _store(self) -> OrgStore:
         who = await self._who()
@@ -106,7 +106,7 @@ class RunnerActionState(AppState, rx.State):
                 return rx.toast.error("This runner no longer exists.")
             if kind == "update" and worker is not None:
                 kind = update_kind(worker)
-            self.worker_id, self.kind, self._asked_on = worker_id, kind, self.router.url.path
+            self.worker_id, self.kind, self._asked_on = worker_id, kind, self._here()
             self.worker_name = str(worker["name"]) if worker else ""
             self.effect = await self._effect(worker) if worker else ""
             self.breaking = breaking_ahead(store, worker) if kind in UPDATES else []
@@ -126,9 +126,13 @@ class RunnerActionState(AppState, rx.State):
         self.overlap, self.is_busy = "86400", False
         self.breaking, self.has_read = [], False
 
+    def _here(self) -> tuple[str, str]:
+        """Name the page, and its load: each has a socket of its own."""
+        return self.router.url.path, self.router.session.session_id
+
     def _leave(self) -> None:
-        """Ask nothing any more on another page than the one it was asked on."""
-        if self.kind and self._asked_on != self.router.url.path:
+        """Ask nothing any more on another page than the one it was asked on, nor after a reload."""
+        if self.kind and self._asked_on != self._here():
             self._close()
 
     @rx.event

@@ -65,6 +65,7 @@ class SessionState(Sparing, rx.State):
     runner_count: int = 0
     needs_me_count: int = 0
     module_count: int = 0
+    is_counted: bool = False
     outdated_count: int = 0
     outdated_by_job: int = 0
     latest_version: str = ""
@@ -114,6 +115,7 @@ class SessionState(Sparing, rx.State):
     def _show_link(self, store: OrgStore) -> None:
         """Tell how changes arrive, and the counts beside the menu entries."""
         jobs = store.counts("jobs")
+        self._assign("is_counted", True)
         self._assign("link", store.link.value)
         self._assign("link_since", store.link_since)
         self._assign("runner_count", int(store.counts("workers").get("total") or 0))

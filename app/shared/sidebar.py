@@ -15,14 +15,19 @@ ENTRIES = (
 )
 
 
+def _number(number: rx.Var[int]) -> rx.Component:
+    """How many there are; nothing until the database has said so."""
+    return rx.cond(SessionState.is_counted, rx.el.span(number, class_name="ry-n"), rx.fragment())
+
+
 def _count(key: str) -> rx.Component:
     if key == "runners":
-        return rx.el.span(SessionState.runner_count, class_name="ry-n")
+        return _number(SessionState.runner_count)
     if key == "jobs":
         needs = SessionState.needs_me_count
         return rx.cond(needs > 0, rx.el.span(needs, class_name="ry-me", title="Jobs that need you"), rx.fragment())
     if key == "modules":
-        return rx.el.span(SessionState.module_count, class_name="ry-n")
+        return _number(SessionState.module_count)
     return rx.fragment()
 
 

@@ -59,7 +59,7 @@ class JobFilter:
             filters["type"] = [self.type]
         if self.runner != "any":
             filters["worker_id"] = self.runner
-        return {"search": self.search, "filters": filters, "sort": "active"}
+        return {"search": self.search, "filters": filters, "sort": "newest"}
 
     def query(self) -> str:
         """Say it in the address, so that it can be kept and sent."""

@@ -66,7 +66,7 @@ def test_a_filter_is_said_to_the_database_and_in_the_address() -> None:
     assert chosen.arguments() == {
         "search": "#12 a/b",
         "filters": {"status": ["AWAITING_APPROVAL", "NEEDS_ATTENTION"], "type": ["APPLY"], "worker_id": WORKER},
-        "sort": "active",
+        "sort": "newest",
     }
     assert chosen.query() == f"?view=needs&type=APPLY&runner={WORKER}&search=%2312+a%2Fb"
     assert read({"view": "needs", "type": "APPLY", "runner": WORKER, "search": "#12 a/b", "colour": "red"}) == chosen

@@ -40,6 +40,22 @@
     pressed = null;
     act.click();
   }
+  /* What was typed into a form is not lost by Escape or by a click beside it: its way out gets the focus, and has to be pressed.
+     At the window, because a dialog hears Escape at the document before anything in it does. */
+  const typed = new WeakSet();
+  document.addEventListener("input", ({ target }) => typed.add(target), true);
+  function keep(event) {
+    const form = asked();
+    const leave = form?.matches("[role=dialog]") && form.querySelector(".ry-sf button, .ry-dialog-acts button");
+    if (!leave || document.querySelector(LISTS) || ![...form.querySelectorAll("input, textarea")].some((field) => typed.has(field))) return;
+    event.stopPropagation();
+    event.preventDefault();
+    pressed = null;
+    leave.focus();
+  }
+  window.addEventListener("keydown", (event) => { if (event.key === "Escape" && !event.isComposing) keep(event); }, true);
+  window.addEventListener("pointerdown", (event) => { if (!event.target.closest(OVER)) keep(event); }, true);
+
   document.addEventListener("pointerdown", () => { pressed = null; }, true);
   document.addEventListener("keydown", (event) => { if (!event.repeat) pressed = null; }, true);
   document.addEventListener("keydown", (event) => {

@@ -219,6 +219,28 @@ def test_what_is_typed_while_the_menu_closes_stays(product: Product, person: Per
     expect(question.get_by_role("button", name="Remove runner")).to_be_enabled()
 
 
+@pytest.mark.parametrize("path", ["/dashboard/modules?new=1", "/dashboard/runners"])
+def test_a_half_filled_sheet_is_left_by_its_own_button_only(person: Person, sign_in: Open, path: str) -> None:
+    page = sign_in(person)
+    page.goto(path)
+    sheet = page.locator(".ry-sheet")
+    if "new" not in path:
+        page.locator("[data-key=n]").click()
+        expect(sheet).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(sheet).to_have_count(0)
+        page.locator("[data-key=n]").click()
+    sheet.get_by_label("Name", exact=True).fill("half")
+    leave = sheet.get_by_role("button", name="Cancel")
+    page.keyboard.press("Escape")
+    expect(leave).to_be_focused()
+    page.mouse.click(4, 300)
+    settled(page)
+    expect(sheet.get_by_label("Name", exact=True)).to_have_value("half")
+    leave.click()
+    expect(sheet).to_have_count(0)
+
+
 QUESTION = """<div role="alertdialog" data-state="open"><input>
   <div class="ry-dialog-acts"><button disabled onclick="window.acts = (window.acts || 0) + 1">Remove</button></div></div>"""
 

@@ -193,11 +193,16 @@ def cloud_tab() -> rx.Component:
 
 
 def cloud_footer() -> rx.Component:
-    """Close and Deploy."""
+    """Cancel and Deploy; Close once there is something that goes on without the sheet."""
     is_begun = State.job_id > 0
     return rx.el.div(
         rx.el.span(class_name="grow"),
-        rx.button("Close", on_click=State.set_open(False), variant="surface", color_scheme="gray"),
+        rx.button(
+            rx.cond(is_begun, "Close", "Cancel"),
+            on_click=State.set_open(False),
+            variant="surface",
+            color_scheme="gray",
+        ),
         rx.button(
             rx.cond(is_begun, "Deploying", "Deploy"),
             on_click=State.deploy,

@@ -291,7 +291,7 @@ def self_footer() -> rx.Component:
     """Register, then Done."""
     register = rx.fragment(
         rx.el.span(class_name="grow"),
-        rx.button("Close", on_click=State.set_open(False), variant="surface", color_scheme="gray"),
+        rx.button("Cancel", on_click=State.set_open(False), variant="surface", color_scheme="gray"),
         rx.button("Register", on_click=State.register, loading=State.is_busy, color_scheme="gray", high_contrast=True),
     )
     done = rx.fragment(

@@ -139,7 +139,11 @@ def _nothing() -> rx.Component:
     none_yet = empty(
         "list-checks",
         "No jobs yet",
-        "Run a plan of a module, and it shows up here the moment it is requested.",
+        rx.cond(
+            SessionState.can_operate,
+            "Run a plan of a module, and it shows up here the moment it is requested.",
+            "Jobs show up here the moment an operator requests them.",
+        ),
         _new_job(),
         test_id="no-jobs",
     )

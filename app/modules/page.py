@@ -27,7 +27,11 @@ def _nothing() -> rx.Component:
     text = "A module is what jobs act on: a Terraform, OpenTofu or Pulumi project with its inputs and its state."
     return rx.el.section(
         empty(
-            "boxes", "No modules yet", text, rx.cond(SessionState.can_operate, new, rx.fragment()), test_id="no-modules"
+            "boxes",
+            "No modules yet",
+            rx.cond(SessionState.can_operate, text, f"{text} An operator can create one."),
+            rx.cond(SessionState.can_operate, new, rx.fragment()),
+            test_id="no-modules",
         ),
         class_name="ry-panel",
     )

@@ -210,7 +210,11 @@ def _nothing() -> rx.Component:
     none_yet = empty(
         "server",
         "No runners yet",
-        "Add one to run your first plan. It takes about two minutes.",
+        rx.cond(
+            SessionState.can_admin,
+            "Add one to run your first plan. It takes about two minutes.",
+            "Plans and applies run on them. An admin can add one.",
+        ),
         rx.cond(SessionState.can_admin, add, rx.fragment()),
         read,
         test_id="no-runners",

@@ -163,10 +163,11 @@ def _shown() -> rx.Component:
 
 
 def _body() -> rx.Component:
+    text = "With one, runners and CI sign in by themselves: by the trust in an OIDC issuer, or by a secret."
     none = empty(
         "key-round",
         "No service accounts yet",
-        "With one, runners and CI sign in by themselves: by the trust in an OIDC issuer, or by a secret.",
+        rx.cond(SessionState.can_admin, text, f"{text} An admin can add one."),
         admin_button("Add account", "plus", State.add),
     )
     return item_table(State, "Service accounts", HEADS, _row, none)

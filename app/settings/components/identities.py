@@ -106,7 +106,11 @@ def _body() -> rx.Component:
     none = empty(
         "cloud",
         "No cloud identities yet",
-        "Add an AWS role, and runners can be deployed where you say. Nothing secret is kept here.",
+        rx.cond(
+            SessionState.can_admin,
+            "Add an AWS role, and runners can be deployed where you say. Nothing secret is kept here.",
+            "With an AWS role, runners can be deployed in your account. An admin can add one.",
+        ),
         admin_button("Add identity", "plus", State.add),
     )
     return item_table(State, "Cloud identities", HEADS, _row, none)

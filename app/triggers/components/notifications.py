@@ -137,7 +137,11 @@ def notification_panels() -> list[rx.Component]:
     none = empty(
         "bell",
         "No rules yet",
-        "Create one to hear about approvals, failures and drift.",
+        rx.cond(
+            SessionState.can_admin,
+            "Create one to hear about approvals, failures and drift.",
+            "With one, approvals, failures and drift are sent to people. An admin can create it.",
+        ),
         admin_button("Create rule", "plus", State.add),
     )
     rules = settings_panel(

@@ -73,7 +73,12 @@ def _create_button() -> rx.Component:
 
 def schedules_panel() -> rx.Component:
     """All schedules of the organisation."""
-    none = empty("calendar-clock", "No schedules yet", "Create one to run drift checks and plans regularly.")
+    text = rx.cond(
+        SessionState.can_operate,
+        "Create one to run drift checks and plans regularly.",
+        "With one, drift checks and plans run regularly. An operator can create it.",
+    )
+    none = empty("calendar-clock", "No schedules yet", text)
     return settings_panel("Schedules", ABOUT, _create_button(), item_table(State, "Schedules", HEADS, _row, none))
 
 

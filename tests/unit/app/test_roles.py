@@ -144,6 +144,24 @@ def test_a_page_offers_nothing_that_the_database_refuses(path: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize(
+    ("path", "role"),
+    [
+        ("/dashboard/runners", "can_admin"),
+        ("/dashboard/jobs", "can_operate"),
+        ("/dashboard/modules", "can_operate"),
+        ("/dashboard/settings/cloud-identities", "can_admin"),
+        ("/dashboard/settings/service-accounts", "can_admin"),
+        ("/dashboard/settings/notifications", "can_admin"),
+        ("/dashboard/settings/schedules", "can_operate"),
+    ],
+)
+def test_an_empty_page_asks_nobody_to_create_what_they_may_not(path: str, role: str) -> None:
+    empty = (node for node, _ in shown(PAGES[path].build()) if "ry-empty" in str(getattr(node, "class_name", "")))
+    texts = [str(part) for node in empty for part in node.children if type(part).__name__ == "P"]
+    assert any(role in text for text in texts)
+
+
 def test_the_reference_is_understood() -> None:
     ranks = least_ranks()
     assert (ranks["state_info"], ranks["drain_worker"], ranks["update_worker"], ranks["update_organization"]) == (

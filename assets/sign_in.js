@@ -97,8 +97,17 @@
     if (answer.needs_code) askCode(form, answer);
     if (answer.ok) arrive(form, answer);
   });
-  if (window.location.pathname.startsWith("/invite") && window.location.hash.length > 1) {
-    sessionStorage.setItem(KEPT, window.location.hash.slice(1));
-    history.replaceState(null, "", "/invite");
+  /* The page has words for a whole link and for one that lacks a part (work.css); the mark is there before either is drawn. */
+  function takeInvitation() {
+    if (!window.location.pathname.startsWith("/invite")) return;
+    const given = window.location.hash.slice(1);
+    if (given) history.replaceState(null, "", "/invite");
+    const found = given || sessionStorage.getItem(KEPT) || "";
+    const isWhole = /^[^.]+\.[^.]+$/.test(found);
+    if (isWhole) sessionStorage.setItem(KEPT, found);
+    document.documentElement.toggleAttribute("data-no-invitation", !isWhole);
   }
+  takeInvitation();
+  // The whole link, opened where a part of it was: the page is not loaded again.
+  window.addEventListener("hashchange", takeInvitation);
 })();

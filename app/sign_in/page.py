@@ -151,12 +151,21 @@ def reset_password() -> rx.Component:
 
 
 def invite() -> rx.Component:
-    """Accept an invitation."""
-    return card(
+    """Accept an invitation; or learn that the link lacks a part, which only the browser knows (sign_in.js)."""
+    whole = card(
         "You are invited",
         "Accept to join the organisation with the account you are signed in with.",
         _form("accept", submit="Accept the invitation"),
         below=_below("Another account?", "Sign in", "/login?next=/invite"),
+    )
+    part = card(
+        "This invitation link is incomplete",
+        "A part of it is missing. Open the whole link, or ask the person who invited you for a new one.",
+        below=_below("", "Back to sign in", "/login"),
+    )
+    return rx.fragment(
+        rx.el.div(whole, class_name="ry-invited"),
+        rx.el.div(part, class_name="ry-not-invited", custom_attrs={"data-testid": "no-invitation"}),
     )
 
 

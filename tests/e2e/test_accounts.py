@@ -195,6 +195,18 @@ def test_an_invitation_is_for_its_address_only(product: Product, browse: Callabl
     assert product.sql("select count(*) from memberships where org_id = %s", owner.org_id) == [(1,)]
 
 
+def test_a_link_that_lacks_a_part_invites_nobody(browse: Callable[[], Page]) -> None:
+    page = browse()
+    accept, incomplete = page.get_by_role("button", name="Accept the invitation"), page.get_by_test_id("no-invitation")
+    for part in ("", "#9f0c"):
+        page.goto(f"/invite{part}")
+        expect(incomplete).to_be_visible()
+        expect(accept).to_be_hidden()
+    page.goto("/invite#9f0c.token")
+    expect(accept).to_be_visible()
+    expect(incomplete).to_be_hidden()
+
+
 @pytest.fixture
 def only_owners_make_organisations(product: Product) -> Iterator[None]:
     say = "update private.installation set organization_makers = %s"

@@ -339,6 +339,21 @@ def test_the_audit_log_filters_and_is_exported(product: Product, open_as: Callab
     assert [line.split(",")[3] for line in answer.text.splitlines()] == ["action", "organization.created"]
 
 
+def test_what_was_done_stands_on_one_line(product: Product, open_as: Callable[[Person], Page]) -> None:
+    person = product.person("auditor")
+    action, detail = "service_account.secret_rotated", '{"reason": "The old one was in a log of the build machine"}'
+    row = "(org_id, actor_kind, actor_label, address, action, target_kind, target_label, detail)"
+    values = "values (%s, 'user', %s, '203.0.113.118', %s, 'service_account', 'k8s-runner-production', %s)"
+    product.sql(f"insert into audit_events {row} {values}", person.org_id, person.email, action, detail)
+    page = open_as(person)
+    page.set_viewport_size({"width": 1280, "height": 860})
+    page.goto("/dashboard/settings/audit")
+    words = page.locator(f"[title='{action}']")
+    expect(words).to_be_visible()
+    assert words.evaluate("(el) => el.getClientRects().length") == 1
+    assert page.locator(".ry-tw").evaluate("(el) => el.scrollWidth <= el.clientWidth")
+
+
 def test_another_organisation_sees_nothing(
     product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
 ) -> None:

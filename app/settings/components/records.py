@@ -89,9 +89,9 @@ def _act(row: rx.Var[AuditRow]) -> rx.Component:
     )
     return rx.el.tr(
         cell(clock_seconds(row["at"].to(str)), class_name="mut num n-d"),
-        cell(row["who"], class_name="n-a"),
-        cell(row["address"], class_name="mut num hide-m"),
-        cell(rx.el.span(row["words"], title=row["action"]), class_name="n-b wrap"),
+        cell(row["who"], class_name="n-a ry-audit-who", title=row["who"]),
+        cell(row["address"], class_name="mut num hide-w"),
+        cell(rx.el.span(row["words"], title=row["action"], class_name="ry-audit-act"), class_name="n-b wrap"),
         cell(target, class_name="n-c wrap ry-breaks"),
         cell(said, class_name="mut hide-s ry-audit-detail wrap"),
         role="row",
@@ -144,7 +144,7 @@ def _audit_foot() -> rx.Component:
 
 def audit() -> rx.Component:
     """The audit page."""
-    labels = (("Time", ""), ("Who", ""), ("Address", "hide-m"), ("Action", ""), ("Target", ""), ("Details", ""))
+    labels = (("Time", ""), ("Who", ""), ("Address", "hide-w"), ("Action", ""), ("Target", ""), ("Details", ""))
     waiting = AuditState.is_loading & (AuditState.rows.length() == 0)
     clear = show_all(AuditState.clear)
     none = empty("search-x", "No matching events", "Others are hidden by the filter.", clear, test_id="no-events-match")

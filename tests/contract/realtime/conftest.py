@@ -9,7 +9,11 @@ import pytest
 from tests.contract.conftest import User
 from tests.contract.realtime.server import RealtimeServer, start_realtime
 from tests.support.database import Database, Server
+from tests.support.waiting import wait_until
 
+READY_SLOT = (
+    "select 1 from pg_replication_slots where database = current_database() and confirmed_flush_lsn is not null"
+)
 ROLES = ("authenticator", "supabase_replication_admin", "supabase_realtime_admin")
 
 
@@ -24,9 +28,12 @@ def realtime_database(postgres_server: Server) -> Iterator[Database]:
 
 @pytest.fixture(scope="session")
 def realtime(realtime_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealtimeServer]:
-    """A Realtime server on that database."""
+    """A Realtime server on that database, which reads what is written from now on."""
     folder = tmp_path_factory.mktemp("realtime")
     with start_realtime(folder, realtime_database.server.secrets, addresses(realtime_database)) as server:
+        # A slot waits for every transaction that any database of the server has open.
+        owner = realtime_database.connect()
+        wait_until(lambda: owner.execute(READY_SLOT).fetchone())
         yield server
 
 

@@ -59,7 +59,8 @@ class JobFilter:
             filters["type"] = [self.type]
         if self.runner != "any":
             filters["worker_id"] = self.runner
-        return {"search": self.search, "filters": filters, "sort": "newest"}
+        # Of a thousand that are queued, those that run are looked for.
+        return {"search": self.search, "filters": filters, "sort": "active" if self.view == "active" else "newest"}
 
     def query(self) -> str:
         """Say it in the address, so that it can be kept and sent."""

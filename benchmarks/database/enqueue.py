@@ -66,6 +66,7 @@ async def _member(bench: Bench, database: str) -> tuple[asyncpg.Connection, uuid
     """A person's connection, an organisation, and modules that have nothing in the queue."""
     with bench.connect(database) as owner:
         owner.execute("delete from private.live_jobs")
+        owner.execute(ours.TIDY)
         org: Any = owner.execute("select id from public.organizations").fetchone()
         modules = [row[0] for row in owner.execute("select id from public.modules order by id limit %s", [BULK])]
     claims = json.dumps({"role": "authenticated", "sub": MEMBER, "email": "bench@example.org"})
@@ -89,6 +90,7 @@ async def _theirs(url: str, count: int, act: Callable[..., Awaitable[None]]) -> 
     async with app.open_async():
         if not await app.check_connection_async():
             await app.schema_manager.apply_schema_async()
+        await peers.vacuum(url, peers.PROCRASTINATE)
         await _defer_one_by_one(task, WARM_UP)
         began = time.perf_counter()
         await act(task, count)

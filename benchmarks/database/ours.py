@@ -19,6 +19,7 @@ from benchmarks.database.server import Bench
 STEP = Path(__file__).parent / "sql" / "step.sql"
 CLAIM = "select public.worker_claim($1::uuid, $2)::text"
 FINISH = "select public.worker_finish($1, $2, 'SUCCEEDED')"
+TIDY = "vacuum analyze private.live_jobs, public.provision_jobs, public.job_events"
 
 
 def sessions(bench: Bench, database: str, count: int) -> list[str]:
@@ -34,7 +35,7 @@ def fill(bench: Bench, database: str, count: int, *, priority: int = 100) -> Non
     """Jobs that are ready; tables and statistics as autovacuum would have them, so that it does not come in between."""
     with bench.connect(database) as connection:
         connection.execute("select bench.add_ready(%s, %s::smallint, null)", [count, priority])
-        connection.execute("vacuum analyze private.live_jobs, public.provision_jobs, public.job_events")
+        connection.execute(TIDY)
 
 
 def settings(bench: Bench, database: str) -> dict[str, str]:

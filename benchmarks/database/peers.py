@@ -22,6 +22,7 @@ from stack.settings import Settings
 
 GRAPHILE = "graphile-worker@0.17.3"
 SCRIPT = Path(__file__).parent / "graphile.mjs"
+PROCRASTINATE = "procrastinate_jobs, procrastinate_events"
 
 
 async def procrastinate_drain(url: str, jobs: int, workers: int, meter: Meter) -> int:
@@ -40,7 +41,7 @@ async def procrastinate_drain(url: str, jobs: int, workers: int, meter: Meter) -
         for count, clock in ((WARM_UP * workers, nullcontext()), (jobs, meter)):
             numbers: list[dict[str, Any]] = [{"n": n} for n in range(count)]
             await work.batch_defer_async(*numbers)
-            await _vacuum(url, "procrastinate_jobs, procrastinate_events")
+            await vacuum(url, PROCRASTINATE)
             done = 0
             with clock:
                 await app.run_worker_async(
@@ -62,7 +63,7 @@ async def pgqueuer_drain(url: str, jobs: int, workers: int, batch: int, meter: M
             await queries.install()
         for count, clock in ((WARM_UP * workers, nullcontext()), (jobs, meter)):
             await queries.enqueue(["work"] * count, [None] * count, [0] * count)
-            await _vacuum(url, "pgqueuer, pgqueuer_log")
+            await vacuum(url, "pgqueuer, pgqueuer_log")
             managers = [PgQueuer(AsyncpgPoolDriver(pool)) for _ in range(workers)]
             done = 0
             for manager in managers:
@@ -79,7 +80,7 @@ async def pgqueuer_drain(url: str, jobs: int, workers: int, batch: int, meter: M
     return done
 
 
-async def _vacuum(url: str, tables: str) -> None:
+async def vacuum(url: str, tables: str) -> None:
     """As `ours.fill` does, before the clock starts: no side is measured on what earlier rounds left behind."""
     connection = await asyncpg.connect(url)
     await connection.execute(f"vacuum analyze {tables}")

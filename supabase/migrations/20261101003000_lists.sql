@@ -268,7 +268,7 @@ as $$
     select w.id, w.version, w.status, w.status_reason, w.never_contacted from public.workers as w
     where (w.org_id = p_org or w.is_shared) and w.removed_at is null and (p_workers is null or w.id = any (p_workers))
   ), older as materialized (
-    -- Version by version: a fleet has few of them, and to compare two is dear.
+    -- Version by version: a fleet has few of them, and to compare two is expensive.
     select v.version from (select distinct f.version from fleet as f) as v
     cross join newest as n where private.is_version_less(v.version, n.version)
   ), idle as materialized (

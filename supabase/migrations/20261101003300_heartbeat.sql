@@ -180,7 +180,7 @@ begin
   from public.worker_releases as r
   where r.channel = 'stable' and r.withdrawn_at is null
     order by private.version_key(r.version) collate "C" desc limit 1;
-  -- Comparing is the dear part: not for a runner that has the newest, nor where nothing was released.
+  -- Comparing is the expensive part: not for a runner that has the newest, nor where nothing was released.
   if v_version is null or v_version = p_version or not coalesce(private.is_version_less(p_version, v_version), false)
     then
     return null;

@@ -371,7 +371,7 @@ comment on function public.enqueue_job(uuid, public.job_type, uuid, jsonb) is
 grant execute on function public.enqueue_job(uuid, public.job_type, uuid, jsonb) to authenticated;
 
 create function public.enqueue_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb default '{}')
-returns jsonb language plpgsql set search_path = ''
+returns json language plpgsql set search_path = ''
 as $$ begin return private.enqueue_jobs(p_org, p_type, p_modules, p_options); end $$;
 comment on function public.enqueue_jobs(uuid, public.job_type, uuid[], jsonb) is
   'Enqueues a job for each of up to 1,000 modules, all or none, and returns their numbers, modules and statuses. '

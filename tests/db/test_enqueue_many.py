@@ -96,7 +96,14 @@ def test_one_act_is_one_line_in_the_audit_log(org: Organization) -> None:
         "select action, target_label, detail from public.audit_events where org_id = %s and action = 'jobs.enqueued'",
         org.id,
     )
-    assert found == ("jobs.enqueued", "PLAN of 3 modules", {"jobs": many})
+    assert found == ("jobs.enqueued", "PLAN of 3 modules", {"jobs": f"{many[0]}-{many[2]}"})
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"), [([7], "7"), ([12, 7, 8, 9], "7-9, 12"), ([1, 3, 5], "1, 3, 5"), ([], None)]
+)
+def test_numbers_are_written_as_ranges(world: World, numbers: list[int], words: str | None) -> None:
+    assert world.owner.one("select private.number_ranges(%s::bigint[])", numbers) == words
 
 
 def test_the_answer_names_each_job_in_the_order_asked_for(org: Organization) -> None:

@@ -106,7 +106,9 @@ def queue(product: Product, person: Person) -> Iterator[Person]:
     product.sql("delete from provision_jobs where org_id = %s", person.org_id)
 
 
-def test_what_runs_is_first_of_what_is_active_and_the_file_has_all(product: Product, queue: Person, sign_in: Open) -> None:
+def test_what_runs_is_first_of_what_is_active_and_the_file_has_all(
+    product: Product, queue: Person, sign_in: Open
+) -> None:
     page = sign_in(queue)
     expect(page.locator("table[aria-label='Active jobs'] tr[data-row]").first).to_contain_text("first/of-all")
     page.goto("/dashboard/jobs")

@@ -175,8 +175,8 @@ comment on function private.check_upload_apply(bigint) is
 
 -- ---------------------------------------------------------------------------------------------------------------- jobs
 
--- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, whatever the planner knew about the
--- table when the plan was made, and never a comparison of every row with every number.
+-- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
+-- with every number; the end of this file, that it is a look into the index.
 create function private.lanes_of(p_jobs bigint[])
 returns table (job_id bigint, lane_id integer)
 language sql
@@ -667,5 +667,21 @@ end;
 $$;
 comment on function private.enqueue_jobs(uuid, public.job_type, uuid[], jsonb) is 'Body of public.enqueue_jobs.';
 grant execute on function private.enqueue_jobs(uuid, public.job_type, uuid[], jsonb) to authenticated;
+
+-- What is read by its number is read through its index, whatever was known about the tables when a session made its
+-- plans: made for empty tables, they read every job once for each of a thousand. (No JIT: see the runners' roles.)
+do $$
+declare
+  v_function pg_catalog.regprocedure;
+begin
+  foreach v_function in array array['private.add_module_jobs(uuid, public.job_type, uuid[], text[], jsonb)',
+    'private.place_jobs(uuid, bigint[], text)', 'private.queue_jobs(uuid, bigint[])',
+    'private.need_pinned_runners(bigint[])',
+    'private.enqueue_jobs(uuid, public.job_type, uuid[], jsonb)']::pg_catalog.regprocedure[] loop
+    execute format('alter function %s set enable_seqscan = off', v_function);
+    execute format('alter function %s set jit = off', v_function);
+  end loop;
+end;
+$$;
 
 revoke execute on all functions in schema private from public;

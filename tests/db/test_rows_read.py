@@ -85,12 +85,16 @@ class Crowd:
         }
 
     def rows_read(self, connection: psycopg.Connection[Any], statement: str) -> Counter[str]:
-        """How many rows of each table a statement reads; it is undone afterwards."""
-        with connection.transaction(force_rollback=True):
-            # The server hands counts on only now and then: those of earlier statements may still be there.
-            before = Counter(dict(connection.execute(READ.encode()).fetchall()))
-            connection.execute(statement.encode(), self.values)
-            return Counter(dict(connection.execute(READ.encode()).fetchall())) - before
+        return rows_read(connection, statement, self.values)
+
+
+def rows_read(connection: psycopg.Connection[Any], statement: str, values: dict[str, Any]) -> Counter[str]:
+    """How many rows of each table a statement reads; it is undone afterwards."""
+    with connection.transaction(force_rollback=True):
+        # The server hands counts on only now and then: those of earlier statements may still be there.
+        before = Counter(dict(connection.execute(READ.encode()).fetchall()))
+        connection.execute(statement.encode(), values)
+        return Counter(dict(connection.execute(READ.encode()).fetchall())) - before
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +166,21 @@ def test_enqueueing_reads_the_modules_that_it_names(crowd: Crowd, modules: int) 
     assert read["modules"] >= modules, "the modules must have been read, or this shows nothing"
     # The first of its kind makes a lane, which looks at every runner.
     assert max(read["modules"], *jobs_of(read).values()) <= FEW + 10 * modules, read
+
+
+def test_enqueueing_reads_by_numbers_under_plans_that_were_made_for_empty_tables(fresh_world: World) -> None:
+    """A session keeps its plans until the tables are analysed again, which is a minute or a thousand jobs later."""
+    org = fresh_world.organization()
+    modules = [org.module(f"young/m{number}") for number in range(60)]
+    fresh_world.owner.connection.execute("vacuum analyze")
+    for module in modules[:8]:
+        org.owner.call("enqueue_job", p_org=org.id, p_type="PLAN", p_module=module)
+    values = {"org": org.id, "modules": modules}
+    read = rows_read(
+        org.owner.connection, "select public.enqueue_jobs(%(org)s, 'PLAN', %(modules)s::text[]::uuid[])", values
+    )
+    assert read["provision_jobs"] >= len(modules), "the jobs must have been read, or this shows nothing"
+    assert max(jobs_of(read).values()) <= FEW + 10 * len(modules), read
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -182,10 +182,10 @@ class JobState(LivePage, rx.State):
             is_mine = await self._read_job()
         if key in changed.ids("log"):
             self.log_seq += 1
+        if changed.is_everything or "memberships" in changed.tables:
+            await self._read_own_rule()
         if is_mine or "approvals" in changed.tables:
             await self._renew(store, changed)
-        elif "memberships" in changed.tables:
-            await self._read_own_rule()
         elif "job_comments" in changed.tables:
             await self._read_comments()
         elif self._is_used_by(store, changed):

@@ -66,6 +66,7 @@ class ReplicationFeed:
         async with self._connection() as connection, open_stream(self._replication_url) as stream:
             backlog: asyncio.Queue[Message] = asyncio.Queue(self._settings.stream_backlog)
             session = FeedSession(connection, self._settings, self._subscriptions, self._listener)
+            await session.refresh()
             self._set_live(is_live=True)
             await _until_first_failure(_fill(stream, backlog), stream.report_forever(), session.work(backlog))
 
@@ -131,10 +132,10 @@ class FeedSession:
     async def work(self, backlog: asyncio.Queue[Message]) -> None:
         """Take what has come, batch by batch; look at the publication now and then."""
         loop = asyncio.get_running_loop()
-        refresh_at = loop.time()
+        refresh_at = loop.time() + self._settings.publication_seconds
         while True:
             if loop.time() >= refresh_at:
-                await self._refresh()
+                await self.refresh()
                 refresh_at = loop.time() + self._settings.publication_seconds
             try:
                 async with asyncio.timeout_at(refresh_at):
@@ -148,8 +149,11 @@ class FeedSession:
         if self._settings.emulate_poll_seconds:
             await asyncio.sleep(self._settings.emulate_poll_seconds)
 
-    async def _refresh(self) -> None:
-        """Rights can change without the stream saying so (a role's memberships); the publication as well."""
+    async def refresh(self) -> None:
+        """Read what can change without the stream saying so: rights (a role's memberships), the publication.
+
+        For the first time before anybody is told that changes flow: what is published from then on is a change.
+        """
         self._catalog.forget()
         published = await published_tables(self._connection)
         if self._published is not None and published != self._published:

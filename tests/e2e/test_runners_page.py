@@ -54,11 +54,15 @@ def row(page: Page, name: str) -> Locator:
     return page.locator("tr[data-row]", has=page.get_by_role("link", name=name, exact=True))
 
 
+GATES = "gates"
+
+
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
     """A terminal in which `runyard-worker` is installed, and an engine that can say its version."""
     tool = tmp_path / "bin" / "runyard-worker"
     tool.parent.mkdir()
+    (tmp_path / GATES).mkdir()
     tool.write_text(f'#!/bin/sh\nexec {sys.executable} -m worker.cli "$@"\n')
     tool.chmod(0o755)
     engine = tool.parent / "tofu"
@@ -71,6 +75,8 @@ def shell(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
             "PATH": f"{tool.parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(PROJECT),
             "HOME": str(tmp_path),
+            # What holds a job must be seen from where jobs are shut in.
+            "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": str(tmp_path / GATES),
         }
         process = subprocess.Popen(
             ["bash", "-c", command], env=environment, cwd=tmp_path, start_new_session=True, stderr=subprocess.DEVNULL
@@ -147,11 +153,11 @@ def test_a_runner_is_registered_started_and_lost_at_work_without_a_reload(
     expect(row(page, "build-host-03").locator("[data-status=ONLINE].rt-Badge")).to_be_visible()
 
     page.evaluate("window.stillTheSamePage = true")
-    job = page.locator(f"tr[data-row='{held_job(product, person, tmp_path / 'hold')}']")
+    job = page.locator(f"tr[data-row='{held_job(product, person, tmp_path / GATES / 'hold')}']")
     expect(job.locator("[data-status=PROCESSING]")).to_be_visible(timeout=LATER)
     expect(job).to_contain_text("build-host-03")
     os.killpg(process.pid, signal.SIGKILL)
-    (tmp_path / "hold").unlink()
+    (tmp_path / GATES / "hold").unlink()
     let_a_minute_pass(product, person)
     expect(row(page, "build-host-03").locator("[data-status=OFFLINE].rt-Badge")).to_be_visible(timeout=LATER)
     expect(job.locator("[data-status=QUEUED]")).to_be_visible(timeout=LATER)

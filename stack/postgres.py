@@ -208,16 +208,19 @@ def major_version(binaries: Path) -> int:
 
 
 def check_port(port: int, name: str) -> None:
-    """Refuse, by name, a port that another process listens on."""
-    with socket.socket() as probe:
+    """Refuse, by name, a port that another process has."""
+    with socket.socket() as probe, socket.socket() as caller:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            message = f"Port {port} for {name} is taken by another process."
-            move = f"RUNYARD_PORT_OFFSET=100 {command('up')}"
-            hint = f"Stop it (`{command('down')}` if it is this stack's), or move every port: {move}"
-            raise Taken(message, hint) from error
+            move = f"move every port: RUNYARD_PORT_OFFSET=100 {command('up')}"
+            if caller.connect_ex(("127.0.0.1", port)) == 0:
+                message = f"Port {port} for {name} is taken by another process."
+                raise Taken(message, f"Stop it (`{command('down')}` if it is this stack's), or {move}") from error
+            # Nobody listens: Linux gives such numbers to outgoing connections, and keeps them for 60 s after the end.
+            message = f"Port {port} for {name} belongs to a connection that is open or has just ended."
+            raise Taken(message, f"Try again in a minute, or {move}") from error
 
 
 def _find_binaries(settings: Settings, account: Account) -> Path:

@@ -86,6 +86,15 @@ def test_a_taken_port_is_named_with_a_way_out() -> None:
             check_port(port, "the API")
 
 
+def test_a_port_that_an_outgoing_connection_has_is_told_from_a_taken_one() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as called,
+        socket.create_connection(called.getsockname()) as caller,
+        pytest.raises(Taken, match=r"connection(.|\n)*in a minute(.|\n)*RUNYARD_PORT_OFFSET"),
+    ):
+        check_port(caller.getsockname()[1], "PostgreSQL")
+
+
 def test_a_bin_folder_without_postgres_is_refused(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, pg_bin=tmp_path)
     with pytest.raises(Missing, match="initdb"):

@@ -247,7 +247,9 @@
   }
   function press(selector, scope) {
     const el = (scope || document).querySelector(selector);
-    if (el) el.click();
+    // Radix menus open on pointerdown or on a key, not on click.
+    if (el?.matches('[aria-haspopup="menu"]')) { el.focus(); el.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true })); }
+    else el?.click();
     return Boolean(el);
   }
   function open(row) {
@@ -269,15 +271,9 @@
       case "Enter": return document.activeElement === row ? open(row) : false;
       case "ArrowRight": return fold(row, "false");
       case "ArrowLeft": return fold(row, "true");
-      case ".": return row ? menu(row) : false;
+      case ".": return row ? press("[data-menu]", row) : false;
       default: return false;
     }
-  }
-  function menu(row) {
-    const el = row.querySelector("[data-menu]");
-    // Radix menus open on pointerdown or on a key, not on click.
-    if (el) { el.focus(); el.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true })); }
-    return Boolean(el);
   }
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;

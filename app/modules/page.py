@@ -22,7 +22,12 @@ from app.shared.session import SessionState
 
 def _nothing() -> rx.Component:
     new = rx.button(
-        icon("plus"), "New module", on_click=ModuleFormState.new_module, color_scheme="gray", high_contrast=True
+        icon("plus"),
+        "New module",
+        on_click=ModuleFormState.new_module,
+        color_scheme="gray",
+        high_contrast=True,
+        custom_attrs={"data-key": "n"},
     )
     text = "A module is what jobs act on: a Terraform, OpenTofu or Pulumi project with its inputs and its state."
     return rx.el.section(

@@ -1,7 +1,5 @@
 """The tree of groups and modules; on a narrow screen a picker."""
 
-from typing import Any
-
 import reflex as rx
 
 from app.modules.state.form import ModuleFormState
@@ -88,13 +86,13 @@ def _drift_filter() -> rx.Component:
     return rx.el.div(button, class_name="ry-tree-search")
 
 
-def new_menu(*, is_ink: bool = False) -> rx.Component:
+def _new_menu() -> rx.Component:
     """New module or new group."""
-    rank: dict[str, Any] = {"high_contrast": True} if is_ink else {"variant": "ghost", "size": "1"}
+    button = rx.button(
+        icon("plus"), "New", variant="ghost", size="1", color_scheme="gray", custom_attrs={"data-key": "n"}
+    )
     menu = rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(
-            rx.button(icon("plus"), "New", color_scheme="gray", custom_attrs={"data-key": "n"}, **rank)
-        ),
+        rx.dropdown_menu.trigger(button),
         rx.dropdown_menu.content(
             rx.dropdown_menu.item(icon("box"), "Module", on_select=ModuleFormState.new_module),
             rx.dropdown_menu.item(icon("folder"), "Group", on_select=ModuleFormState.new_group),
@@ -119,7 +117,9 @@ def module_tree() -> rx.Component:
                 rx.foreach(ModulesState.nodes, _node), role="tree", aria_label="Modules", class_name="ry-tree-list"
             ),
         ),
-        rx.el.div(rx.el.span(total, class_name="num"), rx.el.span(class_name="grow"), new_menu(), class_name="ry-foot"),
+        rx.el.div(
+            rx.el.span(total, class_name="num"), rx.el.span(class_name="grow"), _new_menu(), class_name="ry-foot"
+        ),
         class_name="ry-panel ry-tree-panel",
         aria_label="Groups and modules",
     )

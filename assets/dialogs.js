@@ -46,7 +46,7 @@
   document.addEventListener("input", ({ target }) => typed.add(target), true);
   function keep(event) {
     const form = asked();
-    const leave = form?.matches("[role=dialog]") && form.querySelector(".ry-sf button, .ry-dialog-acts button");
+    const leave = form?.matches("[role=dialog], :has(form)") && form.querySelector(".ry-sf button, .ry-dialog-acts button");
     if (!leave || document.querySelector(LISTS) || ![...form.querySelectorAll("input, textarea")].some((field) => typed.has(field))) return;
     event.stopPropagation();
     event.preventDefault();

@@ -11,7 +11,7 @@ class FrameState(Sparing, rx.State):
     """The frame around a page, with the dialogs that all pages have."""
 
     @rx.event
-    async def open(self) -> None:
+    async def open(self) -> rx.event.EventSpec | None:
         """Close what was asked on another page or before a reload; what was opened here, before the page was loaded, stays."""
-        (await self.get_state(RunnerActionState))._leave()
         (await self.get_state(PaletteState))._leave()
+        return (await self.get_state(RunnerActionState))._leave()

@@ -152,6 +152,22 @@ def test_a_rotated_token_is_listed_at_once_and_the_used_one_stays_in_use(
     expect(page.locator("[data-event=token_rotated]").first).to_be_visible()
 
 
+def test_a_reload_does_not_ask_to_copy_a_token_that_it_has_lost(
+    product: Product, person: Person, sign_in: Open
+) -> None:
+    worker = product.runner(person, "build-1")["id"]
+    page = sign_in(person)
+    page.goto(f"/dashboard/runners/{worker}")
+    page.get_by_role("button", name="Rotate", exact=True).click()
+    page.get_by_role("alertdialog").get_by_role("button", name=re.compile("new token")).click()
+    shown = page.get_by_role("alertdialog", name="Copy the new token now")
+    expect(shown.locator("ry-secret")).to_have_text(re.compile("^ryw_"))
+    page.reload()
+    # What is behind an open dialog is not found by its role.
+    expect(page.get_by_role("button", name="Rotate", exact=True)).to_be_visible()
+    expect(shown).to_have_count(0)
+
+
 def test_a_killed_apply_is_as_grave_as_a_lost_one(
     product: Product, person: Person, open_as: Callable[[Person], Page]
 ) -> None:
@@ -239,6 +255,19 @@ def test_a_half_filled_sheet_is_left_by_its_own_button_only(person: Person, sign
     expect(sheet.get_by_label("Name", exact=True)).to_have_value("half")
     leave.click()
     expect(sheet).to_have_count(0)
+
+
+def test_a_half_filled_question_is_left_by_its_own_button_only(person: Person, sign_in: Open) -> None:
+    page = sign_in(person)
+    page.goto("/dashboard/account")
+    page.get_by_role("button", name="Create token").click()
+    form = page.get_by_role("alertdialog", name="Create a personal token")
+    form.get_by_label("Name", exact=True).fill("half")
+    page.keyboard.press("Escape")
+    expect(form.get_by_role("button", name="Cancel")).to_be_focused()
+    expect(form.get_by_label("Name", exact=True)).to_have_value("half")
+    page.keyboard.press("Enter")
+    expect(form).to_have_count(0)
 
 
 QUESTION = """<div role="alertdialog" data-state="open"><input>

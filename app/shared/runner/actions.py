@@ -130,10 +130,21 @@ class RunnerActionState(AppState, rx.State):
         """Name the page, and its load: each has a socket of its own."""
         return self.router.url.path, self.router.session.session_id
 
-    def _leave(self) -> None:
+    def _leave(self) -> rx.event.EventSpec | None:
         """Ask nothing any more on another page than the one it was asked on, nor after a reload."""
         if self.kind and self._asked_on != self._here():
             self._close()
+        if not self.rotated_id:
+            return None
+        # A reload loses a new token, a new connection does not: the browser knows.
+        asked = f"window.runyard.hasSecret('{self.rotated_id}')"
+        return rx.call_script(asked, callback=RunnerActionState.forget_unless)
+
+    @rx.event
+    def forget_unless(self, has_token: bool) -> None:
+        """Close a dialog that could only show where its token was."""
+        if not has_token:
+            self.rotated_id = ""
 
     @rx.event
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """What breaks and comes back: the WAL sender, PostgreSQL, the server, slow and idle clients."""
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from stack.bootstrap import bootstrap
 from stack.errors import Taken
 from stack.postgres import Cluster, check_port, find_cluster
+from stack.realtime.feed import FeedListener, ReplicationFeed
+from stack.realtime.settings import RealtimeSettings
+from stack.realtime.subscriptions import Subscriptions
 from stack.secrets import Secrets, load_secrets
 from tests.contract.realtime.conftest import ROLES, addresses
 from tests.contract.realtime.server import RealtimeServer, start_realtime
@@ -177,6 +181,26 @@ async def test_new_tables_in_the_publication_are_picked_up(
             sql.execute(f"insert into {table}_new values (1)")
             assert (await wire.event("postgres_changes")).payload["data"]["table"] == f"{table}_new"
     sql.execute(f"drop table {table}_new")
+
+
+async def test_a_table_that_is_published_as_changes_begin_to_flow_is_not_taken_for_an_old_one(
+    realtime_database: Database, sql: psycopg.Connection, table: str
+) -> None:
+    sql.execute(f"create table {table}_late (id int primary key)")
+    told = asyncio.Event()
+
+    def publish() -> None:
+        sql.execute(f"alter publication supabase_realtime add table {table}_late")
+
+    listener = FeedListener(lambda _: None, on_live=publish, on_down=lambda: None, on_publication=told.set)
+    settings = RealtimeSettings(publication_seconds=0.2)
+    feed = ReplicationFeed(*addresses(realtime_database)[:2], settings, Subscriptions(), listener)
+    running = asyncio.ensure_future(feed.run())
+    async with asyncio.timeout(180):
+        await told.wait()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    sql.execute(f"drop table {table}_late")
 
 
 async def test_a_server_makes_the_coming_days_room_for_stored_messages(

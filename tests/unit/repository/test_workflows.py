@@ -62,7 +62,7 @@ def test_a_push_runs_what_everybody_runs() -> None:
     assert "make test\n" in (PROJECT / ".ci" / "run").read_text()
 
 
-def test_nothing_is_public_before_the_release_was_checked() -> None:
+def test_nothing_is_public_before_the_release_was_checked_and_tested() -> None:
     jobs = jobs_of(PROJECT / ".github" / "workflows" / "release.yml")
     needs = {name: job.get("needs", []) for name, job in jobs.items()}
     needs = {name: [value] if isinstance(value, str) else value for name, value in needs.items()}
@@ -72,5 +72,7 @@ def test_nothing_is_public_before_the_release_was_checked() -> None:
 
     telling = [name for name, job in jobs.items() if PUBLIC.search(commands(job))]
     assert sorted(telling) == ["image-list", "publish"]
-    assert all(waits_for(name, "check") and waits_for(name, "binaries") for name in telling)
+    wanted = [(name, other) for name in telling for other in ("check", "test", "binaries")]
+    assert [pair for pair in wanted if not waits_for(*pair)] == []
     assert "make release-check" in commands(jobs["check"])
+    assert ".ci/run" in commands(jobs["test"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.worker.dispatch.serving import Call, serve
-from tests.unit.worker.test_session import GRANT, HandClock, Network, session
+from tests.unit.worker.session.test_session import GRANT, HandClock, Network, session
 from worker.errors import Retryable
 from worker.session.vaults import read_secret
 from worker.settings import load_settings

@@ -16,7 +16,7 @@ from worker.settings.schema import (
     settings_schema,
 )
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def test_published_files_are_in_step() -> None:

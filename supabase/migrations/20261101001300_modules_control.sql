@@ -179,10 +179,15 @@ set search_path = ''
 as $$
 declare
   v_old public.modules := private.my_module(p_module, 'operator');
-  v_module public.modules := private.merge_spec(v_old, p_spec);
+  v_module public.modules;
 begin
+  -- Locked, then read: what somebody else changes meanwhile must not be written back.
+  select * into v_old from public.modules where id = p_module for no key update;
+  v_module := private.merge_spec(v_old, p_spec);
+  -- What is temporary goes by itself, and only admins remove modules.
   if v_module.approvals_required < v_old.approvals_required
-    or v_module.can_apply_uploads and not v_old.can_apply_uploads then
+    or v_module.can_apply_uploads and not v_old.can_apply_uploads
+    or v_module.is_temporary and not v_old.is_temporary then
     perform private.need_role(v_old.org_id, 'admin');
   end if;
   update public.modules set

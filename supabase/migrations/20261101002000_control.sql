@@ -95,6 +95,7 @@ begin
   v_new.created_by_label := private.caller_label(v_old.org_id);
   -- What the module asks for now counts, unless the job asked for more.
   if v_old.type in ('APPLY', 'DESTROY') then
+    perform private.refuse_locked_modules(array[v_old.module_id]);
     v_new.approvals_required := greatest(v_old.approvals_required, v_module.approvals_required);
   end if;
   v_new.approval_deadline_at := case when v_new.approvals_required > 0
@@ -160,6 +161,28 @@ $$;
 comment on function private.fail_held(public.provision_jobs, text) is
   'Marks a held job as failed; its state lock goes only with the lock''s id as proof.';
 
+create function private.retry_held(p_job public.provision_jobs, p_live private.live_jobs)
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.need_pinned_runner(p_job.pinned_worker_id);
+  perform private.refuse_locked_modules(array[p_job.module_id]);
+  perform private.fail('RY409', format('Its module asks for %s approvals now; the job has %s.', m.approvals_required,
+    p_job.approvals_received), 'Mark it as failed and retry it: the new job waits for them.')
+  from public.modules as m where m.id = p_job.module_id and m.approvals_required > p_job.approvals_required;
+  perform private.requeue_job(p_live, 'retried', private.caller_kind(), private.caller_id(),
+    private.caller_label(p_job.org_id), 'Decided to run it again', interval '0');
+  -- A person's decision to try again is worth one attempt more than the limit.
+  update public.provision_jobs set max_attempts = least(20, greatest(max_attempts, attempt + 1)), error = null
+    where id = p_job.id returning * into p_job;
+  return to_jsonb(p_job);
+end;
+$$;
+comment on function private.retry_held(public.provision_jobs, private.live_jobs) is
+  'Runs a held job again as it is, unless a member has locked its module or it would need more approvals now.';
+
 create function private.resolve_attention(p_job bigint, p_action text, p_proof text)
 returns jsonb
 language plpgsql security definer
@@ -178,13 +201,7 @@ begin
   if p_action = 'refresh_plan' then
     v_answer := private.inspect_job(v_job);
   elsif p_action = 'retry' then
-    perform private.need_pinned_runner(v_job.pinned_worker_id);
-    perform private.requeue_job(v_live, 'retried', private.caller_kind(), private.caller_id(),
-      private.caller_label(v_job.org_id),
-      'Decided to run it again', interval '0');
-    -- A person's decision to try again is worth one attempt more than the limit.
-    update public.provision_jobs set max_attempts = least(20, greatest(max_attempts, attempt + 1)), error = null
-      where id = p_job returning to_jsonb(provision_jobs.*) into v_answer;
+    v_answer := private.retry_held(v_job, v_live);
   elsif p_action = 'mark_failed' then
     perform private.fail('RY422', 'That is not the id of the lock that is held.',
       'Copy it from the state''s page, or leave it empty to keep the lock.')

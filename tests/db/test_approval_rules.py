@@ -1,10 +1,13 @@
 """Approvals bind: the one who asks does not approve, numbers go down by admins only, and the audit says who and what."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.db.world import Organization, User, World, refused
+from tests.support.waiting import wait_until
 
 OWN = "You requested this job; somebody else approves it."
 
@@ -150,6 +153,38 @@ def test_a_retry_needs_the_larger_number(world: World, org: Organization, before
     assert (again["approval_deadline_at"] is not None) == bool(needed)
 
 
+def test_an_edit_does_not_write_an_older_number_back(world: World, org: Organization) -> None:
+    module = org.module("a/b")
+    operator = org.member("operator")
+    with ThreadPoolExecutor(1) as pool:
+        with org.owner.connection.transaction():
+            org.owner.call("update_module", p_module=module, p_spec={"approvals_required": 3})
+            edit = pool.submit(operator.call, "update_module", p_module=module, p_spec={"description": "x"})
+            wait_until(world.is_anybody_waiting)
+        assert edit.result()["approvals_required"] == 3
+
+
+def test_what_an_operator_may_not_remove_they_do_not_make_temporary(org: Organization) -> None:
+    module = org.module("a/b", approvals_required=3)
+    spec = {"is_temporary": True}
+    with refused("RY403", "Your role is operator; this needs admin."):
+        org.member("operator").call("update_module", p_module=module, p_spec=spec)
+    assert org.owner.call("update_module", p_module=module, p_spec=spec)["is_temporary"]
+
+
+def test_a_held_job_that_needs_more_approvals_now_is_not_just_run_again(world: World, org: Organization) -> None:
+    module = org.module("a/b")
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b", "APPLY")
+    runner.report(runner.claim_one(), "APPLY")
+    world.lose(runner)
+    org.owner.call("update_module", p_module=module, p_spec={"approvals_required": 2})
+    with refused("RY409", "Its module asks for 2 approvals now; the job has 0."):
+        org.owner.call("resolve_attention", p_job=job, p_action="retry")
+    org.owner.call("resolve_attention", p_job=job, p_action="mark_failed")
+    assert org.owner.call("retry_job", p_job=job)["approvals_required"] == 2
+
+
 def test_a_retried_plan_needs_nobody(world: World, org: Organization) -> None:
     org.module("a/b", approvals_required=2)
     job = org.enqueue("a/b")
@@ -172,6 +207,17 @@ def test_the_audit_names_the_member_not_the_token(world: World, org: Organizatio
         *[operator.id] * 3,
     )
     assert labels == [operator.email]
+
+
+def test_what_happens_in_a_runners_call_is_done_by_the_system(world: World, org: Organization) -> None:
+    """A sweep runs in anybody's heartbeat: the audit of one organisation names no runner of another."""
+    stranger = world.organization().runner("r1")
+    claims = Jsonb({"role": "worker", "sub": stranger.worker_id})
+    with world.owner.connection.transaction():
+        world.owner.one("select set_config('request.jwt.claims', %s::text, true)", claims)
+        world.owner.one("select private.audit(%s, 'module.deleted', 'module', 'x', 'a/b')", org.id)
+    last = "select actor_kind::text, actor_id, actor_label from public.audit_events where org_id = %s order by id desc"
+    assert world.owner.rows(last, org.id)[0] == ("system", None, "system")
 
 
 def test_somebody_who_leaves_is_named(world: World, org: Organization) -> None:

@@ -149,6 +149,21 @@ def test_a_killed_engine_writes_no_more_and_nobody_knows_what_it_made(org: Organ
     assert verdict(org) == ("free", [])
 
 
+def test_a_locked_module_is_not_changed_by_running_a_job_again(world: World, org: Organization) -> None:
+    module = org.module("a/b")
+    cancelled = org.enqueue("a/b", "APPLY")
+    org.owner.call("cancel_job", p_job=cancelled)
+    runner, held = applying(org)
+    world.lose(runner)
+    org.member("operator").call("lock_module", p_module=module, p_reason="Month-end")
+    with refused("RY409", "has locked the module"):
+        org.owner.call("retry_job", p_job=cancelled)
+    with refused("RY409", "has locked the module"):
+        org.owner.call("resolve_attention", p_job=held["id"], p_action="retry")
+    org.owner.call("unlock_module", p_module=module)
+    assert org.owner.call("resolve_attention", p_job=held["id"], p_action="retry")["status"] == "QUEUED"
+
+
 def test_a_locked_module_is_planned_and_not_changed(world: World, org: Organization) -> None:
     module = org.module("a/b", auto_apply=True)
     operator = org.member("operator")

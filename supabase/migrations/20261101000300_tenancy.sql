@@ -338,12 +338,13 @@ begin
   -- The address that was invited, not the one in the token: that one people can give themselves.
   return coalesce((select m.email from public.memberships as m where m.org_id = p_org
     and m.user_id = v_caller::pg_catalog.uuid),
-    case when private.is_account() then (private.acting_account()).name end, v_caller, 'system');
+    case private.caller_kind() when 'service_account' then (private.acting_account()).name when 'user' then v_caller
+    end, 'system');
 end;
 $$;
 comment on function private.caller_label(uuid) is
   'What records of an organisation call the caller: the member''s email address, the service account''s name, else '
-  'the id, else "system".';
+  'the user''s id. What happens in a runner''s call, for whichever organisation, is done by "system".';
 
 create function private.audit_value(p_value jsonb)
 returns jsonb
@@ -378,12 +379,12 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_claims pg_catalog.jsonb := nullif(current_setting('request.jwt.claims', true), '');
+  v_kind public.actor_kind := private.caller_kind();
 begin
   insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, address, action, target_kind,
     target_id, target_label, detail)
   values (
-    p_org, private.caller_kind(), (v_claims ->> 'sub')::pg_catalog.uuid, private.caller_label(p_org),
+    p_org, v_kind, case when v_kind <> 'system' then private.caller_id() end, private.caller_label(p_org),
     private.caller_address(), p_action, p_target_kind, p_target_id, p_target_label, coalesce(p_detail, '{}')
   );
 end;

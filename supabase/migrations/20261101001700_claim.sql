@@ -119,10 +119,12 @@ begin
   perform private.audit(null, case when p_until is null then 'installation.maintenance_ended'
     else 'installation.maintenance' end,
     'installation', null, null, jsonb_build_object('until', p_until, 'reason', p_reason));
+  perform private.wake_org(o.id, 'organizations', o.id::pg_catalog.text) from public.organizations as o;
   if p_until is null then
     perform private.wake_lanes(null);
   end if;
-  return jsonb_build_object('maintenance', private.maintenance(null));
+  return jsonb_build_object('maintenance', case when p_until is not null then jsonb_build_object('scope',
+    'installation', 'until', p_until, 'reason', trim(p_reason)) end);
 end;
 $$;
 comment on function private.set_installation_maintenance(timestamptz, text) is

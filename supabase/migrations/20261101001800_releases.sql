@@ -43,6 +43,7 @@ create table public.rollouts (
   reason text,
   is_by_policy boolean not null default false,
   created_by uuid,
+  created_by_label text not null default 'system',
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   finished_at timestamptz
@@ -60,6 +61,8 @@ comment on column public.rollouts.status is 'Where it is.';
 comment on column public.rollouts.wave is 'The wave that is running, from 1.';
 comment on column public.rollouts.waves is 'The runners of each wave: [[worker id, …], …].';
 comment on column public.rollouts.reason is 'Why it paused, failed or was aborted.';
+comment on column public.rollouts.created_by_label is
+  'The name, at that time, of who started it, or "update policy": later waves begin in the call of some runner.';
 comment on column public.rollouts.is_by_policy is
   'Whether the organisation''s update policy started it; its waves then begin only while that allows it.';
 create trigger touch before update on public.rollouts for each row execute function private.touch_updated_at();
@@ -406,6 +409,7 @@ begin
   loop
     v_job.rollout_id := p_rollout.id;
     v_job.created_by := p_rollout.created_by;
+    v_job.created_by_label := p_rollout.created_by_label;
     perform private.add_job(v_job, format('Wave %s of the rollout of %s', p_rollout.wave, p_rollout.version));
   end loop;
 end;
@@ -420,9 +424,9 @@ as $$
 declare
   v_rollout public.rollouts;
 begin
-  insert into public.rollouts (org_id, version, waves, created_by, is_by_policy)
-  values (p_org, private.latest_version(), private.plan_waves(p_workers), p_by, p_is_by_policy) returning *
-    into v_rollout;
+  insert into public.rollouts (org_id, version, waves, created_by, created_by_label, is_by_policy)
+  values (p_org, private.latest_version(), private.plan_waves(p_workers), p_by, case when p_is_by_policy
+    then 'update policy' else private.caller_label(p_org) end, p_is_by_policy) returning * into v_rollout;
   perform private.start_wave(v_rollout);
   return v_rollout;
 end;

@@ -181,6 +181,8 @@ def test_a_rollout_goes_in_waves_of_one_a_quarter_and_the_rest(site: tuple[World
             shared.finish(job)
     assert sizes == [1, 2, 6]
     assert org.owner.one("select status, wave from public.rollouts") == ("SUCCEEDED", 3)
+    asked = "select distinct created_by_label from public.provision_jobs where rollout_id is not null"
+    assert org.owner.rows(asked) == [org.owner.email], "later waves begin in a runner's call"
 
 
 def test_a_failure_pauses_the_rollout_and_a_person_decides(site: tuple[World, Organization, Runner, str]) -> None:

@@ -203,11 +203,14 @@ def test_maintenance_of_the_installation_concerns_everybody(fresh_world: World) 
     there = org.runner("r1", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")
     until = world.owner.one("select now() + interval '1 hour'")
-    world.service.call("set_installation_maintenance", p_until=until, p_reason="A new disk.")
+    told = world.service.call("set_installation_maintenance", p_until=until, p_reason=" A new disk. ")["maintenance"]
+    assert (told["scope"], told["reason"]) == ("installation", "A new disk.")
     assert there.claim() == []
     assert "installation" in explained(org, job)["summary"]
     world.owner.connection.execute("update private.installation set maintenance_until = now()")
     assert there.claim_one()["id"] == job, "it ends by itself"
+    ended = world.service.call("set_installation_maintenance", p_until=None, p_reason=None)
+    assert ended == {"maintenance": None}
 
 
 @pytest.mark.parametrize(

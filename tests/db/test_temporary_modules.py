@@ -35,8 +35,8 @@ def test_it_goes_when_its_plan_has_ended_and_the_plan_stays(world: World, org: O
     assert world.owner.one("select private.housekeeping()")["removed_modules"] == 1
     assert left(world, org) == []
     assert world.job(number)["module_path"] == "runyard/runner-test"
-    last = "select target_label from public.audit_events where action = 'module.deleted'"
-    assert world.owner.rows(last) == ["runyard/runner-test"]
+    last = "select target_label, actor_label, actor_id from public.audit_events where action = 'module.deleted'"
+    assert world.owner.rows(last) == [("runyard/runner-test", "system", None)]
 
 
 def test_one_that_was_just_made_waits_for_its_job(world: World, org: Organization) -> None:

@@ -49,6 +49,8 @@ def test_a_policy_starts_the_rollout_that_a_person_would_and_leaves_an_aborted_o
     assert (shown["outdated"], shown["version"], shown["is_open"]) == (1, "2.0.0", True)
     sweep_updates(world)
     assert world.owner.rows(rollouts, org.id) == [("RUNNING", True, "2.0.0")]
+    asked = "select created_by_label from public.provision_jobs where org_id = %s and rollout_id is not null"
+    assert world.owner.rows(asked, org.id) == ["update policy"]
     rollout = world.owner.one("select id from public.rollouts where org_id = %s", org.id)
     org.owner.call("abort_rollout", p_rollout=rollout)
     sweep_updates(world)

@@ -1,4 +1,4 @@
-"""Folders, and the modules beside them, import each other in one direction: no circles."""
+"""Folders, and the modules beside them, import each other in one direction: no circles. Tests lie in the folders of their subjects."""
 
 import ast
 from collections.abc import Iterator
@@ -58,3 +58,11 @@ def test_rooms_import_each_other_one_way_only(house: str) -> None:
         TopologicalSorter(found).prepare()
     except CycleError as error:
         pytest.fail(f"a circle: {' → '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_unit_tests_lie_in_folders_that_the_source_has(root: str) -> None:
+    tests = PROJECT / "tests/unit"
+    folders = {file.parent.relative_to(tests) for file in (tests / root).rglob("test_*.py")}
+    assert len(folders) > 1
+    assert {folder for folder in folders if not (PROJECT / folder).is_dir()} == set()

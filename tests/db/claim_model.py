@@ -1,137 +1,96 @@
-"""The claim's rules, written a second time and without SQL, to hold the database to them."""
+"""The claim's rules in Python, written from the design and not from the SQL: what the SQL is held to."""
 
-import random
 from dataclasses import dataclass, field
-
-ALL_MODULES = 1000
-SHARED = 2000
-LABELS = ("gpu", "zone=eu", "arm")
-TYPES = ("PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT")
-EVERY_TYPE = (*TYPES, "DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER", "VERIFY_IDENTITY")
-GROUPS = tuple(f"{a}/{b}/{c}" for a in ("net", "app", "data") for b in ("eu", "us") for c in ("prod", "test"))
 
 
 @dataclass
-class ModelWorker:
-    """A runner as a person describes it."""
+class ModelRunner:
+    """A runner as the rules see it."""
 
     name: str
     org: str | None
-    assignments: list[str]
+    paths: frozenset[str]
     is_everywhere: bool
-    labels: set[str]
-    types: set[str]
+    labels: frozenset[str]
+    types: frozenset[str]
+    instances: frozenset[str]
     capacity: int
-    instances: list[str]
-    trouble: str
-    id: str = ""
+    engines: frozenset[str] | None = None
+    is_well: bool = True
+    is_degraded: bool = False
+    jobs: set[int] = field(default_factory=set)
 
     @property
-    def can_work(self) -> bool:
-        return not self.trouble
+    def is_available(self) -> bool:
+        """Enabled, online, not draining, not degraded, with a free slot."""
+        return self.is_well and not self.is_degraded and len(self.jobs) < self.capacity
 
 
 @dataclass(frozen=True)
 class ModelJob:
-    """A job as a person asks for it."""
+    """A job as the rules see it."""
 
     id: int
     org: str
     module: str
     type: str
-    priority: int
     labels: frozenset[str]
-    pinned_worker: str | None
-    pinned_instance: str | None
-
-
-def distance(worker: ModelWorker, job: ModelJob) -> int | None:
-    """How near a runner is to a job: levels up to its assignment, then all modules, then shared."""
-    if worker.org is None:
-        return SHARED
-    if worker.org != job.org:
-        return None
-    above = [path for path in worker.assignments if job.module == path or job.module.startswith(path + "/")]
-    if above:
-        return min(job.module.count("/") - path.count("/") for path in above)
-    return ALL_MODULES if worker.is_everywhere else None
-
-
-def fits(worker: ModelWorker, instance: str, job: ModelJob) -> bool:
-    """Whether this instance may run this job at all."""
-    return (
-        distance(worker, job) is not None
-        and job.type in worker.types
-        and job.labels <= worker.labels
-        and job.pinned_worker in (None, worker.id)
-        and job.pinned_instance in (None, instance)
-    )
-
-
-def nearer(job: ModelJob, than: int, workers: list[ModelWorker]) -> list[ModelWorker]:
-    """Those who could take the job and are nearer."""
-    return [worker for worker in workers if takers(job, [worker]) and (distance(worker, job) or 0) < than]
-
-
-def takers(job: ModelJob, workers: list[ModelWorker]) -> list[ModelWorker]:
-    """The nearest of those who can take the job when all are idle."""
-    able = [w for w in workers if w.can_work and any(fits(w, instance, job) for instance in w.instances)]
-    best = min((distance(worker, job) or 0 for worker in able), default=0)
-    return [worker for worker in able if (distance(worker, job) or 0) == best]
-
-
-def random_worker(dice: random.Random, number: int, org: str | None) -> ModelWorker:
-    """A runner with random rules; one in four cannot work just now."""
-    paths = [group.rsplit("/", dice.randrange(3))[0] for group in dice.sample(GROUPS, dice.randrange(4))]
-    instances = ["one", "two"][: 1 + (number % 3 == 0)]
-    return ModelWorker(
-        name=f"runner-{number}",
-        org=org,
-        assignments=sorted(set(paths)) if org else [],
-        is_everywhere=org is not None and (not paths or dice.random() < 0.2),
-        labels=set(dice.sample(LABELS, dice.randrange(len(LABELS) + 1))),
-        types=set(EVERY_TYPE if dice.random() < 0.8 else dice.sample(TYPES, 3)),
-        capacity=dice.randint(1, 4),
-        instances=instances,
-        trouble=dice.choice(["draining", "disabled", "offline"]) if dice.random() < 0.25 else "",
-    )
+    priority: int
+    pinned_runner: str | None = None
+    pinned_instance: str | None = None
+    engine: str = "tofu"
 
 
 @dataclass
-class JobWish:
-    """What is asked of the database; the job's number comes from there."""
+class Rules:
+    """What organisations decide: when shared runners may help them, and whether they take nothing new just now."""
 
-    org: str
-    module: str
-    type: str
-    options: dict[str, object] = field(default_factory=dict)
-
-    def job(self, number: int) -> ModelJob:
-        labels = self.options.get("labels", [])
-        assert isinstance(labels, list)
-        worker, instance = self.options.get("pinned_worker_id"), self.options.get("pinned_instance_name")
-        priority = int(str(self.options.get("priority", 100)))
-        return ModelJob(
-            number,
-            self.org,
-            self.module,
-            self.type,
-            priority,
-            frozenset(labels),
-            str(worker) if worker else None,
-            str(instance) if instance else None,
-        )
+    shared_use: dict[str, str] = field(default_factory=dict)
+    maintenance: set[str] = field(default_factory=set)
 
 
-def random_wish(dice: random.Random, org: str, modules: list[str], workers: list[ModelWorker]) -> JobWish:
-    """A job with random needs; most need little, as in life."""
-    options: dict[str, object] = {}
-    if dice.random() < 0.3:
-        options["labels"] = dice.sample(LABELS, dice.randint(1, 2))
-    if dice.random() < 0.3:
-        options["priority"] = dice.choice([10, 50, 200])
-    if dice.random() < 0.1:
-        options["pinned_worker_id"] = dice.choice([worker.id for worker in workers if worker.org in (None, org)])
-    if dice.random() < 0.1:
-        options["pinned_instance_name"] = dice.choice(["one", "two", "three"])
-    return JobWish(org, dice.choice(modules), dice.choice(TYPES), options)
+SHARED, EVERYWHERE = 10_000, 1_000
+
+
+def distance(runner: ModelRunner, job: ModelJob) -> int | None:
+    """How far a runner is from a job's module; None when it may not serve it."""
+    if runner.org is None:
+        return SHARED
+    if runner.org != job.org:
+        return None
+    depth = job.module.count("/") + 1
+    steps = [
+        EVERYWHERE if path == "" else depth - (path.count("/") + 1)
+        for path in runner.paths
+        if path in ("", job.module) or job.module.startswith(path + "/")
+    ]
+    if runner.is_everywhere:
+        steps.append(EVERYWHERE)
+    return min(steps, default=None)
+
+
+def fits(runner: ModelRunner, job: ModelJob) -> bool:
+    """Whether the rules that do not change by the minute let this runner serve this job."""
+    return (
+        distance(runner, job) is not None
+        and job.labels <= runner.labels
+        and job.type in runner.types
+        and job.pinned_runner in (None, runner.name)
+        and (job.pinned_instance is None or job.pinned_instance in runner.instances)
+        and (runner.engines is None or job.engine in runner.engines)
+    )
+
+
+def may_claim(runner: ModelRunner, job: ModelJob, fleet: list[ModelRunner], rules: Rules) -> bool:
+    """Whether this runner may take this job now: it fits, is available, and nobody nearer is."""
+    if job.org in rules.maintenance or not (fits(runner, job) and runner.is_available):
+        return False
+    mine = distance(runner, job)
+    assert mine is not None
+    use = rules.shared_use.get(job.org, "NONE_FITS")
+    if mine == SHARED and use == "NEVER":
+        return False
+    nearer = [other for other in fleet if fits(other, job) and (distance(other, job) or 0) < mine]
+    if mine == SHARED and use == "NONE_FITS":
+        return not nearer
+    return not any(other.is_available for other in nearer)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.db.model import ModelJob, ModelRunner, Rules, may_claim
+from tests.db.claim_model import ModelJob, ModelRunner, Rules, may_claim
 from tests.db.world import Organization, Runner, World
 from tests.support.extent import sampled
 
@@ -56,7 +56,7 @@ class Twin:
             is_everywhere,
             frozenset(options["labels"]),
             frozenset(types) if types else ALL_TYPES,
-            instance,
+            frozenset([instance]),
             options["capacity"],
             None if engines is None else frozenset(engines),
         )

@@ -7,21 +7,12 @@ import os
 import random
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tests.db.claim_model import (
-    GROUPS,
-    ModelJob,
-    ModelWorker,
-    distance,
-    fits,
-    nearer,
-    random_wish,
-    random_worker,
-    takers,
-)
+from tests.db.claim_model import ModelJob, Rules, may_claim
+from tests.db.claim_worlds import GROUPS, RandomRunner, random_job, random_runner
 from tests.db.world import Caller, Organization, Runner, World
 from tests.support.extent import is_all
 
@@ -35,7 +26,7 @@ SEED = int(os.environ.get("RUNYARD_CLAIM_SEED", "7"))
 class Seat:
     """One connection of one process of a runner."""
 
-    worker: ModelWorker
+    worker: RandomRunner
     runner: Runner
     caller: Caller
     dice: random.Random
@@ -61,14 +52,19 @@ class Yard:
     world: World
     dice: random.Random
     orgs: dict[str, Organization] = field(default_factory=dict)
-    workers: list[ModelWorker] = field(default_factory=list)
+    workers: list[RandomRunner] = field(default_factory=list)
     seats: list[Seat] = field(default_factory=list)
     jobs: dict[int, ModelJob] = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
+    rules: Rules = field(default_factory=Rules)
 
     @property
-    def resting(self) -> list[ModelWorker]:
+    def resting(self) -> list[RandomRunner]:
         return [worker for worker in self.workers if any(s.is_resting for s in self.seats if s.worker is worker)]
+
+    def takers(self, job: ModelJob) -> list[RandomRunner]:
+        """The nearest of those who can take the job when all are idle."""
+        return [worker for worker in self.workers if may_claim(worker, job, self.workers, self.rules)]
 
     def leftovers(self) -> list[ModelJob]:
         """The next job of each module that has any left: only that one could be claimed."""
@@ -81,6 +77,7 @@ class Yard:
 
 def add_organization(yard: Yard) -> None:
     org = yard.world.organization()
+    yard.rules.shared_use[org.id] = "NONE_AVAILABLE"
     org.use_shared("NONE_AVAILABLE")
     yard.orgs[org.id] = org
     paths = [f"{yard.dice.choice(GROUPS)}/m{number}" for number in range(MODULES)]
@@ -96,7 +93,7 @@ def add_organization(yard: Yard) -> None:
 def add_workers(yard: Yard) -> None:
     for number in range(36):
         org = yard.dice.choice([*yard.orgs, *yard.orgs, None])
-        worker = random_worker(yard.dice, number, org)
+        worker = random_runner(yard.dice, number, org)
         options = {
             "labels": sorted(worker.labels),
             "capacity": worker.capacity,
@@ -106,7 +103,7 @@ def add_workers(yard: Yard) -> None:
         if org is None:
             worker.id = yard.world.shared_worker(worker.name, **options)
         else:
-            options |= {"assignments": worker.assignments, "is_assigned_to_all_modules": worker.is_everywhere}
+            options |= {"assignments": sorted(worker.paths), "is_assigned_to_all_modules": worker.is_everywhere}
             worker.id = yard.orgs[org].worker(worker.name, **options)
         yard.workers.append(worker)
 
@@ -114,13 +111,13 @@ def add_workers(yard: Yard) -> None:
 def seat_everybody(yard: Yard) -> None:
     """A connection for each process, then second ones until there are 64; troubled runners have seats, too."""
     for worker in yard.workers:
-        for instance in worker.instances:
+        for instance in sorted(worker.instances):
             runner = yard.world.connect_runner(worker.id, instance)
             yard.seats.append(Seat(worker, runner, runner, random.Random(yard.dice.random())))
     for seat in list(yard.seats)[: CONNECTIONS - len(yard.seats)]:
         twin = yard.world.caller("worker", sub=seat.worker.id, sid=seat.runner.session_id)
         yard.seats.append(Seat(seat.worker, seat.runner, twin, random.Random(yard.dice.random())))
-    for worker in yard.dice.sample([worker for worker in yard.workers if worker.can_work], 6):
+    for worker in yard.dice.sample([worker for worker in yard.workers if worker.is_well], 6):
         for seat in yard.seats:
             seat.is_resting = seat.is_resting or seat.worker is worker
 
@@ -142,10 +139,10 @@ def make_trouble(yard: Yard) -> None:
 
 
 def enqueue(yard: Yard, org: Organization, count: int) -> None:
-    wishes = [random_wish(yard.dice, org.id, list(org.modules), yard.workers) for _ in range(count)]
-    for wish in wishes:
-        number = org.enqueue(wish.module, wish.type, **wish.options)
-        yard.jobs[number] = wish.job(number)
+    wishes = [random_job(yard.dice, org.id, list(org.modules), yard.workers) for _ in range(count)]
+    for job, options in wishes:
+        number = org.enqueue(job.module, job.type, **options)
+        yard.jobs[number] = replace(job, id=number)
 
 
 def work(yard: Yard, seat: Seat, is_first_act: bool) -> int:
@@ -200,12 +197,9 @@ def check_rules(yard: Yard) -> None:
     resting = yard.resting
     for claim in yard.claims:
         job, worker = yard.jobs[claim.job], claim.seat.worker
-        assert worker.can_work, f"{worker} took {job}"
-        assert fits(worker, claim.seat.runner.instance, job), f"{worker} took {job}"
-        if claim.is_first_act:
-            away = distance(worker, job)
-            assert away is not None
-            assert not nearer(job, away, resting), f"{worker} took {job} before {nearer(job, away, resting)}"
+        idle = resting if claim.is_first_act else []
+        assert may_claim(worker, job, idle, yard.rules), f"{worker} took {job}"
+        assert job.pinned_instance in (None, claim.seat.runner.instance)
 
 
 def check_exclusion(yard: Yard) -> None:
@@ -232,11 +226,11 @@ def check_exclusion(yard: Yard) -> None:
 def test_many_claimers_take_everything_once_and_by_the_rules(yard: Yard) -> None:
     work_off(yard, is_first_act=True)
     resting = yard.resting
-    stuck = [job for job in yard.leftovers() if any(w not in resting for w in takers(job, yard.workers))]
+    stuck = [job for job in yard.leftovers() if any(w not in resting for w in yard.takers(job))]
     assert stuck == [], "somebody could have taken these"
 
     work_off(yard, is_first_act=False)
-    assert [job for job in yard.leftovers() if takers(job, yard.workers)] == [], "somebody could have taken these"
+    assert [job for job in yard.leftovers() if yard.takers(job)] == [], "somebody could have taken these"
 
     assert len(yard.jobs) == JOBS
     assert [key for key, times in Counter(claim.key for claim in yard.claims).items() if times > 1] == []

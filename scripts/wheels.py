@@ -1,4 +1,4 @@
-"""Builds the wheels into dist/: `runyard`, `runyard-stack` that its extra `stack` asks for, and `runyard-worker`."""
+"""Builds the wheels into dist/: `runyard`, `runyard-stack` for the embedded stack beside it, and `runyard-worker`."""
 
 import argparse
 import shutil

@@ -24,7 +24,8 @@ def stack_control() -> Iterator[ModuleType]:
     except ImportError as error:
         raise Missing(
             f"The embedded stack is not installed here ({error.name} is missing).",
-            "Install runyard[stack], or run this in a clone after scripts/setup. Client commands need no stack.",
+            "Add the wheel runyard_stack-… of the same release, or run this in a clone after scripts/setup. "
+            "Client commands need no stack.",
         ) from error
     try:
         yield control

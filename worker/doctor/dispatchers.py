@@ -20,11 +20,8 @@ async def dispatcher_checks(settings: Settings) -> list[Check]:
     except ImportError as error:
         kind = settings.dispatcher.type.value
         extra = "aws" if settings.dispatcher.type is DispatcherType.ECS else kind
-        return [
-            fail(
-                NAME, f"{kind}: {error.name} is not installed", f"Install it: `pip install 'runyard-worker[{extra}]'`."
-            )
-        ]
+        hint = f"Install the runner's wheel once more, with [{extra}] after its name."
+        return [fail(NAME, f"{kind}: {error.name} is not installed", hint)]
     try:
         return await check(settings)
     except RunnerUnfit as unfit:

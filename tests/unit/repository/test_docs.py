@@ -53,3 +53,21 @@ def test_the_glossary_names_what_exists() -> None:
     paths = {name for name in names if "/" in name}
     assert {path for path in paths if not (PROJECT / path).exists()} == set()
     assert {name for name in names - paths if name.removeprefix("private.") not in everything()} == set()
+
+
+# Releases offer files: anyone may take these names on an index.
+BY_NAME = re.compile(
+    r"\b(?:pipx?|uv tool) install(?: -\S+)* ['\"]?runyard(?:[-_](?:stack|worker))?(?:[\[=<>~ '\"`.,)]|$)", re.MULTILINE
+)
+
+
+def test_nothing_of_ours_is_installed_by_its_name() -> None:
+    files = [path for path in tracked() if path.suffix in (".py", ".md", ".yml", ".sh")]
+    assert {str(path): found for path in files if (found := BY_NAME.findall(path.read_text()))} == {}
+
+
+def test_no_wheel_of_ours_asks_for_another_by_its_name() -> None:
+    for file in (PROJECT / "pyproject.toml", *(PROJECT / "packaging").glob("*/pyproject.toml")):
+        project = tomllib.loads(file.read_text())["project"]
+        asked = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
+        assert [name for names in asked for name in names if name.startswith("runyard")] == [], file

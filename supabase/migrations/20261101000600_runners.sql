@@ -199,6 +199,7 @@ create table private.sessions (
   instance_id uuid not null references public.worker_instances (id) on delete cascade,
   token_id uuid references private.worker_tokens (id) on delete cascade,
   service_account_id uuid,
+  account_version integer,
   epoch integer not null,
   boot_id uuid not null,
   opened_at timestamptz not null default now(),
@@ -218,6 +219,8 @@ comment on table private.sessions is
 comment on column private.sessions.id is 'The session''s id: the sid of the runner''s token.';
 comment on column private.sessions.token_id is 'The token that opened it.';
 comment on column private.sessions.service_account_id is 'The service account that opened it.';
+comment on column private.sessions.account_version is
+  'Which version of that account''s credentials opened it; it is renewed under no other.';
 comment on column private.sessions.epoch is 'The instance''s epoch; the highest one is the rightful one.';
 comment on column private.sessions.boot_id is 'The process that opened it.';
 comment on column private.sessions.renewed_at is 'When its token was last renewed.';

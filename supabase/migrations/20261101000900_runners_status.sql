@@ -360,7 +360,8 @@ as $$ select private.set_worker_flags(p_worker, 'operator', null, false, null, '
 comment on function private.resume_worker(uuid) is 'Body of public.resume_worker.';
 grant execute on function private.resume_worker(uuid) to authenticated;
 
-create function private.check_worker_credential(p_worker uuid, p_token uuid, p_service_account uuid)
+create function private.check_worker_credential(p_worker uuid, p_token uuid, p_service_account uuid,
+  p_account_version integer)
 returns void
 language plpgsql stable security definer
 set search_path = ''
@@ -371,7 +372,8 @@ declare
 begin
   select * into v_worker from public.workers where id = p_worker and removed_at is null;
   select * into v_account from public.service_accounts
-  where id = p_service_account and org_id = v_worker.org_id and removed_at is null and not is_disabled;
+  where id = p_service_account and org_id = v_worker.org_id and removed_at is null and not is_disabled
+    and credential_version = p_account_version;
   if num_nonnulls(p_token, p_service_account) = 1 and (v_account.id = v_worker.service_account_id or exists (
     select from private.worker_tokens as t where t.id = p_token and t.worker_id = p_worker
       and t.revoked_at is null and (t.expires_at is null or t.expires_at > now()))) then
@@ -388,7 +390,8 @@ begin
     'Use the token that was shown when the runner was registered.');
 end;
 $$;
-comment on function private.check_worker_credential(uuid, uuid, uuid) is 'Body of public.check_worker_credential.';
-grant execute on function private.check_worker_credential(uuid, uuid, uuid) to service_role;
+comment on function private.check_worker_credential(uuid, uuid, uuid, integer) is
+  'Body of public.check_worker_credential.';
+grant execute on function private.check_worker_credential(uuid, uuid, uuid, integer) to service_role;
 
 revoke execute on all functions in schema private from public;

@@ -66,10 +66,11 @@ as $$
       where t.id = p_session.token_id and t.revoked_at is null and (t.expires_at is null or t.expires_at > now()))
     or exists (select from public.service_accounts as a join public.workers as w on w.service_account_id = a.id
       where a.id = p_session.service_account_id and w.id = p_session.worker_id and a.removed_at is null
-        and not a.is_disabled)
+        and not a.is_disabled and a.credential_version = p_session.account_version)
 $$;
 comment on function private.is_credential_live(private.sessions) is
-  'Whether the token or the service account that opened a session is still good.';
+  'Whether the token or the service account that opened a session is still good; an account is with the credentials '
+  'that it had then.';
 
 create function private.attempt_session(p_session private.sessions, p_job bigint, p_attempt integer)
 returns uuid
@@ -216,7 +217,8 @@ comment on function private.announce_instance(public.workers, uuid, uuid, uuid, 
   'Records the connection: instance, first heartbeat, status.';
 
 create function private.open_worker_session(
-  p_worker uuid, p_instance text, p_boot_id uuid, p_facts jsonb, p_token uuid, p_service_account uuid
+  p_worker uuid, p_instance text, p_boot_id uuid, p_facts jsonb, p_token uuid, p_service_account uuid,
+  p_account_version integer
 )
 returns jsonb
 language plpgsql security definer
@@ -227,6 +229,8 @@ declare
   v_instance public.worker_instances;
   v_session pg_catalog.uuid := gen_random_uuid();
 begin
+  -- As rotating does, the account before the runner: whichever comes second sees what the first one did.
+  perform from public.service_accounts as a where a.id = p_service_account for key share;
   -- The states of the jobs that the instance has come before the runner: who ends one of them may go on to change the
   -- runner.
   perform private.lock_job_states(array(
@@ -236,7 +240,7 @@ begin
   if v_worker.id is null then
     perform private.fail('RY404', 'There is no such runner.', 'Check WORKER_ID; the runner may have been removed.');
   end if;
-  perform private.check_worker_credential(p_worker, p_token, p_service_account);
+  perform private.check_worker_credential(p_worker, p_token, p_service_account, p_account_version);
   if coalesce(p_instance, '') !~ '^[A-Za-z0-9._-]{1,100}$' or p_boot_id is null then
     perform private.fail('RY422', 'An instance name has 1 to 100 letters, digits, dots, hyphens or underscores.',
       'Set the instance''s name in the runner''s settings.');
@@ -246,9 +250,10 @@ begin
   values (p_worker, v_worker.org_id, v_worker.is_shared, p_instance)
   on conflict (worker_id, name) do update set name = excluded.name returning * into v_instance;
   perform private.take_over(v_worker, v_instance, v_session, p_boot_id);
-  insert into private.sessions (id, worker_id, instance_id, token_id, service_account_id, epoch, boot_id, expires_at)
-  values (v_session, p_worker, v_instance.id, p_token, p_service_account, v_instance.epoch + 1, p_boot_id,
-    (select t.expires_at from private.worker_tokens as t where t.id = p_token));
+  insert into private.sessions (id, worker_id, instance_id, token_id, service_account_id, account_version, epoch,
+    boot_id, expires_at)
+  values (v_session, p_worker, v_instance.id, p_token, p_service_account, p_account_version, v_instance.epoch + 1,
+    p_boot_id, (select t.expires_at from private.worker_tokens as t where t.id = p_token));
   update private.worker_tokens set last_used_at = now() where id = p_token;
   update public.service_accounts set last_used_at = now() where id = p_service_account;
   perform private.announce_instance(v_worker, v_instance.id, v_session, p_boot_id, coalesce(p_facts, '{}'));
@@ -259,9 +264,9 @@ begin
     'labels', v_worker.labels, 'capacity', v_worker.capacity, 'lease_seconds', 60, 'heartbeat_seconds', 15);
 end;
 $$;
-comment on function private.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid) is
+comment on function private.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid, integer) is
   'Body of public.open_worker_session.';
-grant execute on function private.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid) to service_role;
+grant execute on function private.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid, integer) to service_role;
 
 create function private.renew_worker_session(p_session uuid, p_job bigint, p_attempt integer)
 returns jsonb

@@ -844,14 +844,15 @@ grant execute on function public.worker_token_hashes(uuid) to service_role;
 
 create function public.open_worker_session(
   p_worker uuid, p_instance text, p_boot_id uuid, p_facts jsonb default '{}', p_token uuid default null,
-    p_service_account uuid default null
+  p_service_account uuid default null, p_account_version integer default null
 )
 returns jsonb language sql set search_path = ''
-as $$ select private.open_worker_session(p_worker, p_instance, p_boot_id, p_facts, p_token, p_service_account) $$;
-comment on function public.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid) is
+as $$ select private.open_worker_session(p_worker, p_instance, p_boot_id, p_facts, p_token, p_service_account,
+  p_account_version) $$;
+comment on function public.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid, integer) is
   'Opens a session for a process whose token or service account was verified. Refuses a second process while the '
   'first is fresh. Edge functions only.';
-grant execute on function public.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid) to service_role;
+grant execute on function public.open_worker_session(uuid, text, uuid, jsonb, uuid, uuid, integer) to service_role;
 
 create function public.renew_worker_session(p_session uuid, p_job bigint default null, p_attempt integer default null)
 returns jsonb language sql set search_path = ''
@@ -1042,12 +1043,12 @@ comment on function public.service_account_for(text) is
 grant execute on function public.service_account_for(text) to service_role;
 
 create function public.check_worker_credential(p_worker uuid, p_token uuid default null,
-  p_service_account uuid default null)
+  p_service_account uuid default null, p_account_version integer default null)
 returns void language sql stable set search_path = ''
-as $$ select private.check_worker_credential(p_worker, p_token, p_service_account) $$;
-comment on function public.check_worker_credential(uuid, uuid, uuid) is
+as $$ select private.check_worker_credential(p_worker, p_token, p_service_account, p_account_version) $$;
+comment on function public.check_worker_credential(uuid, uuid, uuid, integer) is
   'Refuses a token or a service account that may not open a session of this runner, and says why. Edge functions only.';
-grant execute on function public.check_worker_credential(uuid, uuid, uuid) to service_role;
+grant execute on function public.check_worker_credential(uuid, uuid, uuid, integer) to service_role;
 
 create function public.start_device_login(p_device_hash text, p_user_code text, p_program text,
   p_address text default '')

@@ -115,7 +115,7 @@ def sign_with_functions(project: Path) -> jwt.Token:
     functions = PROJECT / "supabase" / "functions"
     tokens = (functions / "_shared" / "tokens.ts").as_uri()
     script = (
-        f'import {{ signAccount }} from "{tokens}"; console.log(await signAccount("an-account", "an-organisation"));'
+        f'import {{ signAccount }} from "{tokens}"; console.log(await signAccount("an-account", "an-organisation", 1));'
     )
     environment = {**os.environ, **variables, "DENO_DIR": str(Settings().cache_folder / "deno")}
     command = [find_deno(), "run", "--quiet", "--config", functions / "deno.json", "--allow-env", "-"]

@@ -135,10 +135,10 @@ def test_an_account_that_is_not_assigned_is_told_so(world: World, org: Organizat
     worker = org.worker("r1")
     opening = {"p_worker": worker, "p_instance": "one", "p_boot_id": "7b0c4b53-3b0f-4f0b-8f62-0f0f0f0f0f0f"}
     with refused("RY403", 'The service account "deployer" is not assigned to this runner.'):
-        world.service.call("open_worker_session", **opening, p_service_account=account["id"])
+        world.service.call("open_worker_session", **opening, **world.proof(account["id"]))
     with refused("RY403", 'The service account "deployer" is not assigned to this runner.'):
-        world.service.call("check_worker_credential", p_worker=worker, p_service_account=account["id"])
+        world.service.call("check_worker_credential", p_worker=worker, **world.proof(account["id"]))
     with refused("RY403", "These credentials do not belong to this runner."):
-        world.service.call("check_worker_credential", p_worker=worker, p_service_account=foreign["id"])
+        world.service.call("check_worker_credential", p_worker=worker, **world.proof(foreign["id"]))
     org.owner.call("update_worker", p_worker=worker, p_options={"service_account_id": account["id"]})
-    world.service.call("open_worker_session", **opening, p_service_account=account["id"])
+    world.service.call("open_worker_session", **opening, **world.proof(account["id"]))

@@ -2,11 +2,13 @@
 
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from tests.db.world import TOKEN_HASH, VERSION, Organization, Runner, World, refused
+from tests.db.world import TOKEN_HASH, VERSION, Organization, Runner, World, refused, this
+from tests.support.waiting import wait_until
 
 SECRET: dict[str, Any] = {"p_secret_hash": TOKEN_HASH, "p_secret_hint": "abcd"}
 NEW_TOKEN: dict[str, Any] = {"p_token_hash": TOKEN_HASH, "p_token_hint": "wxyz"}
@@ -16,8 +18,8 @@ def account_of(org: Organization, name: str = "sa") -> str:
     return str(org.owner.call("create_service_account", p_org=org.id, p_spec={"name": name}, **SECRET)["id"])
 
 
-def sign_in(world: World, worker: str, account: str) -> Runner:
-    """A process that came with its service account."""
+def sign_in(world: World, worker: str, account: str, proof: dict[str, Any] | None = None) -> Runner:
+    """A process that came with its service account, and with the token of now or of another time."""
     boot = str(uuid.uuid4())
     opened = world.service.call(
         "open_worker_session",
@@ -25,7 +27,7 @@ def sign_in(world: World, worker: str, account: str) -> Runner:
         p_instance="one",
         p_boot_id=boot,
         p_facts={"version": VERSION},
-        p_service_account=account,
+        **(proof or world.proof(account)),
     )
     connection = world.database.connect("worker", {"sub": worker, "sid": opened["session_id"], "org": opened["org_id"]})
     runner = Runner(connection, worker, opened["session_id"], opened["instance_id"], boot, "", "one")
@@ -167,6 +169,62 @@ def test_a_session_that_a_token_opened_goes_on(
     runner = org.runner("r1", service_account_id=account)
     act(org, runner.worker_id, account)
     assert runner.heartbeat()["worker"]["name"] == "r1"
+
+
+TRUST = {"issuer": "https://issuer.example", "audience": "runyard", "bound_claims": {"sub": "x"}}
+
+
+def trust(org: Organization, worker: str, account: str) -> None:
+    org.owner.call("update_service_account", p_account=account, p_spec={"trusts": [TRUST]})
+
+
+@pytest.mark.parametrize("act", [rotate, trust])
+def test_a_token_of_older_credentials_opens_no_session(
+    world: World, org: Organization, act: Callable[[Organization, str, str], None]
+) -> None:
+    account = account_of(org)
+    worker = org.worker("r1", service_account_id=account)
+    before = world.proof(account)
+    act(org, worker, account)
+    with refused("RY403", "These credentials do not belong to this runner."):
+        world.service.call("check_worker_credential", p_worker=worker, **before)
+    for proof in (before, {"p_service_account": account}):
+        with refused("RY403", "These credentials do not belong to this runner."):
+            sign_in(world, worker, account, proof)
+    assert sign_in(world, worker, account).heartbeat()["worker"]["name"] == "r1"
+
+
+def test_a_session_that_opens_while_the_secret_is_rotated_is_refused(world: World, org: Organization) -> None:
+    account = account_of(org)
+    worker = org.worker("r1", service_account_id=account)
+    before = world.proof(account)
+    with ThreadPoolExecutor(1) as pool, org.owner.connection.transaction():
+        rotate(org, worker, account)
+        opened = pool.submit(sign_in, world, worker, account, before)
+        wait_until(world.is_anybody_waiting)
+    with refused("RY403", "These credentials do not belong to this runner."):
+        opened.result()
+
+
+@pytest.mark.parametrize("act", [rotate, trust])
+def test_an_executor_ends_with_the_credentials_even_in_the_middle_of_a_change(
+    world: World, org: Organization, act: Callable[[Organization, str, str], None]
+) -> None:
+    account = account_of(org)
+    worker = org.worker("r1", service_account_id=account, is_assigned_to_all_modules=True)
+    runner = sign_in(world, worker, account)
+    org.enqueue("a/b", "APPLY")
+    job = runner.claim_one()
+    executor = world.caller("executor", sub=worker, sid=runner.session_id, job=str(job["id"]), att="1")
+    executor.call("worker_report", **this(job, p_phase="APPLY"))
+    assert executor.call("worker_job", **this(job))["has_touched"] is True
+    act(org, worker, account)
+    for call in (
+        lambda: executor.call("worker_job", **this(job)),
+        lambda: world.service.call("renew_worker_session", p_session=runner.session_id, **this(job)),
+    ):
+        with refused("RY401", "This session has ended"):
+            call()
 
 
 def test_another_change_of_the_runner_ends_nothing(world: World, org: Organization) -> None:

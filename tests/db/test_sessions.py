@@ -120,7 +120,7 @@ def test_a_service_account_opens_a_session_until_it_is_disabled(world: World, or
         p_options={"service_account_id": account},
     )
     arguments = {"p_worker": made["id"], "p_instance": "one", "p_boot_id": str(uuid.uuid4())}
-    opened = world.service.call("open_worker_session", **arguments, p_service_account=account)
+    opened = world.service.call("open_worker_session", **arguments, **world.proof(account))
     runner = world.caller("worker", sub=made["id"], sid=opened["session_id"])
     runner.call("worker_heartbeat", p_status="ONLINE", p_version="1.0.0")
 
@@ -129,7 +129,7 @@ def test_a_service_account_opens_a_session_until_it_is_disabled(world: World, or
     with refused("RY401"):
         runner.call("worker_heartbeat", p_status="ONLINE", p_version="1.0.0")
     with refused("RY403"):
-        world.service.call("open_worker_session", **arguments, p_service_account=account)
+        world.service.call("open_worker_session", **arguments, **world.proof(account))
 
 
 def test_a_removed_runner_opens_no_session(world: World, org: Organization) -> None:

@@ -263,6 +263,11 @@ class World:
         runner.heartbeat()
         return runner
 
+    def proof(self, account: str) -> dict[str, Any]:
+        """What the edge function passes on of the token that a service account would get now."""
+        query = "select credential_version from public.service_accounts where id = %s"
+        return {"p_service_account": account, "p_account_version": self.owner.one(query, account)}
+
     def act_as(self, caller: Caller, role: str, **claims: Any) -> None:
         """Let a connection go on as somebody else."""
         become(caller.connection, role, claims)

@@ -117,9 +117,13 @@ export async function verifyWorker(token: string): Promise<WorkerClaims | undefi
   return payload as unknown as WorkerClaims;
 }
 
-/** Signs a service account's token: good for opening a session, and for no table. */
-export function signAccount(id: string, org: string): Promise<string> {
-  return sign({ sub: id, org, role: "service_account" }, ACCOUNT_AUDIENCE, ACCOUNT_TOKEN_SECONDS);
+/**
+ * Signs a service account's token: good for opening a session, and for no table. The database takes it only while the
+ * account has the version of its credentials that was proved.
+ */
+export function signAccount(id: string, org: string, version: number): Promise<string> {
+  const claims = { sub: id, org, role: "service_account", account_version: version };
+  return sign(claims, ACCOUNT_AUDIENCE, ACCOUNT_TOKEN_SECONDS);
 }
 
 /**
@@ -166,8 +170,9 @@ export function signPersonal(
 /** Reads a service account's token that we signed, or nothing. */
 export async function verifyAccount(
   token: string,
-): Promise<{ sub: string; org: string } | undefined> {
+): Promise<{ sub: string; version: number } | undefined> {
   const payload = await verify(token, ACCOUNT_AUDIENCE, 0);
-  if (payload?.role !== "service_account" || typeof payload.org !== "string") return undefined;
-  return { sub: payload.sub as string, org: payload.org };
+  const version = payload?.account_version;
+  if (payload?.role !== "service_account" || typeof version !== "number") return undefined;
+  return { sub: payload.sub as string, version };
 }

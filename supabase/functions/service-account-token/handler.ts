@@ -85,6 +85,7 @@ const personal = z.strictObject({
 interface Account {
   id: string;
   org_id: string;
+  version: number;
   trusts?: Trust[];
   hashes?: StoredHash[];
 }
@@ -192,12 +193,11 @@ function prove(http: Request, body: TokenRequest): Promise<Account | null> {
 /** Signs a token to act with; an account that has proved who it is, is told why it may not. */
 async function acting(account: Account, address: string): Promise<Record<string, unknown>> {
   try {
-    const { role, version } = await call<{ role: string; version: number }>(
-      "use_service_account",
-      { p_account: account.id },
-    );
-    const access_token = await signActing(account.id, account.org_id, version, address);
-    return { access_token, role, organization_id: account.org_id, ...project() };
+    const { id, org_id, version } = account;
+    const { role } = await call<{ role: string }>("use_service_account", { p_account: id });
+    // The version that was proved: another secret may have come since.
+    const access_token = await signActing(id, org_id, version, address);
+    return { access_token, role, organization_id: org_id, ...project() };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     const { code, message, hint } = error;
@@ -249,7 +249,7 @@ async function asPerson(http: Request, secret: string): Promise<Record<string, u
 async function asAccount(http: Request, body: TokenRequest): Promise<Record<string, unknown>> {
   const account = await prove(http, body) ?? refuse();
   if (body.scope === "api") return await acting(account, seenAddress(http));
-  return { access_token: await signAccount(account.id, account.org_id) };
+  return { access_token: await signAccount(account.id, account.org_id, account.version) };
 }
 
 const project = () => ({ url: publicUrl(), publishable_key: publishableKey() });

@@ -79,7 +79,8 @@ async function authenticate(
 ): Promise<Record<string, unknown>> {
   if (body.access_token !== undefined) {
     const account = await verifyAccount(body.access_token);
-    return account ? { p_service_account: account.sub } : refuse();
+    if (!account) refuse();
+    return { p_service_account: account.sub, p_account_version: account.version };
   }
   const [name, secret] = [body.worker_id.toLowerCase(), body.worker_token ?? ""];
   const about = { kind: "session", name, secret, address: addressOf(request) } as const;

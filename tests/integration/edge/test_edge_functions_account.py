@@ -71,6 +71,23 @@ def test_a_secret_becomes_a_token_that_opens_its_runner_s_session(edge: Edge, pe
     assert edge.worker_rpc(token, "worker_claim", p_request_id=str(uuid.uuid4())).status_code in {401, 403}
 
 
+def test_a_token_from_before_a_rotation_opens_no_session(edge: Edge, person: Person) -> None:
+    secret, other = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    made = account(person, secret)
+    runner = person.register(service_account_id=made["id"])
+
+    def answered(token: str) -> int:
+        body = asking(runner, access_token=token)
+        del body["worker_token"]
+        return edge.post("worker-session", body).status_code
+
+    before = edge.post("service-account-token", by_secret(made["client_id"], secret)).json()["access_token"]
+    person.rpc("rotate_service_account_secret", p_account=made["id"], **hashed(other))
+    assert answered(before) == 401
+    after = edge.post("service-account-token", by_secret(made["client_id"], other)).json()["access_token"]
+    assert answered(after) == 200
+
+
 def test_a_worker_s_token_is_no_account_s_and_the_other_way_round(edge: Edge, person: Person) -> None:
     secret = secrets.token_urlsafe(24)
     made = account(person, secret)

@@ -409,7 +409,6 @@ create unlogged table private.wake_ups (
 alter table private.wake_ups enable row level security;
 comment on table private.wake_ups is
   'When each rate-limited wake-up was last sent. UNLOGGED: losing it costs one extra message.';
-comment on column private.wake_ups.sent_at is 'When it was last sent.';
 
 create function private.wake(p_topic text, p_event text, p_payload jsonb)
 returns void
@@ -507,7 +506,6 @@ create unlogged table private.clocks (
 );
 alter table private.clocks enable row level security;
 comment on table private.clocks is 'When periodic work last ran. UNLOGGED: after a crash it just runs again.';
-comment on column private.clocks.ran_at is 'When it last ran.';
 
 create function private.is_due(p_name text, p_every interval)
 returns boolean

@@ -41,7 +41,6 @@ comment on column public.organizations.can_approve_own_jobs is
 comment on column public.organizations.shared_runners is 'When its jobs may go to shared runners.';
 comment on column public.organizations.maintenance_until is
   'Until then no runner takes a job of it; what runs, finishes.';
-comment on column public.organizations.maintenance_reason is 'Why, as members read it.';
 create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
 
 create table public.memberships (
@@ -112,13 +111,10 @@ alter table public.audit_events enable row level security;
 grant select on public.audit_events to authenticated, service_role;
 comment on table public.audit_events is 'What people did: one row per act. Append only. Admins and owners read it.';
 comment on column public.audit_events.org_id is 'The organisation; null for acts on shared runners and releases.';
-comment on column public.audit_events.actor_kind is 'What kind of actor.';
-comment on column public.audit_events.actor_id is 'The actor''s id.';
 comment on column public.audit_events.actor_label is 'The actor''s name at that time.';
 comment on column public.audit_events.address is 'From where the actor signed in or exchanged its token, if known.';
 comment on column public.audit_events.action is 'What was done, as noun.verb: worker.drained.';
 comment on column public.audit_events.target_kind is 'What kind of thing it was done to.';
-comment on column public.audit_events.target_id is 'Which one.';
 comment on column public.audit_events.target_label is 'Its name at that time.';
 comment on column public.audit_events.detail is 'What changed; never a secret.';
 
@@ -431,8 +427,6 @@ alter table private.installation enable row level security;
 comment on table private.installation is 'What concerns the whole installation: one row.';
 comment on column private.installation.is_only is 'So that there is one row.';
 comment on column private.installation.maintenance_until is 'Until then no runner takes any job; what runs, finishes.';
-comment on column private.installation.maintenance_reason is 'Why, as everybody reads it.';
-comment on column private.installation.organization_makers is 'Who may make organisations.';
 insert into private.installation default values;
 
 create function private.organization_makers()

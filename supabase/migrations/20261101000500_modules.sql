@@ -77,12 +77,9 @@ alter table public.modules enable row level security;
 grant select on public.modules to authenticated, service_role;
 comment on table public.modules is
   'A leaf of the tree: what a job acts on. Removed ones stay for their history (deleted_at).';
-comment on column public.modules.group_id is 'The group it is in.';
-comment on column public.modules.group_path is 'That group''s path.';
 comment on column public.modules.source_kind is 'Where the code comes from.';
 comment on column public.modules.source is
   'git {url,ref,subfolder} · archive {url,sha256,subfolder} · inline {files:{path:content}} · local {path}.';
-comment on column public.modules.engine is 'The engine that runs it.';
 comment on column public.modules.engine_version is 'The engine version wanted; null: whatever the runner has.';
 comment on column public.modules.inputs is 'Input values, by variable name.';
 comment on column public.modules.env is 'Variables for the engine. No secrets.';

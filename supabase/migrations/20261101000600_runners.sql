@@ -80,7 +80,6 @@ comment on column public.workers.accepted_job_types is 'Which types of job it ta
 comment on column public.workers.is_choosy is 'Whether it refuses some types of job; then the type counts in routing.';
 comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
 comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
-comment on column public.workers.drain_reason is 'Why it is draining.';
 comment on column public.workers.allow_multiple_instances is
   'Whether several processes may connect, each with a name of its own.';
 comment on column public.workers.is_assigned_to_all_modules is
@@ -135,7 +134,6 @@ comment on column public.worker_instances.is_shared is 'Whether the runner is a 
 comment on column public.worker_instances.hostname is 'The machine it runs on.';
 comment on column public.worker_instances.facts is 'What it said about its host: platform, cores, disk.';
 comment on column public.worker_instances.engines is 'Engines it found, with their versions.';
-comment on column public.worker_instances.status is 'Its own status.';
 comment on column public.worker_instances.capacity is
   'How many jobs it runs at a time: the least of what the record allows and the process offers.';
 comment on column public.worker_instances.epoch is 'Counts its sessions; a higher one has taken over from a lower one.';
@@ -277,8 +275,6 @@ create policy "Members see their organisation's cloud identities" on public.clou
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.cloud_identities is
   'Where cloud-hosted runners are deployed: a role to assume, and regions. No secrets.';
-comment on column public.cloud_identities.provider is 'The cloud.';
-comment on column public.cloud_identities.account_id is 'The account''s number.';
 comment on column public.cloud_identities.role_arn is 'The role that the deploying runner assumes.';
 comment on column public.cloud_identities.external_id is
   'The external id that the role''s trust policy must demand. Always made here, never taken.';
@@ -323,8 +319,6 @@ comment on table public.worker_events is
   'What happened to runners: connected, offline, draining, settings changed. Append only.';
 comment on column public.worker_events.is_shared is 'Whether the runner is a shared one.';
 comment on column public.worker_events.instance_name is 'The instance, where it concerns one.';
-comment on column public.worker_events.event is 'What happened.';
-comment on column public.worker_events.reason is 'Why, in words.';
 
 create table private.worker_ticks (
   worker_id uuid not null references public.workers (id) on delete cascade,

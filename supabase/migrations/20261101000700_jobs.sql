@@ -96,8 +96,6 @@ create policy "Members see their organisation's jobs" on public.provision_jobs
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.provision_jobs is
   'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
-comment on column public.provision_jobs.type is 'What it does.';
-comment on column public.provision_jobs.status is 'Where it is.';
 comment on column public.provision_jobs.phase is 'What its current attempt is doing.';
 comment on column public.provision_jobs.module_path is 'That module''s path when it was enqueued.';
 comment on column public.provision_jobs.group_path is 'That module''s group.';
@@ -116,8 +114,6 @@ comment on column public.provision_jobs.max_attempts is 'How often it may be tri
 comment on column public.provision_jobs.lease_until is
   'The lease as it was claimed. Heartbeats prolong it without changing this row.';
 comment on column public.provision_jobs.cancel_kind is 'How it was asked to stop.';
-comment on column public.provision_jobs.cancel_requested_at is 'When it was asked to stop.';
-comment on column public.provision_jobs.cancel_requested_by is 'Who asked.';
 comment on column public.provision_jobs.steps is
   'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
 comment on column public.provision_jobs.plan_summary is 'What the plan would do: counts, resources, outputs.';
@@ -132,7 +128,6 @@ comment on column public.provision_jobs.planned_serial is
   'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
 comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
 comment on column public.provision_jobs.retry_of is 'The job that it repeats.';
-comment on column public.provision_jobs.rollout_id is 'The rollout that it is part of.';
 comment on column public.provision_jobs.idempotency_key is
   'The caller''s own key: enqueueing again with it returns this job.';
 comment on column public.provision_jobs.is_quarantined is
@@ -186,8 +181,6 @@ cross join lateral (
 where m.deleted_at is null;
 grant select on public.last_jobs to authenticated, service_role;
 comment on view public.last_jobs is 'The newest job of each module that has one: what the tree of modules shows.';
-comment on column public.last_jobs.type is 'What it does.';
-comment on column public.last_jobs.status is 'Where it is.';
 
 -- ---------------------------------------------------------------------------------------------------------- scheduling
 
@@ -249,7 +242,6 @@ comment on column private.live_jobs.lease_until is 'The lease as claimed; the in
 comment on column private.live_jobs.log_day is 'Day of the claim: the partition of this attempt''s log.';
 comment on column private.live_jobs.has_touched is
   'Whether this attempt may have changed infrastructure. If it dies now, a person decides.';
-comment on column private.live_jobs.cancel_kind is 'How it was asked to stop.';
 comment on column private.live_jobs.unlisted_at is
   'Since when the runner''s heartbeats do not mention it, although it has it.';
 comment on column private.live_jobs.returned is
@@ -392,13 +384,10 @@ create policy "Members see their organisation's job events" on public.job_events
 comment on table public.job_events is
   'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
 comment on column public.job_events.attempt is 'The attempt that it concerns; 0 before the first.';
-comment on column public.job_events.actor_kind is 'What kind of actor.';
 comment on column public.job_events.actor_id is 'The member, runner or service account.';
 comment on column public.job_events.actor_label is 'Their name at that time.';
-comment on column public.job_events.event is 'What happened.';
 comment on column public.job_events.from_status is 'Status before; null when the job was made or the status stayed.';
 comment on column public.job_events.to_status is 'Status after; null when the status stayed.';
-comment on column public.job_events.reason is 'Why, in words.';
 comment on column public.job_events.detail is 'More, for programs.';
 
 create function private.remove_jobs_of_organization()
@@ -440,7 +429,6 @@ comment on table public.approvals is
   'What members decided about jobs that need approval; one decision per member and job.';
 comment on column public.approvals.user_label is 'Their name at that time.';
 comment on column public.approvals.decision is 'approve or reject.';
-comment on column public.approvals.comment is 'What they said.';
 comment on column public.approvals.is_override is
   'Whether an owner who is alone approved a job of their own; the comment is why.';
 create trigger wake after insert on public.approvals for each row execute function private.wake_for_row();

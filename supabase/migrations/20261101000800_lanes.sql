@@ -53,7 +53,6 @@ create index lane_workers_lane_id_idx on private.lane_workers (lane_id, distance
 alter table private.lane_workers enable row level security;
 comment on table private.lane_workers is
   'Which runners may serve which lane, and how near they are. Rebuilt when runners, labels or assignments change.';
-comment on column private.lane_workers.priority is 'The lane''s priority.';
 comment on column private.lane_workers.distance is
   'Levels between the lane''s path and the assignment; 100: all modules; 200: shared.';
 comment on column private.lane_workers.instance_name is 'The instance name that the lane is pinned to.';
@@ -574,8 +573,6 @@ select
   end as state_key
 from public.provision_jobs as j;
 comment on view private.job_states is 'What the queue of a state needs to know about a job.';
-comment on column private.job_states.status is 'Where it is.';
-comment on column private.job_states.priority is 'Lower runs sooner.';
 comment on column private.job_states.attempt is 'The number of its current or last try.';
 comment on column private.job_states.state_key is 'What only one job at a time may act on.';
 

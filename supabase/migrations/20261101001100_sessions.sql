@@ -12,7 +12,6 @@ create unlogged table private.rate_limits (
 ) with (fillfactor = 50);
 alter table private.rate_limits enable row level security;
 comment on table private.rate_limits is 'Counters of attempts per address and per runner. UNLOGGED: a crash forgives.';
-comment on column private.rate_limits.window_started_at is 'Start of the window.';
 comment on column private.rate_limits.used is 'Attempts in it.';
 
 create function private.rate_limit(p_key text, p_limit integer, p_window_seconds integer)

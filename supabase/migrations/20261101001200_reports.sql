@@ -29,7 +29,6 @@ comment on table public.job_log_chunks is
   'Job logs in chunks of whole lines, in order of seq. Removed after the organisation''s retention.';
 comment on column public.job_log_chunks.log_day is 'Day on which the attempt was claimed: the partition.';
 comment on column public.job_log_chunks.seq is 'Position in the attempt''s log, from 1 without gaps.';
-comment on column public.job_log_chunks.step is 'The step that wrote it.';
 comment on column public.job_log_chunks.body is 'The text, at most 64 KiB.';
 comment on column public.job_log_chunks.line_count is 'Lines in it.';
 comment on column public.job_log_chunks.bytes is 'Bytes in it (UTF-8).';

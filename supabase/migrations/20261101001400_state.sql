@@ -306,25 +306,6 @@ grant execute on function private.state_version(uuid, bigint) to authenticated;
 -- store any more, because a person released the job meanwhile, is handed over all the same and kept here until a person
 -- decides about it.
 
-create function private.kept_states(p_job bigint)
-returns jsonb
-language plpgsql stable security definer
-set search_path = ''
-as $$
-declare
-  v_module pg_catalog.uuid;
-begin
-  select j.module_id into v_module from public.provision_jobs as j where j.id = p_job;
-  perform private.my_module(v_module, 'viewer');
-  return (
-    select coalesce(jsonb_agg(to_jsonb(k) - 'body' - 'org_id' || jsonb_build_object('size', octet_length(k.body))
-      order by k.attempt desc, k.number desc), '[]')
-    from private.kept_states as k where k.job_id = p_job);
-end;
-$$;
-comment on function private.kept_states(bigint) is 'Body of public.kept_states.';
-grant execute on function private.kept_states(bigint) to authenticated;
-
 create table private.kept_states (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -362,6 +343,25 @@ comment on column private.kept_states.written_at is 'When the engine wrote it, b
 comment on column private.kept_states.stored_at is 'When a person made it the module''s state.';
 comment on column private.kept_states.discarded_at is
   'When a person decided that it is not needed; its text is gone then.';
+
+create function private.kept_states(p_job bigint)
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  v_module pg_catalog.uuid;
+begin
+  select j.module_id into v_module from public.provision_jobs as j where j.id = p_job;
+  perform private.my_module(v_module, 'viewer');
+  return (
+    select coalesce(jsonb_agg(to_jsonb(k) - 'body' - 'org_id' || jsonb_build_object('size', octet_length(k.body))
+      order by k.attempt desc, k.number desc), '[]')
+    from private.kept_states as k where k.job_id = p_job);
+end;
+$$;
+comment on function private.kept_states(bigint) is 'Body of public.kept_states.';
+grant execute on function private.kept_states(bigint) to authenticated;
 
 create function private.worker_state_keep(p_job bigint, p_attempt integer, p_number integer, p_body text,
   p_written_at timestamptz, p_reason text)

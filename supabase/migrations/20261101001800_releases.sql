@@ -26,7 +26,6 @@ comment on column public.worker_releases.channel is 'stable or beta.';
 comment on column public.worker_releases.notes is 'What is new (Markdown).';
 comment on column public.worker_releases.is_breaking is 'Whether something must be changed before updating.';
 comment on column public.worker_releases.artifacts is 'What to download: [{name, url, sha256}].';
-comment on column public.worker_releases.withdrawn_reason is 'Why.';
 -- squawk-ignore require-concurrent-index-creation
 create index worker_releases_newest_idx on public.worker_releases ((private.version_key(version) collate "C") desc)
 where channel = 'stable' and withdrawn_at is null;
@@ -57,7 +56,6 @@ create policy "Members see their organisation's rollouts" on public.rollouts
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.rollouts is
   'Updating the outdated runners in waves: one, then a quarter, then the rest. One at a time per organisation.';
-comment on column public.rollouts.status is 'Where it is.';
 comment on column public.rollouts.wave is 'The wave that is running, from 1.';
 comment on column public.rollouts.waves is 'The runners of each wave: [[worker id, …], …].';
 comment on column public.rollouts.reason is 'Why it paused, failed or was aborted.';
@@ -140,7 +138,6 @@ comment on table public.update_policies is
 comment on column public.update_policies.mode is
   'OFF: a person starts it · WINDOW: between the hours below · NOW: as soon as a release is out.';
 comment on column public.update_policies.days is 'Days on which a window begins: 0 is Sunday.';
-comment on column public.update_policies.begins_at is 'When a window begins.';
 comment on column public.update_policies.ends_at is 'When it ends; the next day, where that is earlier.';
 comment on column public.update_policies.zone is 'The time zone of these hours.';
 comment on column public.update_policies.updated_by_label is 'Who changed it last.';

@@ -6,6 +6,11 @@ set lock_timeout = '5s';
 set statement_timeout = '60s';
 
 -- ------------------------------------------------------------------------------------------------- what follows a plan
+-- A plan that is to be applied (option confirm, or its module applies by itself) is followed by a job of its own when
+-- it has changes. No runner waits meanwhile: the plan's file is an artifact, and the apply waits here for a member to
+-- confirm that plan, or for the module's approvals. What was planned is what is applied, also when the module has
+-- changed since: the payload is the plan's, with the commit that it was made from. When the state has moved on, the
+-- plan is worth nothing: it is refused, and an apply that still waits for somebody ends by itself.
 
 create function private.is_applied_next(p_plan public.provision_jobs)
 returns boolean
@@ -195,7 +200,7 @@ $$;
 comment on function private.end_job(bigint, public.job_status, text, public.actor_kind, uuid, text, text, jsonb, jsonb,
   jsonb) is
   'Ends a job for good, whoever ends it, and answers its status: event, state lock, the next job of its state, what '
-  'follows from it. The caller holds the state''s lock.';
+  'follows from it. The caller holds the state''s lock, or the row of a job that still waits for approval.';
 
 -- ------------------------------------------------------------------------------------------------- jobs that come back
 -- Jobs that come back: given back by their runner, or lost with it. Lost before infrastructure was touched: tried again

@@ -223,13 +223,6 @@ $$;
 comment on function private.resolve_attention(bigint, text, text) is 'Body of public.resolve_attention.';
 grant execute on function private.resolve_attention(bigint, text, text) to authenticated;
 
--- ----------------------------------------------------------------------------------------------- plan, review, confirm
--- Plan, review, confirm. A plan that is to be applied (option confirm, or its module applies by itself) is followed by
--- a job of its own when it has changes. No runner waits meanwhile: the plan's file is an artifact, and the apply waits
--- here for a member to confirm that plan, or for the module's approvals. What was planned is what is applied, also when
--- the module has changed since: the payload is the plan's, with the commit that it was made from. When the state has
--- moved on, the plan is worth nothing: it is refused, and an apply that still waits for somebody ends by itself.
-
 -- ------------------------------------------------------------------------------------------------------------ deciding
 
 create function private.check_own_approval(p_job public.provision_jobs, p_override_reason text)

@@ -314,7 +314,6 @@ create policy "Members see their organisation's scaling decisions" on public.sca
 comment on table public.scaling_decisions is 'Why a cloud-hosted runner was given more or fewer tasks, or none.';
 comment on column public.scaling_decisions.from_count is 'Tasks before.';
 comment on column public.scaling_decisions.to_count is 'Tasks after.';
-comment on column public.scaling_decisions.reason is 'Why, in words.';
 comment on column public.scaling_decisions.detail is 'The numbers that it was computed from.';
 comment on column public.scaling_decisions.dry_run is 'Whether it was only computed, not carried out.';
 

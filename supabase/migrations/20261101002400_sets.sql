@@ -32,14 +32,10 @@ create policy "Members see their organisation's sets" on public.job_sets
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.job_sets is
   'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
-comment on column public.job_sets.type is 'What its jobs do.';
 comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
-comment on column public.job_sets.options is 'Options of its jobs.';
 comment on column public.job_sets.schedule_id is 'The schedule that it is a run of.';
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
 comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
-comment on column public.job_sets.cancelled_at is 'When the rest was cancelled.';
-comment on column public.job_sets.cancelled_by_label is 'Who cancelled the rest.';
 comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
 create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();
 
@@ -55,7 +51,6 @@ create index set_members_job_id_idx on private.set_members (job_id) where job_id
 create index set_members_pending_idx on private.set_members (set_id) where job_id is null and left_out is null;
 alter table private.set_members enable row level security;
 comment on table private.set_members is 'The modules of each set, and the job of each as soon as it is placed.';
-comment on column private.set_members.set_id is 'The set.';
 comment on column private.set_members.job_id is 'Its newest job; null while it waits to be placed.';
 comment on column private.set_members.left_out is 'Why it gets no job; "cancelled" where the rest of the set was.';
 

@@ -36,10 +36,7 @@ comment on column public.schedules.path is 'The module or group; "" is all modul
 comment on column public.schedules.type is 'What its jobs do: DRIFT, PLAN, APPLY or DESTROY.';
 comment on column public.schedules.cron is 'When: minute, hour, day, month, weekday.';
 comment on column public.schedules.zone is 'The time zone that these are read in.';
-comment on column public.schedules.is_on is 'Whether it runs.';
 comment on column public.schedules.reason is 'Why it is off, in words.';
-comment on column public.schedules.next_at is 'When it is next due.';
-comment on column public.schedules.last_run_at is 'When it last ran.';
 comment on column public.schedules.last_set_id is 'Its last run.';
 comment on column public.schedules.last_note is 'Why its last time made no jobs.';
 comment on column public.schedules.created_by is 'Who wrote what it does now; they do not approve its jobs.';

@@ -45,7 +45,6 @@ comment on column public.notification_rules.events is 'The events that it sends.
 comment on column public.notification_rules.channel is 'webhook, slack, teams or mail.';
 comment on column public.notification_rules.address_hint is 'What may be shown of the address.';
 comment on column public.notification_rules.has_secret is 'Whether its messages are signed.';
-comment on column public.notification_rules.is_on is 'Whether it sends.';
 comment on column public.notification_rules.created_by_label is 'Their name at that time.';
 comment on column public.notification_rules.removed_at is 'When it was removed; what it sent stays in the log.';
 create trigger touch before update on public.notification_rules
@@ -61,7 +60,6 @@ create table private.notification_secrets (
 alter table private.notification_secrets enable row level security;
 comment on table private.notification_secrets is
   'Addresses and signing secrets, sealed by the edge function with a key of its own.';
-comment on column private.notification_secrets.rule_id is 'The rule.';
 comment on column private.notification_secrets.address is 'Where its messages go; sealed.';
 comment on column private.notification_secrets.secret is 'What they are signed with; sealed.';
 
@@ -99,19 +97,16 @@ comment on table public.deliveries is
   'Messages: one for each event and rule, written with the event, and what became of it. Kept for 30 days.';
 comment on column public.deliveries.rule_id is
   'The rule. No foreign key: an event must not wait for somebody who changes a rule.';
-comment on column public.deliveries.event is 'What happened.';
 comment on column public.deliveries.event_id is 'Which time it happened; receivers know a repetition by it.';
 comment on column public.deliveries.subject is 'What it happened to; messages about it arrive in order.';
 comment on column public.deliveries.title is 'What happened, in one line.';
 comment on column public.deliveries.body is 'More, for programs.';
 comment on column public.deliveries.status is
   'PENDING · DELIVERED · KEPT: a mail in the outbox, where nothing sends mail · FAILED: given up.';
-comment on column public.deliveries.next_at is 'When it is tried next.';
 comment on column public.deliveries.lease_id is 'Who is sending it: only they can say how it went.';
 comment on column public.deliveries.lease_until is 'When somebody else may send it, if they do not say.';
 comment on column public.deliveries.http_status is 'What the receiver answered last.';
 comment on column public.deliveries.note is 'How the last attempt went, in words.';
-comment on column public.deliveries.took_ms is 'How long it took.';
 comment on column public.deliveries.finished_at is 'When it was delivered or given up.';
 
 -- ---------------------------------------------------------------------------------------------------- writing messages

@@ -326,7 +326,7 @@ begin
     perform private.fail('RY404', 'There is no such runner.');
   end if;
   return (
-    select coalesce(jsonb_agg(jsonb_build_object('at', t.at, 'beats', t.heartbeats, 'load',
+    select coalesce(jsonb_agg(jsonb_build_object('at', t.at, 'heartbeats', t.heartbeats, 'load',
       t.busy::double precision / nullif(t.slots, 0), 'status', case when t.draining * 2 > t.heartbeats then 'DRAINING'
         else 'ONLINE' end) order by t.at), '[]')
     from (

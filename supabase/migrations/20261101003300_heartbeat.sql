@@ -263,7 +263,7 @@ begin
   end if;
   perform private.sweep_if_due();
   return private.heartbeat_answer(v_runner) || v_compared || jsonb_build_object('server_time', clock_timestamp(),
-    'look', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(v_runner.worker_id));
+    'has_work', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(v_runner.worker_id));
 end;
 $$;
 comment on function private.worker_heartbeat(text, text, jsonb, jsonb) is 'Body of public.worker_heartbeat.';

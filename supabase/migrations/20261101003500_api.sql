@@ -315,7 +315,7 @@ create function public.worker_history(p_worker uuid, p_hours integer default 24)
 returns jsonb language plpgsql stable set search_path = ''
 as $$ begin return private.worker_history(p_worker, p_hours); end $$;
 comment on function public.worker_history(uuid, integer) is
-  'A runner''s quarters of an hour [{at, beats, status, load}]; one that is missing had no heartbeat. Members.';
+  'A runner''s quarters of an hour [{at, heartbeats, status, load}]; one that is missing had no heartbeat. Members.';
 grant execute on function public.worker_history(uuid, integer) to authenticated;
 
 create function public.maintenance(p_org uuid)
@@ -438,7 +438,7 @@ create function public.create_module(p_org uuid, p_group_path text, p_name text,
 returns jsonb language sql set search_path = ''
 as $$ select private.create_module(p_org, p_group_path, p_name, p_spec) $$;
 comment on function public.create_module(uuid, text, text, jsonb) is
-  'Creates a module, and its groups where they are missing. Operators.';
+  'Creates a module, and its groups where they are missing. Operators; admins for can_apply_uploads.';
 grant execute on function public.create_module(uuid, text, text, jsonb) to authenticated;
 
 create function public.update_module(p_module uuid, p_spec jsonb)
@@ -446,7 +446,7 @@ returns jsonb language sql set search_path = ''
 as $$ select private.update_module(p_module, p_spec) $$;
 comment on function public.update_module(uuid, jsonb) is
   'Changes the fields of a module that are named. Jobs that are already queued keep what they had. Operators; admins '
-  'to lower approvals_required.';
+  'to lower approvals_required, and for can_apply_uploads and is_temporary.';
 grant execute on function public.update_module(uuid, jsonb) to authenticated;
 
 create function public.delete_module(p_module uuid, p_confirm_name text)
@@ -924,8 +924,8 @@ create function public.worker_finish(
 returns jsonb language plpgsql set search_path = ''
 as $$ begin return private.worker_finish(p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log); end $$;
 comment on function public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) is
-  'Ends a job: SUCCEEDED, FAILED or CANCELLED. p_log {last_seq, bytes, sha256} is checked; missing chunks are named '
-  'and the job goes on until they came.';
+  'Ends a job: SUCCEEDED, FAILED or CANCELLED; or NEEDS_ATTENTION, where a killed engine left it to a person. p_log '
+  '{last_seq, bytes, sha256} is checked; missing chunks are named and the job goes on until they came.';
 grant execute on function public.worker_finish(bigint, integer, text, jsonb, jsonb, jsonb, jsonb) to worker;
 
 create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null,

@@ -105,11 +105,11 @@ def test_an_update_is_offered_when_it_is_newer(fresh_world: World) -> None:
 
 def test_a_heartbeat_says_whether_to_look_for_work(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
-    assert runner.heartbeat()["look"] is False
+    assert runner.heartbeat()["has_work"] is False
     org.enqueue("a/b")
-    assert runner.heartbeat()["look"] is True
+    assert runner.heartbeat()["has_work"] is True
     org.owner.call("drain_worker", p_worker=runner.worker_id)
-    assert runner.heartbeat()["look"] is False
+    assert runner.heartbeat()["has_work"] is False
 
 
 def test_a_job_that_the_runner_does_not_know_of_goes_back(world: World, org: Organization) -> None:
@@ -151,7 +151,7 @@ def test_quarters_of_an_hour_become_a_history(world: World, org: Organization) -
     )
     runner.heartbeat()
     history = org.owner.call("worker_history", p_worker=runner.worker_id)
-    assert [(tick["beats"], tick["status"]) for tick in history] == [(60, "ONLINE"), (1, "ONLINE")]
+    assert [(tick["heartbeats"], tick["status"]) for tick in history] == [(60, "ONLINE"), (1, "ONLINE")]
     assert history[0]["load"] == 0.5
 
 

@@ -82,7 +82,7 @@ class HeartbeatReply(Reply):
     drain: bool = False
     drain_reason: str | None = None
     update: dict[str, Any] | None = None
-    look: bool = False
+    has_work: bool = False
     worker: dict[str, Any] = Field(default_factory=dict)
 
 

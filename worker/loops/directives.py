@@ -34,7 +34,7 @@ class Directives:
         self._drain(is_wanted=reply.drain, reason=reply.drain_reason)
         self.resize(reply.worker)
         self._announce(reply.update)
-        if reply.look:
+        if reply.has_work:
             self._wake_claim()
 
     def _drain(self, *, is_wanted: bool, reason: str | None) -> None:

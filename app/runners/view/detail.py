@@ -246,7 +246,7 @@ def _load(quarter: Row | None, mark: str) -> float | None:
 
 
 def _mark(quarter: Row | None, start: datetime, since: datetime | None) -> str:
-    if quarter is None or not quarter.get("beats"):
+    if quarter is None or not quarter.get("heartbeats"):
         is_before = since is None or start + TICK <= since
         return "z" if is_before else "o"
     if quarter.get("status") == "DRAINING":

@@ -165,7 +165,7 @@ def test_utilisation_knows_nothing_of_hours_without_runners() -> None:
 def quarters(*missing: int) -> list[dict[str, Any]]:
     start = NOW.replace(minute=0)
     return [
-        {"at": (start - timedelta(minutes=15) * at).isoformat(), "beats": 60, "status": "ONLINE", "load": 0.5}
+        {"at": (start - timedelta(minutes=15) * at).isoformat(), "heartbeats": 60, "status": "ONLINE", "load": 0.5}
         for at in range(96)
         if at not in missing
     ]

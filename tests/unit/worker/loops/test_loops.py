@@ -180,7 +180,7 @@ async def test_a_lease_that_is_not_renewed_stops_its_job_before_it_ends() -> Non
 
 def test_directives_drain_resize_and_announce() -> None:
     parts = Parts(Network(lambda *_: {}))
-    parts.directives.obey(HeartbeatReply(drain=True, drain_reason="maintenance", worker={"capacity": 5}, look=True))
+    parts.directives.obey(HeartbeatReply(drain=True, drain_reason="maintenance", worker={"capacity": 5}, has_work=True))
     assert parts.process_status.status is WorkerStatus.DRAINING
     assert parts.process_status.capacity == 5
     assert parts.process_status.free_slots(0) == 0

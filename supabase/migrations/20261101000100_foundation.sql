@@ -245,12 +245,14 @@ returns boolean
 language sql immutable
 set search_path = ''
 as $$
-  select cardinality(p_labels) <= 32 and not exists (
+  -- A thousand characters in all: they are part of the key of a lane, and an index has no room for much more.
+  select cardinality(p_labels) <= 32 and length(array_to_string(p_labels, '')) <= 1000 and not exists (
     select from unnest(p_labels) as l (label)
     where l.label is null or l.label !~ '^[a-z0-9]([a-z0-9._/-]{0,61}[a-z0-9])?(=[A-Za-z0-9._/-]{0,63})?$'
   )
 $$;
-comment on function private.is_label_list(text[]) is 'Whether every label reads like "gpu" or "gpu=true"; 32 at most.';
+comment on function private.is_label_list(text[]) is
+  'Whether every label reads like "gpu" or "gpu=true"; 32 at most, of 1,000 characters in all.';
 
 create function private.sorted_labels(p_labels text[])
 returns text[]

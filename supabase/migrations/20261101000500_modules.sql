@@ -120,7 +120,7 @@ begin
       or not private.is_label_list(new.labels) then
     perform private.fail('RY422', 'A field of the module is not valid.',
       'approvals_required is 0 to 10, approval_timeout_seconds 60 to 2592000, a description has at most 2,000 '
-      'characters, labels read like "gpu=true".');
+      'characters, labels read like "gpu=true", at most 32 of 1,000 characters in all.');
   end if;
   return new;
 end;

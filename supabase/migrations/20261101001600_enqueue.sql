@@ -387,10 +387,11 @@ begin
     or coalesce((p_options ->> 'max_attempts')::integer, 3) not between 1 and 20
     or coalesce((p_options ->> 'approvals_required')::integer, 0) not between 0 and 10
     or length(p_options ->> 'idempotency_key') not between 1 and 200
+    or length(p_options ->> 'pinned_instance_name') not between 1 and 100
     or not private.is_label_list(private.text_list(p_options -> 'labels')) then
     perform private.fail('RY422', 'An option of the job is out of range.',
-      'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, a key of 1 to 200 characters, labels '
-      'like "gpu=true".');
+      'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, a key of 1 to 200 characters, an '
+      'instance name of 1 to 100, labels like "gpu=true", at most 32 of 1,000 characters in all.');
   end if;
   if p_options ->> 'pinned_worker_id' is not null and not exists (
     select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid
@@ -450,6 +451,24 @@ $$;
 comment on function private.refuse_missing_modules(uuid, uuid[]) is
   'Names those of these modules that the organisation does not have.';
 
+create function private.job_labels(p_module text[], p_more text[])
+returns text[]
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  v_labels pg_catalog.text[] := private.sorted_labels(p_module || p_more);
+begin
+  if not private.is_label_list(v_labels) then
+    perform private.fail('RY422', 'The module''s labels and the job''s are too many together.',
+      'At most 32 labels of 1,000 characters in all: no runner has more.');
+  end if;
+  return v_labels;
+end;
+$$;
+comment on function private.job_labels(text[], text[]) is
+  'The labels of a job that asks for more than its module does. Refuses more than a runner can have.';
+
 create function private.add_module_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[],
   p_options jsonb)
 returns bigint[]
@@ -490,7 +509,7 @@ begin
         'options', v_options) end,
       coalesce((p_options ->> 'pinned_worker_id')::pg_catalog.uuid, m.pinned_worker_id),
       coalesce(p_options ->> 'pinned_instance_name', m.runner_instance_name),
-      case when v_labels is null then m.labels else private.sorted_labels(m.labels || v_labels) end,
+      case when v_labels is null then m.labels else private.job_labels(m.labels, v_labels) end,
       coalesce((p_options ->> 'priority')::smallint, 100), coalesce((p_options ->> 'max_attempts')::integer, 3),
         n.approvals,
       case when n.approvals > 0 then now() + make_interval(secs => m.approval_timeout_seconds) end,

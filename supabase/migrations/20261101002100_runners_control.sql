@@ -63,7 +63,8 @@ begin
     'name', 'labels', 'capacity', 'accepted_job_types', 'allow_multiple_instances', 'is_assigned_to_all_modules',
     'assignments', 'token_expires_at', 'service_account_id', 'region', 'scaling']);
   if not private.is_label_list(private.text_list(p_options -> 'labels')) then
-    perform private.fail('RY422', 'A label must read like "gpu" or "gpu=true"; at most 32.');
+    perform private.fail('RY422',
+      'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.');
   end if;
   foreach v_path in array private.text_list(p_options -> 'assignments') loop
     perform private.check_assignment_path(p_org, v_path, (p_options ->> 'service_account_id')::pg_catalog.uuid);

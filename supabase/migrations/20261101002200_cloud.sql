@@ -187,6 +187,31 @@ as $$
 $$;
 comment on function private.target_json(uuid) is 'What a job about a runner needs to know of it.';
 
+create function private.check_target_patch(p_cloud jsonb, p_patch jsonb)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  perform private.refuse_unknown_keys(p_patch, array['cloud', 'desired_count', 'is_scaled_to_zero', 'is_draining',
+    'drain_reason']);
+  -- What else the column holds (since when it starts, that it is gone, its task) is the database's own to say.
+  if jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
+      '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
+    or pg_column_size(p_cloud || (p_patch -> 'cloud')) > 16384 then
+    perform private.fail('RY422', 'What was made in the cloud is an object of names and ARNs, of at most 16 KiB.',
+      'Send {"cloud": {"service_arn": "arn:…"}}.');
+  end if;
+  if p_patch ->> 'desired_count' !~ '^(1000|[0-9]{1,3})$' or p_patch ->> 'is_scaled_to_zero' not in ('true', 'false')
+    or p_patch ->> 'is_draining' not in ('true', 'false') then
+    perform private.fail('RY422', 'A field of the target has the wrong type.',
+      'desired_count is 0 to 1,000, is_scaled_to_zero and is_draining are true or false.');
+  end if;
+end;
+$$;
+comment on function private.check_target_patch(jsonb, jsonb) is
+  'Refuses what a job reports of its target, and what would make the record of it too large.';
+
 create function private.worker_target_update(p_job bigint, p_attempt integer, p_patch jsonb)
 returns jsonb
 language plpgsql security definer
@@ -195,8 +220,7 @@ as $$
 declare
   v_worker public.workers := private.owned_target(p_job, p_attempt);
 begin
-  perform private.refuse_unknown_keys(p_patch, array['cloud', 'desired_count', 'is_scaled_to_zero', 'is_draining',
-    'drain_reason']);
+  perform private.check_target_patch(v_worker.cloud, p_patch);
   update public.workers set
     cloud = cloud || coalesce(p_patch -> 'cloud', '{}'),
       desired_count = coalesce((p_patch ->> 'desired_count')::integer, desired_count),
@@ -239,11 +263,15 @@ declare
 begin
   for v_worker in select w.id, w.org_id from public.workers as w where w.cloud ? 'is_gone' and w.removed_at is null
     order by w.org_id loop
-    if pg_try_advisory_xact_lock_shared(private.lock_key('routing'))
-      and pg_try_advisory_xact_lock(private.lock_key('routing', v_worker.org_id::pg_catalog.text)) then
-      perform private.retire_worker(v_worker.id, 'removed from the cloud');
-      v_count := v_count + 1;
-    end if;
+    begin
+      if pg_try_advisory_xact_lock_shared(private.lock_key('routing'))
+        and pg_try_advisory_xact_lock(private.lock_key('routing', v_worker.org_id::pg_catalog.text)) then
+        perform private.retire_worker(v_worker.id, 'removed from the cloud');
+        v_count := v_count + 1;
+      end if;
+    exception
+      when others then raise warning 'sweep of removed runner %: %', v_worker.id, sqlerrm;
+    end;
   end loop;
   return v_count;
 end;

@@ -79,14 +79,18 @@ begin
       and not exists (select from private.instance_liveness as i where i.worker_id = j.target_worker_id and i.is_fresh
         and i.name = coalesce(j.pinned_instance_name, i.name))
   loop
-    if private.try_lock_job(v_job) then
-      perform private.end_job(v_job.job_id, 'FAILED', 'failed', 'system', null, 'system',
-        'The runner did not come back.', jsonb_build_object(
-        'code', 'update_no_heartbeat', 'message',
-          'The runner that was to update itself has not been online for 5 minutes.',
-        'hint', 'Look at its log and start it again; its file of before ends in .previous.'));
-      v_count := v_count + 1;
-    end if;
+    begin
+      if private.try_lock_job(v_job) then
+        perform private.end_job(v_job.job_id, 'FAILED', 'failed', 'system', null, 'system',
+          'The runner did not come back.', jsonb_build_object(
+          'code', 'update_no_heartbeat', 'message',
+            'The runner that was to update itself has not been online for 5 minutes.',
+          'hint', 'Look at its log and start it again; its file of before ends in .previous.'));
+        v_count := v_count + 1;
+      end if;
+    exception
+      when others then raise warning 'sweep of the update of job %: %', v_job.job_id, sqlerrm;
+    end;
   end loop;
   return v_count;
 end;
@@ -241,15 +245,19 @@ begin
       and (r.status in ('RUNNING', 'PAUSED') or r.status in ('ABORTED', 'FAILED')
         and r.version = private.latest_version())
     order by r.created_at desc limit 1;
-    if v_rollout.status = 'RUNNING' and v_rollout.is_by_policy then
-      perform private.advance_rollout(v_rollout.id);
-    elsif v_rollout.id is null then
-      select array_agg(w.id order by w.status, w.name) into v_workers from private.outdated_workers(v_org) as w;
-      if v_workers is not null then
-        perform private.start_rollout(v_org, v_workers, null, true);
-        v_count := v_count + 1;
+    begin
+      if v_rollout.status = 'RUNNING' and v_rollout.is_by_policy then
+        perform private.advance_rollout(v_rollout.id);
+      elsif v_rollout.id is null then
+        select array_agg(w.id order by w.status, w.name) into v_workers from private.outdated_workers(v_org) as w;
+        if v_workers is not null then
+          perform private.start_rollout(v_org, v_workers, null, true);
+          v_count := v_count + 1;
+        end if;
       end if;
-    end if;
+    exception
+      when others then raise warning 'sweep of the update policy of organisation %: %', v_org, sqlerrm;
+    end;
   end loop;
   return v_count;
 end;

@@ -431,6 +431,41 @@ grant execute on function private.retry_set(uuid) to authenticated;
 
 -- ------------------------------------------------------------------------------------------------- what the sweep does
 
+create function private.try_place(p_set public.job_sets, p_limit integer)
+returns integer
+language plpgsql
+set search_path = ''
+as $$
+begin
+  return private.place_members(p_set, p_limit, false);
+exception
+  when others then
+    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
+    return 0;
+end;
+$$;
+comment on function private.try_place(public.job_sets, integer) is
+  'Places members of a set as the sweep does: one that fails costs nobody else theirs.';
+
+create function private.try_close(p_set public.job_sets)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if p_set.cancelled_at is not null then
+    perform private.cancel_waiting(p_set, 200);
+  end if;
+  if not private.is_set_open(p_set.id) then
+    update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;
+  end if;
+exception
+  when others then raise warning 'sweep of set %: %', p_set.id, sqlerrm;
+end;
+$$;
+comment on function private.try_close(public.job_sets) is
+  'Cancels what waits of a cancelled set, and closes one that is done; one that fails costs nobody else theirs.';
+
 create function private.sweep_sets()
 returns integer
 language plpgsql
@@ -452,18 +487,13 @@ begin
   loop
     v_left := least(50 - coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0), 200 - v_count);
     continue when v_left <= 0;
-    v_left := private.place_members(v_set, v_left, false);
+    v_left := private.try_place(v_set, v_left);
     v_count := v_count + v_left;
     v_used := v_used || jsonb_build_object(v_set.org_id::pg_catalog.text,
       coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0) + v_left);
   end loop;
   for v_set in select * from public.job_sets as s where s.finished_at is null order by s.created_at limit 1000 loop
-    if v_set.cancelled_at is not null then
-      perform private.cancel_waiting(v_set, 200);
-    end if;
-    if not private.is_set_open(v_set.id) then
-      update public.job_sets set finished_at = now() where id = v_set.id and finished_at is null;
-    end if;
+    perform private.try_close(v_set);
   end loop;
   return v_count;
 end;

@@ -310,11 +310,19 @@ begin
     select * from public.schedules as s where s.is_on and s.next_at <= now() order by s.next_at
       limit 200 for update skip locked
   loop
-    perform private.fire_schedule(v_schedule);
-    update public.schedules as s set last_run_at = now(),
-      next_at = private.next_time(private.parse_cron(s.cron), s.zone, greatest(now(), v_schedule.next_at))
-    where s.id = v_schedule.id;
-    v_count := v_count + 1;
+    begin
+      perform private.fire_schedule(v_schedule);
+      update public.schedules as s set last_run_at = now(),
+        next_at = private.next_time(private.parse_cron(s.cron), s.zone, greatest(now(), v_schedule.next_at))
+      where s.id = v_schedule.id;
+      v_count := v_count + 1;
+    exception
+      when others then
+        raise warning 'sweep of schedule %: %', v_schedule.id, sqlerrm;
+        -- Not at once again: those that cannot run would keep their place before those that can.
+        update public.schedules as s set next_at = now() + interval '5 minutes',
+          last_note = 'It could not run; it is tried again every five minutes.' where s.id = v_schedule.id;
+    end;
   end loop;
   return v_count;
 end;

@@ -32,11 +32,15 @@ begin
       and not exists (select from private.instance_liveness as i where i.worker_id = w.id and i.is_fresh)
     for no key update of w skip locked
   loop
-    perform private.refresh_worker_status(v_worker);
-    perform private.wake_lane(lw.lane_id) from private.lane_workers as lw
-    where lw.worker_id = v_worker and exists (select from private.live_jobs as j where j.lane_id = lw.lane_id
-      and j.stage = 'READY');
-    v_count := v_count + 1;
+    begin
+      perform private.refresh_worker_status(v_worker);
+      perform private.wake_lane(lw.lane_id) from private.lane_workers as lw
+      where lw.worker_id = v_worker and exists (select from private.live_jobs as j where j.lane_id = lw.lane_id
+        and j.stage = 'READY');
+      v_count := v_count + 1;
+    exception
+      when others then raise warning 'sweep of runner %: %', v_worker, sqlerrm;
+    end;
   end loop;
   update public.worker_instances as i set status = 'OFFLINE', disconnected_at = now()
   where i.id in (
@@ -64,9 +68,14 @@ begin
       join public.workers as w on w.id = s.worker_id
     where s.ended_at is null and s.expires_at <= now() order by w.id limit 500 for no key update of w, s skip locked
   loop
-    perform private.end_sessions(v_session.worker_id, v_session.instance_id, v_session.token_id, 'its token expired');
-    perform private.refresh_worker_status(v_session.worker_id);
-    v_count := v_count + 1;
+    begin
+      perform private.end_sessions(v_session.worker_id, v_session.instance_id, v_session.token_id,
+        'its token expired');
+      perform private.refresh_worker_status(v_session.worker_id);
+      v_count := v_count + 1;
+    exception
+      when others then raise warning 'sweep of sessions of runner %: %', v_session.worker_id, sqlerrm;
+    end;
   end loop;
   return v_count;
 end;
@@ -91,11 +100,15 @@ begin
         or q.unlisted_at < now() - interval '30 seconds')
     order by q.state_key limit 500
   loop
-    if private.try_lock_job(v_job) then
-      perform private.lose_job(v_job.job_id, case when v_job.unlisted_at is null
-        then 'No heartbeat for 60 s.' else 'The runner does not know of this attempt any more.' end);
-      v_count := v_count + 1;
-    end if;
+    begin
+      if private.try_lock_job(v_job) then
+        perform private.lose_job(v_job.job_id, case when v_job.unlisted_at is null
+          then 'No heartbeat for 60 s.' else 'The runner does not know of this attempt any more.' end);
+        v_count := v_count + 1;
+      end if;
+    exception
+      when others then raise warning 'sweep of the lease of job %: %', v_job.job_id, sqlerrm;
+    end;
   end loop;
   return v_count;
 end;
@@ -113,10 +126,14 @@ declare
 begin
   for v_job in select * from private.live_jobs as q where q.stage = 'BACKOFF'
     and q.not_before_at <= now() order by q.not_before_at limit 500 loop
-    if private.try_lock_job(v_job) then
-      perform private.make_ready(v_job.job_id);
-      v_count := v_count + 1;
-    end if;
+    begin
+      if private.try_lock_job(v_job) then
+        perform private.make_ready(v_job.job_id);
+        v_count := v_count + 1;
+      end if;
+    exception
+      when others then raise warning 'sweep of the pause of job %: %', v_job.job_id, sqlerrm;
+    end;
   end loop;
   return v_count;
 end;
@@ -137,14 +154,39 @@ begin
     where j.status = 'AWAITING_APPROVAL' and j.approval_deadline_at <= now()
       order by j.id limit 500 for no key update skip locked
   loop
-    perform private.end_job(v_job, 'CANCELLED', 'approval_expired', 'system', null, 'system',
-      'Nobody approved it in time.');
-    v_count := v_count + 1;
+    begin
+      perform private.end_job(v_job, 'CANCELLED', 'approval_expired', 'system', null, 'system',
+        'Nobody approved it in time.');
+      v_count := v_count + 1;
+    exception
+      when others then raise warning 'sweep of the approval of job %: %', v_job, sqlerrm;
+    end;
   end loop;
   return v_count;
 end;
 $$;
 comment on function private.sweep_approvals() is 'Cancels jobs that were not approved in time.';
+
+create function private.sweep_trigger(p_name text)
+returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+begin
+  return jsonb_build_object(p_name, case p_name
+    when 'scheduled' then to_jsonb(private.sweep_schedules())
+    when 'placed' then to_jsonb(private.sweep_sets())
+    when 'rollouts' then to_jsonb(private.sweep_update_policies())
+    when 'woken' then to_jsonb(private.wake_notifier()) end);
+exception
+  -- Somebody is at it, or it cannot run: that must not keep leases from ending. The next sweep tries again.
+  when others then
+    raise warning 'sweep, %: %', p_name, sqlerrm;
+    return '{}';
+end;
+$$;
+comment on function private.sweep_trigger(text) is
+  'One part of what starts by itself, called as the sweep''s answer calls it; {} where it fails, as if it had not run.';
 
 create function private.sweep_triggers()
 returns jsonb
@@ -152,13 +194,8 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  return jsonb_build_object('scheduled', private.sweep_schedules(), 'placed', private.sweep_sets(),
-    'rollouts', private.sweep_update_policies(), 'woken', private.wake_notifier());
-exception
-  -- Somebody is at it, or one of them cannot run: that must not keep leases from ending. The next sweep tries again.
-  when others then
-    raise warning 'sweep of schedules and sets: %', sqlerrm;
-    return '{}';
+  return private.sweep_trigger('scheduled') || private.sweep_trigger('placed') || private.sweep_trigger('rollouts')
+    || private.sweep_trigger('woken');
 end;
 $$;
 comment on function private.sweep_triggers() is

@@ -101,6 +101,44 @@ def test_a_runner_without_rights_leaves_the_decisions_to_another(site: tuple[Wor
     assert other.call("worker_scaling_inputs")["workers"]
 
 
+ARNS = "What was made in the cloud is an object of names and ARNs, of at most 16 KiB."
+NO_FIELD = "A field of the target has the wrong type."
+
+
+@pytest.mark.parametrize(
+    ("patch", "words"),
+    [
+        ({"cloud": {"starting_at": "x"}}, ARNS),
+        ({"cloud": {"is_gone": True}}, ARNS),
+        ({"cloud": {"service_arn": 1}}, ARNS),
+        ({"cloud": {f"a{number}_arn": "x" * 100 for number in range(200)}}, ARNS),
+        ({"cloud": [1]}, ARNS),
+        ({"cloud": "x"}, ARNS),
+        ({"desired_count": "x"}, NO_FIELD),
+        ({"desired_count": -1}, NO_FIELD),
+        ({"is_draining": "perhaps"}, NO_FIELD),
+    ],
+)
+def test_what_is_no_news_of_a_target_is_refused(
+    site: tuple[World, Organization, Runner, str], patch: dict[str, Any], words: str
+) -> None:
+    _, org, shared, aws = site
+    deploy(org, "fargate", aws)
+    job = shared.claim_one()
+    with refused("RY422", words):
+        shared.call("worker_target_update", p_job=job["id"], p_attempt=1, p_patch=patch)
+
+
+def test_what_jobs_report_of_a_target_does_not_add_up(site: tuple[World, Organization, Runner, str]) -> None:
+    _, org, shared, aws = site
+    deploy(org, "fargate", aws)
+    job = shared.claim_one()
+    with refused("RY422", ARNS):
+        for number in range(3):
+            patch = {"cloud": {f"a{number}_arn": "x" * 7000}}
+            shared.call("worker_target_update", p_job=job["id"], p_attempt=1, p_patch=patch)
+
+
 def test_the_job_gives_its_target_a_token_and_writes_down_what_it_made(
     site: tuple[World, Organization, Runner, str],
 ) -> None:

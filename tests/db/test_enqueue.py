@@ -1,5 +1,6 @@
 """Enqueueing: checks, idempotency, order within a module."""
 
+import secrets
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -40,6 +41,8 @@ def test_keys_are_the_organisations_own(org: Organization, other_org: Organizati
         {"max_attempts": 0},
         {"approvals_required": 11},
         {"labels": ["Bad Label"]},
+        {"labels": [f"label{number:02}=" + "x" * 60 for number in range(20)]},
+        {"pinned_instance_name": "x" * 101},
         {"idempotency_key": ""},
         {"pinned_worker_id": "not-a-uuid"},
         {"speed": "fast"},
@@ -49,6 +52,27 @@ def test_keys_are_the_organisations_own(org: Organization, other_org: Organizati
 def test_options_that_make_no_sense_are_refused(org: Organization, options: dict[str, Any]) -> None:
     with refused("RY422"):
         org.enqueue("a/b", **options)
+
+
+def noise(length: int) -> str:
+    """Letters that no index can pack."""
+    return secrets.token_hex(length)[:length]
+
+
+def test_labels_of_the_module_and_the_job_count_together(org: Organization) -> None:
+    org.module("a/b", labels=[f"m{number}={noise(50)}" for number in range(15)])
+    with refused("RY422", "The module's labels and the job's are too many together."):
+        org.enqueue("a/b", labels=[f"j{number}={noise(50)}" for number in range(15)])
+    org.enqueue("a/b", labels=["j=1"])
+
+
+def test_the_most_that_a_job_may_ask_for_has_a_lane(world: World, org: Organization) -> None:
+    path = "/".join(noise(63) for _ in range(20))
+    labels = [noise(28) + f"={number:02}" for number in range(32)]
+    org.module(path, labels=labels, engine_version=noise(50), runner_instance_name=noise(100))
+    org.owner.call("assign_worker", p_worker=org.worker("r1"), p_path=path)
+    job = org.enqueue(path)
+    assert world.owner.one("select stage::text from private.live_jobs where job_id = %s", job) == "READY"
 
 
 def test_a_pin_must_exist(org: Organization, other_org: Organization) -> None:

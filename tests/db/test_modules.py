@@ -33,6 +33,7 @@ def test_only_named_fields_change(org: Organization) -> None:
         {"engine": "ansible"},
         {"colour": "red"},
         {"labels": ["Not A Label"]},
+        {"labels": [f"label{number:02}=" + "x" * 60 for number in range(20)]},
         {"hooks": {"before_lunch": "x"}},
         {"hooks": {"before_init": 3}},
         {"env": {"a-b": "x"}},

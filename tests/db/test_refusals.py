@@ -134,8 +134,13 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
     ),
     "a label with a space": (
         "RY422",
-        'A label must read like "gpu" or "gpu=true"; at most 32.',
+        'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.',
         worker_options(labels=["a b"]),
+    ),
+    "labels without end": (
+        "RY422",
+        'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.',
+        worker_options(labels=[f"label{number:02}=" + "x" * 60 for number in range(20)]),
     ),
     "less than no tasks": ("RY422", "A limit for scaling is out of range.", worker_options(scaling={"min": -1})),
     "a type that is none": ("RY422", "There is no such type of job.", worker_options(accepted_job_types=["DANCE"])),

@@ -1,6 +1,9 @@
 """What time does, and that doing it twice at once or an hour late makes no difference."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
 
 from tests.db.world import Caller, Organization, World, refused
 
@@ -196,3 +199,100 @@ def test_lanes_without_jobs_are_forgotten_and_made_again(fresh_world: World) -> 
         assert world.owner.one("select count(*) from private.lanes") == left
     again = org.enqueue("a/done", priority=3)
     assert [job["id"] for job in runner.claim(5)] == [again, waiting]
+
+
+@pytest.fixture
+def neighbours(fresh_world: World) -> tuple[World, Organization, Organization]:
+    """Two organisations with a module and a runner each; what goes wrong in the first is not to be felt in the second."""
+    fresh_world.up_for_long()
+    first, second = fresh_world.organization(), fresh_world.organization()
+    for org in (first, second):
+        org.module("a/b")
+    return fresh_world, first, second
+
+
+def test_a_runner_whose_record_cannot_be_read_costs_nobody_else(
+    neighbours: tuple[World, Organization, Organization],
+) -> None:
+    world, first, second = neighbours
+    broken, other = (org.runner("r1", is_assigned_to_all_modules=True) for org in (first, second))
+    job = second.enqueue("a/b")
+    other.claim_one()
+    poison = 'update public.workers set cloud = \'{"starting_at": "x"}\', desired_count = 1 where id = %s'
+    world.owner.connection.execute(poison, [broken.worker_id])
+    for runner in (broken, other):
+        world.silence(runner)
+    answer = world.sweep()
+    assert (answer["lost"], answer["offline"]) == (1, 1)
+    assert (world.status(job), world.worker_row(other.worker_id)["status"]) == ("QUEUED", "OFFLINE")
+    assert world.worker_row(broken.worker_id)["status"] == "ONLINE"
+
+
+def test_a_lease_or_a_pause_that_cannot_end_costs_no_other(
+    neighbours: tuple[World, Organization, Organization],
+) -> None:
+    world, first, second = neighbours
+    jobs = []
+    for org in (first, second):
+        runner = org.runner("r1", is_assigned_to_all_modules=True)
+        jobs.append(org.enqueue("a/b"))
+        runner.claim_one()
+        world.silence(runner)
+    refuse = (
+        "create function private.refuse() returns trigger language plpgsql as "
+        "$$ begin if new.job_id = {} then raise exception 'no'; end if; return new; end $$;"
+        "create trigger refuse before update on private.live_jobs for each row execute function private.refuse()"
+    )
+    world.owner.connection.execute(refuse.format(jobs[0]))
+    assert world.sweep()["lost"] == 1
+    assert [world.status(job) for job in jobs] == ["CLAIMED", "QUEUED"]
+    world.owner.connection.execute(
+        "alter table private.live_jobs disable trigger refuse;"
+        "update private.live_jobs set stage = 'BACKOFF', instance_id = null, session_id = null, not_before_at = now();"
+        "alter table private.live_jobs enable trigger refuse"
+    )
+    assert world.sweep()["ready"] == 1
+
+
+def start_set(org: Organization) -> Any:
+    return org.owner.call("start_set", p_org=org.id, p_type="PLAN", p_path="a", p_options={})["id"]
+
+
+def test_a_set_that_cannot_be_placed_costs_no_other(neighbours: tuple[World, Organization, Organization]) -> None:
+    world, first, second = neighbours
+    sets = [start_set(org) for org in (first, second)]
+    world.owner.connection.execute("update private.set_members set job_id = null; delete from public.provision_jobs")
+    world.owner.connection.execute(
+        'update public.job_sets set options = \'{"priority": "x"}\' where id = %s', [sets[0]]
+    )
+    answer = world.sweep()
+    assert (answer["scheduled"], answer["placed"], answer["woken"]) == (0, 1, False)
+    assert world.owner.rows("select org_id::text from public.provision_jobs") == [second.id]
+
+
+def test_a_schedule_that_cannot_run_costs_no_other_and_is_tried_again_later(
+    neighbours: tuple[World, Organization, Organization],
+) -> None:
+    world, first, second = neighbours
+    for org in (first, second):
+        org.owner.call("create_schedule", p_org=org.id, p_spec={"path": "a/b", "type": "PLAN", "cron": "0 4 * * *"})
+    world.owner.connection.execute("update public.schedules set next_at = now() - interval '1 hour'")
+    world.owner.connection.execute("update public.schedules set zone = 'Nowhere' where org_id = %s", [first.id])
+    answer = world.sweep()
+    assert (answer["scheduled"], answer["placed"]) == (1, 1)
+    assert world.owner.rows("select org_id::text from public.provision_jobs") == [second.id]
+    seen = "select last_run_at is null, last_note is not null, next_at > now() from public.schedules"
+    assert first.owner.one(seen) == (True, True, True)
+    assert world.sweep()["scheduled"] == 0
+
+
+def test_what_starts_by_itself_starts_in_parts(neighbours: tuple[World, Organization, Organization]) -> None:
+    world, first, _ = neighbours
+    start_set(first)
+    world.owner.connection.execute("update private.set_members set job_id = null; delete from public.provision_jobs")
+    world.owner.connection.execute(
+        "create or replace function private.sweep_schedules() returns integer language plpgsql as "
+        "'begin raise exception ''no''; end'"
+    )
+    answer = world.sweep()
+    assert ("scheduled" in answer, answer["placed"]) == (False, 1)

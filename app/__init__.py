@@ -3,8 +3,9 @@
 How it is built
 ---------------
 One folder per feature, each with its pages, their states, what they show from rows alone, and
-their parts: `runners/`, `jobs/`, `modules/`, `settings/`, `sign_in/`
-(`page.py`, `state/`, `view/`, `components/`). A feature imports no other; what several need is below:
+their parts: `runners/`, `jobs/`, `modules/`, `triggers/` (schedules, sets, notifications), `figures/`,
+`events/`, `faults/`, `settings/`, `sign_in/` (`page.py`, `state/`, `view/`, `components/`).
+A feature imports no other; what several need is below:
 
 - `live/`: `page.py` has the mixin `LivePage`, for pages that are shown again when something changes;
   `fan_out.py` shows the tabs what changed; `members.py` ends the views of those who may look no longer.

@@ -41,6 +41,15 @@ def test_the_readme_names_every_folder() -> None:
     assert named == {folder for folder in folders if not folder.startswith(".")}
 
 
+@pytest.mark.parametrize("page", [PROJECT / "CONTRIBUTING.md", *DECISIONS], ids=lambda page: page.name)
+def test_pages_for_developers_name_files_that_exist(page: Path) -> None:
+    text = page.read_text()
+    if "**Status:** superseded" in text:  # it says what was there then
+        return
+    paths = [path for path in re.findall(r"`([\w.-]+/[\w./…-]+)`", text) if (PROJECT / path.split("/")[0]).is_dir()]
+    assert {path for path in paths if not any(PROJECT.glob(path.replace("…", "*").rstrip("/")))} == set()
+
+
 @cache
 def everything() -> str:
     kinds = (".py", ".sql", ".ts", ".toml")

@@ -145,7 +145,7 @@ language plpgsql stable
 set search_path = ''
 as $$
 begin
-  return (nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb ->> 'sub')::pg_catalog.uuid;
+  return (private.jwt() ->> 'sub')::pg_catalog.uuid;
 end;
 $$;
 comment on function private.caller_id() is 'The signed-in user''s id (for a runner: the runner''s id).';

@@ -262,7 +262,7 @@ language plpgsql stable
 set search_path = ''
 as $$
 begin
-  return coalesce(nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb ? 'account_version', false);
+  return coalesce(private.jwt() ? 'account_version', false);
 end;
 $$;
 comment on function private.is_account() is 'Whether the caller is a service account, and no person.';
@@ -301,7 +301,7 @@ language plpgsql stable
 set search_path = ''
 as $$
 declare
-  v_caller pg_catalog.uuid := nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb ->> 'sub';
+  v_caller pg_catalog.uuid := private.caller_id();
   v_role public.member_role;
 begin
   select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = v_caller;
@@ -329,13 +329,13 @@ language plpgsql stable
 set search_path = ''
 as $$
 declare
-  v_caller pg_catalog.text := nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb ->> 'sub';
+  v_caller pg_catalog.uuid := private.caller_id();
 begin
   -- The address that was invited, not the one in the token: that one people can give themselves.
   return coalesce((select m.email from public.memberships as m where m.org_id = p_org
-    and m.user_id = v_caller::pg_catalog.uuid),
-    case private.caller_kind() when 'service_account' then (private.acting_account()).name when 'user' then v_caller
-    end, 'system');
+    and m.user_id = v_caller),
+    case private.caller_kind() when 'service_account' then (private.acting_account()).name
+      when 'user' then v_caller::pg_catalog.text end, 'system');
 end;
 $$;
 comment on function private.caller_label(uuid) is

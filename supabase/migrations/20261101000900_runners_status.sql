@@ -215,6 +215,22 @@ as $$
 $$;
 comment on function private.token_json(private.worker_tokens) is 'A token''s record without its hash.';
 
+create function private.expire_tokens(p_worker uuid, p_at timestamptz)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  update private.worker_tokens as t set expires_at = least(t.expires_at, p_at)
+  where t.worker_id = p_worker and t.revoked_at is null;
+  update private.sessions as s set expires_at = t.expires_at from private.worker_tokens as t
+  where s.worker_id = p_worker and s.ended_at is null and t.id = s.token_id
+    and s.expires_at is distinct from t.expires_at;
+end;
+$$;
+comment on function private.expire_tokens(uuid, timestamptz) is
+  'Lets a runner''s tokens, and the sessions that they opened, end at a time, where they do not end before it.';
+
 create function private.rotate_worker_token(p_worker uuid, p_token_hash text, p_token_hint text,
   p_overlap_seconds integer)
 returns jsonb
@@ -229,9 +245,7 @@ begin
   if coalesce(p_overlap_seconds, -1) not between 0 and 2592000 then
     perform private.fail('RY422', 'The overlap must be between 0 seconds and 30 days.');
   end if;
-  update private.worker_tokens as t set expires_at = least(t.expires_at,
-    now() + make_interval(secs => p_overlap_seconds))
-  where t.worker_id = p_worker and t.revoked_at is null and (t.expires_at is null or t.expires_at > now());
+  perform private.expire_tokens(p_worker, now() + make_interval(secs => p_overlap_seconds));
   -- Two live tokens at most: the newest of the old ones may overlap, the others end now.
   for v_token in
     update private.worker_tokens as t set revoked_at = now()
@@ -242,9 +256,6 @@ begin
   loop
     perform private.end_sessions(p_worker, null, v_token.id, 'its token was revoked');
   end loop;
-  update private.sessions as s set expires_at = t.expires_at from private.worker_tokens as t
-  where s.worker_id = p_worker and s.ended_at is null and t.id = s.token_id
-    and s.expires_at is distinct from t.expires_at;
   -- On its own line: in a where clause it would be called for every row, and add a token each time.
   v_token.id := private.add_token(p_worker, p_token_hash, p_token_hint, null);
   select * into v_token from private.worker_tokens where id = v_token.id;

@@ -439,7 +439,7 @@ begin
   if p_token_hash is not null and not exists (select from private.worker_tokens where worker_id = v_worker.id
     and hash = p_token_hash
     and revoked_at is null) then
-    update private.worker_tokens set expires_at = now() where worker_id = v_worker.id and revoked_at is null;
+    perform private.expire_tokens(v_worker.id, now());
     perform private.add_token(v_worker.id, p_token_hash, p_token_hint, null);
   end if;
   v_before := private.shared_orgs(v_worker.id);

@@ -116,6 +116,17 @@ def test_a_second_rotation_ends_what_the_oldest_token_opened(world: World, org: 
     assert_ended(world, runner, job, "its token was revoked")
 
 
+def test_a_shared_runner_s_new_token_ends_what_the_old_one_opened(fresh_world: World) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    runner = world.connect_runner(world.shared_worker())
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    new = NEW_TOKEN | {"p_token_hash": "$2b$10$" + "b" * 53}
+    world.service.call("ensure_shared_worker", p_name="shared", p_options={}, **new)
+    assert_ended(world, runner, job, "its token expired")
+    world.connect_runner(runner.worker_id, boot_id=runner.boot_id)
+
+
 def disable(org: Organization, worker: str, account: str) -> None:
     org.owner.call("update_service_account", p_account=account, p_spec={"is_disabled": True})
 

@@ -66,15 +66,16 @@ begin
     perform private.fail('RY422',
       'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.');
   end if;
-  foreach v_path in array private.text_list(p_options -> 'assignments') loop
-    perform private.check_assignment_path(p_org, v_path, (p_options ->> 'service_account_id')::pg_catalog.uuid);
-  end loop;
+  -- Before the assignments, which are compared with the account's path: nobody is told that of a foreign one.
   if p_options ->> 'service_account_id' is not null and not exists (
     select from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid
       and org_id = p_org and removed_at is null
   ) then
     perform private.fail('RY404', 'There is no such service account.');
   end if;
+  foreach v_path in array private.text_list(p_options -> 'assignments') loop
+    perform private.check_assignment_path(p_org, v_path, (p_options ->> 'service_account_id')::pg_catalog.uuid);
+  end loop;
   perform private.check_scaling(p_options -> 'scaling');
   perform (p_options ->> 'token_expires_at')::pg_catalog.timestamptz, (p_options ->> 'capacity')::integer,
     (p_options ->> 'allow_multiple_instances')::boolean, (p_options ->> 'is_assigned_to_all_modules')::boolean;

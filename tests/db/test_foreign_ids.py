@@ -75,6 +75,18 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 
 
+def test_a_foreign_account_is_an_unknown_one(org: Organization, other_org: Organization) -> None:
+    other_org.group("secret")
+    org.group("mine")
+
+    def answer(account: str) -> tuple[str | None, ...]:
+        return refusal(lambda: org.worker("r1", service_account_id=account, assignments=["mine"]))
+
+    unknown = answer(str(uuid.uuid4()))
+    assert unknown[0] == "RY404"
+    assert answer(other_org.account(path="secret")["id"]) == unknown
+
+
 @pytest.mark.parametrize("function", CALLS)
 def test_a_refusal_tells_nothing_of_foreign_jobs(org: Organization, spy: Runner, function: str) -> None:
     foreign = running_job(org)["id"]

@@ -12,6 +12,8 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST_WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores > 4 ? 6 : cores + 2)))
 # Tests of one file run in one process, files in the order of tests/support/order.py.
 PYTEST := $(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
+# Of two -m pytest hears the last only, so both are one.
+NOT_SLOW := -m 'not slow$(if $(MARK), and ($(MARK)))'
 
 .PHONY: help setup setup-lint setup-test up down status env mail dashboard reset migrate test test-all lint format unit faults bench engines docs screenshots \
   wheels worker-binary version freeze release-check lock clean
@@ -29,6 +31,7 @@ help: ## Show this help
 	@echo "  RUNYARD_HOME=folder make up        keep database, secrets and logs there instead of in .runyard/"
 	@echo "  RUNYARD_PG_BIN=folder make up      another PostgreSQL, 15 or later, by its bin folder"
 	@echo "  make test ARGS='-k name'           only some tests"
+	@echo "  make test MARK=browser             only tests that need a browser; also engine, docker, kubernetes, aws"
 
 setup: ## Make or update .venv (the other targets do it by themselves)
 	@$(SETUP) run
@@ -66,7 +69,7 @@ reset: setup ## Delete the local database, secrets and logs, after asking
 
 test: setup-test ## Run what a push needs: every check, and every test that is not slow
 	@$(MAKE) lint-only
-	@$(PYTEST) -m 'not slow' $(ARGS)
+	@$(PYTEST) $(NOT_SLOW) $(ARGS)
 
 test-all: setup-test ## Run everything: slow tests too, every case of what `test` samples, longer faults
 	@$(MAKE) lint-only
@@ -109,7 +112,7 @@ format: setup-lint ## Format and fix what can be fixed by itself
 	@$(PY) -m ruff check --fix-only --quiet . ; $(PY) -m ruff format .
 
 unit: setup-test ## Run the quick tests only
-	@$(PYTEST) tests/unit tests/db $(ARGS)
+	@$(PYTEST) tests/unit tests/db $(NOT_SLOW) $(ARGS)
 
 faults: setup-test ## Run the fault tests: kill, partition, restart
 	@RUNYARD_FAULT_ROUNDS=$${RUNYARD_FAULT_ROUNDS:-4} $(PY) -m pytest -s tests/faults $(ARGS)

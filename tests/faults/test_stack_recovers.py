@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.integration.worker_bench import open_bench
+from tests.integration.worker_bench import Bench, open_bench
 from tests.support.stack import RunningStack
 from tests.support.waiting import wait_until
 
@@ -66,16 +66,22 @@ def test_every_backend_ended_at_once_is_no_more_than_a_hiccup(tough_stack: Runni
     wait_until(tough_stack.is_healthy)
 
 
+@pytest.fixture
+def bench(tough_stack: RunningStack, tmp_path: Path) -> Iterator[Bench]:
+    """A bench on the stack whose parts are killed."""
+    with open_bench(tough_stack, tmp_path) as made:
+        yield made
+
+
 def test_a_runner_that_starts_while_the_database_does_not_answer_waits_for_it(
-    tough_stack: RunningStack, tmp_path: Path
+    tough_stack: RunningStack, bench: Bench
 ) -> None:
-    with open_bench(tough_stack, tmp_path) as bench:
-        worker = bench.register()
-        with psycopg.connect(tough_stack.db_url) as connection:
-            connection.execute("lock table private.worker_tokens in access exclusive mode")
-            runner = bench.start_worker(worker)
-            wait_until(lambda: runner.said("session_not_opened") or runner.process.poll() is not None)
-        bench.online(worker)
+    worker = bench.register()
+    with psycopg.connect(tough_stack.db_url) as connection:
+        connection.execute("lock table private.worker_tokens in access exclusive mode")
+        runner = bench.start_worker(worker)
+        wait_until(lambda: runner.said("session_not_opened") or runner.process.poll() is not None)
+    bench.online(worker)
 
 
 def test_the_second_signal_does_not_cut_the_orderly_stop_short(fresh_stack: RunningStack) -> None:

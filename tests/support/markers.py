@@ -1,13 +1,18 @@
 """What a test needs is seen from the fixtures that it asks for and from where it lies, so nobody has to say it twice."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+TESTS = Path(__file__).parents[1]
+
+# Their tests open a bench or look for OpenTofu themselves.
+ENGINE_FILES = r"test_(worker_engines|worker_network|parts_away|cli_transcript|upgrades)"
 # A marker, the fixtures that mean it, and what a test's place says.
 RULES: tuple[tuple[str, frozenset[str], str], ...] = (
     ("browser", frozenset({"chromium"}), r"$^"),
-    ("engine", frozenset({"bench", "served"}), r"test_worker_engines"),
+    ("engine", frozenset({"bench", "cloud", "demo", "served"}), ENGINE_FILES),
     ("docker", frozenset({"docker", "real_docker"}), r"docker"),
     ("kubernetes", frozenset({"real_kubernetes"}), r"kubernetes|_eks"),
     ("aws", frozenset({"aws", "aws_endpoint"}), r"integration/cloud/|_ecs|_eks"),
@@ -19,5 +24,5 @@ def mark(items: list[pytest.Item]) -> None:
     for item in items:
         for name, fixtures, place in RULES:
             asked = fixtures.intersection(getattr(item, "fixturenames", ()))
-            if asked or re.search(place, str(item.path)):
+            if asked or re.search(place, item.path.relative_to(TESTS).as_posix()):
                 item.add_marker(name)

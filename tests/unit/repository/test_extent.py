@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.support import markers
 from tests.support.extent import ALL_VARIABLE, SEED_VARIABLE, sampled, soak_seconds
-from tests.support.markers import mark
 from tests.support.order import ordered
 
 CASES = tuple(range(20))
@@ -37,18 +37,23 @@ def test_everything_is_everything(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("path", "fixtures", "expected"),
     [
-        ("tests/e2e/test_x.py", ["chromium", "product"], {"browser"}),
-        ("tests/e2e/test_x.py", ["product"], set()),
-        ("tests/integration/test_x.py", ["bench"], {"engine"}),
-        ("tests/integration/cloud/test_x.py", ["bench", "aws"], {"engine", "aws"}),
-        ("tests/unit/worker/dispatch/test_dispatch_kubernetes.py", [], {"kubernetes"}),
-        ("tests/unit/worker/dispatch/test_dispatch_docker.py", ["docker"], {"docker"}),
+        ("e2e/test_x.py", ["chromium", "product"], {"browser"}),
+        ("e2e/test_x.py", ["product"], set()),
+        ("e2e/test_x.py", ["chromium", "demo"], {"browser", "engine"}),
+        ("integration/test_upgrades.py", [], {"engine"}),
+        ("integration/test_x.py", ["bench"], {"engine"}),
+        ("integration/cloud/test_x.py", ["bench", "aws"], {"engine", "aws"}),
+        ("unit/worker/dispatch/test_dispatch_kubernetes.py", [], {"kubernetes"}),
+        ("unit/worker/dispatch/test_dispatch_docker.py", ["docker"], {"docker"}),
     ],
 )
-def test_markers_follow_fixtures_and_place(path: str, fixtures: list[str], expected: set[str]) -> None:
+def test_markers_follow_fixtures_and_place(
+    path: str, fixtures: list[str], expected: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(markers, "TESTS", Path("/docker/clone/tests"))
     given: set[str] = set()
-    item: Any = SimpleNamespace(path=path, fixturenames=fixtures, add_marker=given.add)
-    mark([item])
+    item: Any = SimpleNamespace(path=markers.TESTS / path, fixturenames=fixtures, add_marker=given.add)
+    markers.mark([item])
     assert given == expected
 
 

@@ -31,7 +31,7 @@ ENDED = {"status": "FAILED"}
 PAYLOAD = {"module": {"source_kind": "inline", "source": {"files": {}}, "engine": "tofu"}}
 
 
-class Bench:
+class Scene:
     """A runner's directory, and a project that answers by a function."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,8 +57,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    return Bench(tmp_path, monkeypatch)
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(tmp_path, monkeypatch)
 
 
 async def breaks(*_: Any) -> None:
@@ -71,20 +71,20 @@ async def waits(_: Workspace) -> None:
 
 @pytest.mark.parametrize("part", [Reporter, Shipper])
 async def test_a_part_that_ends_by_a_defect_stops_the_job_in_order_and_its_end_is_told(
-    bench: Bench, part: type
+    scene: Scene, part: type
 ) -> None:
-    bench.monkeypatch.setattr(part, "run", breaks)
+    scene.monkeypatch.setattr(part, "run", breaks)
     network = Network(lambda *_: ENDED)
-    outcome = await bench.run(network, JobPhase.PLAN, waits)
+    outcome = await scene.run(network, JobPhase.PLAN, waits)
     assert (outcome.status, outcome.is_returned) == (JobStatus.FAILED, False)
     assert outcome.error is not None
     assert outcome.error["code"] == "runner_error"
     (told,) = network.named("worker_finish")
     assert told["p_status"] == "FAILED"
-    assert not bench.folder.exists()
+    assert not scene.folder.exists()
 
 
-async def test_an_engine_that_changes_things_goes_on_without_a_part_that_has_ended(bench: Bench) -> None:
+async def test_an_engine_that_changes_things_goes_on_without_a_part_that_has_ended(scene: Scene) -> None:
     changing, broken = asyncio.Event(), asyncio.Event()
 
     async def change(_: Workspace) -> None:
@@ -98,25 +98,25 @@ async def test_an_engine_that_changes_things_goes_on_without_a_part_that_has_end
         broken.set()
         await breaks()
 
-    bench.monkeypatch.setattr(Reporter, "run", breaks_later)
-    outcome = await bench.run(Network(lambda *_: ENDED), JobPhase.APPLY, change)
-    assert bench.handle.control.stop is None
+    scene.monkeypatch.setattr(Reporter, "run", breaks_later)
+    outcome = await scene.run(Network(lambda *_: ENDED), JobPhase.APPLY, change)
+    assert scene.handle.control.stop is None
     assert outcome.status is JobStatus.SUCCEEDED
 
 
 @pytest.mark.parametrize(
     ("answer", "is_kept"), [((404, {"message": "no Route"}), True), ((403, {}), True), (refusal("RY410"), False)]
 )
-async def test_an_end_is_forgotten_only_by_the_projects_own_word(bench: Bench, answer: Any, is_kept: bool) -> None:
+async def test_an_end_is_forgotten_only_by_the_projects_own_word(scene: Scene, answer: Any, is_kept: bool) -> None:
     async def nothing(_: Workspace) -> None:
         return
 
-    await bench.run(Network(lambda name, _: answer if name == "worker_finish" else ENDED), JobPhase.PLAN, nothing)
-    saved = load_attempt(bench.folder)
+    await scene.run(Network(lambda name, _: answer if name == "worker_finish" else ENDED), JobPhase.PLAN, nothing)
+    saved = load_attempt(scene.folder)
     assert (saved is not None and saved.outcome is not None) is is_kept
 
 
-async def test_a_state_that_is_not_delivered_any_more_keeps_the_attempt_on_disk(bench: Bench) -> None:
+async def test_a_state_that_is_not_delivered_any_more_keeps_the_attempt_on_disk(scene: Scene) -> None:
     async def write(space: Workspace) -> None:
         await space.backend.store.state_put(space.ref, "{}", "lock")
         await waits(space)
@@ -125,11 +125,11 @@ async def test_a_state_that_is_not_delivered_any_more_keeps_the_attempt_on_disk(
         await state._has_more.wait()
         await breaks()
 
-    bench.monkeypatch.setattr(JournaledState, "run", breaks_later)
+    scene.monkeypatch.setattr(JournaledState, "run", breaks_later)
     network = Network(lambda *_: ENDED)
-    await bench.run(network, JobPhase.PLAN, write)
+    await scene.run(network, JobPhase.PLAN, write)
     assert network.named("worker_finish") == []
-    assert len(list((bench.folder / FOLDER).iterdir())) == 1
-    saved = load_attempt(bench.folder)
+    assert len(list((scene.folder / FOLDER).iterdir())) == 1
+    saved = load_attempt(scene.folder)
     assert saved is not None
     assert saved.outcome is not None

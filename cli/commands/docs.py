@@ -21,7 +21,7 @@ def reference(
     ] = None,
     folder: Folder = PROJECT / "docs" / "reference",
 ) -> None:
-    """Write the pages on states and permissions."""
+    """Write the pages on statuses and permissions."""
     from cli.docs.reference import write
 
     where = url or os.environ.get("SUPABASE_DB_URL")

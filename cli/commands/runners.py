@@ -24,7 +24,7 @@ AllModules = Annotated[
     bool | None, typer.Option("--all-modules/--no-all-modules", help="Whether it serves every module.")
 ]
 Several = Annotated[
-    bool | None, typer.Option("--several-instances/--one-instance", help="Whether many processes may share the record.")
+    bool | None, typer.Option("--several-instances/--one-instance", help="Whether many processes may be one runner.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 COLUMNS = ("name", "type", "status", "version", "capacity", "labels", "id")

@@ -20,7 +20,7 @@ class TargetStore(Protocol):
         """Make a token, store its hash for the target, and return it; called once for each deployment."""
 
     async def record_cloud(self, facts: dict[str, Any]) -> None:
-        """Store ARNs and counts beside the runner's record."""
+        """Store ARNs and counts beside the runner."""
 
     async def drain(self, reason: str) -> None:
         """Ask the target to take no new jobs, and wait until it runs none."""

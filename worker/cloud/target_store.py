@@ -46,7 +46,7 @@ class ServerTargetStore:
         return token
 
     async def record_cloud(self, facts: dict[str, Any]) -> None:
-        """Store ARNs and counts beside the runner's record."""
+        """Store ARNs and counts beside the runner."""
         await self._patch({"cloud": facts})
 
     async def drain(self, reason: str) -> None:

@@ -151,7 +151,7 @@ class CredentialsSettings(Section):
 class RunnerSettings(Section):
     """Who this process is."""
 
-    id: UUID = Field(description="Id of the runner's record.")
+    id: UUID = Field(description="Id of the runner.")
     token: SecretStr | None = Field(default=None, min_length=1, description="The token shown once at registration.")
     token_from: str | None = Field(
         default=None, description="Where the token is read from at each sign-in, in the forms of `ClientSecretFrom`."
@@ -165,7 +165,7 @@ class RunnerSettings(Section):
         json_schema_extra={"default": "the host's name"},
     )
     organization_id: UUID | None = Field(
-        default=None, description="Organisation that the record must belong to; checked when it is set."
+        default=None, description="Organisation that the runner must belong to; checked when it is set."
     )
     credentials: CredentialsSettings = Field(default_factory=CredentialsSettings)
 
@@ -274,7 +274,7 @@ class Settings(BaseSettings):
         default=None,
         ge=1,
         le=256,
-        description="Jobs at a time, if fewer than the record allows; none means what it allows.",
+        description="Jobs at a time, if fewer than the project lets this runner do; none means as many.",
     )
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
     dispatcher: DispatcherSettings = Field(default_factory=DispatcherSettings)

@@ -143,7 +143,7 @@ def conditions(worker: Row) -> list[Condition]:
 
 
 def why(worker: Row, job_count: int = 0, note: str = "") -> str:
-    """Say why a runner is in the state it is in; online it is what keeps it from its engines, if anything does."""
+    """Say why a runner has its status; online it is what keeps it from its engines, if anything does."""
     status = worker["status"]
     if status == "DRAINING" or worker.get("is_draining"):
         left = f"{count(job_count, 'job')} left" if job_count else "no running jobs"

@@ -79,7 +79,7 @@ def changes(summary: Row | None) -> tuple[int, int, int] | None:
 
 
 def reason(job: Row) -> str:
-    """Say why a job is in the state it is in; empty when the badge says it all."""
+    """Say why a job has its status; empty when the badge says it all."""
     speaks = {
         "NEEDS_ATTENTION": _of_error,
         "AWAITING_APPROVAL": _of_approval,

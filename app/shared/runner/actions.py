@@ -221,7 +221,7 @@ class RunnerActionState(AppState, rx.State):
         name = "remove_cloud_worker" if worker.get("type") == "cloud-hosted" else "remove_worker"
         answer = await self._rpc(name, {"p_worker": self.worker_id})
         if name == "remove_cloud_worker":
-            # Only a job was queued; it may fail, and the record goes when it has succeeded.
+            # Only a job was queued; it may fail, and the runner goes when it has succeeded.
             return rx.toast.success(
                 f"{self.worker_name} is being removed", description=f"Job #{answer['id']} takes down what it runs on."
             )

@@ -12,7 +12,7 @@ A feature imports no other; what several need is below:
 - `shared/`: `layout.py`: `page(*children, title=, active=, crumbs=, dialogs=)`, `head(...)`, `panel(...)`.
   `elements.py`: `ago(at)`, `since(at, until)`, `date(at)`, `clock_time(at)` tick in the browser.
   `badges.py`: `job_badge(status)`, `runner_badge(status)`, `tag(text)`. `feedback.py`: `empty`, `failed`,
-  `skeleton_rows`. `forms.py`, `copy.py`, `confirm.py`, `charts.py`. `session.py`: `SessionState` (email, org_id,
+  `skeleton_rows`. `forms.py`, `copy.py`. `session.py`: `SessionState` (email, org_id,
   role, can_operate, can_admin, link) and the mixin `AppState` with `await self._rpc(name, args)` and
   `await self._select(table, query)`; `say_error(error)` is the toast for an AppError.
   `shared/job/` and `shared/runner/`: a job, a runner, wherever they are shown.

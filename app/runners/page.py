@@ -8,16 +8,17 @@ from app.runners.components.active_jobs import active_jobs
 from app.runners.components.bulk import bulk_question
 from app.runners.components.edit import edit_dialog
 from app.runners.components.filters import chips
+from app.runners.components.first_steps import first_steps
 from app.runners.components.rollout import abort_question, rollout_panel
 from app.runners.components.sheet import add_runner_sheet
 from app.runners.components.table import runners_table
 from app.runners.components.tiles import tiles
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import BulkState
+from app.runners.state.first_steps import FirstStepsState
 from app.runners.state.runners import RunnersState
 from app.shared.faults import PAGE as FAULTS_PAGE
 from app.shared.faults import FaultsOfferState
-from app.shared.first_steps import FirstStepsState, first_steps
 from app.shared.icons import icon
 from app.shared.layout import head, page
 from app.shared.route import Route

@@ -4,10 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.runners.components.charts import area_chart
 from app.runners.state.runner import RunnerState
+from app.runners.view.curves import Curve
 from app.shared.badges import job_badge, runner_badge, tag
-from app.shared.charts import area_chart
-from app.shared.curves import Curve
 from app.shared.elements import ago, clock_time, date, load, since
 from app.shared.icons import icon
 from app.shared.job.table import job_link

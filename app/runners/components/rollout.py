@@ -4,9 +4,9 @@ from typing import Any
 
 import reflex as rx
 
+from app.runners.components.confirm import confirm
 from app.runners.state.rollout import RolloutState
 from app.runners.state.runners import RunnersState
-from app.shared.confirm import confirm
 from app.shared.icons import icon
 from app.shared.session import SessionState
 

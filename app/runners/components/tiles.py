@@ -4,9 +4,9 @@ from typing import Any
 
 import reflex as rx
 
+from app.runners.components.charts import area_chart, bar_spark
 from app.runners.state.runners import RunnersState
-from app.shared.charts import area_chart, bar_spark
-from app.shared.curves import Curve
+from app.runners.view.curves import Curve
 from app.shared.icons import icon
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
+from app.runners.view.curves import NO_CURVE, Curve, smooth
 from app.runners.view.rows import engines_of, say_note
-from app.shared.curves import NO_CURVE, Curve, smooth
 from app.shared.events import RUNNER_EVENTS, say_reason
 from app.shared.words import count, duration, parse_time
 

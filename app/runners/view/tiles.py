@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from app.project.store import OrgStore
-from app.shared.curves import NO_CURVE, Curve, bars, smooth
+from app.runners.view.curves import NO_CURVE, Curve, bars, smooth
 
 Row = Mapping[str, Any]
 MAX_PERCENT = 300

@@ -8,7 +8,6 @@ from app.http.records import waterfall
 from app.jobs.view import plan as plans
 from app.jobs.view import reviews
 from app.jobs.view.detail import title
-from app.shared.first_steps import steps
 from app.shared.job.run_state import lines, to_apply
 
 SUMMARY = {"create": 2, "update": 1, "resources": [{"address": "a.b", "action": "update"}]}
@@ -82,11 +81,6 @@ def test_options_are_read_from_lines() -> None:
     assert lines(" a.b \n\n c ") == ["a.b", "c"]
     assert lines(None) == []
     assert to_apply(is_destroy=True) == {"confirm": True, "destroy": True}
-
-
-def test_first_steps_are_ticked_in_any_order_and_one_is_next() -> None:
-    found = steps({"name": "r"}, {}, {}, {"user_id": "x"})
-    assert [step["state"] for step in found] == ["ok", "next", "todo", "ok"]
 
 
 def test_a_record_has_each_state_with_both_ends() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import bcrypt
 import pytest
 
+from app.runners.view.curves import NO_CURVE, bars, smooth
 from app.runners.view.deployment import EXPECTED, build_steps, read_test
 from app.runners.view.detail import (
     build_assignments,
@@ -19,7 +20,6 @@ from app.runners.view.detail import (
     sentence,
 )
 from app.runners.view.tiles import build_tiles
-from app.shared.curves import NO_CURVE, bars, smooth
 from app.shared.runner.reach import covers, reach_of, say_reach
 from app.shared.runner.tokens import LENGTH, PREFIX, make_text, make_token
 from worker.cloud.lifecycle import DEPLOY, REMOVE, LifecycleStep

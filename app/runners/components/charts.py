@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.shared.curves import Curve
+from app.runners.view.curves import Curve
 
 
 def _stroke(path: rx.Var[str], color: str, width: str) -> rx.Component:

@@ -1,0 +1,81 @@
+"""Which first steps are done, checked while one is left and the page is open."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import reflex as rx
+import structlog
+
+from app.project.errors import AppError, SignedOut
+from app.project.models import Filter, Query
+from app.runners.view.first_steps import Step, steps
+from app.shared.session import AppState
+
+Row = Mapping[str, Any]
+
+CHECK_EVERY_MS = 4000
+HOME = "/dashboard/runners"
+
+log = structlog.get_logger(__name__)
+
+
+class FirstStepsState(AppState, rx.State):
+    """Which steps are done; looked at again while one is left and the page is open."""
+
+    hidden_for: str = rx.LocalStorage("", name="runyard-first-steps-hidden")
+    steps: list[Step] = []
+    done: int = 0
+    is_shown: bool = False
+
+    async def _newest(self, table: str, columns: str, *filters: Filter) -> Row:
+        mine = Filter("org_id", "eq", await self._org_id())
+        rows = (await self._select(table, Query(columns=columns, filters=(mine, *filters), limit=1))).rows
+        return rows[0] if rows else {}
+
+    async def _read(self) -> None:
+        kept, alive = Filter("removed_at", "is", "null"), Filter("deleted_at", "is", "null")
+        runner = await self._newest("workers", "name", kept, Filter("never_contacted", "is", "false"))
+        module = await self._newest("modules", "path", alive)
+        plan = await self._newest(
+            "provision_jobs", "id", Filter("type", "eq", "PLAN"), Filter("status", "eq", "SUCCEEDED")
+        )
+        me = (await self._who()).user_id
+        mate = await self._newest("memberships", "user_id", Filter("user_id", "neq", me))
+        self._assign("steps", steps(runner, module, plan, mate))
+        self._assign("done", sum(step["state"] == "ok" for step in self.steps))
+
+    @rx.event
+    async def load(self) -> rx.event.EventSpec | None:
+        """Check what is done when the page opens."""
+        self.steps, self.is_shown = [], False
+        return await self._check()
+
+    @rx.event
+    async def check_again(self) -> rx.event.EventSpec | None:
+        """Check once more, unless nobody sees it any more."""
+        is_here = self.router.url.path.rstrip("/") == HOME
+        return await self._check() if self.is_shown and is_here else None
+
+    async def _check(self) -> rx.event.EventSpec | None:
+        org = await self._org_id()
+        if not org or self.hidden_for == org:
+            self._assign("is_shown", False)
+            return None
+        try:
+            await self._read()
+        except SignedOut:
+            return None
+        except AppError as error:
+            # The page itself says what is wrong; steps that are shown are checked again.
+            log.info("first_steps_not_read", reason=error.message)
+        else:
+            self._assign("is_shown", self.done < len(self.steps))
+        if not self.is_shown:
+            return None
+        wait = f"new Promise((done) => setTimeout(done, {CHECK_EVERY_MS}))"
+        return rx.call_script(wait, callback=FirstStepsState.check_again)
+
+    @rx.event
+    async def hide(self) -> None:
+        """Put the panel away in this browser."""
+        self.hidden_for, self.is_shown = await self._org_id(), False

@@ -1,4 +1,4 @@
-"""Split an SQL file into statements, remembering the line each one starts on."""
+"""Split an SQL file into statements, remembering the line each one starts on, or into queries that have names."""
 
 import re
 from collections.abc import Iterator
@@ -91,3 +91,9 @@ def _after_comment(source: str, position: int, end: int) -> int:
         if depth == 0:
             return mark.end()
     return end
+
+
+def load_queries(text: str) -> dict[str, bytes]:
+    """Split a file at its `-- name:` lines."""
+    parts = text.split("-- name: ")[1:]
+    return {name.strip(): body.encode() for name, _, body in (part.partition("\n") for part in parts)}

@@ -9,13 +9,9 @@ import psycopg
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
+from stack.sqlsplit import load_queries
+
 Row = dict[str, Any]
-
-
-def load_queries(text: str) -> dict[str, bytes]:
-    """Split a file at its `-- name:` lines."""
-    parts = text.split("-- name: ")[1:]
-    return {name.strip(): body.encode() for name, _, body in (part.partition("\n") for part in parts)}
 
 
 QUERIES = load_queries(files("stack.auth").joinpath("sql", "queries.sql").read_text())

@@ -2,11 +2,6 @@
 
 from importlib.resources import files
 
-
-def load_queries(text: str) -> dict[str, bytes]:
-    """Split a file at its `-- name:` lines."""
-    parts = text.split("-- name: ")[1:]
-    return {name.strip(): body.encode() for name, _, body in (part.partition("\n") for part in parts)}
-
+from stack.sqlsplit import load_queries
 
 QUERIES = load_queries(files("stack.realtime").joinpath("sql", "queries.sql").read_text())

@@ -22,7 +22,6 @@ __all__ = ["bench"]
 
 # `make faults` asks for more of everything; `make test` is content with one round.
 ROUNDS = int(os.environ.get("RUNYARD_FAULT_ROUNDS", "1"))
-is_long = pytest.mark.slow
 LEASE_SECONDS = 60
 
 # A folder for PYTHONPATH: the wall clock of a process that starts with it is off by what a file says.
@@ -118,7 +117,7 @@ def test_a_half_open_doorbell_costs_no_more_than_a_poll(bench: Bench, proxy: Pro
     close_ledger(bench, [job["id"]], engine.runs).check()
 
 
-@is_long
+@pytest.mark.slow
 def test_a_half_open_doorbell_is_noticed_and_hung_up_anew(bench: Bench, proxy: Proxy, engine: HeldTofu) -> None:
     runner = runner_behind(bench, proxy, engine)
     wait_until(lambda: runner.said("doorbell_connected"))
@@ -159,7 +158,7 @@ def last_seen(bench: Bench, worker: str) -> datetime:
         return datetime.fromisoformat(str(row["last_seen_at"]))
 
 
-@is_long
+@pytest.mark.slow
 def test_a_runner_that_cannot_renew_interrupts_its_engine_before_the_lease_ends(
     bench: Bench, proxy: Proxy, engine: HeldTofu
 ) -> None:
@@ -176,7 +175,7 @@ def test_a_runner_that_cannot_renew_interrupts_its_engine_before_the_lease_ends(
     close_ledger(bench, [job], engine.runs).check()
 
 
-@is_long
+@pytest.mark.slow
 def test_stopped_for_two_leases_then_continued(bench: Bench, engine: HeldTofu) -> None:
     worker = bench.register()
     runner = bench.start_worker(worker, **engine.variables)

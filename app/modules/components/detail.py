@@ -17,17 +17,13 @@ from app.shared.elements import DOWNLOAD, ago, clock_time, date, since
 from app.shared.icons import icon
 from app.shared.job.run_state import RunState
 from app.shared.job.table import job_link, plan_counts
-from app.shared.panel import link_button
+from app.shared.panel import link_button, menu_item
 from app.shared.session import SessionState
 from app.shared.state_versions import Version
 from app.shared.table import cell, heads, table
 from app.triggers.components.work import follow, path_schedules
 
 Module = ModulesState.module
-
-
-def _item(name: str, label: str, event: Any, **props: Any) -> rx.Component:
-    return rx.dropdown_menu.item(icon(name), rx.el.span(label, class_name="grow"), on_select=event, **props)
 
 
 def _menu() -> rx.Component:
@@ -42,19 +38,19 @@ def _menu() -> rx.Component:
             )
         ),
         rx.dropdown_menu.content(
-            _item("pencil", "Edit", ModuleFormState.edit_module),
-            _item("search-check", "Check for drift", RunState.run_now("DRIFT", Module["id"].to(str))),
-            _item("list-tree", "Read outputs", RunState.run_now("OUTPUT", Module["id"].to(str))),
+            menu_item("pencil", "Edit", ModuleFormState.edit_module),
+            menu_item("search-check", "Check for drift", RunState.run_now("DRIFT", Module["id"].to(str))),
+            menu_item("list-tree", "Read outputs", RunState.run_now("OUTPUT", Module["id"].to(str))),
             rx.cond(
                 ModuleContentsState.lock.by == "",
-                _item("lock", "Lock", ModuleContentsState.ask_lock(True)),
-                _item("lock-open", "Unlock", ModuleContentsState.unlock_it),
+                menu_item("lock", "Lock", ModuleContentsState.ask_lock(True)),
+                menu_item("lock-open", "Unlock", ModuleContentsState.unlock_it),
             ),
             rx.dropdown_menu.separator(),
-            _item("flame", "Destroy", RunState.ask("DESTROY", Module["id"].to(str)), color_scheme="red"),
+            menu_item("flame", "Destroy", RunState.ask("DESTROY", Module["id"].to(str)), color_scheme="red"),
             rx.cond(
                 SessionState.can_admin,
-                _item("trash-2", "Remove the module", ModuleActionState.ask("remove_module"), color_scheme="red"),
+                menu_item("trash-2", "Remove the module", ModuleActionState.ask("remove_module"), color_scheme="red"),
                 rx.fragment(),
             ),
             width="210px",

@@ -6,12 +6,9 @@ import reflex as rx
 
 from app.runners.state.edit import RunnerEditState
 from app.shared.icons import icon
+from app.shared.panel import menu_item
 from app.shared.runner.actions import RunnerActionState
 from app.shared.session import SessionState
-
-
-def _item(name: str, label: rx.Var[str] | str, event: Any, **props: Any) -> rx.Component:
-    return rx.dropdown_menu.item(icon(name), rx.el.span(label, class_name="grow"), on_select=event, **props)
 
 
 def _ask(kind: str, row: Any) -> Any:
@@ -21,29 +18,29 @@ def _ask(kind: str, row: Any) -> Any:
 def _drain(row: Any) -> rx.Component:
     return rx.cond(
         row["is_draining"],
-        _item("play", "Resume", RunnerActionState.resume(row["id"])),
-        _item("log-out", "Drain", _ask("drain", row)),
+        menu_item("play", "Resume", RunnerActionState.resume(row["id"])),
+        menu_item("log-out", "Drain", _ask("drain", row)),
     )
 
 
 def _admin_items(row: Any) -> rx.Component:
     return rx.fragment(
-        _item("pencil", "Edit", RunnerEditState.edit(row["id"])),
-        rx.cond(row["is_cloud"], _item("cloud-upload", "Deploy", _ask("deploy", row)), rx.fragment()),
-        rx.cond(row["is_cloud"], rx.fragment(), _item("key-round", "Rotate token", _ask("rotate", row))),
+        menu_item("pencil", "Edit", RunnerEditState.edit(row["id"])),
+        rx.cond(row["is_cloud"], menu_item("cloud-upload", "Deploy", _ask("deploy", row)), rx.fragment()),
+        rx.cond(row["is_cloud"], rx.fragment(), menu_item("key-round", "Rotate token", _ask("rotate", row))),
         rx.cond(
             row["is_disabled"],
-            _item("circle-play", "Enable", RunnerActionState.enable(row["id"])),
-            _item("circle-pause", "Disable", _ask("disable", row)),
+            menu_item("circle-play", "Enable", RunnerActionState.enable(row["id"])),
+            menu_item("circle-pause", "Disable", _ask("disable", row)),
         ),
         rx.dropdown_menu.separator(),
-        _item("trash-2", "Remove", _ask("remove", row), color_scheme="red"),
+        menu_item("trash-2", "Remove", _ask("remove", row), color_scheme="red"),
     )
 
 
 def menu_items(row: Any, latest: rx.Var[str]) -> list[rx.Component]:
     """List the menu's entries: what this person may do, and what is not already so."""
-    update = _item("arrow-up", "Update to " + latest, _ask("update", row))
+    update = menu_item("arrow-up", "Update to " + latest, _ask("update", row))
     return [
         rx.cond(row["is_outdated"] & SessionState.can_admin, update, rx.fragment()),
         _drain(row),

@@ -212,13 +212,11 @@ class RunnerState(LivePage, rx.State):
 
     async def _show_strip(self, worker: Row) -> None:
         try:
-            history = await self._rpc("worker_history", {"p_worker": self._id(), "p_hours": 24})
+            quarters = await self._rpc("worker_history", {"p_worker": self._id(), "p_hours": 24})
         except Refused as error:
             self.strip = {**NO_STRIP, "words": error.message}
             return
-        since = parse_time(worker.get("first_seen_at"))
-        quarters = history.get("ticks", []) if isinstance(history, dict) else history or []
-        self.strip = build_strip(quarters, since)
+        self.strip = build_strip(quarters, parse_time(worker.get("first_seen_at")))
 
     @rx.event
     def set_assigning(self, is_open: bool) -> None:

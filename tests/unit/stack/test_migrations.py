@@ -6,7 +6,7 @@ import pytest
 
 from stack.errors import MigrationFailed
 from stack.migrations import migrate, seed
-from stack.sqlsplit import split_statements
+from stack.sqlsplit import load_queries, split_statements
 from tests.support.database import Database
 
 TRICKY = """-- a comment; with a semicolon
@@ -85,3 +85,8 @@ def test_the_seed_runs_once(bare_database: Database, folder: Path) -> None:
     (folder / "seed.sql").write_text("create table public.seeded ();")
     assert seed(bare_database.url, folder / "seed.sql") is True
     assert seed(bare_database.url, folder / "seed.sql") is False
+
+
+def test_queries_are_found_by_their_names() -> None:
+    found = load_queries("-- name: one\nselect 1\n\n-- name: two\n-- why\nselect 2\n")
+    assert found == {"one": b"select 1\n\n", "two": b"-- why\nselect 2\n"}

@@ -5,7 +5,6 @@ import pytest
 from stack.auth.errors import AuthError
 from stack.auth.limits import MOST_KEYS, Limiter
 from stack.auth.passwords import Passwords, check_strength
-from stack.auth.store import load_queries
 from stack.auth.users import ban_end, clean_email
 
 
@@ -77,8 +76,3 @@ def test_bans_last_as_long_as_they_say() -> None:
     for bad in ("", "soon", "1", "h", "1x", "-1h", 7):
         with pytest.raises(AuthError):
             ban_end(bad)
-
-
-def test_queries_are_found_by_their_names() -> None:
-    found = load_queries("-- name: one\nselect 1\n\n-- name: two\n-- why\nselect 2\n")
-    assert found == {"one": b"select 1\n\n", "two": b"-- why\nselect 2\n"}

@@ -120,7 +120,7 @@ def dump(stack: RunningStack) -> str:
     roles = _call(cluster, "pg_dumpall", "--roles-only", "--no-role-passwords", "--dbname", cluster.url)
     text = _spared(roles) + _call(cluster, "pg_dump", "--dbname", cluster.url)
     for mark in (socket.gethostname(), str(PROJECT), str(stack.settings.home)):
-        found = re.search(rf"^.*{re.escape(mark)}.*$", text, re.MULTILINE)
+        found = re.search(rf"^.*(?<!\w){re.escape(mark)}(?!\w).*$", text, re.MULTILINE)
         assert found is None, f"the dump names this machine: {found.group()[:300] if found else ''}"
     return text
 

@@ -140,7 +140,8 @@ comment on column public.worker_instances.epoch is 'Counts its sessions; a highe
 comment on column public.worker_instances.boot_id is 'Identifies the process across reconnects.';
 comment on column public.worker_instances.engine_note is
   'What is being prepared, such as "tofu is being prepared, 40 %".';
-comment on column public.worker_instances.last_error is 'The last problem that it reported.';
+comment on column public.worker_instances.last_error is
+  'The last problem that it reported. None of a shared runner, which everybody sees: it may tell of another''s job.';
 comment on column public.worker_instances.connected_at is 'When its session began.';
 comment on column public.worker_instances.disconnected_at is 'When its last session ended.';
 create trigger touch before update on public.worker_instances for each row execute function private.touch_updated_at();

@@ -194,7 +194,8 @@ begin
   update public.worker_instances as i set
     epoch = i.epoch + 1, boot_id = p_boot_id, status = 'ONLINE', connected_at = now(), disconnected_at = null,
       last_error = null,
-    hostname = coalesce(left(p_facts ->> 'hostname', 255), i.hostname), facts = i.facts || p_facts,
+    hostname = coalesce(left(p_facts ->> 'hostname', 255), i.hostname),
+    facts = i.facts || (p_facts - array['engines', 'engine_note', 'last_error']),
     engines = coalesce(nullif(p_facts -> 'engines', 'null'), i.engines),
       version = coalesce(left(p_facts ->> 'version', 50), i.version),
     capacity = least(p_worker.capacity, coalesce((p_facts ->> 'capacity')::integer, p_worker.capacity))

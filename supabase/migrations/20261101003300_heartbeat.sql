@@ -102,11 +102,12 @@ begin
     engine_note = n.engine_note, last_error = n.last_error, capacity = n.capacity, disconnected_at = null
   from (
     select p_status as status, coalesce(p_version, o.version) as version,
-      o.facts || coalesce(p_facts - 'engines' - 'engine_note' - 'last_error', '{}') as facts,
+      o.facts || coalesce(p_facts - array['engines', 'engine_note', 'last_error'], '{}') as facts,
       coalesce(left(p_facts ->> 'hostname', 255), o.hostname) as hostname,
         coalesce(nullif(p_facts -> 'engines', 'null'), o.engines) as engines,
       case when p_facts ? 'engine_note' then left(p_facts ->> 'engine_note', 300) else o.engine_note end as engine_note,
-      case when p_facts ? 'last_error' then left(p_facts ->> 'last_error', 1000) else o.last_error end as last_error,
+      case when o.is_shared then null when p_facts ? 'last_error' then left(p_facts ->> 'last_error', 1000)
+        else o.last_error end as last_error,
       least(w.capacity, greatest(1, coalesce((p_facts ->> 'capacity')::integer, (o.facts ->> 'capacity')::integer,
         w.capacity))) as capacity
     from public.worker_instances as o join public.workers as w on w.id = o.worker_id where o.id = p_runner.instance_id

@@ -67,6 +67,15 @@ def test_news_about_the_host_is_shown(world: World, org: Organization) -> None:
     assert world.worker_row(runner.worker_id)["version"] == "1.1.0"
 
 
+def test_what_went_wrong_on_a_shared_runner_is_told_to_no_organisation(fresh_world: World) -> None:
+    told = {"last_error": "job 7: OSError: /srv/acme"}
+    runner = fresh_world.connect_runner(fresh_world.shared_worker(), **told)
+    runner.heartbeat(p_facts=told)
+    shown = fresh_world.organization().owner.one("select to_jsonb(i) from public.worker_instances as i")
+    assert shown["last_error"] is None
+    assert "last_error" not in shown["facts"]
+
+
 def test_the_record_limits_what_a_process_offers(org: Organization) -> None:
     runner = org.runner("r1", capacity=2)
     runner.heartbeat(p_facts={"capacity": 50})

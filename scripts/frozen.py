@@ -16,7 +16,7 @@ import versions
 ROOT = Path(__file__).resolve().parent.parent
 MIGRATIONS = Path("supabase/migrations")
 RELEASES = Path("tests/upgrades")
-LIST = "migrations.sha256"
+LIST, DUMP = "migrations.sha256", "database.sql.gz"
 
 
 def main(argv: list[str] | None = None) -> int:

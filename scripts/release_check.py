@@ -4,6 +4,7 @@ Makes in `--dist` what a release offers beside the images: wheels, one-file bina
 """
 
 import argparse
+import email
 import json
 import os
 import re
@@ -14,6 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
+
+from packaging.utils import parse_wheel_filename
+from packaging.version import Version
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -60,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--plain", action="store_true", help="a binary that needs a Python: builds without fetching one"
     )
-    parser.add_argument("--words", action="store_true", help="check version and changelog alone, build nothing")
+    parser.add_argument("--words", action="store_true", help="check what is written down alone, build nothing")
     given = parser.parse_args(argv)
     tag = given.tag or f"v{versions.current(given.root)}"
     release = Release(tag, given.root, given.dist, given.plain)
@@ -115,6 +119,20 @@ def check_migrations(release: Release) -> str:
     return f"{len(frozen.listed(file))} files, frozen from now on"
 
 
+def check_upgrades(release: Release) -> str:
+    """What the next versions are tested against is kept, and is this version's: its database, and its runner."""
+    folder = release.root / frozen.RELEASES / release.version
+    wheel = find_wheel(folder, release.version)
+    if wheel is None or not (folder / frozen.DUMP).exists():
+        raise Wrong(f"{folder.relative_to(release.root)} keeps no database or no runner; `make freeze` makes them")
+    with ZipFile(wheel) as archive:
+        kept = {name: archive.read(name) for name in archive.namelist() if name.startswith("worker/")}
+    files = (release.root / "worker").rglob("*.py")
+    if kept != {file.relative_to(release.root).as_posix(): file.read_bytes() for file in files}:
+        raise Wrong(f"the runner of {wheel.name} is not the one in worker/; `make freeze` keeps this one")
+    return f"{frozen.DUMP}, {wheel.name}"
+
+
 def check_wheels(release: Release) -> str:
     """Each wheel has the version, the programs, and nothing but its own folder."""
     made = [(build(release.dist), top) for top, build in WHEELS.items()]
@@ -129,7 +147,8 @@ def check_wheel(wheel: Path, top: str, version: str) -> int:
         metadata = archive.read(metadata_file).decode()
         programs = metadata_file.replace("METADATA", "entry_points.txt")
         scripts = archive.read(programs).decode() if programs in names else ""
-    if f"\nVersion: {version}\n" not in metadata:
+    # 1.4.0-rc.1 is written 1.4.0rc1 there.
+    if Version(email.message_from_string(metadata)["Version"]) != Version(version):
         raise Wrong(f"{wheel.name} does not carry the version {version}")
     tops = {name.partition("/")[0] for name in names if ".dist-info/" not in name}
     if tops != {top}:
@@ -195,7 +214,12 @@ def check_checksums(release: Release) -> str:
 
 
 WHEELS = {"worker": worker_binary.build_wheel, "cli": wheels.build_runyard, "stack": wheels.build_stack}
-WORDS = {"version": check_version, "changelog": check_changelog, "migrations": check_migrations}
+WORDS = {
+    "version": check_version,
+    "changelog": check_changelog,
+    "migrations": check_migrations,
+    "upgrades": check_upgrades,
+}
 FILES = {
     "wheels": check_wheels,
     "binary": check_binary,
@@ -205,11 +229,17 @@ FILES = {
 }
 
 
+def find_wheel(folder: Path, version: str) -> Path | None:
+    """The runner's wheel of a version, whose name is written as wheels write it."""
+    found = sorted(folder.glob("runyard_worker-*.whl"))
+    return next((wheel for wheel in found if parse_wheel_filename(wheel.name)[1] == Version(version)), None)
+
+
 def _wheel(release: Release) -> Path:
-    found = sorted(release.dist.glob(f"runyard_worker-{release.version}-*.whl"))
-    if not found:
+    found = find_wheel(release.dist, release.version)
+    if found is None:
         raise Missing("there is no wheel")
-    return found[0]
+    return found
 
 
 def _call(command: list[str], text: str | None = None) -> str:

@@ -1,19 +1,23 @@
 """What a release needs, as far as no GitHub is needed: `make release-check`."""
 
+import importlib
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
+from packaging.version import Version
 
 from stack.settings import PROJECT
 from worker.version import __version__
 
 PLACES = ("worker/version.py", "cli/version.py", "deploy/helm/runyard-worker/Chart.yaml")
 NAMES = ("CHANGELOG.md", *PLACES)
+KEPT = Path("tests/upgrades")
 FIRST, SECOND = "20260101000000_first.sql", "20260201000000_second.sql"
 
 
@@ -29,8 +33,29 @@ def clone(tmp_path: Path) -> Path:
     (tmp_path / "supabase" / "migrations").mkdir(parents=True)
     for name in (FIRST, SECOND):
         migration(tmp_path, name).write_text(f"select '{name}';\n")
-    assert call("frozen.py", "--root", tmp_path).returncode == 0
+    freeze(tmp_path)
     return tmp_path
+
+
+def freeze(clone: Path) -> None:
+    """What `make freeze` keeps, with a made-up database."""
+    assert call("frozen.py", "--root", clone).returncode == 0
+    version = (clone / "worker" / "version.py").read_text().split('"')[-2]
+    (clone / KEPT / version / "database.sql.gz").touch()
+    wheel(clone / KEPT / version, version, *(clone / "worker").glob("*.py"))
+
+
+def wheel(folder: Path, version: str, *files: Path) -> Path:
+    """A runner's wheel as setuptools names it."""
+    name = f"runyard_worker-{Version(version)}"
+    made = folder / f"{name}-py3-none-any.whl"
+    with ZipFile(made, "w") as archive:
+        for file in files:
+            archive.write(file, f"worker/{file.name}")
+        archive.writestr(
+            f"{name}.dist-info/METADATA", f"Metadata-Version: 2.4\nName: runyard-worker\nVersion: {Version(version)}\n"
+        )
+    return made
 
 
 def migration(clone: Path, name: str) -> Path:
@@ -90,8 +115,38 @@ def test_a_release_whose_migrations_are_not_written_down_is_not_ready(clone: Pat
     migration(clone, SECOND).write_text("select 'mended in the last minute';\n")
     done = check(clone, "--words")
     assert (done.returncode, "make freeze" in done.stdout) == (1, True)
-    assert call("frozen.py", "--root", clone).returncode == 0, "nobody has this version yet"
-    assert check(clone, "--words").returncode == 0
+    freeze(clone)
+    assert check(clone, "--words").returncode == 0, "nobody has this version yet"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda clone: (clone / KEPT / __version__ / "database.sql.gz").unlink(),
+        lambda clone: next((clone / KEPT / __version__).glob("*.whl")).unlink(),
+        lambda clone: (clone / "worker" / "added.py").touch(),
+        lambda clone: (clone / "worker" / "version.py").open("a").write("# changed\n"),
+    ],
+    ids=["no database", "no runner", "a file more", "a file changed"],
+)
+def test_a_release_without_what_upgrades_are_tested_with_is_not_ready(
+    clone: Path, damage: Callable[[Path], object]
+) -> None:
+    damage(clone)
+    done = check(clone, "--words")
+    assert (done.returncode, "make freeze" in done.stdout) == (1, True), done.stdout
+
+
+def test_a_candidates_wheel_has_its_version_as_wheels_write_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(PROJECT / "scripts")
+    release_check = importlib.import_module("release_check")
+    made = wheel(tmp_path, "1.4.0-rc.1", PROJECT / "worker" / "version.py")
+    assert "-1.4.0rc1-" in made.name
+    assert release_check.find_wheel(tmp_path, "1.4.0-rc.1") == made
+    assert release_check.check_wheel(made, "worker", "1.4.0-rc.1") == 2
+    assert release_check.find_wheel(tmp_path, "1.4.0") is None
+    with pytest.raises(release_check.Wrong):
+        release_check.check_wheel(made, "worker", "1.4.0")
 
 
 @pytest.fixture
@@ -104,7 +159,7 @@ def after_a_release(clone: Path) -> Path:
 
 def test_after_a_release_migrations_are_added(after_a_release: Path) -> None:
     migration(after_a_release, "20260301000000_third.sql").write_text("select 3;\n")
-    call("frozen.py", "--root", after_a_release)
+    freeze(after_a_release)
     done = check(after_a_release, "--words")
     assert done.returncode == 0, done.stdout
     assert "3 files, frozen" in done.stdout

@@ -62,6 +62,17 @@ def test_a_push_runs_what_everybody_runs() -> None:
     assert "make test\n" in (PROJECT / ".ci" / "run").read_text()
 
 
+def test_each_night_finds_the_means_that_tests_are_skipped_without() -> None:
+    nightly = commands(jobs_of(PROJECT / ".github" / "workflows" / "test.yml")["nightly"])
+    wanted = (
+        "make setup-test", "playwright install", "RUNYARD_CHROMIUM=", "make engines", "-m tests.support.providers",
+        "--tag runyard-worker .", "make test-all",
+    )  # fmt: skip
+    places = [nightly.find(words) for words in wanted]
+    assert -1 not in places, dict(zip(wanted, places, strict=True))
+    assert places == sorted(places)
+
+
 def test_nothing_is_public_before_the_release_was_checked_and_tested() -> None:
     jobs = jobs_of(PROJECT / ".github" / "workflows" / "release.yml")
     needs = {name: job.get("needs", []) for name, job in jobs.items()}

@@ -143,6 +143,23 @@ comment on column private.lane_instances.free is 'Free slots.';
 
 -- --------------------------------------------------------------------------------------------------------------- rules
 
+create view private.shared_refusals as
+select
+  w.id as worker_id,
+  o.id as org_id,
+  case
+    when o.shared_runners = 'NEVER' then 'SHARED_REFUSED'
+    when exists (select from private.shared_worker_orgs as s where s.worker_id = w.id) and not exists (
+      select from private.shared_worker_orgs as s where s.worker_id = w.id and s.org_id = o.id
+    ) then 'SHARED_ELSEWHERE'
+  end as reason
+from public.workers as w cross join public.organizations as o
+where w.is_shared;
+comment on view private.shared_refusals is
+  'Why a shared runner does not work for an organisation. Jobs and the scaling of runners both go by it.';
+comment on column private.shared_refusals.reason is
+  'The organisation wants none, or the installation''s file keeps the runner for others; null: it works for it.';
+
 create function private.lane_fit(p_lane integer, p_worker uuid)
 returns table (lane_id integer, worker_id uuid, priority smallint, distance smallint, instance_name text, reason text)
 language sql stable
@@ -151,8 +168,7 @@ as $$
   select l.id, w.id, l.priority, reach.distance, l.pinned_instance_name, case
     when l.pinned_worker_id <> w.id then 'PINNED_ELSEWHERE'
     when l.pinned_worker_id = l.excluded_worker_id then null
-    when w.is_shared and o.shared_runners = 'NEVER' then 'SHARED_REFUSED'
-    when kept.is_for_others then 'SHARED_ELSEWHERE'
+    when shared.reason is not null then shared.reason
     when l.excluded_worker_id = w.id then 'IS_TARGET'
     when reach.distance is null then 'NOT_ASSIGNED'
     when l.job_type is null and w.is_choosy then 'TYPE_REFUSED'
@@ -160,7 +176,6 @@ as $$
     when not w.labels @> l.labels then 'LABELS_MISSING'
   end
   from private.lanes as l
-  join public.organizations as o on o.id = l.org_id
   join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
   cross join lateral (
     select least(
@@ -175,8 +190,8 @@ as $$
     )::smallint as distance
   ) as reach
   left join lateral (
-    select bool_and(s.org_id <> l.org_id) as is_for_others from private.shared_worker_orgs as s where s.worker_id = w.id
-  ) as kept on w.is_shared
+    select r.reason from private.shared_refusals as r where r.worker_id = w.id and r.org_id = l.org_id offset 0
+  ) as shared on w.is_shared
   where (p_lane is null or l.id = p_lane) and (p_worker is null or w.id = p_worker)
 $$;
 comment on function private.lane_fit(integer, uuid) is

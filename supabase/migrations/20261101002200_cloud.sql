@@ -360,7 +360,9 @@ as $$
         select count(*) from private.lane_workers as lw join private.live_jobs as q on q.lane_id = lw.lane_id
           and q.stage = 'READY'
         join private.lanes as l on l.id = lw.lane_id
-        where lw.worker_id = w.id and not private.has_nearer(l, lw.distance)),
+        where lw.worker_id = w.id and not private.has_nearer(l, lw.distance)
+          -- Nobody could take them: a task would be started, and paid for, to wait.
+          and not exists (select from private.organizations_in_maintenance as m where m.org_id = w.org_id)),
       'running', l.running, 'busy_tasks', l.busy, 'takes_jobs', not (w.is_disabled or w.is_draining)),
     'last', (select to_jsonb(d) from public.scaling_decisions as d where d.worker_id = w.id order by d.id desc limit 1)
   ) order by w.created_at, w.id), '[]')
@@ -444,22 +446,35 @@ end;
 $$;
 comment on function private.need_lifecycle_runner() is 'The calling runner, if it may act on other runners.';
 
+create function private.orgs_to_scale(p_runner private.runner)
+returns setof uuid
+language sql stable
+set search_path = ''
+as $$
+  select distinct w.org_id from public.workers as w
+  where w.type = 'cloud-hosted' and w.removed_at is null and p_runner.is_open
+    and (w.org_id = p_runner.org_id or exists (
+      select from private.shared_refusals as r
+      where r.worker_id = p_runner.worker_id and r.org_id = w.org_id and r.reason is null))
+$$;
+comment on function private.orgs_to_scale(private.runner) is
+  'Organisations with cloud-hosted runners that the calling runner works for; none while it takes no jobs itself.';
+
 create function private.hold_scaling(p_runner private.runner, p_seconds integer, p_except uuid[])
 returns setof uuid
 language sql
 set search_path = ''
 as $$
   insert into private.scaling_leases as l (org_id, session_id, held_until)
-  select distinct w.org_id, p_runner.session_id, now() + make_interval(secs => p_seconds)
-  from public.workers as w
-  where w.type = 'cloud-hosted' and w.removed_at is null and (p_runner.org_id is null or w.org_id = p_runner.org_id)
-    and w.org_id <> all (p_except)
+  select o, p_runner.session_id, now() + make_interval(secs => p_seconds)
+  from private.orgs_to_scale(p_runner) as o where o <> all (p_except)
   on conflict (org_id) do update set session_id = excluded.session_id, held_until = excluded.held_until
   where l.session_id = excluded.session_id or l.held_until < now()
   returning l.org_id
 $$;
 comment on function private.hold_scaling(private.runner, integer, uuid[]) is
-  'Takes or prolongs the lease of every organisation that is free; answers with those that are held now.';
+  'Takes or prolongs the lease of every organisation that the runner works for and that is free; answers with those '
+  'that are held now.';
 
 create function private.worker_scaling_inputs(p_except uuid[])
 returns jsonb
@@ -472,8 +487,7 @@ declare
 begin
   select array_agg(h) into v_orgs from private.hold_scaling(v_runner, 45, coalesce(p_except, '{}')) as h;
   return jsonb_build_object(
-    'has_cloud', exists (select from public.workers as w where w.type = 'cloud-hosted' and w.removed_at is null
-      and (v_runner.org_id is null or w.org_id = v_runner.org_id)),
+    'has_cloud', exists (select from private.orgs_to_scale(v_runner)),
     'workers', coalesce((
       select jsonb_agg(i.input || jsonb_build_object('memory', coalesce(m.memory, '{}'), 'verdict', m.verdict,
         'identity',

@@ -1,5 +1,6 @@
 """What counts as work for a sleeping runner, and who decides about it."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -114,3 +115,48 @@ def test_every_change_is_in_the_ledger_with_its_reason_and_a_dry_run_changes_not
     assert world.worker_row(worker)["desired_count"] == 0
     rows = org.owner.rows("select to_count, dry_run, reason from public.scaling_decisions order by id")
     assert rows == [(3, True, "so that there are 3"), (0, False, "so that there are 0")]
+
+
+def test_nothing_waits_for_a_task_while_there_is_maintenance(site: Site) -> None:
+    world, org, _, _ = site
+    org.enqueue("a/b")
+    until = datetime.now(UTC) + timedelta(hours=1)
+    org.owner.call("set_maintenance", p_org=org.id, p_until=until, p_reason="The network moves.")
+    assert load(world)["waiting"] == 0
+    org.owner.call("set_maintenance", p_org=org.id)
+    assert load(world)["waiting"] == 1
+
+
+def decides(runner: Runner) -> tuple[bool, int]:
+    """Whether a runner is told that there is something to decide about, and about how many runners it decides now."""
+    answer = runner.call("worker_scaling_inputs")
+    return answer["has_cloud"], len(answer["workers"])
+
+
+def test_a_shared_runner_decides_nothing_for_an_organisation_that_wants_none(site: Site) -> None:
+    _, org, shared, _ = site
+    org.use_shared("NEVER")
+    assert decides(shared) == (False, 0)
+    assert decides(org.runner("own")) == (True, 1)
+    org.use_shared("NONE_FITS")
+    assert decides(shared) == (True, 0)
+
+
+def test_a_shared_runner_that_is_kept_for_others_decides_nothing(site: Site) -> None:
+    world, org, shared, _ = site
+    other = world.organization()
+    slugs = {who.id: who.owner.one("select slug from public.organizations") for who in (org, other)}
+    world.shared_worker(organizations=[slugs[other.id]])
+    assert decides(shared) == (False, 0)
+    world.shared_worker(organizations=[slugs[other.id], slugs[org.id]])
+    assert decides(shared) == (True, 1)
+
+
+@pytest.mark.parametrize("call", ["drain_worker", "set_worker_disabled"])
+def test_a_runner_that_takes_no_jobs_decides_nothing(site: Site, call: str) -> None:
+    _, org, shared, _ = site
+    own = org.runner("own")
+    more = {"p_reason": "maintenance"} if call == "drain_worker" else {"p_disabled": True}
+    org.owner.call(call, p_worker=own.worker_id, **more)
+    assert decides(own) == (False, 0)
+    assert decides(shared) == (True, 1)

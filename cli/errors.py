@@ -1,6 +1,7 @@
 """What can go wrong, each with a sentence on what to do next and the exit code that programs read."""
 
 from enum import IntEnum
+from importlib.util import find_spec
 
 
 class ExitCode(IntEnum):
@@ -90,3 +91,9 @@ class NoAnswer(CommandError):
     """The project said nothing."""
 
     exit_code = ExitCode.NO_ANSWER
+
+
+def need_package(name: str, what: str) -> None:
+    """Say what is missing: the wheel of the command line alone does not bring what runs in a clone."""
+    if find_spec(name) is None:
+        raise Missing(f"{what} is not installed here ({name} is missing).", "Run this in a clone after scripts/setup.")

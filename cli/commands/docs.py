@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cli.command import new_app
-from cli.errors import Missing
+from cli.errors import Missing, need_package
 from cli.folders import PROJECT
 
 app = new_app("Write the pages of the documentation that are read off the code and the database.")
@@ -22,6 +22,7 @@ def reference(
     folder: Folder = PROJECT / "docs" / "reference",
 ) -> None:
     """Write the pages on statuses and permissions."""
+    need_package("psycopg", "PostgreSQL's client")
     from cli.docs.reference import write
 
     where = url or os.environ.get("SUPABASE_DB_URL")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cli.command import new_app
-from cli.errors import CommandError, ExitCode, Missing
+from cli.errors import CommandError, ExitCode, Missing, need_package
 
 app = new_app("What runs on this machine.")
 
@@ -99,6 +99,7 @@ def dashboard() -> None:
     """Serve the dashboard alone, for the project that SUPABASE_URL and SUPABASE_PUBLISHABLE_KEY name."""
     from cli.client.identity import need_variables
 
+    need_package("reflex", "The dashboard")
     need_variables("SUPABASE_URL", "SUPABASE_PUBLISHABLE_KEY")
     from cli.dashboard.serve import run_dashboard
     from cli.dashboard.settings import DashboardSettings

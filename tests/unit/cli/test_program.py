@@ -96,10 +96,13 @@ def test_a_value_is_one_cell_whatever_it_is(capsys: pytest.CaptureFixture[str]) 
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_without_the_stack_its_commands_say_what_is_missing(tmp_path: Path) -> None:
-    without = (
-        "import sys; sys.modules['stack'] = None; sys.argv = ['runyard', 'status']\nfrom cli.main import main; main()"
-    )
+@pytest.mark.parametrize(
+    ("package", "words"), [("stack", ["status"]), ("reflex", ["dashboard"]), ("psycopg", ["docs", "reference"])]
+)
+def test_a_command_whose_packages_are_not_installed_says_what_is_missing(
+    package: str, words: list[str], tmp_path: Path
+) -> None:
+    without = f"import sys; sys.modules[{package!r}] = None; sys.argv = ['runyard', *{words}]\nfrom cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", without],
         cwd=PROJECT,

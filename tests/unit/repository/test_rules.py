@@ -108,3 +108,13 @@ def test_parameters_are_the_same_in_every_process() -> None:
         if (names := chances(decorator))
     }
     assert found == {}
+
+
+@pytest.mark.parametrize(("ending", "is_good"), [(0, True), (1, False), (2, False), (3, True)])
+def test_a_check_of_unused_code_that_could_not_run_is_no_good_news(ending: int, is_good: bool, tmp_path: Path) -> None:
+    (tmp_path / ".venv").mkdir()
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\necho 'a.py:1: unused variable x'\nexit {ending}\n")
+    program.chmod(0o755)
+    command = ["make", "--file", PROJECT / "Makefile", f"PY={program}", "lint-vulture"]
+    assert (subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 0) == is_good

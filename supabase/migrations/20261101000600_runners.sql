@@ -66,7 +66,7 @@ create index workers_choosy_idx on public.workers (org_id) where removed_at is n
 alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
-  'Runner records. Rows change when a status or a setting changes, never with a heartbeat. Removed ones stay.';
+  'Runners. Rows change when a status or a setting changes, never with a heartbeat. Removed ones stay.';
 comment on column public.workers.is_shared is
   'Whether it belongs to no organisation and serves all. Set by the installation''s configuration only.';
 comment on column public.workers.type is 'How it came to be.';
@@ -135,7 +135,7 @@ comment on column public.worker_instances.hostname is 'The machine it runs on.';
 comment on column public.worker_instances.facts is 'What it said about its host: platform, cores, disk.';
 comment on column public.worker_instances.engines is 'Engines it found, with their versions.';
 comment on column public.worker_instances.capacity is
-  'How many jobs it runs at a time: the least of what the record allows and the process offers.';
+  'How many jobs it runs at a time: the least of what the runner may and the process offers.';
 comment on column public.worker_instances.epoch is 'Counts its sessions; a higher one has taken over from a lower one.';
 comment on column public.worker_instances.boot_id is 'Identifies the process across reconnects.';
 comment on column public.worker_instances.engine_note is
@@ -144,6 +144,31 @@ comment on column public.worker_instances.last_error is
   'The last problem that it reported. None of a shared runner, which everybody sees: it may tell of another''s job.';
 comment on column public.worker_instances.connected_at is 'When its session began.';
 comment on column public.worker_instances.disconnected_at is 'When its last session ended.';
+create function private.slots_of(p_capacity integer, p_facts jsonb)
+returns integer
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  return least(p_capacity, greatest(1, coalesce((p_facts ->> 'capacity')::integer, p_capacity)));
+end;
+$$;
+comment on function private.slots_of(integer, jsonb) is
+  'How many jobs an instance runs at a time: as many as its runner may, or fewer where the process says so; at least '
+  'one.';
+
+create function private.refresh_slots(p_worker uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  update public.worker_instances as i set capacity = private.slots_of(w.capacity, i.facts) from public.workers as w
+  where w.id = p_worker and i.worker_id = p_worker and i.capacity <> private.slots_of(w.capacity, i.facts);
+end;
+$$;
+comment on function private.refresh_slots(uuid) is 'Tells a runner''s instances how many jobs it may run now.';
+
 create trigger touch before update on public.worker_instances for each row execute function private.touch_updated_at();
 
 create policy "Members see instances of their runners and of shared ones" on public.worker_instances

@@ -198,7 +198,7 @@ begin
     facts = i.facts || (p_facts - array['engines', 'engine_note', 'last_error']),
     engines = coalesce(nullif(p_facts -> 'engines', 'null'), i.engines),
       version = coalesce(left(p_facts ->> 'version', 50), i.version),
-    capacity = least(p_worker.capacity, coalesce((p_facts ->> 'capacity')::integer, p_worker.capacity))
+    capacity = private.slots_of(p_worker.capacity, p_facts)
   where i.id = p_instance;
   insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, tick_at)
   values (p_instance, p_session, p_worker.id, now(), date_bin('15 minutes', now(), '2000-01-01'))

@@ -245,10 +245,7 @@ begin
   if v_account is not null and v_account is distinct from v_worker.service_account_id then
     perform private.end_sessions(p_worker, null, v_account, 'its service account was taken from it');
   end if;
-  update public.worker_instances as i set capacity = least(v_worker.capacity,
-    coalesce((i.facts ->> 'capacity')::integer, v_worker.capacity))
-  where i.worker_id = p_worker and i.capacity <> least(v_worker.capacity, coalesce((i.facts ->> 'capacity')::integer,
-    v_worker.capacity));
+  perform private.refresh_slots(p_worker);
   perform private.reroute(v_worker.org_id, p_worker);
   perform private.refresh_worker_status(p_worker);
   perform private.wake_worker(p_worker);
@@ -436,6 +433,7 @@ begin
         else accepted_job_types end,
       allow_multiple_instances = coalesce((p_options ->> 'allow_multiple_instances')::boolean, allow_multiple_instances)
     where id = v_worker.id returning * into v_worker;
+    perform private.refresh_slots(v_worker.id);
   end if;
   if p_token_hash is not null and not exists (select from private.worker_tokens where worker_id = v_worker.id
     and hash = p_token_hash

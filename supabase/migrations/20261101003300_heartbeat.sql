@@ -108,8 +108,7 @@ begin
       case when p_facts ? 'engine_note' then left(p_facts ->> 'engine_note', 300) else o.engine_note end as engine_note,
       case when o.is_shared then null when p_facts ? 'last_error' then left(p_facts ->> 'last_error', 1000)
         else o.last_error end as last_error,
-      least(w.capacity, greatest(1, coalesce((p_facts ->> 'capacity')::integer, (o.facts ->> 'capacity')::integer,
-        w.capacity))) as capacity
+      private.slots_of(w.capacity, o.facts || coalesce(p_facts, '{}')) as capacity
     from public.worker_instances as o join public.workers as w on w.id = o.worker_id where o.id = p_runner.instance_id
   ) as n
   where i.id = p_runner.instance_id

@@ -19,6 +19,7 @@ begin
   return v_claims ->> 'role' = 'worker' and exists (
     select from private.sessions as s join public.workers as w on w.id = s.worker_id
     where s.id = (v_claims ->> 'sid')::pg_catalog.uuid and s.ended_at is null and w.removed_at is null
+      and (s.expires_at is null or s.expires_at > now())
       and p_topic in ('worker:' || w.id, 'queue:' || coalesce(w.org_id::pg_catalog.text, 'shared'))
   );
 end;

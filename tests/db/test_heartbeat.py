@@ -84,6 +84,18 @@ def test_the_record_limits_what_a_process_offers(org: Organization) -> None:
     assert org.owner.one("select capacity from public.worker_instances where id = %s", runner.instance_id) == 1
 
 
+def test_an_instance_has_a_slot_whatever_it_says_and_as_many_as_its_shared_runner_now_has(fresh_world: World) -> None:
+    world = fresh_world
+    shared = world.shared_worker(capacity=2)
+    runner = world.connect_runner(shared, capacity=0)
+    slots = "select capacity from public.worker_instances where id = %s"
+    assert world.owner.one(slots, runner.instance_id) == 1
+    runner.heartbeat(p_facts={"capacity": 8})
+    assert world.owner.one(slots, runner.instance_id) == 2
+    world.shared_worker(capacity=5)
+    assert world.owner.one(slots, runner.instance_id) == 5
+
+
 def test_a_heartbeat_tells_what_to_cancel_and_what_was_lost(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
     org.enqueue("a/b")

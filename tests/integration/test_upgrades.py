@@ -2,16 +2,17 @@
 
 import gzip
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from stack.migrations import list_migrations
+from stack.migrations import list_migrations, migrate
 from stack.settings import PROJECT
 from tests.conftest import FOLDER_VARIABLE
-from tests.integration.worker_bench import find_tofu
+from tests.integration.worker_bench import Bench, WorkerProcess, find_tofu, until
 from tests.support.upgrades import GREETING, Release, history, keep, kept_releases, open_as_owner, upgraded
 
 pytestmark = [
@@ -19,6 +20,14 @@ pytestmark = [
     pytest.mark.timeout(1200),
     pytest.mark.skipif(find_tofu() is None, reason="OpenTofu is not there; `make engines` provides it"),
 ]
+# What a later version may do to tables that a running job and its runner are written to.
+LATER = "99990101000000_later.sql"
+CHANGES = """
+set lock_timeout = '5s';
+alter table public.provision_jobs add column later text not null default 'unknown';
+alter table public.workers add column later text;
+"""
+SAME = ("worker_id", "instance_id", "attempt")
 ALL = [migration.version for migration in list_migrations(PROJECT / "supabase" / "migrations")]
 
 
@@ -36,7 +45,7 @@ def check(release: Release, folder: Path) -> None:
             waiting = bench.rows("provision_jobs", status="QUEUED")
             assert len(waiting) == 1
             worker = bench.register()
-            bench.start_worker(
+            runner = bench.start_worker(
                 worker, program=(sys.executable, "-P", "-m", "worker.cli"), PYTHONPATH=str(program),
             )  # fmt: skip
             assert release.folder.name in {"this", bench.online(worker)["version"]}
@@ -44,8 +53,24 @@ def check(release: Release, folder: Path) -> None:
             assert (done["status"], done["worker_id"]) == ("SUCCEEDED", worker[0]), done["error"]
             told = bench.finished("OUTPUT", module["id"])
             assert GREETING in bench.log_of(told["id"]), "the state that an earlier apply left is still there"
+            migrate_meanwhile(bench, runner, folder)
         finally:
             bench.close()
+
+
+def migrate_meanwhile(bench: Bench, runner: WorkerProcess, folder: Path) -> None:
+    """Migrate once more in the middle of a job: the process that began it ends it."""
+    gate, later = folder / "gate", folder / "later"
+    job = bench.enqueue("APPLY", bench.module(hooks={"before_apply": until(gate)}))
+    began = bench.wait_step(job, "before-apply")
+    shutil.copytree(PROJECT / "supabase" / "migrations", later / "migrations")
+    (later / "migrations" / LATER).write_text(CHANGES)
+    assert migrate(bench.project.db_url, later) == [LATER]
+    gate.touch()
+    ended = bench.wait_job(job)
+    assert ended["status"] == "SUCCEEDED", ended["error"]
+    assert [ended[name] for name in SAME] == [began[name] for name in SAME]
+    assert runner.process.poll() is None
 
 
 @pytest.mark.parametrize("release", kept_releases(), ids=lambda release: release.folder.name)

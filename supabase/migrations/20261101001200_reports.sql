@@ -228,7 +228,7 @@ begin
     perform private.ensure_log_partition(v_live.log_day);
   end if;
   insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
-  select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, coalesce(c.step, ''), c.body,
+  select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, left(coalesce(c.step, ''), 100), c.body,
     octet_length(c.body) - octet_length(replace(c.body, chr(10), '')) + (c.body <> ''
       and right(c.body, 1) <> chr(10))::integer,
     octet_length(c.body)

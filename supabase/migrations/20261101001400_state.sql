@@ -191,6 +191,9 @@ begin
   if coalesce(p_lock ->> 'ID', '') = '' then
     perform private.fail('RY422', 'A lock needs an ID.');
   end if;
+  if length(p_lock ->> 'ID') > 200 or pg_column_size(p_lock) > 16384 then
+    perform private.fail('RY422', 'A lock has at most 16 KiB, and its ID 200 characters.');
+  end if;
   if private.is_inspection(p_job) then
     return p_lock;
   end if;

@@ -42,7 +42,8 @@ as $$
   select coalesce(jsonb_object_agg(o.key, jsonb_build_object('sensitive', o.is_secret, 'value',
     case when not o.is_secret then o.value end)), '{}')
   from (
-    select t.key, t.value -> 'value' as value, coalesce((t.value ->> 'sensitive')::boolean, false) as is_secret
+    -- Whatever is not plainly said to be open is kept back.
+    select t.key, t.value -> 'value' as value, coalesce(t.value -> 'sensitive', 'false') <> 'false' as is_secret
     from jsonb_each(case when jsonb_typeof(p_state -> 'outputs') = 'object' then p_state -> 'outputs'
       else '{}' end) as t
     union all

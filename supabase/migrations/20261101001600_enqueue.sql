@@ -374,6 +374,29 @@ $$;
 comment on function private.check_saved_plan(uuid, public.job_type, uuid, bigint) is
   'Refuses to apply what is not a finished plan of the module, a plan twice, and a plan whose state has moved on.';
 
+create function private.check_option_types(p_options jsonb)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if exists (
+    select from jsonb_each(p_options) as o
+    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy') and jsonb_typeof(o.value) not in ('boolean',
+        'null')
+      or o.key in ('targets', 'replace') and (jsonb_typeof(o.value) not in ('array', 'null')
+        or pg_column_size(o.value) > 65536
+        or jsonb_path_exists(o.value, 'strict $[*] ? (@.type() != "string")', silent => true))
+  ) then
+    perform private.fail('RY422', 'An option of the job has the wrong type.',
+      'auto_apply, confirm, refresh_only and destroy are true or false; targets and replace are lists of addresses, '
+      'of at most 64 KiB.');
+  end if;
+end;
+$$;
+comment on function private.check_option_types(jsonb) is
+  'Refuses options that whoever ends the job, or the runner, could not read.';
+
 create function private.check_option_ranges(p_org uuid, p_options jsonb)
 returns void
 language plpgsql stable
@@ -383,6 +406,7 @@ begin
   perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
     'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables']);
+  perform private.check_option_types(p_options);
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
     or coalesce((p_options ->> 'max_attempts')::integer, 3) not between 1 and 20
     or coalesce((p_options ->> 'approvals_required')::integer, 0) not between 0 and 10

@@ -17,8 +17,8 @@ returns boolean
 language sql immutable
 set search_path = ''
 as $$
-  select coalesce((p_plan.plan_summary ->> 'has_changes')::boolean, false)
-    and not coalesce((p_plan.payload #>> '{options,refresh_only}')::boolean, false)
+  select coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
+    and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
 $$;
@@ -38,13 +38,14 @@ declare
   v_is_held boolean;
 begin
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
-  v_is_destroy := coalesce((p_plan.payload #>> '{options,destroy}')::boolean, false);
+  v_is_destroy := coalesce(p_plan.payload #> '{options,destroy}' = 'true', false);
   -- A module that applies by itself does not destroy by itself.
-  v_is_auto := coalesce((p_plan.payload #>> '{options,auto_apply}')::boolean, v_module.auto_apply and not v_is_destroy);
+  v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
+    v_module.auto_apply and not v_is_destroy);
   -- What a person has locked waits for a person.
   v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id);
   if v_module.id is null or not private.is_applied_next(p_plan)
-    or not (v_is_auto or coalesce((p_plan.payload #>> '{options,confirm}')::boolean, false)) then
+    or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
     return;
   end if;
   v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;
@@ -591,8 +592,9 @@ begin
   select * into v_stored from private.log_digest(p_job, p_attempt);
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
-      'The stored log differs from what the runner announced.', jsonb_build_object('announced', p_log, 'stored',
-        to_jsonb(v_stored)))
+      'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
+        'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
+        'stored', to_jsonb(v_stored)))
     from public.provision_jobs as j where j.id = p_job;
   end if;
   return '[]';

@@ -75,7 +75,12 @@ def test_what_was_planned_is_what_is_applied(world: World, org: Organization) ->
 
 @pytest.mark.parametrize(
     ("summary", "options"),
-    [({"has_changes": False}, {}), (CHANGES, {"refresh_only": True}), (CHANGES, {"confirm": False})],
+    [
+        ({"has_changes": False}, {}),
+        ({"has_changes": "x"}, {}),
+        (CHANGES, {"refresh_only": True}),
+        (CHANGES, {"confirm": False}),
+    ],
 )
 def test_nothing_waits_where_there_is_nothing_to_confirm(
     world: World, org: Organization, summary: dict[str, Any], options: dict[str, Any]

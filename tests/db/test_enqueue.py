@@ -43,6 +43,14 @@ def test_keys_are_the_organisations_own(org: Organization, other_org: Organizati
         {"labels": ["Bad Label"]},
         {"labels": [f"label{number:02}=" + "x" * 60 for number in range(20)]},
         {"pinned_instance_name": "x" * 101},
+        {"auto_apply": "perhaps"},
+        {"confirm": 1},
+        {"refresh_only": "true"},
+        {"destroy": []},
+        {"targets": "a.b"},
+        {"targets": [["a.b"]]},
+        {"targets": ["a.b" * 30_000]},
+        {"replace": {"a": "b"}},
         {"idempotency_key": ""},
         {"pinned_worker_id": "not-a-uuid"},
         {"speed": "fast"},
@@ -52,6 +60,11 @@ def test_keys_are_the_organisations_own(org: Organization, other_org: Organizati
 def test_options_that_make_no_sense_are_refused(org: Organization, options: dict[str, Any]) -> None:
     with refused("RY422"):
         org.enqueue("a/b", **options)
+
+
+def test_options_that_runners_read_are_taken(world: World, org: Organization) -> None:
+    options = {"auto_apply": None, "confirm": True, "destroy": False, "refresh_only": True, "targets": ["a.b"]}
+    assert world.job(org.enqueue("a/b", **options))["payload"]["options"] == options
 
 
 def noise(length: int) -> str:

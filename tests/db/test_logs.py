@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from tests.db.world import Organization, Runner, World, refused, sha256
+from tests.db.world import Organization, Runner, World, refused, sha256, this
 
 
 @pytest.fixture
@@ -138,8 +138,17 @@ def test_a_log_that_differs_is_noted(world: World, org: Organization, runner: Ru
     job_id = org.enqueue("a/b")
     job = runner.claim_one()
     runner.append(job, (1, "right\n"))
-    assert runner.finish(job, p_log={"last_seq": 1, "bytes": 6, "sha256": sha256("wrong\n")})["status"] == "SUCCEEDED"
-    assert "log_mismatch" in world.events(job_id)
+    log = {"last_seq": 1, "bytes": 6, "sha256": sha256("wrong\n")}
+    assert runner.finish(job, p_log={**log, "note": "x" * 10_000})["status"] == "SUCCEEDED"
+    noted = "select detail -> 'announced' from public.job_events where job_id = %s and event = 'log_mismatch'"
+    assert world.owner.one(noted, job_id) == log
+
+
+def test_the_name_of_a_step_has_an_end(world: World, org: Organization, runner: Runner) -> None:
+    org.enqueue("a/b")
+    chunks = [{"seq": 1, "step": "s" * 10_000, "body": "x"}, {"seq": 2, "body": "x"}]
+    runner.call("worker_append_logs", **this(runner.claim_one(), p_chunks=chunks))
+    assert org.owner.rows("select length(step) from public.job_log_chunks order by seq") == [100, 0]
 
 
 def test_an_apply_reads_the_saved_plan(org: Organization, runner: Runner) -> None:

@@ -104,6 +104,9 @@ def test_the_lock_is_the_attempts(org: Organization, runner: Runner) -> None:
     assert runner.call("worker_state_unlock", **which(job), p_lock_id="one") == {"unlocked": True}
     with refused("RY422", "A lock needs an ID."):
         runner.call("worker_state_lock", **which(job), p_lock={})
+    for lock in ({"ID": "x" * 201}, {"ID": "x", "Info": "x" * 16384}):
+        with refused("RY422", "A lock has at most 16 KiB, and its ID 200 characters."):
+            runner.call("worker_state_lock", **which(job), p_lock=lock)
 
 
 def test_a_finished_job_leaves_no_lock(org: Organization, runner: Runner) -> None:

@@ -65,6 +65,16 @@ def test_resources_and_outputs_without_a_secret(org: Organization, other_org: Or
         other_org.owner.call("state_resources", p_module=module)
 
 
+def test_an_output_that_is_not_plainly_open_is_kept_back(org: Organization) -> None:
+    module = org.module("a/b")
+    odd = {"one": {"value": "s3cret", "sensitive": "perhaps"}, "two": {"value": "x", "sensitive": False}}
+    write(org, {**TOFU, "outputs": odd})
+    assert org.owner.call("state_resources", p_module=module)["outputs"] == {
+        "one": {"sensitive": True, "value": None},
+        "two": {"sensitive": False, "value": "x"},
+    }
+
+
 def test_a_checkpoint_of_pulumi_is_read_too(org: Organization) -> None:
     module = org.module("a/b", engine="pulumi")
     write(org, PULUMI)

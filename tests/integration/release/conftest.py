@@ -38,3 +38,13 @@ def tree(version: str, tmp_path: Path) -> Path:
     # What `make freeze` does first; the rest needs a stack.
     subprocess.run([sys.executable, "scripts/frozen.py"], cwd=target, check=True, capture_output=True)
     return target
+
+
+@pytest.fixture
+def frozen_tree(tree: Path, version: str) -> Path:
+    """The tree with the rest of what `make freeze` keeps: its runner, and in place of its database that of a version before."""
+    kept = tree / "tests" / "upgrades" / version
+    shutil.copy(next((PROJECT / "tests" / "upgrades").glob("*/database.sql.gz")), kept)
+    command = [sys.executable, "scripts/wheels.py", "--only", "runyard-worker", "--dist", str(kept)]
+    subprocess.run(command, cwd=tree, check=True, capture_output=True)
+    return tree

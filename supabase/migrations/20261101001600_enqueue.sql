@@ -395,7 +395,7 @@ begin
 end;
 $$;
 comment on function private.check_option_types(jsonb) is
-  'Refuses options that whoever ends the job, or the runner, could not read.';
+  'Refuses options that the job''s end, or the runner, could not read.';
 
 create function private.check_option_ranges(p_org uuid, p_options jsonb)
 returns void

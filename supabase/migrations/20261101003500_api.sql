@@ -207,7 +207,7 @@ create function public.remove_cloud_worker(p_worker uuid)
 returns jsonb language sql set search_path = ''
 as $$ select private.remove_cloud_worker(p_worker) $$;
 comment on function public.remove_cloud_worker(uuid) is
-  'Drains a cloud-hosted runner and queues the REMOVE_WORKER job; the record goes when that job has succeeded. Admins.';
+  'Drains a cloud-hosted runner and queues the REMOVE_WORKER job; it goes when that job has succeeded. Admins.';
 grant execute on function public.remove_cloud_worker(uuid) to authenticated;
 
 create function public.update_one_worker(p_worker uuid, p_version text default null)

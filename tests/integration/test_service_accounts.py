@@ -21,6 +21,8 @@ from tests.support.terminal import Terminal
 from tests.unit.worker.dispatch.serving import Call, serve
 
 WRAPPER = f'#!/bin/sh\ncd -P . && PYTHONPATH={PROJECT} exec {sys.executable} -m cli "$@"\n'
+WHEEL = "https://example.com/releases/download/v1.4.0/runyard-1.4.0-py3-none-any.whl#sha256=0123"
+INSTALLER = f'#!/bin/sh\n[ "$*" = "install {WHEEL}" ]\n'
 SITE = {"source_kind": "inline", "source": {"files": {"main.tf": 'output "greeting" {\n  value = "hello"\n}\n'}}}
 # What the platforms' tokens say, from their documentation; the issuer alone is the test's own.
 GITHUB = {
@@ -94,7 +96,7 @@ class Machine:
         self.folder = folder / f"machine-{uuid.uuid4().hex[:6]}"
         programs = self.folder / "bin"
         programs.mkdir(parents=True)
-        for name, text in {"runyard": WRAPPER, "pipx": "#!/bin/sh\n", "pip": "#!/bin/sh\n"}.items():
+        for name, text in {"runyard": WRAPPER, "pipx": INSTALLER, "pip": INSTALLER}.items():
             (programs / name).write_text(text)
             (programs / name).chmod(0o755)
         self.environment = {
@@ -133,7 +135,7 @@ def test_the_github_pipeline_of_the_page_plans_and_applies_without_a_secret(
     workflow = examples()[".github/workflows/infrastructure.yml"]
     assert workflow["permissions"]["id-token"] == "write"
     job = workflow["jobs"]["apply"]
-    known = {"RUNYARD_API_URL": bench.project.url, "RUNYARD_SERVICE_ACCOUNT": account}
+    known = {"RUNYARD_API_URL": bench.project.url, "RUNYARD_SERVICE_ACCOUNT": account, "RUNYARD_WHEEL": WHEEL}
     with serve({"GET /token": token}) as address:
         machine = Machine(
             tmp_path,
@@ -154,7 +156,7 @@ def test_the_gitlab_pipeline_of_the_page_plans_and_applies_without_a_secret(
     bench.runner()
     account = trusting(admin, issuer, "project_path=acme/infrastructure", "ref=main", "ref_type=branch")
     job = examples()[".gitlab-ci.yml"]["apply"]
-    known = {"RUNYARD_API_URL": bench.project.url, "RUNYARD_SERVICE_ACCOUNT": account}
+    known = {"RUNYARD_API_URL": bench.project.url, "RUNYARD_SERVICE_ACCOUNT": account, "RUNYARD_WHEEL": WHEEL}
     (name, asked) = next(iter(job["id_tokens"].items()))
     machine = Machine(
         tmp_path,

@@ -206,8 +206,9 @@ class JobState(LivePage, rx.State):
         live = store.row("provision_jobs", str(self._job["id"]))
         if live is not None and str(live.get("updated_at")) >= str(self._job.get("updated_at")):
             self._job = {**self._job, **live}
-        # What was read must belong to this row: also after a read that failed, or one that came too early.
-        if self._read_for != _mark_of(self._job) or "approvals" in changed.tables:
+        # What was read must belong to this row: also after a read that failed, or one that came too early. Before the
+        # channel was joined nobody told of approvals, comments and members.
+        if self._read_for != _mark_of(self._job) or {"approvals", AGAIN} & changed.tables.keys():
             await self._read_around()
             await self._read_heavy()
             self.log_seq += 1

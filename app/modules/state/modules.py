@@ -181,7 +181,7 @@ class ModulesState(LivePage, rx.State):
         self._assign("drift_since", str(self._full.get("drift_since") or ""))
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        if "groups" in changed.tables:
+        if {"groups", AGAIN} & changed.tables.keys():
             await self._read_groups()
         rows = (store.row("provision_jobs", key) for key in changed.ids("provision_jobs"))
         jobs = [job for job in rows if job is not None]

@@ -8,7 +8,7 @@ from app.live.page import LivePage
 from app.project.errors import AppError, NotThere, Refused
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
-from app.project.store import Changed, OrgStore
+from app.project.store import AGAIN, Changed, OrgStore
 from app.runners.state.scaling import RunnerScalingState
 from app.runners.view.detail import (
     NO_STRIP,
@@ -136,16 +136,16 @@ class RunnerState(LivePage, rx.State):
             await self._show_tokens(worker)
         if worker["type"] == "cloud-hosted" and (is_about_me or "scaling_decisions" in changed.tables):
             await (await self.get_state(RunnerScalingState))._show(worker)
-        if changed.is_everything or changed.touches({"worker_assignments"}):
+        if changed.touches({"worker_assignments", AGAIN}):
             await self._show_assignments()
         if changed.is_everything:
             await self._show_strip(worker)
 
     def _is_about_me(self, store: OrgStore, changed: Changed) -> bool:
-        """Say whether a change is this runner's or one of its processes': a fleet has thousands of others."""
+        """Say whether a change is this runner's or one of its processes', or may be: a fleet has thousands of others."""
         rows = (store.row("worker_instances", key) for key in changed.ids("worker_instances"))
         is_process = any(row is not None and str(row["worker_id"]) == self._id() for row in rows)
-        return changed.is_everything or is_process or self._id() in changed.ids("workers")
+        return changed.touches({AGAIN}) or is_process or self._id() in changed.ids("workers")
 
     async def _show_facts(self, worker: Row, is_about_me: bool) -> None:
         self._assign("row", build_row(worker))

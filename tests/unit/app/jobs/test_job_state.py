@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.jobs.state.job import JobState
+from app.jobs.state.job import JobState, _mark_of
 from app.project.errors import Unreachable
 from app.project.store import AGAIN, Changed, OrgStore
 
@@ -62,3 +62,29 @@ async def test_a_row_whose_change_nobody_heard_of_is_read_again_with_the_channel
         monkeypatch.setattr(JobState, name, nothing)
     await state._show(OrgStore("org"), Changed({AGAIN: frozenset()}))
     assert state.view["status"] == "SUCCEEDED"
+
+
+async def test_what_nobody_told_of_before_the_channel_was_joined_is_read_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The row is as it was; who else may approve it is not."""
+    state = JobState(_reflex_internal_init=True)
+    state._job, state.is_found = dict(JOB), True
+    state._read_for = _mark_of(state._job)
+    read: list[bool] = []
+
+    async def is_there(self: JobState) -> bool:
+        return True
+
+    async def note(self: JobState) -> None:
+        read.append(True)
+
+    async def nothing(self: JobState) -> None:
+        """Nothing more to read here."""
+
+    monkeypatch.setattr(JobState, "_read_job", is_there)
+    monkeypatch.setattr(JobState, "_read_events", note)
+    for name in ("_read_heavy", "_watch_lease", "_ask_why"):
+        monkeypatch.setattr(JobState, name, nothing)
+    await state._show(OrgStore("org"), Changed({AGAIN: frozenset()}))
+    assert read == [True]

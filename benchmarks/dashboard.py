@@ -24,7 +24,8 @@ CHANGES = 30
 AT_ONCE = 20
 SETTLE_SECONDS = 5
 RUNNERS = 1000
-CHANGE = re.compile(r"change-(\d+)")
+# As the page writes it: what it says begins with a capital.
+CHANGE = re.compile(r"Change-(\d+)")
 # Engine.io's ping, and the answer to it as a browser would mask it.
 PING, PONG = b"\x81\x012", b"\x81\x81\x00\x00\x00\x003"
 STATE = RunnersState.get_full_name()
@@ -33,7 +34,7 @@ LOAD = f"{STATE}.load"
 WATCH = """() => {
   window.seen = {};
   const look = () => {
-    const found = document.querySelector('tr[data-row]')?.textContent.match(/change-(\\d+)/);
+    const found = document.querySelector('tr[data-row]')?.textContent.match(/Change-(\\d+)/);
     if (found && !(found[1] in window.seen)) window.seen[found[1]] = Date.now();
   };
   new MutationObserver(look).observe(document.body, {subtree: true, childList: true, characterData: true});
@@ -139,6 +140,8 @@ async def shown(
         await asyncio.sleep(pause_seconds)
     cpu_ms = round((cpu_seconds(dashboard) - before) * 1000 / CHANGES)
     seen = await page.evaluate("window.seen")
+    if committed.keys().isdisjoint(seen):
+        raise RuntimeError("the browser showed none of the changes")
     memory = memory_mib(dashboard)
     arrivals = [arrival for tab in tabs for arrival in tab.arrivals()]
     for tab in tabs:
@@ -166,7 +169,7 @@ def p95(delays: list[float]) -> int:
 def push(product: Product, person: Person, change: int) -> None:
     """One change of one row of the thousand."""
     statement = "update workers set status_reason = %s where org_id = %s and name = 'runner-0000'"
-    product.sql(statement, f"change-{change}", person.org_id)
+    product.sql(statement, f"Change-{change}", person.org_id)
 
 
 async def bytes_per_change(product: Product, person: Person) -> int:
@@ -177,7 +180,7 @@ async def bytes_per_change(product: Product, person: Person) -> int:
     tab.frames.clear()
     await asyncio.to_thread(push, product, person, 9999)
     await tab.answers(2.0)
-    return max((len(frame) for frame in tab.frames if "change-9999" in frame), default=0)
+    return max((len(frame) for frame in tab.frames if "Change-9999" in frame), default=0)
 
 
 async def measure(product: Product, outcome: Outcome) -> None:

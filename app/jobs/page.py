@@ -14,7 +14,7 @@ from app.shared.job.run_dialog import run_dialog
 from app.shared.job.run_state import RunState
 from app.shared.job.table import job_link, job_status
 from app.shared.job.words import STATUS_WORDS, TYPE_WORDS
-from app.shared.layout import head, page
+from app.shared.layout import head, new_button, page
 from app.shared.route import Route
 from app.shared.session import SessionState
 from app.shared.table import bare_table, cell, heads, search_box, show_all, turns
@@ -32,14 +32,7 @@ HEADS = (
 
 
 def _new_job() -> rx.Component:
-    button = rx.button(
-        icon("play"),
-        "New job",
-        on_click=RunState.ask("PLAN", ""),
-        color_scheme="gray",
-        high_contrast=True,
-        custom_attrs={"data-key": "n"},
-    )
+    button = new_button("play", "New job", RunState.ask("PLAN", ""))
     return rx.cond(SessionState.can_operate, button, rx.fragment())
 
 

@@ -12,23 +12,15 @@ from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
 from app.shared.feedback import empty, failed
-from app.shared.icons import icon
 from app.shared.job.run_dialog import run_dialog
 from app.shared.job.run_state import RunState
-from app.shared.layout import page
+from app.shared.layout import new_button, page
 from app.shared.route import Route
 from app.shared.session import SessionState
 
 
 def _nothing() -> rx.Component:
-    new = rx.button(
-        icon("plus"),
-        "New module",
-        on_click=ModuleFormState.new_module,
-        color_scheme="gray",
-        high_contrast=True,
-        custom_attrs={"data-key": "n"},
-    )
+    new = new_button("plus", "New module", ModuleFormState.new_module)
     text = "A module is what jobs act on: a Terraform, OpenTofu or Pulumi project with its inputs and its state."
     return rx.el.section(
         empty(

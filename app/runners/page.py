@@ -20,7 +20,7 @@ from app.runners.state.runners import RunnersState
 from app.shared.faults import PAGE as FAULTS_PAGE
 from app.shared.faults import FaultsOfferState
 from app.shared.icons import icon
-from app.shared.layout import head, page
+from app.shared.layout import head, new_button, page
 from app.shared.route import Route
 from app.shared.runner.actions import RunnerActionState
 from app.shared.runner.release_notes_state import ReleaseNotesState
@@ -49,14 +49,7 @@ def _head() -> rx.Component:
         href=FAULTS_PAGE,
         class_name="hide-s",
     )
-    add = rx.button(
-        icon("plus"),
-        "Add runner",
-        on_click=AddRunnerState.open_sheet,
-        color_scheme="gray",
-        high_contrast=True,
-        custom_attrs={"data-key": "n"},
-    )
+    add = new_button("plus", "Add runner", AddRunnerState.open_sheet)
     text = rx.fragment(
         "Your machines that run Terraform, OpenTofu and Pulumi. ",
         doc_link("How runners work", "runner-agent"),

@@ -1,6 +1,7 @@
 """The frame of every page behind the sign-in: sidebar, top bar, connection mark, page."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import reflex as rx
 
@@ -77,6 +78,18 @@ def page(
         *confirmations(SessionState.outdated_by_job, SessionState.latest_version),
         *dialogs,
         class_name="ry-shell",
+    )
+
+
+def new_button(icon_name: str, label: str, event: Any) -> rx.Component:
+    """What a page is there to begin; the key `n` presses it."""
+    return rx.button(
+        icon(icon_name),
+        label,
+        on_click=event,
+        color_scheme="gray",
+        high_contrast=True,
+        custom_attrs={"data-key": "n"},
     )
 
 

@@ -182,7 +182,7 @@ class JobState(LivePage, rx.State):
             is_mine = await self._read_job()
         if key in changed.ids("log"):
             self.log_seq += 1
-        if changed.is_everything or "memberships" in changed.tables:
+        if "memberships" in changed.tables:
             await self._read_own_rule()
         if is_mine or "approvals" in changed.tables:
             await self._renew(store, changed)

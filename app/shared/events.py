@@ -40,6 +40,7 @@ RUNNER_EVENTS: dict[str, tuple[str, str]] = {
     "resumed": ("play", "Takes jobs again"),
     "disabled": ("circle-pause", "Disabled"),
     "enabled": ("circle-play", "Enabled"),
+    "sessions_ended": ("unplug", "Disconnected by the administrator"),
     "token_rotated": ("key-round", "Token rotated"),
     "token_revoked": ("key-round", "Token revoked"),
     "removed": ("trash-2", "Removed"),

@@ -218,6 +218,24 @@ $$;
 comment on function private.check_extra_files(jsonb) is
   'Refuses files that could be written outside of the job''s directory.';
 
+create function private.need_target(p_org uuid, p_path text)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if p_path is null or p_path <> '' and not exists (
+    select from public.groups as g where g.org_id = p_org and g.path = p_path
+    union all
+    select from public.modules as m where m.org_id = p_org and m.path = p_path and m.deleted_at is null
+  ) then
+    perform private.fail('RY404', format('There is no module or group "%s".', left(p_path, 200)),
+      'Write its whole path, such as platform/network; "" is all modules.');
+  end if;
+end;
+$$;
+comment on function private.need_target(uuid, text) is 'Refuses a path at which there is neither a module nor a group.';
+
 create function private.ensure_groups(p_org uuid, p_path text)
 returns uuid
 language plpgsql

@@ -606,14 +606,30 @@ $$;
 comment on function private.lock_job_states(bigint[]) is
   'Serialises what happens to the queues of these jobs'' states.';
 
+create function private.try_lock_routing(p_org uuid, p_is_change boolean)
+returns boolean
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if not pg_try_advisory_xact_lock_shared(private.lock_key('routing')) then
+    return false;
+  elsif p_is_change then
+    return pg_try_advisory_xact_lock(private.lock_key('routing', p_org::pg_catalog.text));
+  end if;
+  return pg_try_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text));
+end;
+$$;
+comment on function private.try_lock_routing(uuid, boolean) is
+  'The same locks as lock_routing for one organisation, if they can be had at once.';
+
 create function private.try_lock_state(p_org uuid, p_state uuid)
 returns boolean
 language plpgsql
 set search_path = ''
 as $$
 begin
-  return pg_try_advisory_xact_lock_shared(private.lock_key('routing'))
-    and pg_try_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text))
+  return private.try_lock_routing(p_org, false)
     and pg_try_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
 end;
 $$;

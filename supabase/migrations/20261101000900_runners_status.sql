@@ -320,54 +320,62 @@ grant execute on function private.list_worker_tokens(uuid) to authenticated;
 
 -- --------------------------------------------------------------------------------------------------------------- flags
 
-create function private.set_worker_flags(
-  p_worker uuid, p_role public.member_role, p_disabled boolean, p_draining boolean, p_reason text, p_action text
-)
+create function private.set_worker_flags(p_worker public.workers, p_action text, p_reason text)
 returns jsonb
 language plpgsql
 set search_path = ''
 as $$
 declare
-  v_worker public.workers;
+  v_reason pg_catalog.text := nullif(trim(p_reason), '');
 begin
-  v_worker := private.lock_worker(p_worker, p_role);
   update public.workers set
-    is_disabled = coalesce(p_disabled, is_disabled), is_draining = coalesce(p_draining, is_draining),
-    drain_reason = case when p_draining is null then drain_reason when p_draining
-      then coalesce(nullif(trim(p_reason), ''), 'Drain requested') end
-  where id = p_worker;
-  perform private.refresh_worker_status(p_worker);
-  perform private.record_worker_event(p_worker, p_action,
-    coalesce(nullif(trim(p_reason), ''), 'By ' || private.caller_label(v_worker.org_id)));
-  perform private.audit(v_worker.org_id, 'worker.' || p_action, 'worker', p_worker::pg_catalog.text, v_worker.name,
+    is_disabled = case p_action when 'disabled' then true when 'enabled' then false else is_disabled end,
+    is_draining = case p_action when 'drained' then true when 'resumed' then false else is_draining end,
+    drain_reason = case p_action when 'drained' then coalesce(v_reason, 'Drain requested') when 'resumed' then null
+      else drain_reason end
+  where id = p_worker.id;
+  perform private.refresh_worker_status(p_worker.id);
+  perform private.record_worker_event(p_worker.id, p_action,
+    coalesce(v_reason, 'By ' || private.caller_label(p_worker.org_id)));
+  perform private.audit(p_worker.org_id, 'worker.' || p_action, 'worker', p_worker.id::pg_catalog.text, p_worker.name,
     jsonb_build_object('reason', p_reason));
-  perform private.wake_worker(p_worker);
+  perform private.wake_worker(p_worker.id);
   -- When a runner steps back, jobs that waited for it may now go to the next one: wake the lanes that have some.
   perform private.wake_lane(lw.lane_id) from private.lane_workers as lw
-  where lw.worker_id = p_worker and exists (select from private.live_jobs as j where j.lane_id = lw.lane_id
+  where lw.worker_id = p_worker.id and exists (select from private.live_jobs as j where j.lane_id = lw.lane_id
     and j.stage = 'READY');
-  return (select to_jsonb(w) from public.workers as w where w.id = p_worker);
+  return (select to_jsonb(w) from public.workers as w where w.id = p_worker.id);
 end;
 $$;
-comment on function private.set_worker_flags(uuid, public.member_role, boolean, boolean, text, text) is
-  'Sets a runner''s flags and tells everybody concerned.';
+comment on function private.set_worker_flags(public.workers, text, text) is
+  'Lets a runner, which is locked, be drained, resumed, disabled or enabled, and tells everybody concerned; '
+  'sessions_ended only tells them.';
 
 create function private.set_worker_disabled(p_worker uuid, p_disabled boolean)
-returns jsonb language sql security definer set search_path = ''
-as $$ select private.set_worker_flags(p_worker, 'admin', p_disabled, null, null, case when p_disabled then 'disabled'
-  else 'enabled' end) $$;
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if p_disabled is null then
+    perform private.fail('RY422', 'Say whether the runner is to be disabled: true or false.');
+  end if;
+  return private.set_worker_flags(private.lock_worker(p_worker, 'admin'), case when p_disabled then 'disabled'
+    else 'enabled' end, null);
+end;
+$$;
 comment on function private.set_worker_disabled(uuid, boolean) is 'Body of public.set_worker_disabled.';
 grant execute on function private.set_worker_disabled(uuid, boolean) to authenticated;
 
 create function private.drain_worker(p_worker uuid, p_reason text)
 returns jsonb language sql security definer set search_path = ''
-as $$ select private.set_worker_flags(p_worker, 'operator', null, true, p_reason, 'drained') $$;
+as $$ select private.set_worker_flags(private.lock_worker(p_worker, 'operator'), 'drained', p_reason) $$;
 comment on function private.drain_worker(uuid, text) is 'Body of public.drain_worker.';
 grant execute on function private.drain_worker(uuid, text) to authenticated;
 
 create function private.resume_worker(p_worker uuid)
 returns jsonb language sql security definer set search_path = ''
-as $$ select private.set_worker_flags(p_worker, 'operator', null, false, null, 'resumed') $$;
+as $$ select private.set_worker_flags(private.lock_worker(p_worker, 'operator'), 'resumed', null) $$;
 comment on function private.resume_worker(uuid) is 'Body of public.resume_worker.';
 grant execute on function private.resume_worker(uuid) to authenticated;
 

@@ -131,28 +131,6 @@ comment on function private.set_installation_maintenance(timestamptz, text) is
   'Body of public.set_installation_maintenance.';
 grant execute on function private.set_installation_maintenance(timestamptz, text) to service_role;
 
-create function private.open_transactions()
-returns jsonb
-language plpgsql stable security definer
-set search_path = ''
-as $$
-begin
-  -- While one is open, vacuum cannot remove what claims leave in their index, and each claim steps over all of it. One
-  -- of another database does not hinder it.
-  return (
-    select coalesce(jsonb_agg(to_jsonb(a) order by a.seconds desc), '[]') from (
-      select a.pid, a.usename as role, a.application_name as application, a.state,
-        round(extract(epoch from now() - a.xact_start))::integer as seconds
-      from pg_catalog.pg_stat_activity as a
-      where a.xact_start is not null and a.backend_type = 'client backend' and a.pid <> pg_backend_pid()
-        and a.datname = current_database()
-      order by a.xact_start limit 5
-    ) as a);
-end;
-$$;
-comment on function private.open_transactions() is 'Body of public.open_transactions.';
-grant execute on function private.open_transactions() to service_role;
-
 -- ----------------------------------------------------------------------------------------------------------- the claim
 
 create function private.is_requirement_met(p_version text, p_part text)

@@ -245,14 +245,22 @@ comment on function private.refuse_second_lifecycle_job(uuid) is
 -- one, then a quarter, then the rest. A wave begins when the one before has succeeded; a failure pauses the rollout,
 -- and a person decides.
 
+create function private.release_files(p_version text)
+returns text[]
+language sql stable
+set search_path = ''
+as $$
+  select array(select a ->> 'name' from public.worker_releases as r cross join jsonb_array_elements(r.artifacts) as a
+    where r.version = p_version)
+$$;
+comment on function private.release_files(text) is 'The names of the files that a release has.';
+
 create function private.updates_itself(p_worker uuid, p_version text)
 returns boolean
 language sql stable
 set search_path = ''
 as $$
-  select coalesce(bool_and(exists (
-    select from public.worker_releases as r cross join jsonb_array_elements(r.artifacts) as a
-    where r.version = p_version and a ->> 'name' = n.facts ->> 'self_update')), false)
+  select coalesce(bool_and(coalesce(n.facts ->> 'self_update' = any (private.release_files(p_version)), false)), false)
   from public.worker_instances as n join private.instance_liveness as i on i.instance_id = n.id
   where n.worker_id = p_worker and i.is_fresh
 $$;

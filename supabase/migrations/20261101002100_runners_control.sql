@@ -34,13 +34,7 @@ as $$
 declare
   v_account public.service_accounts;
 begin
-  if p_path is null or p_path <> '' and not exists (
-    select from public.groups where org_id = p_org and path = p_path
-    union all select from public.modules where org_id = p_org and path = p_path and deleted_at is null
-  ) then
-    perform private.fail('RY404', format('There is no group or module "%s".', p_path),
-      'Create it first, or check the spelling.');
-  end if;
+  perform private.need_target(p_org, p_path);
   select * into v_account from public.service_accounts where id = p_account;
   if v_account.path <> '' and p_path <> v_account.path and not starts_with(p_path, v_account.path || '/') then
     perform private.fail('RY422', format('The runner''s service account serves only %s.', v_account.path),
@@ -480,8 +474,10 @@ set search_path = ''
 as $$
 declare
   v_worker public.workers;
+  v_done pg_catalog.text := case p_action when 'drain' then 'drained' when 'resume' then 'resumed'
+    when 'disable' then 'disabled' when 'enable' then 'enabled' when 'end_sessions' then 'sessions_ended' end;
 begin
-  if p_action is null or p_action not in ('drain', 'resume', 'disable', 'enable', 'end_sessions') then
+  if v_done is null then
     perform private.fail('RY422', 'A shared runner can drain, resume, disable, enable or end_sessions.');
   end if;
   select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name))
@@ -490,23 +486,11 @@ begin
   if v_worker.id is null then
     perform private.fail('RY404', format('There is no shared runner "%s".', p_name));
   end if;
-  update public.workers set
-    is_disabled = case p_action when 'disable' then true when 'enable' then false else is_disabled end,
-    is_draining = case p_action when 'drain' then true when 'resume' then false else is_draining end,
-    drain_reason = case p_action when 'drain' then coalesce(nullif(trim(p_reason), ''), 'Drain requested') when 'resume'
-      then null
-      else drain_reason end
-  where id = v_worker.id;
   if p_action = 'end_sessions' then
     perform private.end_sessions(v_worker.id, null, null, coalesce(nullif(trim(p_reason), ''),
       'ended by the administrator'));
   end if;
-  perform private.refresh_worker_status(v_worker.id);
-  perform private.record_worker_event(v_worker.id, p_action, p_reason);
-  perform private.audit(null, 'worker.' || p_action, 'worker', v_worker.id::pg_catalog.text, v_worker.name,
-    jsonb_build_object('reason', p_reason));
-  perform private.wake_worker(v_worker.id);
-  return (select to_jsonb(w) from public.workers as w where w.id = v_worker.id);
+  return private.set_worker_flags(v_worker, v_done, p_reason);
 end;
 $$;
 comment on function private.set_shared_worker(text, text, text) is 'Body of public.set_shared_worker.';

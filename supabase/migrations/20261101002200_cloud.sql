@@ -264,8 +264,7 @@ begin
   for v_worker in select w.id, w.org_id from public.workers as w where w.cloud ? 'is_gone' and w.removed_at is null
     order by w.org_id loop
     begin
-      if pg_try_advisory_xact_lock_shared(private.lock_key('routing'))
-        and pg_try_advisory_xact_lock(private.lock_key('routing', v_worker.org_id::pg_catalog.text)) then
+      if private.try_lock_routing(v_worker.org_id, true) then
         perform private.retire_worker(v_worker.id, 'removed from the cloud');
         v_count := v_count + 1;
       end if;
@@ -517,9 +516,9 @@ declare
   v_count integer;
 begin
   if p_decision ->> 'desired' !~ '^(1000|[0-9]{1,3})$' or jsonb_typeof(p_decision -> 'memory') <> 'object'
-    or jsonb_typeof(p_decision -> 'dry_run') <> 'boolean' then
+    or jsonb_typeof(p_decision -> 'dry_run') <> 'boolean' or pg_column_size(p_decision) > 65536 then
     perform private.fail('RY422', 'That is not a decision.',
-      'Send {desired, verdict, reason, memory, dry_run}; desired is 0 to 1,000.');
+      'Send {desired, verdict, reason, memory, dry_run}, 64 KiB at most; desired is 0 to 1,000.');
   end if;
   v_count := (p_decision ->> 'desired')::integer;
   select w.* into v_worker from public.workers as w

@@ -123,22 +123,24 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_sets pg_catalog.uuid[];
-  v_modules pg_catalog.uuid[];
+  v_member pg_catalog.record;
+  v_sets pg_catalog.uuid[] := '{}';
+  v_modules pg_catalog.uuid[] := '{}';
 begin
   -- A module that two sets want is placed for one of them now and for the other with the next batch. The sweep waits
   -- for nobody: a state that somebody is at is left to the next one.
-  select array_agg(f.set_id order by f.module_id), array_agg(f.module_id order by f.module_id) into v_sets, v_modules
-    from (
-    select distinct on (m.module_id) m.set_id, m.module_id
+  for v_member in select distinct on (m.module_id) m.set_id, m.module_id
     from public.job_sets as s join private.set_members as m on m.set_id = s.id
     where s.finished_at is null and s.cancelled_at is null and m.job_id is null and m.left_out is null
       and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
         p_like.created_by_label)
       and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
-    order by m.module_id, s.created_at limit p_limit) as f
-  where p_waits or private.try_lock_state(p_like.org_id, f.module_id);
-  if v_modules is null then
+    order by m.module_id, s.created_at limit p_limit loop
+    continue when not p_waits and not private.try_lock_state(p_like.org_id, v_member.module_id);
+    v_sets := v_sets || v_member.set_id;
+    v_modules := v_modules || v_member.module_id;
+  end loop;
+  if v_modules = '{}' then
     return 0;
   end if;
   begin
@@ -264,23 +266,6 @@ as $$
 $$;
 comment on function private.modules_below(uuid, text) is
   'The modules at or below a path; "" is all of an organisation''s.';
-
-create function private.need_target(p_org uuid, p_path text)
-returns void
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  if p_path is null or p_path <> '' and not exists (select from public.groups as g where g.org_id = p_org
-    and g.path = p_path)
-    and not exists (select from public.modules as m where m.org_id = p_org and m.path = p_path and m.deleted_at is null)
-      then
-    perform private.fail('RY404', format('There is no module or group "%s".', left(p_path, 200)),
-      'Write its whole path, such as platform/network; "" is all modules.');
-  end if;
-end;
-$$;
-comment on function private.need_target(uuid, text) is 'Refuses a path at which there is neither a module nor a group.';
 
 create function private.is_set_open(p_set uuid)
 returns boolean

@@ -1,7 +1,7 @@
 -- What pages poll: the numbers that change too often to be rows, one call per organisation every few seconds; and
 -- statistics: queue wait, utilisation, throughput and pass rate by the hour, and each runner's last day in quarters of
 -- an hour. Closed hours are rolled up once, so that the page's call reads a few rows per hour, however many jobs there
--- were.
+-- were. Last the figures of the whole installation, for whoever runs it.
 set lock_timeout = '5s';
 set statement_timeout = '60s';
 
@@ -521,5 +521,114 @@ end;
 $$;
 comment on function private.fleet_figures(uuid, integer) is 'Body of public.fleet_figures.';
 grant execute on function private.fleet_figures(uuid, integer) to authenticated;
+
+-- ------------------------------------------------------------------------------------- figures for a monitoring system
+-- Figures of the installation as a whole, for a monitoring system: counts and times, no names and no organisations.
+
+create function private.recent_waits()
+returns jsonb
+language sql stable
+set search_path = ''
+as $$
+  -- Organisation by organisation, by its index: jobs that ended lately were claimed lately.
+  select jsonb_build_object('count', count(*), 'sum', coalesce(sum(w.seconds), 0),
+    'p50', percentile_cont(0.5) within group (order by w.seconds),
+    'p95', percentile_cont(0.95) within group (order by w.seconds),
+    'p99', percentile_cont(0.99) within group (order by w.seconds))
+  from public.organizations as o
+  cross join lateral (
+    select extract(epoch from j.claimed_at - j.queued_at)::double precision as seconds from public.provision_jobs as j
+    where j.org_id = o.id and j.finished_at > now() - interval '5 minutes' and j.claimed_at >= j.queued_at
+  ) as w
+$$;
+comment on function private.recent_waits() is
+  'How long the jobs that ended within the last five minutes had waited, in seconds.';
+
+create function private.installation_metrics()
+returns jsonb
+language sql stable security definer
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'jobs', (
+      select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
+        select j.status, sum(j.n) as n from public.organizations as o
+        cross join lateral (
+          select p.status, count(*) as n from public.provision_jobs as p
+          where p.org_id = o.id
+            and p.status in ('AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING', 'NEEDS_ATTENTION')
+          group by p.status
+        ) as j group by j.status
+      ) as c),
+    'oldest_queued_seconds', (
+      select coalesce(max(extract(epoch from now() - q.queued_at)), 0) from public.organizations as o
+      cross join lateral (
+        select p.queued_at from public.provision_jobs as p where p.org_id = o.id and p.status = 'QUEUED'
+        order by p.id limit 1
+      ) as q),
+    'waits', private.recent_waits(),
+    'runners', (
+      select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
+        select w.status, count(*) as n from public.workers as w where w.removed_at is null group by w.status) as c),
+    'slots', (select coalesce(sum(i.capacity), 0) from private.instance_liveness as i where i.is_fresh),
+    'slots_used', (select count(*) from private.live_jobs as l where l.stage = 'RUNNING'),
+    'sweep_lag_seconds', (
+      select extract(epoch from now() - max(c.ran_at)) from private.clocks as c where c.name = 'swept'),
+    'deliveries', (
+      select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
+        select d.status, count(*) as n from public.deliveries as d group by d.status) as c),
+    'organizations', (select count(*) from public.organizations))
+$$;
+comment on function private.installation_metrics() is 'Body of public.installation_metrics.';
+grant execute on function private.installation_metrics() to service_role;
+
+-- -------------------------------------------------------------------------------------------------------------- health
+-- Is the installation well? For its operator: what keeps vacuum back, whether the sweep comes by, what pages follow.
+
+create function private.installation_health()
+returns jsonb
+language sql stable security definer
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'postgres', current_setting('server_version'),
+    'bytes', pg_database_size(current_database()),
+    'connections', (select count(*) from pg_catalog.pg_stat_activity as a where a.datname = current_database()),
+    'most_connections', current_setting('max_connections')::integer,
+    'oldest_transaction_seconds', coalesce((
+      select extract(epoch from max(clock_timestamp() - a.xact_start))::integer from pg_catalog.pg_stat_activity as a
+      where a.datname = current_database() and a.backend_type = 'client backend' and a.pid <> pg_backend_pid()), 0),
+    'swept_seconds_ago', (select extract(epoch from now() - max(c.ran_at))::integer from private.clocks as c
+      where c.name in ('sweep', 'housekeeping')),
+    'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
+      where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
+    'organizations', (select count(*) from public.organizations),
+    'unfinished_jobs', (select count(*) from private.live_jobs),
+    'runners_online', (select count(*) from public.workers as w where w.removed_at is null and w.status = 'ONLINE'))
+$$;
+comment on function private.installation_health() is 'Body of public.installation_health.';
+grant execute on function private.installation_health() to service_role;
+
+create function private.open_transactions()
+returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  -- While one is open, vacuum cannot remove what claims leave in their index, and each claim steps over all of it. One
+  -- of another database does not hinder it.
+  return (
+    select coalesce(jsonb_agg(to_jsonb(a) order by a.seconds desc), '[]') from (
+      select a.pid, a.usename as role, a.application_name as application, a.state,
+        round(extract(epoch from now() - a.xact_start))::integer as seconds
+      from pg_catalog.pg_stat_activity as a
+      where a.xact_start is not null and a.backend_type = 'client backend' and a.pid <> pg_backend_pid()
+        and a.datname = current_database()
+      order by a.xact_start limit 5
+    ) as a);
+end;
+$$;
+comment on function private.open_transactions() is 'Body of public.open_transactions.';
+grant execute on function private.open_transactions() to service_role;
 
 revoke execute on all functions in schema private from public;

@@ -260,10 +260,7 @@ language sql stable
 set search_path = ''
 as $$
   with newest as materialized (
-    select l.version, array(
-      select a ->> 'name' from public.worker_releases as r cross join jsonb_array_elements(r.artifacts) as a
-      where r.version = l.version) as files
-    from private.latest_version() as l (version)
+    select l.version, private.release_files(l.version) as files from private.latest_version() as l (version)
   ), fleet as materialized (
     select w.id, w.version, w.status, w.status_reason, w.never_contacted from public.workers as w
     where (w.org_id = p_org or w.is_shared) and w.removed_at is null and (p_workers is null or w.id = any (p_workers))

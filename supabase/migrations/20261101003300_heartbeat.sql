@@ -172,20 +172,15 @@ language plpgsql stable
 set search_path = ''
 as $$
 declare
-  v_version pg_catalog.text;
-  v_offer pg_catalog.jsonb;
+  v_version pg_catalog.text := private.latest_version();
 begin
-  select r.version, jsonb_build_object('version', r.version, 'notes', r.notes, 'is_breaking',
-    r.is_breaking) into v_version, v_offer
-  from public.worker_releases as r
-  where r.channel = 'stable' and r.withdrawn_at is null
-    order by private.version_key(r.version) collate "C" desc limit 1;
   -- Comparing is the expensive part: not for a runner that has the newest, nor where nothing was released.
   if v_version is null or v_version = p_version or not coalesce(private.is_version_less(p_version, v_version), false)
     then
     return null;
   end if;
-  return v_offer;
+  return (select jsonb_build_object('version', r.version, 'notes', r.notes, 'is_breaking', r.is_breaking)
+    from public.worker_releases as r where r.version = v_version);
 end;
 $$;
 comment on function private.update_offer(text) is

@@ -311,10 +311,29 @@ def test_the_administrator_governs_a_shared_runner(fresh_world: World) -> None:
     world.service.call("set_shared_worker", p_name="shared", p_action="end_sessions")
     with refused("RY401"):
         shared.heartbeat()
+    told = world.owner.rows(
+        "select event from public.worker_events where event not in ('online', 'offline') order by id"
+    )
+    assert [event for event in told if event != "draining"][-5:] == [
+        "drained",
+        "resumed",
+        "disabled",
+        "enabled",
+        "sessions_ended",
+    ]
     with refused("RY404"):
         world.service.call("set_shared_worker", p_name="nobody", p_action="drain")
     with refused("RY422", "A shared runner can drain, resume, disable, enable or end_sessions."):
         world.service.call("set_shared_worker", p_name="shared", p_action="dance")
+
+
+def test_a_shared_runner_that_steps_back_wakes_who_may_take_its_jobs(fresh_world: World) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    world.connect_runner(world.shared_worker())
+    org.enqueue("a/b")
+    world.owner.connection.execute("delete from private.wake_ups; delete from realtime.messages")
+    world.service.call("set_shared_worker", p_name="shared", p_action="drain")
+    assert world.wake_ups(f"queue:{org.id}", "wake")
 
 
 def test_a_runner_whose_instances_are_all_degraded_is_not_called_ready(world: World, org: Organization) -> None:

@@ -143,6 +143,11 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
         worker_options(labels=[f"label{number:02}=" + "x" * 60 for number in range(20)]),
     ),
     "less than no tasks": ("RY422", "A limit for scaling is out of range.", worker_options(scaling={"min": -1})),
+    "neither disabled nor enabled": (
+        "RY422",
+        "Say whether the runner is to be disabled: true or false.",
+        lambda org: org.owner.call("set_worker_disabled", p_worker=org.worker("r1"), p_disabled=None),
+    ),
     "a type that is none": ("RY422", "There is no such type of job.", worker_options(accepted_job_types=["DANCE"])),
     "no type of job": ("RY422", "A runner must take at least one type of job.", worker_options(accepted_job_types=[])),
     "an unknown account": ("RY404", "There is no such service account.", worker_options(service_account_id=NOBODY)),
@@ -187,6 +192,7 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
         ),
     ),
     "too urgent": ("RY422", "An option of the job is out of range.", job(priority=-1)),
+    "too long a reason": ("RY422", "An option of the job is out of range.", job(reason="r" * 1001)),
     "urgent in words": ("RY422", "An option of the job has the wrong type.", job(priority="very")),
     "a plan of nothing": (
         "RY422",

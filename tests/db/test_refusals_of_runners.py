@@ -41,6 +41,13 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
         "That is not a decision.",
         lambda runner, _: runner.call("worker_scaling_decided", p_worker=NOBODY, p_decision={"desired": 1001}),
     ),
+    "a decision that remembers too much": (
+        "RY422",
+        "That is not a decision.",
+        lambda runner, _: runner.call(
+            "worker_scaling_decided", p_worker=NOBODY, p_decision={"desired": 1, "memory": {"x": ["y"] * 70000}}
+        ),
+    ),
     "an end that is none": (
         "RY422",
         "A job ends as SUCCEEDED, FAILED, CANCELLED or NEEDS_ATTENTION.",

@@ -105,7 +105,7 @@ def test_drain_shows_its_reason_and_resume_ends_it(world: World, org: Organizati
 
 def test_assignments_need_something_to_be_assigned_to(org: Organization) -> None:
     worker = org.worker("r1")
-    with refused("RY404", 'There is no group or module "'):
+    with refused("RY404", 'There is no module or group "'):
         org.owner.call("assign_worker", p_worker=worker, p_path="platform")
     org.module("platform/vpc")
     for path in ("", "platform", "platform/vpc"):

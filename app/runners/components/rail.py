@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.runners.state.runner import RunnerState
 from app.shared.elements import ago, date
-from app.shared.forms import question
+from app.shared.form.elements import question
 from app.shared.icons import icon
 from app.shared.runner.actions import RunnerActionState
 from app.shared.session import SessionState

@@ -9,7 +9,7 @@ from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.form import NAME_RULE
 from app.shared.copy import code_block, copy_button
 from app.shared.elements import secret, timer
-from app.shared.forms import field
+from app.shared.form.elements import field
 from app.shared.icons import icon
 from app.shared.runner.commands import WAYS
 from app.shared.runner.file_list import file_list

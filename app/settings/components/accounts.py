@@ -8,7 +8,7 @@ from app.settings.view.accounts import NO_ROLE, ROLES, AccountView, TrustView
 from app.shared.copy import copy_button
 from app.shared.elements import ago, secret
 from app.shared.feedback import empty
-from app.shared.forms import field, form_dialog, question, secret_dialog, text_field
+from app.shared.form.elements import field, form_dialog, question, secret_dialog, text_field
 from app.shared.runner.trusts import PLATFORMS
 from app.shared.session import SessionState
 from app.shared.table import cell

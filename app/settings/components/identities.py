@@ -8,7 +8,7 @@ from app.shared.cloud_identities import IdentityView
 from app.shared.copy import code_block
 from app.shared.elements import ago
 from app.shared.feedback import empty
-from app.shared.forms import form_dialog, question, text_field
+from app.shared.form.elements import form_dialog, question, text_field
 from app.shared.icons import icon
 from app.shared.session import SessionState
 from app.shared.table import cell

@@ -10,7 +10,7 @@ from app.settings.view.members import ROLE_WORDS, ROLES, MemberRow
 from app.shared.copy import copy_button
 from app.shared.elements import ago, secret
 from app.shared.feedback import skeleton_rows
-from app.shared.forms import problem_line, question
+from app.shared.form.elements import problem_line, question
 from app.shared.icons import icon
 from app.shared.session import SessionState
 from app.shared.table import cell, heads, table

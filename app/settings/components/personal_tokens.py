@@ -5,7 +5,7 @@ import reflex as rx
 from app.settings.state.personal_tokens import PersonalTokensState, TokenView
 from app.shared.copy import copy_button
 from app.shared.elements import ago, date, secret
-from app.shared.forms import question
+from app.shared.form.elements import question
 from app.shared.icons import icon
 from app.shared.table import cell, heads
 

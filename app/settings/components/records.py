@@ -9,7 +9,7 @@ from app.settings.state.releases import ReleaseRow, ReleasesState
 from app.settings.view.audit import AuditRow, Change
 from app.shared.elements import DOWNLOAD, ago, clock_seconds, date
 from app.shared.feedback import empty, skeleton_rows
-from app.shared.forms import check_field, text_field
+from app.shared.form.elements import check_field, text_field
 from app.shared.icons import icon
 from app.shared.runner.release_notes_state import ReleaseNotesState
 from app.shared.session import SessionState

@@ -6,7 +6,7 @@ from app.settings.components.two_steps import line
 from app.settings.state.sessions import SessionsState
 from app.settings.view.sessions import SessionView
 from app.shared.elements import ago, clock_time
-from app.shared.forms import question
+from app.shared.form.elements import question
 from app.shared.table import cell, heads
 
 State = SessionsState

@@ -7,7 +7,7 @@ import reflex as rx
 from app.settings.state.two_steps import DeviceView, TwoStepsState
 from app.shared.copy import copy_button
 from app.shared.elements import date
-from app.shared.forms import question
+from app.shared.form.elements import question
 from app.shared.icons import icon
 
 State = TwoStepsState

@@ -1,1 +1,1 @@
-"""Forms: reading what somebody typed, field by field."""
+"""What dialogs ask: elements, fields and how they are checked."""

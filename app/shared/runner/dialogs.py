@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.shared.copy import code_block, copy_button
 from app.shared.elements import secret
-from app.shared.forms import check_field
+from app.shared.form.elements import check_field
 from app.shared.icons import icon
 from app.shared.runner.actions import OVERLAPS, RunnerActionState
 from app.shared.runner.release_notes_state import ReleaseNotesState

@@ -3,7 +3,7 @@
 import reflex as rx
 
 from app.shared.feedback import empty
-from app.shared.forms import field, problem_line, question, text_field
+from app.shared.form.elements import field, problem_line, question, text_field
 from app.shared.icons import icon
 from app.shared.panel import item_table, menu, menu_item, settings_panel
 from app.shared.session import SessionState

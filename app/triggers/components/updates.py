@@ -3,7 +3,7 @@
 import reflex as rx
 
 from app.shared.elements import date
-from app.shared.forms import check_field, problem_line, text_field
+from app.shared.form.elements import check_field, problem_line, text_field
 from app.shared.panel import or_problem, settings_panel
 from app.shared.session import SessionState
 from app.triggers.state.updates import UpdatesState

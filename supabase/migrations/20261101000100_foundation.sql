@@ -335,6 +335,20 @@ as $$
 $$;
 comment on function private.text_list(jsonb) is 'A JSON list of strings as text[]; anything else as an empty list.';
 
+create function private.check_reason(p_reason text)
+returns void
+language plpgsql immutable strict
+set search_path = ''
+as $$
+begin
+  if length(p_reason) > 1000 then
+    perform private.fail('RY422', 'A reason has at most 1,000 characters.', 'Write less, and link to the rest.');
+  end if;
+end;
+$$;
+comment on function private.check_reason(text) is
+  'Refuses a reason that is longer than the pages, events and heartbeats that repeat it should carry.';
+
 create function private.lock_key(p_kind text, p_id text default '')
 returns bigint
 language plpgsql immutable

@@ -224,7 +224,11 @@ language plpgsql stable
 set search_path = ''
 as $$
 begin
-  if p_path is null or p_path <> '' and not exists (
+  if p_path is null then
+    perform private.fail('RY422', 'Say which module or group is meant.',
+      'Write its whole path, such as platform/network; "" is all modules.');
+  end if;
+  if p_path <> '' and not exists (
     select from public.groups as g where g.org_id = p_org and g.path = p_path
     union all
     select from public.modules as m where m.org_id = p_org and m.path = p_path and m.deleted_at is null

@@ -217,6 +217,17 @@ comment on column private.worker_tokens.expires_at is 'After this it opens no se
 comment on column private.worker_tokens.last_used_at is 'When it last opened a session.';
 comment on column private.worker_tokens.revoked_at is 'When it was revoked; its sessions ended then.';
 
+create view private.live_tokens as
+select
+  t.id,
+  t.worker_id,
+  t.hash,
+  t.created_at
+from private.worker_tokens as t
+where t.revoked_at is null and (t.expires_at is null or t.expires_at > now());
+comment on view private.live_tokens is 'Tokens that open sessions: neither revoked nor expired.';
+comment on column private.live_tokens.hash is 'bcrypt hash of the token.';
+
 create table private.sessions (
   id uuid primary key default gen_random_uuid(),
   worker_id uuid not null references public.workers (id) on delete cascade,

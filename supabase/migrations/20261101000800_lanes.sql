@@ -378,6 +378,20 @@ end;
 $$;
 comment on function private.wake_lane(integer) is 'Wakes the runners that may take jobs of this lane.';
 
+create function private.wake_lanes_of(p_worker uuid)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- Each holds a lock until the commit, and a shared runner is in the lanes of everybody.
+  perform private.wake_lane(l.id) from private.lane_workers as lw join private.ready_lanes as l on l.id = lw.lane_id
+  where lw.worker_id = p_worker limit 100;
+end;
+$$;
+comment on function private.wake_lanes_of(uuid) is
+  'Wakes the runners of a runner''s lanes that have a ready job: after it came, or for those who may take its place.';
+
 -- In a wrong lane is a job when types count now or no longer, when nobody is assigned to the lane's path any more, when
 -- the runner is assigned nearer than that, or when the job is about the runner.
 create function private.misplaced_jobs(p_org uuid, p_worker uuid)
@@ -441,8 +455,7 @@ begin
     update private.live_jobs as q set lane_id = v_lane where q.job_id = any (v_moved.jobs) and q.stage = 'READY'
       and q.lane_id <> v_lane;
   end loop;
-  perform private.wake_lane(l.id) from private.lane_workers as lw join private.ready_lanes as l on l.id = lw.lane_id
-  where lw.worker_id = p_worker limit 100;
+  perform private.wake_lanes_of(p_worker);
 end;
 $$;
 comment on function private.reroute(uuid, uuid) is

@@ -23,7 +23,10 @@ begin
   end if;
   perform private.need_role(v_worker.org_id, p_role);
   perform private.lock_routing(v_worker.org_id, true);
-  select * into v_worker from public.workers where id = p_worker for no key update;
+  select * into v_worker from public.workers where id = p_worker and removed_at is null for no key update;
+  if v_worker.id is null then
+    perform private.fail('RY404', 'There is no such runner.', 'It was removed in this moment.');
+  end if;
   return v_worker;
 end;
 $$;
@@ -57,8 +60,7 @@ select
     as is_starting,
   -- What was deployed from here is given its token by the job that starts it.
   w.type = 'cloud-hosted' or exists (
-    select from private.worker_tokens as t
-    where t.worker_id = w.id and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
+    select from private.live_tokens as t where t.worker_id = w.id
   ) or exists (
     select from public.service_accounts as a
     where a.id = w.service_account_id and a.removed_at is null and not a.is_disabled
@@ -211,7 +213,7 @@ language sql stable
 set search_path = ''
 as $$
   select to_jsonb(p_token) - 'hash' || jsonb_build_object('is_live',
-    p_token.revoked_at is null and (p_token.expires_at is null or p_token.expires_at > now()))
+    exists (select from private.live_tokens as t where t.id = p_token.id))
 $$;
 comment on function private.token_json(private.worker_tokens) is 'A token''s record without its hash.';
 
@@ -328,6 +330,7 @@ as $$
 declare
   v_reason pg_catalog.text := nullif(trim(p_reason), '');
 begin
+  perform private.check_reason(v_reason);
   update public.workers set
     is_disabled = case p_action when 'disabled' then true when 'enabled' then false else is_disabled end,
     is_draining = case p_action when 'drained' then true when 'resumed' then false else is_draining end,
@@ -336,14 +339,12 @@ begin
   where id = p_worker.id;
   perform private.refresh_worker_status(p_worker.id);
   perform private.record_worker_event(p_worker.id, p_action,
-    coalesce(v_reason, 'By ' || private.caller_label(p_worker.org_id)));
+    coalesce(v_reason, 'By ' || case when p_worker.is_shared then 'the administrator'
+      else private.caller_label(p_worker.org_id) end));
   perform private.audit(p_worker.org_id, 'worker.' || p_action, 'worker', p_worker.id::pg_catalog.text, p_worker.name,
-    jsonb_build_object('reason', p_reason));
+    jsonb_build_object('reason', v_reason));
   perform private.wake_worker(p_worker.id);
-  -- When a runner steps back, jobs that waited for it may now go to the next one: wake the lanes that have some.
-  perform private.wake_lane(lw.lane_id) from private.lane_workers as lw
-  where lw.worker_id = p_worker.id and exists (select from private.live_jobs as j where j.lane_id = lw.lane_id
-    and j.stage = 'READY');
+  perform private.wake_lanes_of(p_worker.id);
   return (select to_jsonb(w) from public.workers as w where w.id = p_worker.id);
 end;
 $$;
@@ -394,8 +395,7 @@ begin
   where id = p_service_account and org_id = v_worker.org_id and removed_at is null and not is_disabled
     and credential_version = p_account_version;
   if num_nonnulls(p_token, p_service_account) = 1 and (v_account.id = v_worker.service_account_id or exists (
-    select from private.worker_tokens as t where t.id = p_token and t.worker_id = p_worker
-      and t.revoked_at is null and (t.expires_at is null or t.expires_at > now()))) then
+    select from private.live_tokens as t where t.id = p_token and t.worker_id = p_worker)) then
     return;
   end if;
   -- Who has proved to be an account of the same organisation may know what is missing; others learn nothing.

@@ -45,9 +45,8 @@ set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object('token_id', t.id, 'hash', t.hash) order by t.created_at desc), '[]')
   from (
-    select t.id, t.hash, t.created_at from private.worker_tokens as t join public.workers as w on w.id = t.worker_id
-    where t.worker_id = p_worker and w.removed_at is null and t.revoked_at is null
-      and (t.expires_at is null or t.expires_at > now())
+    select t.id, t.hash, t.created_at from private.live_tokens as t join public.workers as w on w.id = t.worker_id
+    where t.worker_id = p_worker and w.removed_at is null
     order by t.created_at desc limit 2
   ) as t
 $$;
@@ -61,8 +60,7 @@ returns boolean
 language sql stable
 set search_path = ''
 as $$
-  select exists (select from private.worker_tokens as t
-      where t.id = p_session.token_id and t.revoked_at is null and (t.expires_at is null or t.expires_at > now()))
+  select exists (select from private.live_tokens as t where t.id = p_session.token_id)
     or exists (select from public.service_accounts as a join public.workers as w on w.service_account_id = a.id
       where a.id = p_session.service_account_id and w.id = p_session.worker_id and a.removed_at is null
         and not a.is_disabled and a.credential_version = p_session.account_version)

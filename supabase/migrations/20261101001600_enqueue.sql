@@ -407,16 +407,16 @@ begin
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
     'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables']);
   perform private.check_option_types(p_options);
+  perform private.check_reason(p_options ->> 'reason');
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
     or coalesce((p_options ->> 'max_attempts')::integer, 3) not between 1 and 20
     or coalesce((p_options ->> 'approvals_required')::integer, 0) not between 0 and 10
     or length(p_options ->> 'idempotency_key') not between 1 and 200
-    or length(p_options ->> 'pinned_instance_name') not between 1 and 100 or length(p_options ->> 'reason') > 1000
+    or length(p_options ->> 'pinned_instance_name') not between 1 and 100
     or not private.is_label_list(private.text_list(p_options -> 'labels')) then
     perform private.fail('RY422', 'An option of the job is out of range.',
       'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, a key of 1 to 200 characters, an '
-      'instance name of 1 to 100, a reason of at most 1,000, labels like "gpu=true", at most 32 of 1,000 characters '
-      'in all.');
+      'instance name of 1 to 100, labels like "gpu=true", at most 32 of 1,000 characters in all.');
   end if;
   if p_options ->> 'pinned_worker_id' is not null and not exists (
     select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid

@@ -71,11 +71,14 @@ alter table public.provision_jobs add constraint
 
 create function private.latest_version()
 returns text
-language sql stable
+language plpgsql stable
 set search_path = ''
 as $$
-  select r.version from public.worker_releases as r where r.channel = 'stable' and r.withdrawn_at is null
-  order by private.version_key(r.version) collate "C" desc limit 1
+begin
+  return (
+    select r.version from public.worker_releases as r where r.channel = 'stable' and r.withdrawn_at is null
+    order by private.version_key(r.version) collate "C" desc limit 1);
+end;
 $$;
 comment on function private.latest_version() is 'The newest stable release that was not withdrawn.';
 
@@ -247,11 +250,13 @@ comment on function private.refuse_second_lifecycle_job(uuid) is
 
 create function private.release_files(p_version text)
 returns text[]
-language sql stable
+language plpgsql stable
 set search_path = ''
 as $$
-  select array(select a ->> 'name' from public.worker_releases as r cross join jsonb_array_elements(r.artifacts) as a
-    where r.version = p_version)
+begin
+  return array(select a ->> 'name' from public.worker_releases as r cross join jsonb_array_elements(r.artifacts) as a
+    where r.version = p_version);
+end;
 $$;
 comment on function private.release_files(text) is 'The names of the files that a release has.';
 
@@ -260,8 +265,9 @@ returns boolean
 language sql stable
 set search_path = ''
 as $$
-  select coalesce(bool_and(coalesce(n.facts ->> 'self_update' = any (private.release_files(p_version)), false)), false)
-  from public.worker_instances as n join private.instance_liveness as i on i.instance_id = n.id
+  select coalesce(bool_and(coalesce(n.facts ->> 'self_update' = any (r.files), false)), false)
+  from (select private.release_files(p_version) as files offset 0) as r
+  cross join public.worker_instances as n join private.instance_liveness as i on i.instance_id = n.id
   where n.worker_id = p_worker and i.is_fresh
 $$;
 comment on function private.updates_itself(uuid, text) is

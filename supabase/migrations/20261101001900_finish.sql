@@ -449,7 +449,7 @@ begin
   -- Somebody asked it to stop, and it has: it is not offered again.
   if v_live.cancel_kind is not null then
     perform private.end_job(p_job, 'CANCELLED', 'cancelled', 'worker', v_runner.worker_id, v_runner.worker_name,
-      coalesce(p_reason, 'Given back'));
+      left(coalesce(p_reason, 'Given back'), 1000));
     return jsonb_build_object('status', 'CANCELLED');
   end if;
   perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name,

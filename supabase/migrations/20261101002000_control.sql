@@ -33,6 +33,7 @@ as $$
 declare
   v_job public.provision_jobs := private.my_job(p_job, 'operator');
 begin
+  perform private.check_reason(p_reason);
   if v_job.status in ('AWAITING_APPROVAL', 'QUEUED') then
     perform private.end_job(p_job, 'CANCELLED', 'cancelled', private.caller_kind(), private.caller_id(),
       private.caller_label(v_job.org_id), p_reason);
@@ -73,6 +74,7 @@ declare
   v_new public.provision_jobs := v_old;
   v_module public.modules;
 begin
+  perform private.check_reason(p_reason);
   if v_old.status not in ('FAILED', 'CANCELLED') then
     perform private.fail('RY409', format('The job is %s; only a failed or cancelled one can be retried.', v_old.status),
       case when v_old.status = 'NEEDS_ATTENTION' then 'Resolve it first.' else 'Enqueue a new one instead.' end);

@@ -397,6 +397,25 @@ $$;
 comment on function private.set_shared_orgs(uuid, text[]) is
   'Says for whom a shared runner works; nobody named is everybody. The caller holds the routing lock alone.';
 
+create function private.need_shared_worker(p_name text)
+returns public.workers
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+begin
+  select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name))
+    and removed_at is null
+  for no key update;
+  if v_worker.id is null then
+    perform private.fail('RY404', format('There is no shared runner "%s".', left(p_name, 200)));
+  end if;
+  return v_worker;
+end;
+$$;
+comment on function private.need_shared_worker(text) is 'A shared runner by its name, with its row held.';
+
 create function private.ensure_shared_worker(p_name text, p_token_hash text, p_token_hint text, p_options jsonb)
 returns jsonb
 language plpgsql security definer
@@ -429,9 +448,8 @@ begin
     where id = v_worker.id returning * into v_worker;
     perform private.refresh_slots(v_worker.id);
   end if;
-  if p_token_hash is not null and not exists (select from private.worker_tokens where worker_id = v_worker.id
-    and hash = p_token_hash
-    and revoked_at is null) then
+  if p_token_hash is not null and not exists (select from private.live_tokens as t
+    where t.worker_id = v_worker.id and t.hash = p_token_hash) then
     perform private.expire_tokens(v_worker.id, now());
     perform private.add_token(v_worker.id, p_token_hash, p_token_hint, null);
   end if;
@@ -454,11 +472,7 @@ declare
   v_worker public.workers;
 begin
   perform private.lock_routing(null, true);
-  select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name))
-    and removed_at is null;
-  if v_worker.id is null then
-    perform private.fail('RY404', format('There is no shared runner "%s".', p_name));
-  end if;
+  v_worker := private.need_shared_worker(p_name);
   perform private.retire_worker(v_worker.id, 'removed from the installation''s configuration');
   perform private.audit(null, 'worker.removed', 'worker', v_worker.id::pg_catalog.text, v_worker.name);
   return (select to_jsonb(w) from public.workers as w where w.id = v_worker.id);
@@ -480,12 +494,7 @@ begin
   if v_done is null then
     perform private.fail('RY422', 'A shared runner can drain, resume, disable, enable or end_sessions.');
   end if;
-  select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name))
-    and removed_at is null
-  for no key update;
-  if v_worker.id is null then
-    perform private.fail('RY404', format('There is no shared runner "%s".', p_name));
-  end if;
+  v_worker := private.need_shared_worker(p_name);
   if p_action = 'end_sessions' then
     perform private.end_sessions(v_worker.id, null, null, coalesce(nullif(trim(p_reason), ''),
       'ended by the administrator'));

@@ -515,7 +515,7 @@ declare
   v_before private.scaling_memory;
   v_count integer;
 begin
-  if p_decision ->> 'desired' !~ '^(1000|[0-9]{1,3})$' or jsonb_typeof(p_decision -> 'memory') <> 'object'
+  if coalesce(p_decision ->> 'desired', '') !~ '^(1000|[0-9]{1,3})$' or jsonb_typeof(p_decision -> 'memory') <> 'object'
     or jsonb_typeof(p_decision -> 'dry_run') <> 'boolean' or pg_column_size(p_decision) > 65536 then
     perform private.fail('RY422', 'That is not a decision.',
       'Send {desired, verdict, reason, memory, dry_run}, 64 KiB at most; desired is 0 to 1,000.');

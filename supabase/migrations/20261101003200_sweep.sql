@@ -34,9 +34,7 @@ begin
   loop
     begin
       perform private.refresh_worker_status(v_worker);
-      perform private.wake_lane(lw.lane_id) from private.lane_workers as lw
-      where lw.worker_id = v_worker and exists (select from private.live_jobs as j where j.lane_id = lw.lane_id
-        and j.stage = 'READY');
+      perform private.wake_lanes_of(v_worker);
       v_count := v_count + 1;
     exception
       when others then raise warning 'sweep of runner %: %', v_worker, sqlerrm;

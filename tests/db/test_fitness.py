@@ -311,16 +311,12 @@ def test_the_administrator_governs_a_shared_runner(fresh_world: World) -> None:
     world.service.call("set_shared_worker", p_name="shared", p_action="end_sessions")
     with refused("RY401"):
         shared.heartbeat()
-    told = world.owner.rows(
-        "select event from public.worker_events where event not in ('online', 'offline') order by id"
-    )
-    assert [event for event in told if event != "draining"][-5:] == [
-        "drained",
-        "resumed",
-        "disabled",
-        "enabled",
-        "sessions_ended",
-    ]
+    acts = ["drained", "resumed", "disabled", "enabled", "sessions_ended"]
+    told = "select event, reason from public.worker_events where event = any (%s) order by id"
+    given = ["new disk", "By the administrator", "new disk", "By the administrator", "By the administrator"]
+    assert world.owner.rows(told, acts) == list(zip(acts, given, strict=True))
+    audited = "select action from public.audit_events where org_id is null and action = any (%s) order by id"
+    assert world.owner.rows(audited, [f"worker.{act}" for act in acts]) == [f"worker.{act}" for act in acts]
     with refused("RY404"):
         world.service.call("set_shared_worker", p_name="nobody", p_action="drain")
     with refused("RY422", "A shared runner can drain, resume, disable, enable or end_sessions."):

@@ -109,6 +109,7 @@ def break_the_state_machine(org: Organization) -> None:
     )
 
 
+TOO_LONG = "A reason has at most 1,000 characters."
 PEOPLE: dict[str, tuple[str, str, Ask]] = {
     "no role": ("RY422", "A member needs a role.", owner("set_member_role", p_user=NOBODY, p_role=None)),
     "an invitation to nothing": (
@@ -143,6 +144,16 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
         worker_options(labels=[f"label{number:02}=" + "x" * 60 for number in range(20)]),
     ),
     "less than no tasks": ("RY422", "A limit for scaling is out of range.", worker_options(scaling={"min": -1})),
+    "too long a reason to drain": (
+        "RY422",
+        TOO_LONG,
+        lambda org: org.owner.call("drain_worker", p_worker=org.worker("r1"), p_reason="r" * 1001),
+    ),
+    "an assignment to nothing": (
+        "RY422",
+        "Say which module or group is meant.",
+        lambda org: org.owner.call("assign_worker", p_worker=org.worker("r1"), p_path=None),
+    ),
     "neither disabled nor enabled": (
         "RY422",
         "Say whether the runner is to be disabled: true or false.",
@@ -192,7 +203,17 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
         ),
     ),
     "too urgent": ("RY422", "An option of the job is out of range.", job(priority=-1)),
-    "too long a reason": ("RY422", "An option of the job is out of range.", job(reason="r" * 1001)),
+    "too long a reason": ("RY422", TOO_LONG, job(reason="r" * 1001)),
+    "too long a reason to stop": (
+        "RY422",
+        TOO_LONG,
+        lambda org: org.owner.call("cancel_job", p_job=org.enqueue("a/b"), p_reason="r" * 1001),
+    ),
+    "too long a reason to retry": (
+        "RY422",
+        TOO_LONG,
+        lambda org: org.owner.call("retry_job", p_job=org.enqueue("a/b"), p_reason="r" * 1001),
+    ),
     "urgent in words": ("RY422", "An option of the job has the wrong type.", job(priority="very")),
     "a plan of nothing": (
         "RY422",

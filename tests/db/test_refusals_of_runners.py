@@ -45,8 +45,13 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
         "RY422",
         "That is not a decision.",
         lambda runner, _: runner.call(
-            "worker_scaling_decided", p_worker=NOBODY, p_decision={"desired": 1, "memory": {"x": ["y"] * 70000}}
+            "worker_scaling_decided", p_worker=NOBODY, p_decision={"desired": 1, "memory": {"x": "y" * 65_600}}
         ),
+    ),
+    "a decision about nothing": (
+        "RY422",
+        "That is not a decision.",
+        lambda runner, _: runner.call("worker_scaling_decided", p_worker=NOBODY, p_decision={"verdict": "UP"}),
     ),
     "an end that is none": (
         "RY422",

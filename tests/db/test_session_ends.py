@@ -125,6 +125,9 @@ def test_a_shared_runner_s_new_token_ends_what_the_old_one_opened(fresh_world: W
     world.service.call("ensure_shared_worker", p_name="shared", p_options={}, **new)
     assert_ended(world, runner, job, "its token expired")
     world.connect_runner(runner.worker_id, boot_id=runner.boot_id)
+    world.service.call("ensure_shared_worker", p_name="shared", p_options={}, **NEW_TOKEN)
+    (live,) = world.service.call("worker_token_hashes", p_worker=runner.worker_id)
+    assert live["hash"] == TOKEN_HASH, "back to the token from before"
 
 
 def disable(org: Organization, worker: str, account: str) -> None:

@@ -51,13 +51,18 @@ def test_a_failing_sweep_is_written_down_once_and_tried_again(fresh_world: World
     body = owner.execute("select pg_get_functiondef('private.sweep_backoff()'::regprocedure)").fetchone()
     assert body is not None
     owner.execute("create or replace function private.sweep_backoff() returns integer language sql as 'select 1/0'")
+    owner.execute("delete from private.clocks where name = 'swept'")
     sweeper = Sweeper(fresh_world.database.url, journal)
     for _ in range(2):
         sweeper.poll()
     assert journal.tail("sweep").count("division by zero") == 1
+    owner.execute("insert into private.clocks values ('sweep', now()) on conflict (name) do update set ran_at = now()")
+    assert fresh_world.service.call("installation_health")["swept_seconds_ago"] is None, "begun is not done"
     owner.execute(body[0])
+    owner.execute("delete from private.clocks where name = 'sweep'")
     sweeper.poll()
     assert fresh_world.status(job) == "QUEUED"
+    assert fresh_world.service.call("installation_health")["swept_seconds_ago"] == 0
 
 
 def test_a_database_that_is_away_is_not_fatal(journal: Journal) -> None:

@@ -1,10 +1,12 @@
 """Runner records: registration, tokens, flags, assignments, removal, shared runners."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.db.world import TOKEN_HASH, Organization, World, refused
+from tests.support.waiting import wait_until
 
 
 def rotate(org: Organization, worker: str, overlap: int = 3600) -> dict[str, Any]:
@@ -103,9 +105,21 @@ def test_drain_shows_its_reason_and_resume_ends_it(world: World, org: Organizati
     assert world.worker_row(runner.worker_id)["status"] == "ONLINE"
 
 
+def test_what_waited_while_a_runner_was_removed_does_not_change_it(world: World, org: Organization) -> None:
+    worker = org.worker("r1")
+    admin = org.member("admin")
+    with ThreadPoolExecutor(1) as pool:
+        with org.owner.connection.transaction():
+            org.owner.call("remove_worker", p_worker=worker)
+            assigned = pool.submit(admin.call, "assign_worker", p_worker=worker, p_path="")
+            wait_until(world.is_anybody_waiting)
+        with refused("RY404", "There is no such runner."):
+            assigned.result()
+
+
 def test_assignments_need_something_to_be_assigned_to(org: Organization) -> None:
     worker = org.worker("r1")
-    with refused("RY404", 'There is no module or group "'):
+    with refused("RY404", 'There is no module or group "platform".'):
         org.owner.call("assign_worker", p_worker=worker, p_path="platform")
     org.module("platform/vpc")
     for path in ("", "platform", "platform/vpc"):

@@ -14,8 +14,8 @@ begin
   -- One planner reads the limits of all organisations: what it cannot read here would stop it for everybody.
   if exists (
     select from jsonb_each(p_scaling) as e
-    where jsonb_typeof(e.value) <> 'number' or e.value::numeric not between 0 and 86400
-      or e.value::numeric <> trunc(e.value::numeric)
+    -- As it is written: "300.0" is a whole number too, but no integer.
+    where jsonb_typeof(e.value) <> 'number' or e.value #>> '{}' !~ '^[0-9]{1,5}$' or e.value::numeric > 86400
   ) or (p_scaling ->> 'max')::integer not between 1 and 1000
     or (p_scaling ->> 'jobs_per_task')::integer not between 1 and 1000
     or (p_scaling ->> 'min')::integer > coalesce((p_scaling ->> 'max')::integer, 1000) then

@@ -504,6 +504,49 @@ $$;
 comment on function private.worker_scaling_inputs(uuid[]) is 'Body of public.worker_scaling_inputs.';
 grant execute on function private.worker_scaling_inputs(uuid[]) to worker;
 
+create function private.is_scaling_memory(p_memory jsonb)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  -- The thirtieth of February is written like a time, and is none.
+  perform m.value::pg_catalog.timestamptz from jsonb_each_text(p_memory) as m where m.key <> 'boot_failures';
+  return not exists (
+    select from jsonb_each_text(p_memory) as m where m.value !~ case when m.key = 'boot_failures' then '^[0-9]{1,3}$'
+      else '^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3])(:[0-5][0-9]){2}([.][0-9]{6})?[+]00:00$' end);
+exception
+  when data_exception then return false;
+end;
+$$;
+comment on function private.is_scaling_memory(jsonb) is
+  'Whether every runner could read it: times in UTC as the planner writes them, a small number, or nothing.';
+
+create function private.check_scaling_decision(p_decision jsonb)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if coalesce(p_decision ->> 'desired', '') !~ '^(1000|[0-9]{1,3})$' or jsonb_typeof(p_decision -> 'memory') <> 'object'
+    or jsonb_typeof(p_decision -> 'dry_run') <> 'boolean' or coalesce(p_decision ->> 'reason', '') = ''
+    or pg_column_size(p_decision) > 65536 then
+    perform private.fail('RY422', 'That is not a decision.',
+      'Send {desired, verdict, reason, memory, dry_run}, 64 KiB at most; desired is 0 to 1,000.');
+  end if;
+  perform private.check_reason(p_decision ->> 'reason');
+  perform private.refuse_unknown_keys(p_decision -> 'memory',
+    array['surplus_since', 'started_at', 'boot_failures', 'broken_until']);
+  -- The next to decide reads it, and that may be a runner that decides for all organisations.
+  if not private.is_scaling_memory(p_decision -> 'memory') then
+    perform private.fail('RY422', 'What the planner remembers is not valid.',
+      'Times are like 2026-11-01T08:00:00+00:00 or null; boot_failures is 0 to 999.');
+  end if;
+end;
+$$;
+comment on function private.check_scaling_decision(jsonb) is
+  'Refuses what is no decision, and a memory that the next planner could not read.';
+
 create function private.worker_scaling_decided(p_worker uuid, p_decision jsonb)
 returns jsonb
 language plpgsql security definer
@@ -515,11 +558,7 @@ declare
   v_before private.scaling_memory;
   v_count integer;
 begin
-  if coalesce(p_decision ->> 'desired', '') !~ '^(1000|[0-9]{1,3})$' or jsonb_typeof(p_decision -> 'memory') <> 'object'
-    or jsonb_typeof(p_decision -> 'dry_run') <> 'boolean' or pg_column_size(p_decision) > 65536 then
-    perform private.fail('RY422', 'That is not a decision.',
-      'Send {desired, verdict, reason, memory, dry_run}, 64 KiB at most; desired is 0 to 1,000.');
-  end if;
+  perform private.check_scaling_decision(p_decision);
   v_count := (p_decision ->> 'desired')::integer;
   select w.* into v_worker from public.workers as w
   join private.scaling_leases as l on l.org_id = w.org_id and l.session_id = v_runner.session_id

@@ -41,3 +41,17 @@ async def test_without_rights_it_leaves_the_organisation_to_others(
     await scaler.poll()
     asked = [call["p_except"] for call in network.named("worker_scaling_inputs")]
     assert asked == [[], [ENTRY["org_id"]] if abstains else [], []]
+
+
+@pytest.mark.parametrize(
+    "broken", [{"memory": {"started_at": "x"}}, {"memory": {"boot_failures": "x"}}, {"limits": {"other": 1}}]
+)
+async def test_what_cannot_be_read_costs_only_that_runner(broken: dict[str, Any]) -> None:
+    def answer(name: str, _: dict[str, Any]) -> Any:
+        given = [ENTRY | broken, ENTRY | {"worker_id": "good"}]
+        return {"has_cloud": True, "workers": given} if name == "worker_scaling_inputs" else None
+
+    network = Network(answer)
+    scaler = Scaler(network.server(), "http://project.example", HandClock(), is_rehearsal=True)  # type: ignore[arg-type]
+    assert await scaler.poll()
+    assert [call["p_worker"] for call in network.named("worker_scaling_decided")] == ["good"]

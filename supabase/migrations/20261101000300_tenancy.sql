@@ -482,7 +482,7 @@ begin
   end if;
   if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
     perform private.fail('RY429', 'You own 20 organisations, which is the limit.',
-      'Remove one that you no longer need.');
+      'Leave one that has another owner.');
   end if;
   insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;
   insert into public.memberships (org_id, user_id, email, role)

@@ -349,6 +349,9 @@ as $$
 declare
   v_runner private.runner := private.this_runner();
 begin
+  -- Who waited for a successor's session must not end that one: the row first, then whether this session still lives.
+  perform from public.workers as w where w.id = v_runner.worker_id for no key update;
+  v_runner := private.this_runner();
   perform private.end_sessions(v_runner.worker_id, v_runner.instance_id, null,
     coalesce(nullif(left(trim(p_reason), 200), ''), 'process exited'));
   perform private.record_worker_event(v_runner.worker_id, 'disconnected', left(p_reason, 200), i.name)

@@ -110,6 +110,24 @@ $$;
 comment on function private.state_fields(text) is
   'Serial and lineage of a state file; null for engines that have none.';
 
+create function private.check_serial(p_serial bigint, p_stored bigint)
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  -- Far below the greatest number that fits, so that no write can leave the next one without a serial.
+  v_most bigint := coalesce(p_stored + 1000000, 1000000000000000);
+begin
+  if p_serial not between 0 and v_most then
+    perform private.fail('RY422', format('The state''s serial %s is not between 0 and %s.', p_serial, v_most),
+      format('Set the serial in it to %s and write it again.', coalesce(p_stored + 1, 1)));
+  end if;
+end;
+$$;
+comment on function private.check_serial(bigint, bigint) is
+  'Refuses a serial that is far beyond the stored one. A module''s first state may begin nearly anywhere.';
+
 create function private.write_state(p_module uuid, p_serial bigint, p_lineage text, p_body text, p_job bigint,
   p_attempt integer)
 returns void
@@ -166,12 +184,13 @@ begin
   v_new.serial := coalesce(v_new.serial, v_old.serial + 1, 1);
   if v_old.lineage <> v_new.lineage then
     perform private.fail('RY409', 'The state has another lineage than the one that is stored.',
-      'It belongs to something else; remove the module''s state first.');
+      'It belongs to something else; make another module for it.');
   end if;
   if v_new.serial <= v_old.serial then
     perform private.fail('RY409', format('The state''s serial %s is not newer than %s.', v_new.serial, v_old.serial),
       'Read the state again.');
   end if;
+  perform private.check_serial(v_new.serial, v_old.serial);
   perform private.write_state(v_module, v_new.serial, v_new.lineage, p_body, p_job, p_attempt);
   return jsonb_build_object('serial', v_new.serial, 'is_unchanged', false);
 end;
@@ -366,6 +385,22 @@ $$;
 comment on function private.kept_states(bigint) is 'Body of public.kept_states.';
 grant execute on function private.kept_states(bigint) to authenticated;
 
+create function private.check_kept_room(p_job bigint)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if (select count(*) from private.kept_states as k
+    where k.job_id = p_job and k.stored_at is null and k.discarded_at is null) > 1000 then
+    perform private.fail('RY429', format('1,000 states of job %s wait for a decision, which is the limit.', p_job),
+      'Store or discard some of them on the job''s page.');
+  end if;
+end;
+$$;
+comment on function private.check_kept_room(bigint) is
+  'Refuses a further kept state of a job while people have many to decide about.';
+
 create function private.worker_state_keep(p_job bigint, p_attempt integer, p_number integer, p_body text,
   p_written_at timestamptz, p_reason text)
 returns jsonb
@@ -402,6 +437,7 @@ begin
     left(coalesce(p_reason, ''), 1000), v_runner.worker_name, coalesce(p_written_at, now()))
   on conflict (job_id, attempt, number, sha256) do nothing;
   if found then
+    perform private.check_kept_room(p_job);
     perform private.record_job_event(v_job, 'state_kept', null, null, 'worker', v_runner.worker_id,
       v_runner.worker_name, 'A state of this attempt was not stored.', jsonb_build_object('number', p_number, 'serial',
         v_new.serial));
@@ -432,6 +468,35 @@ $$;
 comment on function private.my_kept_state(uuid, boolean) is
   'A kept state for an admin of its organisation; open = nobody has decided about it.';
 
+create function private.lock_kept_state(p_id uuid)
+returns private.kept_states
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_kept private.kept_states := private.my_kept_state(p_id, true);
+begin
+  perform private.lock_state(v_kept.org_id, v_kept.module_id);
+  -- Somebody may have decided while this one waited: of two who decide at once, the second is refused.
+  perform from private.kept_states as k where k.id = p_id for update;
+  return private.my_kept_state(p_id, true);
+end;
+$$;
+comment on function private.lock_kept_state(uuid) is
+  'An open kept state for an admin who decides about it, with the lock of its state and its row held.';
+
+create function private.is_state_used(p_module uuid)
+returns boolean
+language sql stable
+set search_path = ''
+as $$
+  select exists (
+    select from private.live_jobs as q
+    where q.state_key = p_module and (q.stage = 'RUNNING' or q.stage = 'HELD' and q.instance_id is not null))
+$$;
+comment on function private.is_state_used(uuid) is
+  'Whether a job may write a module''s state: it runs, or its runner may come back to it.';
+
 create function private.kept_state(p_id uuid)
 returns jsonb
 language plpgsql security definer
@@ -454,16 +519,14 @@ language plpgsql security definer
 set search_path = ''
 as $$
 declare
-  v_kept private.kept_states := private.my_kept_state(p_id, true);
+  v_kept private.kept_states := private.lock_kept_state(p_id);
   v_old private.states;
   v_lock private.state_locks;
   v_serial bigint;
   v_body pg_catalog.text := v_kept.body;
 begin
-  perform private.lock_state(v_kept.org_id, v_kept.module_id);
   select * into v_lock from private.state_locks where module_id = v_kept.module_id for update;
-  if v_lock.job_id <> v_kept.job_id
-    or exists (select from private.live_jobs as q where q.state_key = v_kept.module_id and q.stage = 'RUNNING') then
+  if v_lock.job_id <> v_kept.job_id or private.is_state_used(v_kept.module_id) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then decide again.',
       v_lock.info::pg_catalog.text);
   end if;
@@ -473,6 +536,7 @@ begin
       'It belongs to something else.');
   end if;
   v_serial := greatest(v_kept.serial, v_old.serial + 1, 1);
+  perform private.check_serial(v_serial, v_old.serial);
   if v_kept.serial is not null and v_serial <> v_kept.serial then
     -- An engine refuses a state that is older than what it knows: this one is the newest now.
     v_body := jsonb_set(v_body::pg_catalog.jsonb, '{serial}', to_jsonb(v_serial))::pg_catalog.text;
@@ -495,7 +559,7 @@ language plpgsql security definer
 set search_path = ''
 as $$
 declare
-  v_kept private.kept_states := private.my_kept_state(p_id, true);
+  v_kept private.kept_states := private.lock_kept_state(p_id);
 begin
   update private.kept_states set discarded_at = now(), body = '', decided_by = private.caller_label(v_kept.org_id)
     where id = p_id;

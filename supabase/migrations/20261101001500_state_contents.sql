@@ -100,7 +100,7 @@ declare
 begin
   perform private.lock_state(v_module.org_id, p_module);
   if exists (select from private.state_locks as l where l.module_id = p_module)
-    or exists (select from private.live_jobs as q where q.state_key = p_module and q.stage in ('RUNNING', 'HELD')) then
+    or private.is_state_used(p_module) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then roll back.');
   end if;
   v_version := private.known_version(p_module, p_serial);

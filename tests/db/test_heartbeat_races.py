@@ -35,16 +35,21 @@ ENDS: dict[str, Callable[[Organization, Runner], None]] = {
 }
 
 
-def heartbeat_during(change: Callable[[], Any], world: World, by: Caller, runner: Runner, **news: Any) -> Future[Any]:
-    """A heartbeat that comes before the change is committed, and waits for that."""
+def call_during(change: Callable[[], Any], world: World, by: Caller, call: Callable[[], Any]) -> Future[Any]:
+    """A call that comes before the change is committed, and waits for that."""
     with ThreadPoolExecutor(1) as pool:
         by.connection.execute("begin")
         change()
-        heartbeat: Future[Any] = pool.submit(runner.heartbeat, **news)
+        answer: Future[Any] = pool.submit(call)
         wait_until(world.is_anybody_waiting)
         by.connection.execute("commit")
-        wait_until(heartbeat.done)
-    return heartbeat
+        wait_until(answer.done)
+    return answer
+
+
+def heartbeat_during(change: Callable[[], Any], world: World, by: Caller, runner: Runner, **news: Any) -> Future[Any]:
+    """A heartbeat that comes before the change is committed, and waits for that."""
+    return call_during(change, world, by, lambda: runner.heartbeat(**news))
 
 
 NEWS: dict[str, dict[str, Any]] = {"facts": {"p_facts": {"disk": 1}}, "draining": {"status": "DRAINING"}}
@@ -64,6 +69,17 @@ def test_a_heartbeat_that_waited_for_the_end_of_its_session_does_not_revive_it(
     for call in (runner.heartbeat, runner.claim):
         with refused("RY401"):
             call()
+
+
+def test_who_waited_for_a_successor_does_not_close_its_session(world: World, org: Organization) -> None:
+    runner = org.runner("r1")
+    closed = call_during(
+        lambda: take_over(org, runner), world, world.service, lambda: runner.call("worker_close_session")
+    )
+    with refused("RY401"):
+        closed.result()
+    query = "select count(*) from private.sessions where instance_id = %s and ended_at is null"
+    assert world.owner.one(query, runner.instance_id) == 1
 
 
 def forget_heartbeats(world: World) -> None:

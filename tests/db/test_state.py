@@ -1,10 +1,12 @@
 """The state backend: bound to an attempt, locked by a job, with a history."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.db.world import Organization, Runner, World, refused
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -46,6 +48,25 @@ def test_serials_only_grow_and_the_same_text_again_is_no_change(org: Organizatio
         runner.call("worker_state_put", **which(job), p_body=body(3, "another"))
     with refused("RY422"):
         runner.call("worker_state_put", **which(job), p_body="not json")
+
+
+def test_no_write_leaves_the_next_one_without_a_serial(org: Organization, runner: Runner) -> None:
+    org.enqueue("a/b")
+    job = runner.claim_one()
+
+    def put(serial: int) -> None:
+        runner.call("worker_state_put", **which(job), p_body=body(serial))
+
+    for bad in (2**63 - 1, 10**15 + 1, -1):
+        with refused("RY422", "The state's serial"):
+            put(bad)
+    put(10**15)
+    with refused("RY422", "The state's serial"):
+        put(10**15 + 1_000_001)
+    put(10**15 + 1_000_000)
+    runner.finish(job)
+    module = org.modules["a/b"]
+    assert org.owner.call("roll_back_state", p_module=module, p_serial=10**15) == {"serial": 10**15 + 1_000_001}
 
 
 def test_engines_without_serials_are_counted(org: Organization, runner: Runner) -> None:
@@ -337,3 +358,61 @@ def test_a_kept_state_is_not_stored_under_a_running_job(
     runner.claim_one()
     with refused("RY423", "A job is using the module's state."):
         org.owner.call("store_kept_state", p_id=listed["id"])
+
+
+def test_a_kept_state_is_not_stored_while_a_runner_may_come_back_to_the_state(
+    world: World, org: Organization, runner: Runner, released: dict[str, object]
+) -> None:
+    keep(runner, released, body(2))
+    (listed,) = org.owner.call("kept_states", p_job=released["id"])
+    held = org.enqueue("a/b", "APPLY")
+    runner.heartbeat()
+    runner.report(runner.claim_one(), "APPLY")
+    world.lose(runner)
+    with refused("RY423", "A job is using the module's state."):
+        org.owner.call("store_kept_state", p_id=listed["id"])
+    org.owner.call("resolve_attention", p_job=held, p_action="mark_failed")
+    assert org.owner.call("store_kept_state", p_id=listed["id"]) == {"serial": 2}
+
+
+def test_a_kept_state_with_a_serial_out_of_reach_is_not_stored(
+    org: Organization, runner: Runner, released: dict[str, object]
+) -> None:
+    keep(runner, released, body(2**63 - 1))
+    (listed,) = org.owner.call("kept_states", p_job=released["id"])
+    with refused("RY422", "The state's serial"):
+        org.owner.call("store_kept_state", p_id=listed["id"])
+
+
+@pytest.mark.parametrize("second", ["store_kept_state", "discard_kept_state"])
+@pytest.mark.parametrize("first", ["store_kept_state", "discard_kept_state"])
+def test_of_two_who_decide_about_a_kept_state_at_once_one_is_refused(
+    world: World, org: Organization, runner: Runner, released: dict[str, object], first: str, second: str
+) -> None:
+    keep(runner, released, body(2))
+    (listed,) = org.owner.call("kept_states", p_job=released["id"])
+    admin = org.member("admin")
+    with ThreadPoolExecutor(1) as pool, org.owner.connection.transaction():
+        org.owner.call(first, p_id=listed["id"])
+        decided = pool.submit(admin.call, second, p_id=listed["id"])
+        wait_until(world.is_anybody_waiting)
+    with refused("RY409", "Somebody has decided about this state already."):
+        decided.result()
+
+
+def test_a_job_has_room_for_a_thousand_states_that_wait_for_a_decision(
+    world: World, org: Organization, runner: Runner, released: dict[str, object]
+) -> None:
+    keep(runner, released, body(2))
+    world.owner.connection.execute(
+        "insert into private.kept_states (org_id, module_id, job_id, attempt, number, body, sha256, worker_name, written_at)"
+        " select org_id, module_id, job_id, attempt, n, '', '', worker_name, now()"
+        " from private.kept_states, generate_series(2, 1000) as n where job_id = %s",
+        [released["id"]],
+    )
+    with refused("RY429", "which is the limit."):
+        keep(runner, released, body(3), 1001)
+    assert keep(runner, released, body(2)) == {"is_stored": False}, "it is kept already"
+    (first,) = world.owner.rows("select id from private.kept_states where job_id = %s and number = 1", released["id"])
+    org.owner.call("discard_kept_state", p_id=first)
+    assert keep(runner, released, body(3), 1001) == {"is_stored": False}

@@ -177,8 +177,9 @@ begin
     when 'rollouts' then to_jsonb(private.sweep_update_policies())
     when 'woken' then to_jsonb(private.wake_notifier()) end);
 exception
-  -- Somebody is at it, or it cannot run: that must not keep leases from ending. The next sweep tries again.
-  when others then
+  -- Somebody is at it, it cannot run, or it takes too long: that must not keep leases from ending. The next sweep tries
+  -- again.
+  when query_canceled or others then
     raise warning 'sweep, %: %', p_name, sqlerrm;
     return '{}';
 end;
@@ -221,8 +222,13 @@ declare
   v_count integer := 0;
 begin
   for v_day in select d from private.log_days() as d where d < current_date - v_keep loop
-    execute format('drop table private.%I', private.log_partition_name(v_day));
-    v_count := v_count + 1;
+    begin
+      execute format('drop table private.%I', private.log_partition_name(v_day));
+      v_count := v_count + 1;
+    exception
+      -- Somebody reads logs, such as a backup: their days go with the next housekeeping.
+      when lock_not_available then exit;
+    end;
   end loop;
   return v_count;
 end;
@@ -376,7 +382,7 @@ comment on function private.remove_temporary_modules() is
 create function private.housekeeping()
 returns jsonb
 language plpgsql
-set search_path = ''
+set search_path = '' set lock_timeout = '100ms'
 as $$
 begin
   perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
@@ -384,7 +390,10 @@ begin
   delete from private.rate_limits where window_started_at < now() - interval '1 day';
   delete from private.wake_ups where sent_at < now() - interval '1 hour';
   delete from private.worker_ticks where at < now() - interval '31 days';
-  delete from private.artifacts where created_at < now() - interval '30 days';
+  -- A part at a time: each may have 32 MiB.
+  delete from private.artifacts as a where (a.job_id, a.attempt, a.name) in (
+    select o.job_id, o.attempt, o.name from private.artifacts as o where o.created_at < now() - interval '30 days'
+    order by o.created_at limit 200);
   delete from private.uploads where created_at < now() - interval '1 hour';
   delete from public.job_sets where finished_at < now() - interval '90 days';
   delete from public.deliveries where finished_at < now() - interval '30 days';
@@ -418,7 +427,12 @@ begin
   end if;
   v_done := v_done || private.sweep_triggers();
   if private.is_due('housekeeping', interval '5 minutes') then
-    v_done := v_done || private.housekeeping();
+    begin
+      v_done := v_done || private.housekeeping();
+    exception
+      -- What the sweep has done stays done, and the clock as well: housekeeping is tried again in five minutes.
+      when query_canceled or others then raise warning 'sweep, housekeeping: %', sqlerrm;
+    end;
   end if;
   -- Noted at its end, whoever ran it: a sweep that fails is one that has not run.
   perform private.note_alive();

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.db.world import Caller, Organization, World, refused
@@ -96,6 +97,52 @@ def test_a_failing_sweep_does_not_fail_the_heartbeat(fresh_world: World) -> None
     )
     fresh_world.owner.connection.execute("update private.clocks set ran_at = now() - interval '10 s'")
     assert runner.heartbeat()["lost"] == []
+
+
+@pytest.mark.parametrize("error", ["55P03", "57014"])
+@pytest.mark.parametrize("part", ["housekeeping() returns jsonb", "sweep_schedules() returns integer"])
+def test_a_part_that_cannot_run_or_takes_too_long_undoes_nothing(fresh_world: World, part: str, error: str) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    runner.claim_one()
+    world.owner.connection.execute(
+        f"create or replace function private.{part} language plpgsql as "  # type: ignore[arg-type]
+        f"'begin raise exception sqlstate ''{error}''; end';"
+        "delete from private.clocks"
+    )
+    answer = world.lose(runner)
+    assert (answer["lost"], answer["placed"], world.status(job)) == (1, 0, "QUEUED")
+    assert {"housekeeping", "swept"} <= set(world.owner.rows("select name from private.clocks"))
+
+
+def test_somebody_who_reads_logs_keeps_only_their_old_days(fresh_world: World) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    runner.claim_one()
+    world.owner.connection.execute("select private.ensure_log_partition(current_date - 100)")
+    with psycopg.connect(world.database.url) as reader:
+        reader.execute("lock table public.job_log_chunks in access share mode")
+        world.service.connection.execute("set statement_timeout = '20s'")
+        world.owner.connection.execute("delete from private.clocks")
+        answer = world.lose(runner)
+        assert (answer["lost"], answer["dropped_log_days"], world.status(job)) == (1, 0, "QUEUED")
+    world.owner.connection.execute("delete from private.clocks")
+    assert world.sweep()["dropped_log_days"] == 1
+
+
+def test_old_artifacts_go_a_part_at_a_time(fresh_world: World) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    world.owner.connection.execute(
+        "insert into private.artifacts (job_id, attempt, name, body, sha256, created_at) "
+        "select %s, 1, 'a' || n, '', '', now() - interval '31 days' - n * interval '1 hour' from generate_series(1, 201) as n",
+        [org.enqueue("a/b")],
+    )
+    for left in (["a1"], []):
+        world.owner.connection.execute("delete from private.clocks")
+        world.sweep()
+        assert world.owner.rows("select name from private.artifacts") == left
 
 
 def test_old_things_are_removed_and_new_partitions_made(fresh_world: World) -> None:

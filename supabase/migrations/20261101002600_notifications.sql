@@ -123,7 +123,8 @@ begin
   select p_org, r.id, p_event, p_event_id, p_subject, left(p_title, 500), p_body
   from public.notification_rules as r
   where r.org_id = p_org and r.is_on and r.removed_at is null and p_event = any (r.events)
-    and (r.path = '' or r.path = any (private.path_prefixes(p_path)) or p_scopes && private.path_prefixes(r.path)
+    and (r.path = '' or r.path = any (private.path_prefixes(coalesce(p_path, '')))
+      or p_scopes && private.path_prefixes(r.path)
       or exists (select from unnest(p_scopes) as s where r.path = any (private.path_prefixes(s))))
   on conflict (rule_id, event_id) do nothing;
   if found then

@@ -104,6 +104,16 @@ def test_a_release_is_one_message_however_many_runners_are_outdated(fresh_world:
     assert "3 runners are older" in org.owner.one("select title from public.deliveries where event = 'runner.outdated'")
 
 
+def test_a_job_that_is_about_no_module_is_told_to_the_whole_organisation(fresh_world: World) -> None:
+    org = fresh_world.organization()
+    org.module("pay/db")
+    whole, pay = rule(org, "job.failed"), rule(org, "job.failed", path="pay")
+    shared = fresh_world.connect_runner(fresh_world.shared_worker())
+    org.owner.call("verify_cloud_identity", p_identity=org.cloud_identity(is_tested=False))
+    shared.finish(shared.claim_one(), "FAILED", p_error={"code": "cloud_identity", "message": "no"})
+    assert (events(org, whole), events(org, pay)) == (["job.failed"], [])
+
+
 def test_a_message_that_cannot_be_written_fails_no_job(fresh_world: World) -> None:
     org = fresh_world.organization()
     rule(org)

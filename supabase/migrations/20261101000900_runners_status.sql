@@ -23,7 +23,9 @@ begin
   end if;
   perform private.need_role(v_worker.org_id, p_role);
   perform private.lock_routing(v_worker.org_id, true);
-  select * into v_worker from public.workers where id = p_worker and removed_at is null for no key update;
+  -- What is gone from the cloud only waits for the sweep that retires its record.
+  select * into v_worker from public.workers where id = p_worker and removed_at is null and not cloud ? 'is_gone'
+  for no key update;
   if v_worker.id is null then
     perform private.fail('RY404', 'There is no such runner.', 'It was removed in this moment.');
   end if;

@@ -280,7 +280,8 @@ language sql stable
 set search_path = ''
 as $$
   select w.* from public.workers as w
-  where w.org_id = p_org and w.removed_at is null and private.is_version_less(w.version, private.latest_version())
+  where w.org_id = p_org and w.removed_at is null and not w.cloud ? 'is_gone'
+    and private.is_version_less(w.version, private.latest_version())
     and (w.type = 'cloud-hosted'
       or w.type = 'self-hosted' and not (w.is_draining or w.is_disabled)
         and private.updates_itself(w.id, private.latest_version()))

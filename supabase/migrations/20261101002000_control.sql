@@ -64,6 +64,31 @@ $$;
 comment on function private.cancel_job(bigint, public.cancel_kind, text) is 'Body of public.cancel_job.';
 grant execute on function private.cancel_job(bigint, public.cancel_kind, text) to authenticated;
 
+create function private.check_retry_target(p_job public.provision_jobs)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_worker public.workers;
+begin
+  if p_job.target_worker_id is null then
+    return;
+  end if;
+  select * into v_worker from public.workers where id = p_job.target_worker_id;
+  if v_worker.removed_at is not null or v_worker.cloud ? 'is_gone' then
+    perform private.fail('RY409', format('"%s" was removed.', v_worker.name),
+      'Nothing is left to run it for. Deploy the runner again instead.');
+  end if;
+  perform private.refuse_second_lifecycle_job(v_worker.id);
+  if p_job.type = 'UPDATE_WORKER' then
+    perform private.need_updatable(v_worker, p_job.payload #>> '{lifecycle,version}');
+  end if;
+end;
+$$;
+comment on function private.check_retry_target(public.provision_jobs) is
+  'Refuses to run a job again about a runner that is gone or has another job, or to a release that was withdrawn.';
+
 create function private.retry_job(p_job bigint, p_reason text)
 returns jsonb
 language plpgsql security definer
@@ -86,6 +111,7 @@ begin
     perform private.fail('RY409', 'Its module was removed.', 'Nothing is left to run it for.');
   end if;
   perform private.need_pinned_runner(v_old.pinned_worker_id);
+  perform private.check_retry_target(v_old);
   if v_old.plan_job_id is not null then
     perform private.check_saved_plan(v_old.org_id, v_old.type, v_old.module_id, v_old.plan_job_id);
   end if;

@@ -76,6 +76,9 @@ begin
   end if;
   perform private.need_proven_identity(p_org, p_cloud_identity, p_region);
   perform private.lock_routing(p_org, true);
+  -- Else the sweep would retire what is deployed now.
+  perform private.retire_worker(w.id, 'removed from the cloud') from public.workers as w
+  where w.org_id = p_org and lower(w.name) = lower(trim(p_name)) and w.removed_at is null and w.cloud ? 'is_gone';
   select * into v_worker from public.workers where org_id = p_org and lower(name) = lower(trim(p_name))
     and removed_at is null
     and type = 'cloud-hosted'

@@ -192,6 +192,67 @@ def test_removal_drains_then_retires_the_record(site: tuple[World, Organization,
     org.owner.call("remove_cloud_identity", p_identity=aws)
 
 
+def remove(org: Organization, shared: Runner, worker: str) -> None:
+    """Take it down; its record is retired by the next sweep."""
+    org.owner.call("remove_cloud_worker", p_worker=worker)
+    shared.finish(shared.claim_one())
+
+
+def test_what_is_deployed_under_the_name_of_one_that_is_gone_stays(
+    site: tuple[World, Organization, Runner, str],
+) -> None:
+    world, org, shared, aws = site
+    old = deploy(org, "fargate", aws)["worker"]["id"]
+    come_online(world, shared, old, "1.0.0")
+    remove(org, shared, old)
+    new = deploy(org, "Fargate", aws)["worker"]["id"]
+    world.sweep()
+    assert new != old
+    assert [world.worker_row(worker)["removed_at"] is None for worker in (old, new)] == [False, True]
+
+
+@pytest.mark.parametrize("is_swept", [False, True])
+def test_nothing_is_done_to_a_runner_that_is_gone(
+    site: tuple[World, Organization, Runner, str], is_swept: bool
+) -> None:
+    world, org, shared, aws = site
+    made = deploy(org, "fargate", aws)
+    shared.finish(shared.claim_one(), "FAILED", p_error={"message": "no"})
+    world.owner.connection.execute("update public.workers set version = '1.0.0' where name = 'fargate'")
+    world.service.call("publish_release", p_spec={"version": "1.1.0"})
+    remove(org, shared, made["worker"]["id"])
+    if is_swept:
+        world.sweep()
+    with refused("RY409", '"fargate" was removed.'):
+        org.owner.call("retry_job", p_job=made["job"]["id"])
+    for function in ("remove_cloud_worker", "update_one_worker"):
+        with refused("RY404", "There is no such runner."):
+            org.owner.call(function, p_worker=made["worker"]["id"])
+    with refused("RY409", "No runner is outdated that a job could update."):
+        org.owner.call("update_outdated_workers", p_org=org.id)
+
+
+def test_a_deployment_is_not_retried_beside_a_removal(site: tuple[World, Organization, Runner, str]) -> None:
+    _, org, shared, aws = site
+    made = deploy(org, "fargate", aws)
+    shared.finish(shared.claim_one(), "FAILED", p_error={"message": "no"})
+    org.owner.call("remove_cloud_worker", p_worker=made["worker"]["id"])
+    with refused("RY409", "is already at work on this runner."):
+        org.owner.call("retry_job", p_job=made["job"]["id"])
+
+
+def test_an_update_is_retried_unless_its_release_was_withdrawn(site: tuple[World, Organization, Runner, str]) -> None:
+    world, org, shared, _ = site
+    (worker,) = fleet_of(site, 1)
+    job = org.owner.call("update_one_worker", p_worker=worker)["id"]
+    shared.finish(shared.claim_one(), "FAILED", p_error={"message": "no"})
+    again = org.owner.call("retry_job", p_job=job)["id"]
+    world.service.call("withdraw_release", p_version="1.10.0", p_reason="broken")
+    assert world.status(again) == "CANCELLED"
+    with refused("RY404", ", or it was withdrawn."):
+        org.owner.call("retry_job", p_job=again)
+
+
 def fleet_of(site: tuple[World, Organization, Runner, str], count: int) -> list[str]:
     world, org, shared, aws = site
     workers = []

@@ -182,7 +182,8 @@ declare
   v_module public.modules;
 begin
   -- Locked, then read: what somebody else changes meanwhile must not be written back.
-  select * into v_old from public.modules where id = p_module for no key update;
+  perform from public.modules where id = p_module for no key update;
+  v_old := private.my_module(p_module, 'operator');
   v_module := private.merge_spec(v_old, p_spec);
   -- What is temporary goes by itself, and only admins remove modules.
   if v_module.approvals_required < v_old.approvals_required
@@ -227,6 +228,7 @@ begin
   end if;
   perform private.lock_routing(v_module.org_id, true);
   perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
+  v_module := private.my_module(p_module, 'admin');
   if private.is_state_in_use(p_module)
     or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL') then
     perform private.fail('RY409', 'The module has jobs that are not finished.',
@@ -246,6 +248,21 @@ grant execute on function private.delete_module(uuid, text) to authenticated;
 
 -- ----------------------------------------------------------------------------------------------------- a person's lock
 
+create function private.refuse_queued_changes(p_module uuid)
+returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  perform private.fail('RY409', format('Job %s is queued and would change the module.', j.id),
+    'Cancel it first, or lock the module when it is done.')
+  from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
+  where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY') and j.type in ('APPLY', 'DESTROY');
+end;
+$$;
+comment on function private.refuse_queued_changes(uuid) is
+  'Refuses to lock a module while a job waits that would be claimed all the same.';
+
 create function private.lock_module(p_module uuid, p_reason text)
 returns jsonb
 language plpgsql security definer
@@ -255,6 +272,9 @@ declare
   v_module public.modules := private.my_module(p_module, 'operator');
   v_lock public.module_locks;
 begin
+  perform private.lock_state(v_module.org_id, p_module);
+  v_module := private.my_module(p_module, 'operator');
+  perform private.refuse_queued_changes(p_module);
   insert into public.module_locks (module_id, org_id, reason, user_id, user_label)
   values (v_module.id, v_module.org_id, trim(p_reason), private.caller_id(), private.caller_label(v_module.org_id))
   on conflict do nothing returning * into v_lock;

@@ -221,7 +221,6 @@ begin
   if v_jobs = '{}' then
     return;
   end if;
-  perform private.lock_states(p_org, array(select j.state_key from unnest(v_jobs) as j));
   with queued as (
     insert into private.live_jobs (job_id, org_id, state_key, stage, priority, attempt, lane_id, ready_seq)
     select j.job_id, p_org, j.state_key, case when f.is_free then 'READY' else 'WAITING' end::private.job_stage,
@@ -247,7 +246,7 @@ end;
 $$;
 comment on function private.queue_jobs(uuid, bigint[]) is
   'Puts those of an organisation''s jobs that are QUEUED, at most one for each state, into the queues of their states; '
-  'one is ready at once when nothing is before it.';
+  'one is ready at once when nothing is before it. The caller holds the states'' locks.';
 
 create function private.place_jobs(p_org uuid, p_jobs bigint[], p_reason text)
 returns void
@@ -268,7 +267,8 @@ begin
 end;
 $$;
 comment on function private.place_jobs(uuid, bigint[], text) is
-  'What new jobs of an organisation begin with: their first event and their place in the queue.';
+  'What new jobs of an organisation begin with: their first event and their place in the queue. The caller holds the '
+  'locks of their states.';
 
 create function private.add_job(p_job public.provision_jobs, p_reason text)
 returns public.provision_jobs
@@ -298,6 +298,7 @@ begin
     p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end,
     coalesce(p_job.needs_confirmation, false)
   ) returning * into v_job;
+  perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_job.id;
   perform private.place_jobs(v_job.org_id, array[v_job.id], p_reason);
   return v_job;
 end;
@@ -563,6 +564,21 @@ comment on function private.add_module_jobs(uuid, public.job_type, uuid[], text[
   'Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now; '
   'their numbers, in the order of the modules.';
 
+create function private.lock_module_states(p_org uuid, p_modules uuid[])
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.lock_states(p_org, array(
+    select m.id from unnest(p_modules) as p (id)
+    cross join lateral (select m.id, m.org_id from public.modules as m where m.id = p.id offset 0) as m
+    where m.org_id = p_org));
+end;
+$$;
+comment on function private.lock_module_states(uuid, uuid[]) is
+  'Serialises what happens to the queues of those of these modules that the organisation has.';
+
 create function private.need_pinned_runners(p_jobs bigint[])
 returns void
 language plpgsql stable
@@ -602,6 +618,9 @@ as $$
 declare
   v_jobs bigint[];
 begin
+  -- Before anything is checked: a module or a runner that is removed meanwhile, a lock that somebody puts on and a plan
+  -- that somebody else applies must be seen, also by a job that waits for approval first.
+  perform private.lock_module_states(p_org, p_modules);
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
   if p_type in ('APPLY', 'DESTROY') then
     perform private.refuse_locked_modules(p_modules);
@@ -611,8 +630,6 @@ begin
     perform private.take_upload(v_jobs[1], (p_options ->> 'upload_id')::pg_catalog.uuid);
   end if;
   perform private.place_jobs(p_org, v_jobs, p_options ->> 'reason');
-  -- Behind the lock of routing: until then the runner may have been removed, and would get a job that nobody would
-  -- fail.
   perform private.need_pinned_runners(v_jobs);
   -- One act is one line in the log of acts, however many jobs it makes; each of them has its own first event.
   if cardinality(v_jobs) = 1 then
@@ -720,7 +737,7 @@ declare
 begin
   foreach v_function in array array['private.add_module_jobs(uuid, public.job_type, uuid[], text[], jsonb)',
     'private.place_jobs(uuid, bigint[], text)', 'private.queue_jobs(uuid, bigint[])',
-    'private.need_pinned_runners(bigint[])',
+    'private.need_pinned_runners(bigint[])', 'private.lock_module_states(uuid, uuid[])',
     'private.enqueue_jobs(uuid, public.job_type, uuid[], jsonb)']::pg_catalog.regprocedure[] loop
     execute format('alter function %s set enable_seqscan = off', v_function);
     execute format('alter function %s set jit = off', v_function);

@@ -156,6 +156,7 @@ begin
   end if;
   v_new := (private.add_module_jobs(p_job.org_id, 'PLAN', array[p_job.module_id], null,
     jsonb_build_object('refresh_only', true, 'inspects', p_job.id, 'lock', false)))[1];
+  perform private.lock_state(p_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_new;
   perform private.place_jobs(p_job.org_id, array[v_new], format('To see what job %s left behind.', p_job.id));
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_new);
 end;
@@ -445,6 +446,7 @@ declare
   v_lock private.state_locks;
 begin
   perform private.lock_state(v_module.org_id, p_module);
+  v_module := private.my_module(p_module, 'admin');
   v_lock := private.release_with_proof(p_module, p_lock_id);
   perform private.audit(v_module.org_id, 'state.force_unlocked', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('lock_id', p_lock_id, 'job', v_lock.job_id, 'attempt', v_lock.attempt));

@@ -82,6 +82,7 @@ as $$
 declare
   v_jobs bigint[];
 begin
+  perform private.lock_module_states(p_like.org_id, p_modules);
   if p_like.type in ('APPLY', 'DESTROY') then
     perform private.refuse_locked_modules(p_modules);
   end if;

@@ -596,7 +596,7 @@ returns jsonb language sql set search_path = ''
 as $$ select private.lock_module(p_module, p_reason) $$;
 comment on function public.lock_module(uuid, text) is
   'Locks a module, with a reason: until it is unlocked nothing is applied or destroyed, and no plan of it confirmed. '
-  'Operators.';
+  'Refused while an apply or a destroy is queued; one that runs goes on. Operators.';
 grant execute on function public.lock_module(uuid, text) to authenticated;
 
 create function public.unlock_module(p_module uuid)

@@ -270,7 +270,7 @@ def test_a_runner_that_is_being_removed_gets_no_job_pinned_to_it(world: World, o
         asked = pool.submit(operator.call, call, p_org=org.id, p_type="PLAN", p_options=options, **named)
         wait_until(world.is_anybody_waiting)
         org.owner.connection.execute("commit")
-        with refused("RY409"):
+        with refused("RY404"):
             asked.result()
     assert world.owner.one("select count(*) from public.provision_jobs where module_id = %s", module) == 0
 

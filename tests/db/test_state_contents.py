@@ -199,3 +199,20 @@ def test_a_locked_module_is_planned_and_not_changed(world: World, org: Organizat
     with refused("RY404", "The module is not locked."):
         org.owner.call("unlock_module", p_module=module)
     assert org.owner.call("approve_job", p_job=waiting, p_decision="approve")["status"] == "QUEUED"
+
+
+@pytest.mark.parametrize("kind", ["APPLY", "DESTROY"])
+def test_a_module_is_not_locked_while_a_job_is_queued_that_would_change_it(org: Organization, kind: str) -> None:
+    module = org.module("a/b")
+    org.enqueue("a/b", "PLAN")
+    queued = org.enqueue("a/b", kind)
+    with refused("RY409", f"Job {queued} is queued"):
+        org.owner.call("lock_module", p_module=module, p_reason="Month-end")
+    org.owner.call("cancel_job", p_job=queued)
+    assert org.owner.call("lock_module", p_module=module, p_reason="Month-end")["reason"] == "Month-end"
+
+
+def test_a_module_is_locked_while_a_job_changes_it(world: World, org: Organization) -> None:
+    _, job = applying(org)
+    org.owner.call("lock_module", p_module=org.modules["a/b"], p_reason="Month-end")
+    assert world.status(job["id"]) == "PROCESSING"
